@@ -1,0 +1,319 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn read(text: &str) -> Vec<(usize, Value)> {
+    documents(text).unwrap().into_iter().map(|d| (d.line, d.value)).collect()
+}
+
+#[test]
+fn documents_and_where_they_start() {
+    let cases = [
+        ("", vec![]),
+        ("# nothing\n", vec![]),
+        ("---\n---\n# a\n---\n", vec![]),
+        ("null\n---\n~\n---\n", vec![]),
+        ("a: 1\n", vec![(1, json!({"a": 1}))]),
+        ("\u{feff}a: 1\n", vec![(1, json!({"a": 1}))]),
+        ("# c\n---\n# d\na: 1\n---\nb: 2\n...\n", vec![(4, json!({"a": 1})), (6, json!({"b": 2}))]),
+        ("---\na: 1\n---\n---\n# x\n---\nb: 2", vec![(2, json!({"a": 1})), (7, json!({"b": 2}))]),
+        ("a: 1\r\n---\r\nb: 2\r\n", vec![(1, json!({"a": 1})), (3, json!({"b": 2}))]),
+        ("--- {}\n", vec![(1, json!({}))]),
+        ("- 1\n- 2\n", vec![(1, json!([1, 2]))]),
+        ("%YAML 1.1\n---\na: 1\n", vec![(3, json!({"a": 1}))]),
+        ("a: |\n  ---\n  b\n", vec![(1, json!({"a": "---\nb\n"}))]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn json_is_read_too() {
+    let cases = [
+        ("{\"a\": 1.0}", vec![(1, json!({"a": 1}))]),
+        ("\n\n{\n\t\"a\": \"\\ud83d\\ude00\\/\"\n}\n", vec![(3, json!({"a": "😀/"}))]),
+        ("{\"a\":1}\n{\"b\":2}\n", vec![(1, json!({"a": 1})), (2, json!({"b": 2}))]),
+        ("[{\"a\": null}]", vec![(1, json!([{"a": null}]))]),
+        ("{a: b, c: [yes]}", vec![(1, json!({"a": "b", "c": [true]}))]),
+        ("{\"a\": 1}\n---\n{\"b\": 2}\n", vec![(1, json!({"a": 1})), (3, json!({"b": 2}))]),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(text), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn scalars_as_kubectl_reads_them() {
+    let cases = [
+        ("yes", json!(true)),
+        ("NO", json!(false)),
+        ("on", json!(true)),
+        ("Off", json!(false)),
+        ("\"yes\"", json!("yes")),
+        ("0777", json!(511)),
+        ("08", json!(8)),
+        ("00", json!(0)),
+        ("0x1F", json!(31)),
+        ("0b11", json!(3)),
+        ("1_000", json!(1000)),
+        ("+1", json!(1)),
+        (".5", json!(0.5)),
+        ("-0.0", json!(0)),
+        ("1:30", json!("1:30")),
+        ("99999999999999999999999", json!(1e23)),
+        ("1e3", json!(1000)),
+        ("1.0", json!(1)),
+        ("-2.0", json!(-2)),
+        ("1.5", json!(1.5)),
+        ("1e30", json!(1e30)),
+        ("9223372036854775807", json!(9223372036854775807_i64)),
+        ("18446744073709551615", json!(18446744073709551615_u64)),
+        ("2024-01-01", json!("2024-01-01")),
+        ("2024-01-01T00:00:00Z", json!("2024-01-01T00:00:00Z")),
+        ("1.2.3", json!("1.2.3")),
+        ("10%", json!("10%")),
+        ("'10'", json!("10")),
+        ("", Value::Null),
+        ("~", Value::Null),
+        ("null", Value::Null),
+        ("\"\"", json!("")),
+        ("!!str 1", json!("1")),
+        ("a b", json!("a b")),
+        ("v=1", json!("v=1")),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(read(&format!("k: {text}")), [(1, json!({"k": expected}))], "{text:?}");
+    }
+}
+
+#[test]
+fn keys_become_strings() {
+    let text = "on: a\n8080: b\n1.5: c\n~: d\n\"on\\t\": e\n";
+    let expected = json!({"true": "a", "8080": "b", "1.5": "c", "null": "d", "on\t": "e"});
+    assert_eq!(read(text), [(1, expected)]);
+}
+
+#[test]
+fn anchors_and_merge_keys() {
+    let text = "a: &x {k: 1, l: 2}\nb:\n  <<: *x\n  k: 3\nc: *x\n";
+    let expected = json!({"a": {"k": 1, "l": 2}, "b": {"k": 3, "l": 2}, "c": {"k": 1, "l": 2}});
+    assert_eq!(read(text), [(1, expected)]);
+}
+
+#[test]
+fn mistakes_name_their_place() {
+    let cases = [
+        (
+            "a: {b: 1\nc: 2",
+            "line 2, column 2: while parsing a flow mapping, did not find expected ',' or '}'",
+        ),
+        ("a: 1\na: 2", "line 2, column 1: key \"a\" is there twice"),
+        ("{\"a\": 1, \"a\": 2}", "line 1, column 10: key \"a\" is there twice"),
+        ("1: a\n\"1\": b", "key \"1\" is there twice"),
+        ("? [a]\n: b", "a list or a mapping cannot be a key"),
+        ("a: *nope", "line 1, column 4: alias references unknown anchor"),
+        ("a: 'x", "line 1, column 4: unclosed quote"),
+        ("a: 1\n---\nb: [\n", "line 3, column 4: unclosed bracket '['"),
+        ("a: .inf", "line 1, column 4: non-finite float `.inf` rejected by the configured policy"),
+        (
+            "a:\n  - b\n c: d",
+            "line 3, column 2: while parsing a block mapping, did not find expected key",
+        ),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(documents(text).unwrap_err().to_string(), expected, "{text:?}");
+    }
+}
+
+#[test]
+fn hostile_input_is_refused_and_not_expanded() {
+    // The stack of a tokio worker in a debug build, with room to spare.
+    let worker = std::thread::Builder::new().stack_size(1_700_000);
+    worker.spawn(refuse_hostile_input).unwrap().join().unwrap();
+}
+
+fn refuse_hostile_input() {
+    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    assert!(documents(&nested(MAX_DEPTH - 1)).is_ok());
+    assert!(documents(&format!("a: {}", nested(MAX_DEPTH + 1))).is_err());
+    assert!(documents(&"[".repeat(100_000)).is_err());
+    assert!(documents(&"{\"a\":".repeat(100_000)).is_err());
+    let block = |depth| (0..depth).map(|n| format!("{}a:\n", " ".repeat(n))).collect::<String>();
+    assert!(documents(&block(MAX_DEPTH)).is_ok());
+    assert!(documents(&block(300)).is_err());
+
+    let mut bomb = String::from("a: &a [x,x,x,x,x,x,x,x,x]\n");
+    for pair in ["ab", "bc", "cd", "de", "ef", "fg", "gh"] {
+        let (from, to) = pair.split_at(1);
+        bomb += &format!("{to}: &{to} [{}]\n", vec![format!("*{from}"); 9].join(","));
+    }
+    let error = documents(&bomb).unwrap_err().to_string();
+    assert!(error.contains("alias"), "{error}");
+}
+
+#[test]
+fn one_document_only() {
+    assert_eq!(value("# c\n---\na: 1\n---\n"), Ok(json!({"a": 1})));
+    assert_eq!(value("# c\n"), Err(Error::Count { found: 0 }));
+    assert_eq!(value("a: 1\n---\nb: 1\n---\nc: 1"), Err(Error::Count { found: 3 }));
+}
+
+#[test]
+fn bytes_become_text() {
+    let cases: [(&[u8], Result<&str, Error>); 7] = [
+        (b"a: 1", Ok("a: 1")),
+        (b"\xef\xbb\xbfa", Ok("a")),
+        (b"\xff\xfea\0\xe4\0", Ok("aä")),
+        (b"\xfe\xff\0a\0\xe4", Ok("aä")),
+        (b"ab\xff", Err(Error::Encoding { offset: 2 })),
+        (b"\xff\xfea\0\x00\xd8", Err(Error::Encoding { offset: 4 })),
+        (b"\xff\xfea", Err(Error::Encoding { offset: 2 })),
+    ];
+    for (bytes, expected) in cases {
+        assert_eq!(decode(bytes), expected.map(Cow::Borrowed), "{bytes:?}");
+    }
+}
+
+#[test]
+fn printed_as_kubectl_prints() {
+    let object = json!({
+        "metadata": {"name": "a", "labels": {}, "finalizers": []},
+        "spec": {
+            "on": "yes", "n": "1", "f": 1.5, "none": null, "colon": "a: b", "octal": "0777",
+            "date": "2024-01-01", "text": "x\n  y\n", "empty": "", "percent": "10%",
+            "long": "word ".repeat(40) + "end", "template": "{{ .x }}", "exp": "1e3",
+            "list": [{"a": 1, "b": [1, [2, 3]]}, "c"],
+        },
+    });
+    let expected = format!(
+        r#"metadata:
+  finalizers: []
+  labels: {{}}
+  name: a
+spec:
+  colon: "a: b"
+  date: "2024-01-01"
+  empty: ""
+  exp: "1e3"
+  f: 1.5
+  list:
+  - a: 1
+    b:
+    - 1
+    - - 2
+      - 3
+  - c
+  long: {}end
+  "n": "1"
+  none: null
+  octal: "0777"
+  "on": "yes"
+  percent: 10%
+  template: "{{{{ .x }}}}"
+  text: |
+    x
+      y
+"#,
+        "word ".repeat(40)
+    );
+    assert_eq!(to_string(&object).unwrap(), expected);
+    let two = to_string_all([&json!({"a": 1}), &json!({"b": 2})]).unwrap();
+    assert_eq!(two, "a: 1\n---\nb: 2\n");
+}
+
+/// Text as it comes in manifests: words that YAML may take for something
+/// else, white space at the edges, several lines.
+fn text() -> impl Strategy<Value = String> {
+    let piece = prop_oneof![
+        Just("\n"),
+        Just(" "),
+        Just("  "),
+        Just("\t"),
+        Just("\r\n"),
+        Just("#"),
+        Just(": "),
+        Just(":"),
+        Just("- "),
+        Just("-"),
+        Just("'"),
+        Just("\""),
+        Just("\\"),
+        Just("{{ .x }}"),
+        Just("yes"),
+        Just("Null"),
+        Just("~"),
+        Just("0777"),
+        Just("1e3"),
+        Just("1_0"),
+        Just(".inf"),
+        Just("0x1f"),
+        Just("1.10"),
+        Just("2024-01-01"),
+        Just("a"),
+        Just("é😀"),
+        Just("%"),
+        Just("*a"),
+        Just("&a"),
+        Just("!a"),
+        Just("@"),
+        Just("`"),
+        Just("---"),
+        Just("..."),
+        Just("? "),
+        Just("|"),
+        Just(">"),
+        Just("\u{85}"),
+        Just("\u{feff}"),
+        Just("\u{0}"),
+        Just("<<"),
+        Just("="),
+        Just("["),
+        Just("}"),
+        Just(","),
+        Just("\u{2028}"),
+        Just("a rather long word, so that lines get folded where they are folded"),
+    ];
+    proptest::collection::vec(piece, 0..7).prop_map(|pieces| pieces.concat())
+}
+
+fn any_value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        // Few digits: serde_json is not exact in the last one.
+        any::<i32>().prop_map(|n| Value::from(f64::from(n) + 0.125)),
+        text().prop_map(Value::from),
+        ".*".prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 40, 5, |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..5).prop_map(Value::from),
+            proptest::collection::btree_map(text(), inner, 0..5)
+                .prop_map(|map| Value::Object(map.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn what_is_printed_reads_back(content in any_value()) {
+        let object = json!({"content": content});
+        let printed = to_string(&object).unwrap();
+        prop_assert_eq!(value(&printed), Ok(object.clone()), "{}", printed);
+        let json = serde_json::to_string_pretty(&object).unwrap();
+        prop_assert_eq!(value(&json), Ok(object));
+    }
+
+    #[test]
+    fn no_text_makes_it_panic(text in "[-a:{}\\[\\],&*!|>'\"%@#?<~ \n\t0-9é]{0,60}") {
+        if let Ok(documents) = documents(&text) {
+            prop_assert!(documents.iter().all(|d| d.line >= 1 && !d.value.is_null()));
+        }
+    }
+}
