@@ -1,0 +1,60 @@
+//! HorizontalPodAutoscaler (SE-460).
+
+use serde_json::Value;
+
+use super::Health;
+use super::read::{Condition, annotation, is_stale, list, text};
+
+/// Where `autoscaling/v1` keeps what later versions have in the status.
+const V1_CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
+
+const WAITING: &str = "Waiting to Autoscale";
+
+/// SE-460: a reason that names a failed read or write is a fault whatever the
+/// status of its condition; after that, able to scale or at a limit is fine.
+pub fn horizontal_pod_autoscaler(object: &Value) -> Health {
+    if is_stale(object) {
+        return Health::progressing(WAITING);
+    }
+    if text(object, "/apiVersion") != "autoscaling/v1" {
+        return by_conditions(list(object, "/status/conditions"));
+    }
+    let raw = annotation(object, V1_CONDITIONS);
+    if raw.is_empty() {
+        return Health::progressing(WAITING);
+    }
+    match serde_json::from_str::<Option<Vec<Value>>>(raw) {
+        Ok(conditions) => by_conditions(&conditions.unwrap_or_default()),
+        Err(error) => {
+            Health::unknown(format!("annotation {V1_CONDITIONS} is not valid JSON: {error}"))
+        }
+    }
+}
+
+fn by_conditions(conditions: &[Value]) -> Health {
+    let conditions = || conditions.iter().map(Condition);
+    if let Some(fault) = conditions().find(|c| is_fault(*c)) {
+        return Health::degraded(fault.message());
+    }
+    let settled = |c: &Condition<'_>| matches!(c.kind(), "AbleToScale" | "ScalingLimited");
+    match conditions().filter(settled).find(|c| c.is_true()) {
+        Some(settled) => Health::healthy(settled.message()),
+        None => Health::progressing(WAITING),
+    }
+}
+
+fn is_fault(condition: Condition<'_>) -> bool {
+    matches!(
+        (condition.kind(), condition.reason()),
+        ("AbleToScale", "FailedGetScale" | "FailedUpdateScale")
+            | (
+                "ScalingActive",
+                "FailedGetResourceMetric"
+                    | "FailedGetObjectMetric"
+                    | "FailedGetPodsMetric"
+                    | "FailedGetExternalMetric"
+                    | "FailedComputeMetricsReplicas"
+                    | "InvalidSelector"
+            )
+    )
+}

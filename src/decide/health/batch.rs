@@ -1,0 +1,63 @@
+//! Job and CronJob (SE-455, SE-471).
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Health;
+use super::read::{Condition, conditions, is_true, list, text};
+
+/// SE-455 with the correction of SE-582: only a condition whose status is
+/// `True` counts. A resumed Job carries `Suspended=False` while it runs, and
+/// taking that for an end would let a hook finish before its work.
+pub fn job(object: &Value) -> Health {
+    let holds = |kind: &str| -> Option<Condition<'_>> {
+        conditions(object).filter(|c| c.kind() == kind && c.is_true()).last()
+    };
+    if let Some(failed) = holds("Failed") {
+        return Health::degraded(failed.message());
+    }
+    if let Some(suspended) = holds("Suspended") {
+        return Health::suspended(suspended.message());
+    }
+    match holds("Complete") {
+        Some(complete) => Health::healthy(complete.message()),
+        None => Health::progressing(""),
+    }
+}
+
+/// SE-471. A CronJob is rarely anything but Healthy: its runs are judged as
+/// Jobs, and only a last run without success is a fault of the schedule.
+pub fn cron_job(object: &Value) -> Health {
+    if is_true(object, "/spec/suspend") {
+        return Health::healthy("CronJob is Suspended");
+    }
+    if !object.get("status").is_some_and(Value::is_object) {
+        return Health::progressing("Waiting for CronJob");
+    }
+    let scheduled = text(object, "/status/lastScheduleTime");
+    let succeeded = text(object, "/status/lastSuccessfulTime");
+    if scheduled.is_empty() {
+        return Health::healthy("CronJob has not been scheduled yet");
+    }
+    if succeeded.is_empty() {
+        return Health::healthy("The CronJob never completed successfully. It may not be healthy");
+    }
+    if !list(object, "/status/active").is_empty() {
+        return Health::healthy(
+            "The job is running. Its last execution may not have been successful",
+        );
+    }
+    if is_before(succeeded, scheduled) {
+        return Health::degraded("CronJob has not completed its last execution successfully");
+    }
+    Health::healthy("CronJob has completed its last execution successfully")
+}
+
+/// Compares two RFC 3339 times; as text where one of them is no time, which
+/// is right for the UTC form that the API server writes.
+fn is_before(one: &str, other: &str) -> bool {
+    match (one.parse::<Timestamp>(), other.parse::<Timestamp>()) {
+        (Ok(one), Ok(other)) => one < other,
+        _ => one < other,
+    }
+}

@@ -1,0 +1,53 @@
+//! Service, PersistentVolumeClaim, PodDisruptionBudget and APIService
+//! (SE-456, SE-457, SE-459, SE-473).
+
+use serde_json::Value;
+
+use super::Health;
+use super::read::{condition, conditions, is_stale, list, text};
+
+/// SE-456. Only a load balancer has something to wait for.
+pub fn service(object: &Value) -> Health {
+    let balancer = text(object, "/spec/type") == "LoadBalancer";
+    if balancer && list(object, "/status/loadBalancer/ingress").is_empty() {
+        Health::progressing("")
+    } else {
+        Health::healthy("")
+    }
+}
+
+/// SE-457.
+pub fn persistent_volume_claim(object: &Value) -> Health {
+    match text(object, "/status/phase") {
+        "Lost" => Health::degraded(""),
+        "Pending" => Health::progressing(""),
+        "Bound" => Health::healthy(""),
+        _ => Health::unknown(""),
+    }
+}
+
+/// SE-459.
+pub fn api_service(object: &Value) -> Health {
+    let Some(available) = condition(object, "Available") else {
+        return Health::progressing("Waiting to be processed");
+    };
+    let message = format!("{}: {}", available.reason(), available.message());
+    if available.is_true() { Health::healthy(message) } else { Health::progressing(message) }
+}
+
+/// SE-473. Too few Pods is what a budget is there to report, so it is no fault
+/// of the budget itself.
+pub fn pod_disruption_budget(object: &Value) -> Health {
+    if is_stale(object) {
+        return Health::progressing("Waiting for the spec update to be observed");
+    }
+    let says = |reason: &str| format!("PodDisruptionBudget has {reason}");
+    let fault = conditions(object).find(|c| c.is_false() && c.reason() != "InsufficientPods");
+    if let Some(fault) = fault {
+        return Health::degraded(says(fault.reason()));
+    }
+    match conditions(object).next() {
+        Some(condition) => Health::healthy(says(condition.reason())),
+        None => Health::progressing("Waiting for status"),
+    }
+}

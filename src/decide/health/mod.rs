@@ -1,0 +1,222 @@
+//! Health of one live object, and of an Application from its objects.
+//!
+//! Every rule reads the object alone and says what state it reports about
+//! itself (SE section 10). Two ideas hold in all of them:
+//!
+//! - Yesterday's truth is no truth: a status that was written for an older
+//!   generation of the object gives `Progressing`, whatever else it says.
+//! - An absent field is not a zero that happens to satisfy a rule: each rule
+//!   states what absence means.
+//!
+//! There is one file per family of kinds. Scripts (SE-480…485) are not part of
+//! this room: their caller asks [`pending_deletion`] first, then its script,
+//! then [`by_kind`]; [`of`] is the same without a script.
+//!
+//! Nothing here asks a cluster, reads a clock, fails or panics: an object of a
+//! surprising shape is judged by the fields that do make sense.
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod application;
+mod apps;
+mod argo;
+mod autoscaling;
+mod batch;
+mod core;
+mod crds;
+mod networking;
+mod pod;
+mod read;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+pub use application::{Combined, Resource, combine};
+use read::{list, text};
+
+/// The finalizer that keeps a hook readable after its deletion was asked for;
+/// an object that carries it is judged by its real state (SE-441).
+pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
+
+/// How an object, or a whole Application, is doing.
+///
+/// Declared from best to worst (SE-440), so that the derived order is the one
+/// an Application is judged by: `max` of two is the worse one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Status {
+    /// It does what it is meant to do.
+    Healthy,
+    /// It was told to stop for now: a paused Deployment, a suspended Job.
+    Suspended,
+    /// It is on its way and may still get there without help.
+    Progressing,
+    /// It should exist and does not.
+    Missing,
+    /// It failed, or will not get there without help.
+    Degraded,
+    /// Its state could not be judged.
+    Unknown,
+}
+
+impl Status {
+    /// The name as Argo CD writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthy => "Healthy",
+            Self::Suspended => "Suspended",
+            Self::Progressing => "Progressing",
+            Self::Missing => "Missing",
+            Self::Degraded => "Degraded",
+            Self::Unknown => "Unknown",
+        }
+    }
+
+    /// Reads a name as Argo CD writes it; `None` for anything else, an empty
+    /// text included (SE-483).
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "Healthy" => Some(Self::Healthy),
+            "Suspended" => Some(Self::Suspended),
+            "Progressing" => Some(Self::Progressing),
+            "Missing" => Some(Self::Missing),
+            "Degraded" => Some(Self::Degraded),
+            "Unknown" => Some(Self::Unknown),
+            _ => None,
+        }
+    }
+
+    /// Whether `self` is strictly worse than `other` (SE-440).
+    pub fn is_worse_than(self, other: Self) -> bool {
+        self > other
+    }
+
+    /// The worse of the two.
+    pub fn worst(self, other: Self) -> Self {
+        self.max(other)
+    }
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A verdict and its reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    /// The verdict.
+    pub status: Status,
+    /// Why, in words for a person; empty where the status says it all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+impl Health {
+    /// A verdict with its reason.
+    pub fn new(status: Status, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    fn healthy(message: impl Into<String>) -> Self {
+        Self::new(Status::Healthy, message)
+    }
+
+    fn progressing(message: impl Into<String>) -> Self {
+        Self::new(Status::Progressing, message)
+    }
+
+    fn suspended(message: impl Into<String>) -> Self {
+        Self::new(Status::Suspended, message)
+    }
+
+    fn degraded(message: impl Into<String>) -> Self {
+        Self::new(Status::Degraded, message)
+    }
+
+    fn unknown(message: impl Into<String>) -> Self {
+        Self::new(Status::Unknown, message)
+    }
+}
+
+/// Judges a live object: its deletion first, then the rule of its kind.
+///
+/// `None` means that the kind has no health check (SE-467, SE-468, SE-478);
+/// such an object never holds an Application back.
+pub fn of(object: &Value) -> Option<Health> {
+    pending_deletion(object).or_else(|| by_kind(object))
+}
+
+/// `Progressing` for an object that is being deleted, unless it is a hook that
+/// is only kept for its result to be read (SE-441.1). Comes before scripts.
+pub fn pending_deletion(object: &Value) -> Option<Health> {
+    // An empty text is how a zero time may be spelled; it is no deletion.
+    let deleted = !text(object, "/metadata/deletionTimestamp").is_empty();
+    let kept = list(object, "/metadata/finalizers").iter().any(|f| f == HOOK_FINALIZER);
+    (deleted && !kept).then(|| Health::progressing("Pending deletion"))
+}
+
+/// The rule of the object's group and kind, without a look at its deletion.
+///
+/// Group and kind match exactly; a version that the rule does not know gives
+/// `Unknown`, since its fields may mean something else (SE-441).
+pub fn by_kind(object: &Value) -> Option<Health> {
+    let api_version = text(object, "/apiVersion");
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let kind = text(object, "/kind");
+    let rule = rule(group, kind)?;
+    if !rule.versions.is_empty() && !rule.versions.contains(&version) {
+        let message = format!("unsupported {kind} GVK: {group}/{version}, Kind={kind}");
+        return Some(Health::unknown(message));
+    }
+    (rule.judge)(object)
+}
+
+/// One kind's rule.
+struct Rule {
+    /// The API versions it can read; empty means any.
+    versions: &'static [&'static str],
+    judge: fn(&Value) -> Option<Health>,
+}
+
+fn rule(group: &str, kind: &str) -> Option<Rule> {
+    const V1: &[&str] = &["v1"];
+    const ANY: &[&str] = &[];
+    let (versions, judge): (_, fn(&Value) -> Option<Health>) = match (group, kind) {
+        ("apps", "Deployment") => (V1, |o| Some(apps::deployment(o))),
+        ("apps", "StatefulSet") => (V1, |o| Some(apps::stateful_set(o))),
+        ("apps", "DaemonSet") => (V1, |o| Some(apps::daemon_set(o))),
+        ("apps", "ReplicaSet") => (V1, |o| Some(apps::replica_set(o))),
+        ("", "Pod") => (V1, |o| Some(pod::pod(o))),
+        ("", "Service") => (V1, |o| Some(core::service(o))),
+        ("", "PersistentVolumeClaim") => (V1, |o| Some(core::persistent_volume_claim(o))),
+        ("batch", "Job") => (V1, |o| Some(batch::job(o))),
+        ("batch", "CronJob") => (ANY, |o| Some(batch::cron_job(o))),
+        ("networking.k8s.io" | "extensions", "Ingress") => (ANY, |o| Some(networking::ingress(o))),
+        ("gateway.networking.k8s.io", "Gateway") => (ANY, |o| Some(networking::gateway(o))),
+        ("apiregistration.k8s.io", "APIService") => {
+            (&["v1", "v1beta1"], |o| Some(core::api_service(o)))
+        }
+        ("policy", "PodDisruptionBudget") => (ANY, |o| Some(core::pod_disruption_budget(o))),
+        ("autoscaling", "HorizontalPodAutoscaler") => {
+            (&["v1", "v2"], |o| Some(autoscaling::horizontal_pod_autoscaler(o)))
+        }
+        ("argoproj.io", "Workflow") => (ANY, |o| Some(argo::workflow(o))),
+        ("argoproj.io", "Rollout") => (ANY, |o| Some(argo::rollout(o))),
+        ("argoproj.io", "ApplicationSet") => (ANY, |o| Some(argo::application_set(o))),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => (ANY, |o| Some(crds::crd(o))),
+        ("cert-manager.io", "Certificate") => (ANY, |o| Some(crds::certificate(o))),
+        ("cert-manager.io", "Issuer" | "ClusterIssuer") => (ANY, |o| Some(crds::issuer(o))),
+        ("external-secrets.io", "ExternalSecret") => (ANY, |o| Some(crds::external_secret(o))),
+        ("bitnami.com", "SealedSecret") => (ANY, |o| Some(crds::sealed_secret(o))),
+        // Everything else, the kinds of SE-467 and Application itself (SE-468)
+        // among them, says nothing about health.
+        _ => return None,
+    };
+    Some(Rule { versions, judge })
+}

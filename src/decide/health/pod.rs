@@ -1,0 +1,107 @@
+//! Pod (SE-465).
+//!
+//! What a Pod's state means depends on whether it is meant to go on for ever:
+//! a hook that is `Running` has not finished, a server that is has started.
+
+use serde_json::Value;
+
+use super::Health;
+use super::read::{annotation, condition, count, list, text};
+
+const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-policy";
+
+/// SE-465, top down.
+pub fn pod(object: &Value) -> Health {
+    let long_running = is_long_running(object);
+    let message = text(object, "/status/message");
+    if long_running {
+        let stuck = stuck_containers(object);
+        if !stuck.is_empty() {
+            return Health::degraded(stuck.join(", "));
+        }
+    }
+    match text(object, "/status/phase") {
+        "Pending" => Health::progressing(message),
+        "Succeeded" => Health::healthy(message),
+        "Failed" if !message.is_empty() => Health::degraded(message),
+        "Failed" => Health::degraded(failure(object)),
+        "Running" if long_running => running(object),
+        "Running" if is_finite(object) => Health::progressing(message),
+        _ => Health::unknown(message),
+    }
+}
+
+/// Whether the Pod is a server: restarted always, or said to be one by an
+/// annotation that hooks may not use, since a hook has to end.
+fn is_long_running(object: &Value) -> bool {
+    let declared = annotation(object, IGNORE_RESTART_POLICY) == "true";
+    text(object, "/spec/restartPolicy") == "Always" || (declared && !is_hook(object))
+}
+
+fn is_finite(object: &Value) -> bool {
+    matches!(text(object, "/spec/restartPolicy"), "OnFailure" | "Never")
+}
+
+/// Whether an annotation makes the object a hook (SE-180, SE-181). `Skip`
+/// alone is no hook, and neither is Helm's `crd-install`.
+fn is_hook(object: &Value) -> bool {
+    let items = |key: &str| -> Vec<&str> {
+        annotation(object, key).split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
+    };
+    let argo = items("argocd.argoproj.io/hook");
+    let recognised = |item: &&str| {
+        matches!(
+            *item,
+            "PreSync" | "Sync" | "PostSync" | "SyncFail" | "PreDelete" | "PostDelete" | "Skip"
+        )
+    };
+    if argo.iter().any(recognised) {
+        return argo.iter().filter(|item| recognised(item)).any(|item| *item != "Skip");
+    }
+    !argo.is_empty() || items("helm.sh/hook").iter().any(|item| *item != "crd-install")
+}
+
+/// Messages of the containers that wait for a reason that does not go away by
+/// itself: a crash loop, an image that cannot be pulled, a bad reference.
+fn stuck_containers(object: &Value) -> Vec<&str> {
+    list(object, "/status/containerStatuses")
+        .iter()
+        .filter(|container| {
+            let reason = text(container, "/state/waiting/reason");
+            reason.starts_with("Err") || reason.ends_with("Error") || reason.ends_with("BackOff")
+        })
+        .map(|container| text(container, "/state/waiting/message"))
+        .collect()
+}
+
+fn running(object: &Value) -> Health {
+    let message = text(object, "/status/message");
+    if condition(object, "Ready").is_some_and(|ready| ready.is_true()) {
+        return Health::healthy(message);
+    }
+    let restarted = list(object, "/status/containerStatuses")
+        .iter()
+        .any(|container| container.pointer("/lastState/terminated").is_some_and(Value::is_object));
+    if restarted { Health::degraded(message) } else { Health::progressing(message) }
+}
+
+/// Why a failed Pod failed: the first container that can say.
+fn failure(object: &Value) -> String {
+    let init = list(object, "/status/initContainerStatuses");
+    let normal = list(object, "/status/containerStatuses");
+    init.iter().chain(normal).find_map(failure_of_container).unwrap_or_default()
+}
+
+fn failure_of_container(container: &Value) -> Option<String> {
+    let ended = container.pointer("/state/terminated")?;
+    let message = text(ended, "/message");
+    if !message.is_empty() {
+        return Some(message.to_owned());
+    }
+    if text(ended, "/reason") == "OOMKilled" {
+        return Some("OOMKilled".to_owned());
+    }
+    let code = count(ended, "/exitCode");
+    let name = text(container, "/name");
+    (code != 0).then(|| format!("container {name:?} failed with exit code {code}"))
+}

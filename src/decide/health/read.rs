@@ -1,0 +1,107 @@
+//! Reading single fields of an object whose shape nobody has checked.
+//!
+//! Each reader says what it gives for an absent field or a field of another
+//! type, so that the rules stay free of that.
+
+use serde_json::Value;
+
+/// The text at a JSON pointer; empty when absent or no text.
+pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The whole number at a JSON pointer; `None` when absent or no number.
+/// A number written with a fraction of zero (`3.0`) counts as whole.
+pub fn number(object: &Value, pointer: &str) -> Option<i64> {
+    let value = object.pointer(pointer)?;
+    // The cast saturates, and a fraction is cut off: counts have none.
+    value.as_i64().or_else(|| value.as_f64().map(|float| float as i64))
+}
+
+/// The number at a JSON pointer, 0 when absent: status counters are omitted
+/// by the API server when they are zero.
+pub fn count(object: &Value, pointer: &str) -> i64 {
+    number(object, pointer).unwrap_or(0)
+}
+
+/// Whether the field holds `true`; absent and other types are `false`.
+pub fn is_true(object: &Value, pointer: &str) -> bool {
+    object.pointer(pointer) == Some(&Value::Bool(true))
+}
+
+/// The list at a JSON pointer; empty when absent or no list.
+pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
+    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+/// The value of one annotation; empty when absent.
+pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
+    let annotations = object.pointer("/metadata/annotations");
+    annotations.and_then(|a| a.get(key)).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// The object's name, for messages; empty when absent.
+pub fn name(object: &Value) -> &str {
+    text(object, "/metadata/name")
+}
+
+/// The conditions under `/status/conditions`, in order.
+pub fn conditions(object: &Value) -> impl Iterator<Item = Condition<'_>> {
+    list(object, "/status/conditions").iter().map(Condition)
+}
+
+/// The first condition of a type.
+pub fn condition<'a>(object: &'a Value, kind: &str) -> Option<Condition<'a>> {
+    conditions(object).find(|condition| condition.kind() == kind)
+}
+
+/// One entry of a list of conditions.
+#[derive(Clone, Copy)]
+pub struct Condition<'a>(pub &'a Value);
+
+impl<'a> Condition<'a> {
+    /// Its `type`.
+    pub fn kind(self) -> &'a str {
+        text(self.0, "/type")
+    }
+
+    /// Its `reason`, empty when absent.
+    pub fn reason(self) -> &'a str {
+        text(self.0, "/reason")
+    }
+
+    /// Its `message`, empty when absent.
+    pub fn message(self) -> &'a str {
+        text(self.0, "/message")
+    }
+
+    /// Whether its status is `True`.
+    pub fn is_true(self) -> bool {
+        text(self.0, "/status") == "True"
+    }
+
+    /// Whether its status is `False`; an absent or `Unknown` status is neither.
+    pub fn is_false(self) -> bool {
+        text(self.0, "/status") == "False"
+    }
+}
+
+/// `metadata.generation`, 0 when absent.
+pub fn generation(object: &Value) -> i64 {
+    count(object, "/metadata/generation")
+}
+
+/// Whether the status was written for an older generation of the object.
+///
+/// For kinds whose controller may not report a generation at all: only what is
+/// there and older is stale, and an absent `observedGeneration` is not.
+pub fn is_stale(object: &Value) -> bool {
+    let current = generation(object);
+    number(object, "/status/observedGeneration").is_some_and(|observed| observed < current)
+}
+
+/// Whether this condition was written for an older generation of `object`.
+pub fn is_stale_condition(object: &Value, condition: Condition<'_>) -> bool {
+    let current = generation(object);
+    number(condition.0, "/observedGeneration").is_some_and(|observed| observed < current)
+}
