@@ -1,0 +1,427 @@
+//! One Application's place in a rollout: Waiting, Pending, Progressing, Healthy.
+//!
+//! [`advance`] is the state machine of AS-350 to AS-357 for a single
+//! Application. It sees one Application and nothing of steps or budgets; the
+//! promotion from Waiting to Pending is [`super::promote`]'s business.
+//!
+//! The rule it exists for: **never judge by yesterday's truth.** Health and
+//! sync status count only when they were computed for the spec that is being
+//! rolled out, and after the operation we asked for.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::decide::health;
+
+/// The states of an entry in `status.applicationStatus`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// Has something to roll out, and has not been told to start.
+    Waiting,
+    /// Was told to start; the operation has not been seen to begin.
+    Pending,
+    /// The operation began; not yet Synced and Healthy.
+    Progressing,
+    /// Done with what is being rolled out.
+    Healthy,
+}
+
+impl Phase {
+    /// The name in the status.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Waiting => "Waiting",
+            Self::Pending => "Pending",
+            Self::Progressing => "Progressing",
+            Self::Healthy => "Healthy",
+        }
+    }
+
+    /// Reads the name in the status; `None` for any other text.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Waiting, Self::Pending, Self::Progressing, Self::Healthy]
+            .into_iter()
+            .find(|phase| phase.name() == name)
+    }
+
+    /// Whether it takes one of the step's `maxUpdate` places.
+    pub fn is_in_flight(self) -> bool {
+        match self {
+            Self::Pending | Self::Progressing => true,
+            Self::Waiting | Self::Healthy => false,
+        }
+    }
+}
+
+/// One element of `status.applicationStatus`: all that a rollout remembers of
+/// an Application between two passes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// The Application's name.
+    pub application: String,
+    /// Where it stands.
+    pub phase: Phase,
+    /// Its step, counted from 0; `None` when no step selects it (`"-1"`).
+    pub step: Option<usize>,
+    /// Why it stands there, for people. [`TIMED_OUT`] at the front marks an
+    /// entry that became Healthy by the progressing timeout.
+    pub message: String,
+    /// The revisions its source had when it was last compared.
+    pub target_revisions: Vec<String>,
+    /// When it came into this phase. Whole seconds, as Kubernetes stores it.
+    /// For Pending it is also the identity of the promotion: no two promotions
+    /// of one Application share it.
+    pub since: Timestamp,
+}
+
+/// How the message of an entry begins that the progressing timeout made
+/// Healthy. Such an entry is not put back by drift (AS-354), so that a timeout
+/// cannot loop. It is text since a stored entry has no other field for it.
+pub const TIMED_OUT: &str = "Progressing timeout";
+
+impl Entry {
+    /// Whether the progressing timeout made it Healthy.
+    pub fn timed_out(&self) -> bool {
+        self.phase == Phase::Healthy && self.message.starts_with(TIMED_OUT)
+    }
+
+    fn set(&mut self, phase: Phase, message: impl Into<String>, now: Timestamp) {
+        if self.phase != phase {
+            // Never backwards: a promotion's time may be ahead of the clock,
+            // and a later one must not get the same again.
+            self.since = whole_seconds(now).max(self.since);
+        }
+        self.phase = phase;
+        self.message = message.into();
+    }
+}
+
+/// An Application's comparison result, as `status.sync.status` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncCode {
+    /// The cluster is as the source wants it.
+    Synced,
+    /// It is not.
+    OutOfSync,
+    /// Not known, or not compared yet.
+    Unknown,
+}
+
+/// The phase of an operation, as `status.operationState.phase` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OperationPhase {
+    /// Under way.
+    Running,
+    /// Being stopped.
+    Terminating,
+    /// Ended well.
+    Succeeded,
+    /// Ended badly.
+    Failed,
+    /// Could not be carried out.
+    Error,
+}
+
+impl OperationPhase {
+    /// Whether the operation has not ended.
+    pub fn is_running(self) -> bool {
+        matches!(self, Self::Running | Self::Terminating)
+    }
+}
+
+/// What `status.operationState` says of the last or current operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OperationState {
+    /// Its phase.
+    pub phase: OperationPhase,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it ended, if it did.
+    pub finished_at: Option<Timestamp>,
+    /// The promotion it was written for, when a rollout wrote it.
+    pub promotion: Option<Timestamp>,
+    /// The revisions it syncs, once resolved.
+    pub revisions: Vec<String>,
+    /// What it says of itself, for people.
+    pub message: String,
+}
+
+/// A requested operation: the Application's `operation` field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedOperation {
+    /// The promotion it was written for, when a rollout wrote it.
+    pub promotion: Option<Timestamp>,
+}
+
+/// What is known of one existing Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// `status.health.status`; absent is Unknown.
+    pub health: health::Status,
+    /// `status.sync.status`; absent is Unknown.
+    pub sync: SyncCode,
+    /// `status.sync.revisions`, else `[status.sync.revision]`, else none.
+    pub revisions: Vec<String>,
+    /// `status.reconciledAt`: when it was last compared in full.
+    pub reconciled_at: Option<Timestamp>,
+    /// Whether `sync`, `health` and `revisions` were computed for the spec that
+    /// the Application has now (`status.sync.comparedTo`).
+    pub compared: Compared,
+    /// Whether the generated spec differs from the one it has now (AS-353).
+    pub spec_differs: bool,
+    /// The `operation` field, when set.
+    pub requested: Option<RequestedOperation>,
+    /// `status.operationState`, when set.
+    pub operation: Option<OperationState>,
+    /// It has a condition `InvalidSpecError` or `UnknownError`.
+    pub has_error_condition: bool,
+    /// What it waits for, for people: the resource and why. May be empty.
+    pub detail: String,
+    /// Which sources it follows, to tell whether two Applications should have
+    /// seen the same revision. Same length as `revisions` once compared.
+    pub sources: Vec<SourceKey>,
+}
+
+/// For which spec a comparison was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// There was none yet.
+    Never,
+    /// For another spec than the one the Application has now.
+    Stale,
+    /// For the spec it has now.
+    Current,
+}
+
+/// Where a revision comes from: Applications with the same key see the same
+/// revision when they look at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey {
+    /// `repoURL`.
+    pub repository: String,
+    /// `chart`, empty for Git.
+    pub chart: String,
+    /// `targetRevision`, empty for the default branch.
+    pub target_revision: String,
+}
+
+impl Observed {
+    /// An operation is requested or under way.
+    pub fn has_operation_in_flight(&self) -> bool {
+        self.requested.is_some()
+            || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
+    }
+
+    /// Whether `sync` and `health` are today's truth: of the spec being rolled
+    /// out, and computed after the last operation ended.
+    pub fn is_current(&self) -> bool {
+        self.compared == Compared::Current
+            && !self.spec_differs
+            && !self.has_operation_in_flight()
+            && self.is_after_operation()
+    }
+
+    /// Whether the comparison is younger than the end of the last operation.
+    fn is_after_operation(&self) -> bool {
+        match (&self.operation, self.reconciled_at) {
+            (Some(operation), Some(at)) => {
+                // Times in a status are whole seconds, so the same second may
+                // be after.
+                operation.finished_at.is_none_or(|finished| at >= whole_seconds(finished))
+            }
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// Whether a promotion may be decided on what is known: a sync is started
+    /// only for a comparison of the very spec being rolled out, never over
+    /// another operation (AS-361), and not before the result of the last one
+    /// is known. An error condition is a result too: the sync then shows it.
+    pub fn is_ready_to_start(&self) -> bool {
+        self.is_current()
+            || (self.has_error_condition
+                && !self.spec_differs
+                && !self.has_operation_in_flight()
+                && self.is_after_operation())
+    }
+
+    /// The last operation, when a rollout asked for it and it failed.
+    pub fn failed_operation(&self) -> Option<&OperationState> {
+        let ended_badly = |operation: &&OperationState| {
+            operation.promotion.is_some()
+                && matches!(operation.phase, OperationPhase::Failed | OperationPhase::Error)
+        };
+        self.operation.as_ref().filter(ended_badly)
+    }
+
+    fn is_synced_and_healthy(&self) -> bool {
+        self.sync == SyncCode::Synced && self.health == health::Status::Healthy
+    }
+}
+
+/// How the state machine is set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long an entry may be Pending before it counts as Healthy; `None`
+    /// switches that off (AS-356).
+    pub progressing_timeout: Option<SignedDuration>,
+    /// Whether a Healthy Application that drifted is rolled out again (AS-354).
+    pub capture_drift: bool,
+}
+
+/// Moves one Application's entry forward by what is observed of it.
+///
+/// `stored` is the entry of the last pass, if there was one. Never promotes
+/// Waiting to Pending. Rule numbers are those of AS-353.
+pub fn advance(
+    name: &str,
+    stored: Option<&Entry>,
+    step: Option<usize>,
+    seen: &Observed,
+    rules: &Rules,
+    now: Timestamp,
+) -> Entry {
+    // What the rules R5 to R11 look at: an Application never passes through
+    // two of them in one pass.
+    let before = stored.map(|entry| entry.phase);
+    let mut entry = stored.cloned().unwrap_or_else(|| Entry {
+        application: name.to_owned(),
+        phase: Phase::Waiting,
+        step,
+        message: "No application status found, waiting for its step".to_owned(),
+        target_revisions: seen.revisions.clone(),
+        since: whole_seconds(now),
+    });
+    entry.step = step;
+
+    if entry.target_revisions.is_empty() || synced_by_own_operation(&entry, seen) {
+        // The first revision seen, or the one that our own operation resolved:
+        // what is being rolled out did not change, we only learn its name.
+        if !seen.revisions.is_empty() {
+            entry.target_revisions.clone_from(&seen.revisions);
+        }
+    }
+    // A status without a revision is one that could not be computed, and no
+    // change: a failed read is not an absence.
+    let revision_changed = !seen.revisions.is_empty() && entry.target_revisions != seen.revisions;
+    if before.is_some() && (revision_changed || seen.spec_differs) {
+        let why = if seen.spec_differs {
+            "Application has a pending spec change, waiting for its step"
+        } else {
+            "Application has a new revision, waiting for its step"
+        };
+        entry.set(Phase::Waiting, why, now); // R1
+        if revision_changed {
+            entry.target_revisions.clone_from(&seen.revisions);
+        }
+    } else if before == Some(Phase::Healthy) && drifted(&entry, seen, rules) {
+        entry.set(Phase::Waiting, "Application drifted (OutOfSync), waiting for its step", now); // R1d
+    }
+
+    match (entry.phase, before) {
+        (Phase::Waiting, _) => from_waiting(&mut entry, seen, now),
+        (Phase::Pending, _) => from_pending(&mut entry, seen, rules, now),
+        (Phase::Progressing, _) => from_progressing(&mut entry, seen, now),
+        (Phase::Healthy, _) => {
+            // R11. Once seen in sync after a timeout, it is like any other.
+            if entry.timed_out() && seen.is_current() && seen.sync == SyncCode::Synced {
+                entry.message = "Application is synced".to_owned();
+            }
+        }
+    }
+    entry
+}
+
+/// The operation of this very promotion syncs exactly what is seen now.
+fn synced_by_own_operation(entry: &Entry, seen: &Observed) -> bool {
+    entry.phase.is_in_flight()
+        && seen.operation.as_ref().is_some_and(|operation| {
+            operation.promotion.is_some_and(|promotion| promotion >= entry.since)
+                && operation.revisions == seen.revisions
+        })
+}
+
+fn drifted(entry: &Entry, seen: &Observed, rules: &Rules) -> bool {
+    rules.capture_drift
+        && seen.sync == SyncCode::OutOfSync
+        && seen.is_current()
+        && !entry.timed_out()
+}
+
+/// R2 to R4.
+fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
+    if seen.sync != SyncCode::Synced || !seen.is_current() {
+        return;
+    }
+    if seen.is_synced_and_healthy() {
+        entry.set(Phase::Healthy, "Application is already synced and healthy", now);
+    } else {
+        entry.set(Phase::Progressing, "Application is synced, waiting for it to be healthy", now);
+    }
+}
+
+/// R5 to R8.
+fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestamp) {
+    if let Some(operation) = began_after(entry, seen) {
+        let what = match operation.phase {
+            OperationPhase::Succeeded => "Operation succeeded, waiting for it to be healthy",
+            OperationPhase::Failed | OperationPhase::Error => {
+                "Operation completed with a failure, waiting for it to be synced and healthy"
+            }
+            OperationPhase::Running | OperationPhase::Terminating => "Operation is running",
+        };
+        entry.set(Phase::Progressing, what, now); // R5
+        return;
+    }
+    if is_observed_since(entry, seen) && seen.has_error_condition {
+        entry.set(Phase::Progressing, "Application has an error condition, see its status", now); // R6
+        return;
+    }
+    let Some(timeout) = rules.progressing_timeout else { return };
+    if now.duration_since(entry.since) >= timeout {
+        let message = format!(
+            "{TIMED_OUT}: the operation did not start within {} s, moved on as Healthy",
+            timeout.as_secs()
+        );
+        entry.set(Phase::Healthy, message, now); // R7
+    }
+}
+
+/// R9 and R10.
+fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
+    if let Some(failed) = seen.failed_operation() {
+        // More cautious than the peer: after a failed PostSync hook, a smoke
+        // test say, an Application is Synced and Healthy all the same, and
+        // must not let the rollout pass. A later sync that succeeds does.
+        entry.message = format!("Sync failed, waiting for one that succeeds: {}", failed.message);
+    } else if seen.is_synced_and_healthy() && seen.is_current() {
+        entry.set(Phase::Healthy, "Application is synced and healthy", now);
+    } else if seen.has_operation_in_flight() {
+        entry.message = "Operation is running".to_owned();
+    } else {
+        entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
+    }
+}
+
+/// The operation that started because of this Pending entry, or after it.
+///
+/// Our own is told by its promotion time (AS-361), whatever the clocks say.
+fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a OperationState> {
+    let operation = seen.operation.as_ref()?;
+    if operation.promotion.is_some_and(|promotion| promotion >= entry.since) {
+        return Some(operation);
+    }
+    let is_later = operation.started_at >= entry.since
+        && operation.finished_at.is_none_or(|finished| finished > entry.since);
+    (is_later && is_observed_since(entry, seen)).then_some(operation)
+}
+
+/// The gate of AS-355: the status was computed after the entry became Pending.
+fn is_observed_since(entry: &Entry, seen: &Observed) -> bool {
+    seen.reconciled_at.is_none_or(|at| at >= entry.since)
+}
+
+/// Cuts a time to whole seconds, the resolution of times in a status.
+pub fn whole_seconds(at: Timestamp) -> Timestamp {
+    // Every second that a timestamp holds is itself in range.
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}

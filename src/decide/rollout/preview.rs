@@ -1,0 +1,84 @@
+//! The rollout before it happens: steps, batches and mistakes, for
+//! `wavegate plan`. Looks at generated Applications only.
+
+use std::collections::BTreeMap;
+
+use super::budget::Limit;
+use super::steps::{self, Labels, Problem, Strategy};
+use super::{all_problems, problems};
+
+/// A rollout as it will run when every Application changes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Preview {
+    /// The steps in order.
+    pub steps: Vec<PreviewStep>,
+    /// Applications that no step selects: they wait for a manual sync.
+    pub unmatched: Vec<String>,
+    /// Mistakes, most serious first.
+    pub problems: Vec<Problem>,
+}
+
+/// One step of a [`Preview`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreviewStep {
+    /// `maxUpdate` as the user wrote it.
+    pub max_update: super::budget::MaxUpdate,
+    /// How many may be in flight, never more than the step has.
+    pub limit: u64,
+    /// All Applications the step waits for, in name order.
+    pub applications: Vec<String>,
+    /// Who starts together if each batch ends before the next begins; none
+    /// when the limit is 0.
+    pub batches: Vec<Vec<String>>,
+}
+
+/// Computes the steps and batches of a strategy over generated Applications.
+///
+/// `read` are the problems that [`Strategy::read`] found. For AllAtOnce there
+/// is a single batch outside any step: no steps, nothing unmatched.
+pub fn preview(
+    strategy: &Strategy,
+    read: Vec<Problem>,
+    generated: &BTreeMap<String, Labels>,
+) -> Preview {
+    let steps = strategy.steps();
+    let labels = generated.iter().map(|(name, labels)| (name.as_str(), labels));
+    let memberships = steps::memberships(steps, labels);
+    let preview_step = |(index, step): (usize, &steps::Step)| {
+        let members = |counts: bool| -> Vec<String> {
+            let selected = memberships.iter().filter(|(_, membership)| {
+                if counts {
+                    membership.step() == Some(index)
+                } else {
+                    membership.steps.contains(&index)
+                }
+            });
+            selected.map(|(name, _)| name.clone()).collect()
+        };
+        let starting = members(true);
+        let limit = step.max_update.limit(starting.len() as u64);
+        let size = match limit {
+            Limit::AtMost(limit) => usize::try_from(limit).unwrap_or(usize::MAX),
+            Limit::Unlimited => starting.len(),
+        };
+        PreviewStep {
+            max_update: step.max_update.clone(),
+            limit: limit.capped(starting.len() as u64),
+            applications: members(false),
+            batches: if size == 0 {
+                Vec::new()
+            } else {
+                starting.chunks(size).map(<[String]>::to_vec).collect()
+            },
+        }
+    };
+    let unmatched = memberships.iter().filter(|(_, membership)| membership.steps.is_empty());
+    Preview {
+        steps: steps.iter().enumerate().map(preview_step).collect(),
+        unmatched: match strategy {
+            Strategy::AllAtOnce => Vec::new(),
+            Strategy::RollingSync(_) => unmatched.map(|(name, _)| name.clone()).collect(),
+        },
+        problems: all_problems(read, problems(strategy, &memberships)),
+    }
+}

@@ -1,0 +1,416 @@
+//! Which Application is in which step; what is wrong with the configuration.
+//!
+//! Reads `spec.strategy` as the user wrote it. Mistakes become [`Problem`]s,
+//! all of them, and never stop a rollout: an expression that makes no sense
+//! selects nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::budget::MaxUpdate;
+
+/// The labels of a generated Application.
+pub type Labels = BTreeMap<String, String>;
+
+/// What `spec.strategy` asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// Absent, empty or `AllAtOnce` (AS-302), or a type nobody knows, which is
+    /// also reported as a problem (AS-007).
+    AllAtOnce,
+    /// `RollingSync` with its steps, in order. No steps is an error state of
+    /// the set (AS-304), told apart by [`Strategy::is_empty_rolling_sync`].
+    RollingSync(Vec<Step>),
+}
+
+/// One element of `spec.strategy.rollingSync.steps`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// All must hold for an Application to be selected; none selects every
+    /// Application (AS-310).
+    pub match_expressions: Vec<Expression>,
+    /// The step's `maxUpdate`.
+    pub max_update: MaxUpdate,
+}
+
+/// One label expression of a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expression {
+    /// The label's key.
+    pub key: String,
+    /// The operator.
+    pub operator: Operator,
+    /// The values to compare with, exactly and case-sensitively.
+    pub values: BTreeSet<String>,
+}
+
+/// How a label is compared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// The label exists and has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// Any other text: selects nothing (AS-313).
+    Unsupported(String),
+}
+
+/// The kinds of mistakes in a rollout's configuration, most serious first
+/// (AS-315).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ProblemKind {
+    /// `strategy.type` or `deletionOrder` is a word nobody knows (AS-007).
+    UnknownStrategy,
+    /// An expression's operator is neither `In` nor `NotIn`.
+    UnsupportedOperator,
+    /// One Application is selected by several steps.
+    SelectedTwice,
+    /// `maxUpdate` is neither a number nor a percentage.
+    InvalidMaxUpdate,
+    /// A step selects no Application.
+    EmptyStep,
+}
+
+impl ProblemKind {
+    /// A stable code for machines, as `wavegate plan -o json` prints it.
+    pub fn code(self) -> &'static str {
+        match self {
+            Self::UnknownStrategy => "UnknownStrategy",
+            Self::UnsupportedOperator => "UnsupportedOperator",
+            Self::SelectedTwice => "SelectedTwice",
+            Self::InvalidMaxUpdate => "InvalidMaxUpdate",
+            Self::EmptyStep => "EmptyStep",
+        }
+    }
+}
+
+/// One mistake in a rollout's configuration.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Problem {
+    /// What kind of mistake.
+    pub kind: ProblemKind,
+    /// The step it is about, counted from 0; `None` when about several or none.
+    pub step: Option<usize>,
+    /// What is wrong, naming the field and the value; steps count from 1 here.
+    pub message: String,
+}
+
+/// Which steps an Application is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Membership {
+    /// Every step that selects it, ascending. The first one is its step; the
+    /// others wait for it too (AS-314). Empty: no step selects it (AS-316).
+    pub steps: Vec<usize>,
+}
+
+impl Membership {
+    /// The step that counts for `maxUpdate` and the status, if any.
+    pub fn step(&self) -> Option<usize> {
+        self.steps.first().copied()
+    }
+}
+
+impl Strategy {
+    /// Reads `spec.strategy` of an ApplicationSet; absent means AllAtOnce.
+    /// Returns what is wrong with it besides.
+    pub fn read(strategy: Option<&Value>) -> (Self, Vec<Problem>) {
+        let Some(strategy) = strategy else { return (Self::AllAtOnce, Vec::new()) };
+        let mut problems = Vec::new();
+        let order = text(strategy, "deletionOrder");
+        if !matches!(order, "" | "AllAtOnce") && !order.eq_ignore_ascii_case("reverse") {
+            problems.push(Problem {
+                kind: ProblemKind::UnknownStrategy,
+                step: None,
+                message: format!(
+                    "spec.strategy.deletionOrder: \"{order}\" is none of AllAtOnce, Reverse; AllAtOnce is used"
+                ),
+            });
+        }
+        let kind = text(strategy, "type");
+        let rolling = strategy.get("rollingSync").filter(|value| !value.is_null());
+        let strategy = match (kind, rolling) {
+            ("RollingSync", Some(rolling)) => {
+                let steps = rolling.get("steps").and_then(Value::as_array);
+                Self::RollingSync(steps.into_iter().flatten().map(Step::read).collect())
+            }
+            ("RollingSync", None) | ("" | "AllAtOnce", _) => Self::AllAtOnce,
+            (other, _) => {
+                problems.push(Problem {
+                    kind: ProblemKind::UnknownStrategy,
+                    step: None,
+                    message: format!(
+                        "spec.strategy.type: \"{other}\" is none of AllAtOnce, RollingSync; AllAtOnce is used"
+                    ),
+                });
+                Self::AllAtOnce
+            }
+        };
+        problems.extend(strategy.step_problems());
+        (strategy, problems)
+    }
+
+    /// The steps of a RollingSync; none for AllAtOnce.
+    pub fn steps(&self) -> &[Step] {
+        match self {
+            Self::AllAtOnce => &[],
+            Self::RollingSync(steps) => steps,
+        }
+    }
+
+    /// RollingSync is selected but has no steps: the set is not written at all
+    /// until that is mended (AS-304).
+    pub fn is_empty_rolling_sync(&self) -> bool {
+        matches!(self, Self::RollingSync(steps) if steps.is_empty())
+    }
+
+    /// What is wrong with the steps themselves, whatever the Applications.
+    pub fn step_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for (index, step) in self.steps().iter().enumerate() {
+            let place = format!("spec.strategy.rollingSync.steps[{index}]");
+            for (at, expression) in step.match_expressions.iter().enumerate() {
+                let Operator::Unsupported(operator) = &expression.operator else { continue };
+                problems.push(Problem {
+                    kind: ProblemKind::UnsupportedOperator,
+                    step: Some(index),
+                    message: format!(
+                        "{place}.matchExpressions[{at}].operator: \"{operator}\" is neither In nor NotIn; \
+                         step {} selects nothing by it",
+                        index + 1
+                    ),
+                });
+            }
+            if let MaxUpdate::Invalid { text, limit } = &step.max_update {
+                problems.push(Problem {
+                    kind: ProblemKind::InvalidMaxUpdate,
+                    step: Some(index),
+                    message: format!(
+                        "{place}.maxUpdate: {text} is neither a number nor a percentage such as \"10%\"; \
+                         step {} is held to {limit} at a time",
+                        index + 1
+                    ),
+                });
+            }
+        }
+        problems
+    }
+}
+
+impl Step {
+    fn read(step: &Value) -> Self {
+        let expressions = step.get("matchExpressions").and_then(Value::as_array);
+        Self {
+            match_expressions: expressions.into_iter().flatten().map(Expression::read).collect(),
+            max_update: MaxUpdate::read(step.get("maxUpdate")),
+        }
+    }
+
+    /// Whether the step selects an Application with these labels.
+    pub fn selects(&self, labels: &Labels) -> bool {
+        self.match_expressions.iter().all(|expression| expression.holds(labels))
+    }
+}
+
+impl Expression {
+    fn read(expression: &Value) -> Self {
+        let values = expression.get("values").and_then(Value::as_array);
+        Self {
+            key: text(expression, "key").to_owned(),
+            operator: match text(expression, "operator") {
+                "In" => Operator::In,
+                "NotIn" => Operator::NotIn,
+                other => Operator::Unsupported(other.to_owned()),
+            },
+            values: values
+                .into_iter()
+                .flatten()
+                .filter_map(|value| value.as_str().map(str::to_owned))
+                .collect(),
+        }
+    }
+
+    /// The truth table of AS-311.
+    fn holds(&self, labels: &Labels) -> bool {
+        let listed = labels.get(&self.key).map(|value| self.values.contains(value));
+        match (&self.operator, listed) {
+            (Operator::In, Some(listed)) => listed,
+            (Operator::In, None) => false,
+            (Operator::NotIn, Some(listed)) => !listed,
+            (Operator::NotIn, None) => true,
+            (Operator::Unsupported(_), _) => false,
+        }
+    }
+}
+
+/// Puts each generated Application into its steps, by its generated labels.
+pub fn memberships<'a>(
+    steps: &[Step],
+    generated: impl IntoIterator<Item = (&'a str, &'a Labels)>,
+) -> BTreeMap<String, Membership> {
+    let member = |labels: &Labels| Membership {
+        steps: (0..steps.len()).filter(|index| steps[*index].selects(labels)).collect(),
+    };
+    generated.into_iter().map(|(name, labels)| (name.to_owned(), member(labels))).collect()
+}
+
+/// The mistakes that show only once the Applications are known: an Application
+/// in several steps (AS-314), steps without any (AS-317).
+pub fn problems_of_memberships(
+    steps: &[Step],
+    memberships: &BTreeMap<String, Membership>,
+) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (name, membership) in memberships {
+        if membership.steps.len() < 2 {
+            continue;
+        }
+        let numbers: Vec<String> =
+            membership.steps.iter().map(|step| (step + 1).to_string()).collect();
+        problems.push(Problem {
+            kind: ProblemKind::SelectedTwice,
+            step: membership.step(),
+            message: format!(
+                "application {name} is selected by several steps ({}); it counts in step {}, and each of them waits for it",
+                numbers.join("-"),
+                numbers[0]
+            ),
+        });
+    }
+    for index in 0..steps.len() {
+        if !memberships.values().any(|membership| membership.steps.contains(&index)) {
+            problems.push(Problem {
+                kind: ProblemKind::EmptyStep,
+                step: Some(index),
+                message: format!(
+                    "spec.strategy.rollingSync.steps[{index}]: step {} selects no application and counts as done",
+                    index + 1
+                ),
+            });
+        }
+    }
+    problems
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn steps(steps: Value) -> Vec<Step> {
+        let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": steps}});
+        Strategy::read(Some(&strategy)).0.steps().to_vec()
+    }
+
+    fn labels(labels: Value) -> Labels {
+        serde_json::from_value(labels).unwrap()
+    }
+
+    fn by(key: &str, operator: &str, values: &[&str]) -> Value {
+        json!({"matchExpressions": [{"key": key, "operator": operator, "values": values}]})
+    }
+
+    #[test]
+    fn applications_are_selected_as_in_table_a_6() {
+        let both = |first: Value, second: Value| {
+            let mut expressions = first["matchExpressions"].as_array().unwrap().clone();
+            expressions.extend(second["matchExpressions"].as_array().unwrap().clone());
+            json!({"matchExpressions": expressions})
+        };
+        let dev = by("env", "In", &["dev"]);
+        let qa = by("env", "In", &["qa"]);
+        let prod = by("env", "In", &["prod"]);
+        let not_west =
+            both(by("env", "In", &["qa", "prod"]), by("region", "NotIn", &["us-west-2"]));
+        let not_prod_not_us = both(by("env", "NotIn", &["prod"]), by("region", "NotIn", &["us"]));
+        let cases = [
+            (108, json!([dev]), json!({"env": "dev"}), vec![0]),
+            (109, json!([dev, qa, prod]), json!({"env": "qa"}), vec![1]),
+            (
+                110,
+                json!([both(dev.clone(), by("region", "In", &["us"]))]),
+                json!({"env": "dev"}),
+                vec![],
+            ),
+            (111, json!([by("env", "In", &["dev", "qa"])]), json!({"env": "qa"}), vec![0]),
+            (112, json!([by("env", "NotIn", &["prod"])]), json!({"env": "dev"}), vec![0]),
+            (113, json!([by("env", "NotIn", &["prod"])]), json!({}), vec![0]),
+            (114, json!([by("env", "NotIn", &["prod", "qa"])]), json!({"env": "qa"}), vec![]),
+            (115, json!([not_prod_not_us]), json!({"env": "dev", "region": "us"}), vec![]),
+            (116, json!([not_west]), json!({"env": "qa", "region": "us-west-2"}), vec![]),
+            (117, json!([not_west]), json!({"env": "qa", "region": "us-east-2"}), vec![0]),
+            (118, json!([not_west]), json!({"env": "qa"}), vec![0]),
+            (
+                119,
+                json!([dev, by("region", "In", &["w"])]),
+                json!({"env": "dev", "region": "w"}),
+                vec![0, 1],
+            ),
+            (120, json!([by("env", "Invalid", &["dev"]), dev]), json!({"env": "dev"}), vec![1]),
+            (121, json!([by("env", "Exists", &[])]), json!({}), vec![]),
+            (122, json!([by("env", "Exists", &[])]), json!({"env": "dev"}), vec![]),
+            (123, json!([{}]), json!({"env": "dev"}), vec![0]),
+            (124, json!([by("env", "In", &[])]), json!({"env": "dev"}), vec![]),
+            (125, json!([by("env", "in", &["dev"])]), json!({"env": "dev"}), vec![]),
+        ];
+        for (row, given, app, want) in cases {
+            let labels = labels(app);
+            let found = memberships(&steps(given), [("app", &labels)]);
+            assert_eq!(found["app"].steps, want, "row {row}");
+        }
+    }
+
+    #[test]
+    fn the_strategy_is_exact_and_case_sensitive_as_007() {
+        let rolling = json!({"steps": [{}]});
+        let cases = [
+            (126, Some(json!({"type": "rollingsync", "rollingSync": rolling})), false, 1),
+            (127, Some(json!({"type": "RollingSync", "rollingSync": {"steps": []}})), true, 0),
+            (128, None, false, 0),
+            (128, Some(json!({"type": "", "rollingSync": rolling})), false, 0),
+            (128, Some(json!({"type": "AllAtOnce", "rollingSync": rolling})), false, 0),
+            (128, Some(json!({"type": "RollingSync"})), false, 0),
+            (128, Some(json!({"type": "AllAtOnce", "deletionOrder": "revers"})), false, 1),
+            (128, Some(json!({"type": "AllAtOnce", "deletionOrder": "reverse"})), false, 0),
+        ];
+        for (row, given, empty, problems) in cases {
+            let (strategy, found) = Strategy::read(given.as_ref());
+            assert_eq!(strategy.is_empty_rolling_sync(), empty, "row {row}: {given:?}");
+            assert_eq!(found.len(), problems, "row {row}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_listed_and_names_its_field_as_315() {
+        let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": [
+            by("env", "Invalid", &["dev"]),
+            {"matchExpressions": [], "maxUpdate": "abc"},
+            by("env", "Another", &[]),
+            by("env", "In", &["dev"]),
+        ]}});
+        let (strategy, mut problems) = Strategy::read(Some(&strategy));
+        let dev = labels(json!({"env": "dev"}));
+        let members = memberships(strategy.steps(), [("foo", &dev)]);
+        problems.extend(problems_of_memberships(strategy.steps(), &members));
+        problems.sort();
+        let told: Vec<(ProblemKind, Option<usize>)> =
+            problems.iter().map(|problem| (problem.kind, problem.step)).collect();
+        let want = [
+            (ProblemKind::UnsupportedOperator, Some(0)),
+            (ProblemKind::UnsupportedOperator, Some(2)),
+            (ProblemKind::SelectedTwice, Some(1)),
+            (ProblemKind::InvalidMaxUpdate, Some(1)),
+            (ProblemKind::EmptyStep, Some(0)),
+            (ProblemKind::EmptyStep, Some(2)),
+        ];
+        assert_eq!(told, want);
+        let message = |at: usize| problems[at].message.as_str();
+        assert!(message(0).contains("steps[0].matchExpressions[0].operator: \"Invalid\""));
+        assert!(message(2).contains("foo") && message(2).contains("2-4"), "{}", message(2));
+        assert!(message(3).contains("steps[1].maxUpdate: \"abc\""));
+    }
+}

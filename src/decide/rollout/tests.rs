@@ -1,0 +1,83 @@
+//! The tables of the specification, and properties of whole rollouts.
+
+mod tables;
+mod world;
+
+use super::phase::{
+    Compared, Entry, Observed, OperationPhase, OperationState, Phase, SourceKey, SyncCode,
+};
+use super::*;
+use crate::decide::health;
+use serde_json::{Value, json};
+
+/// The time that tests call now.
+fn now() -> Timestamp {
+    "2026-01-02T12:00:00Z".parse().unwrap()
+}
+
+fn ago(seconds: i64) -> Timestamp {
+    now() - SignedDuration::from_secs(seconds)
+}
+
+fn strategy(steps: Value) -> Strategy {
+    Strategy::read(Some(&json!({"type": "RollingSync", "rollingSync": {"steps": steps}}))).0
+}
+
+/// Steps that each select one value of the label `step`, with `maxUpdate`.
+fn steps_of(max_updates: &[Value]) -> Strategy {
+    let step = |(index, max_update): (usize, &Value)| {
+        json!({
+            "matchExpressions": [{"key": "step", "operator": "In", "values": [(index + 1).to_string()]}],
+            "maxUpdate": max_update,
+        })
+    };
+    strategy(max_updates.iter().enumerate().map(step).collect())
+}
+
+fn generated(step: &str) -> Generated {
+    Generated { labels: [("step".to_owned(), step.to_owned())].into(), invalid: None }
+}
+
+fn entry(name: &str, phase: Phase) -> Entry {
+    Entry {
+        application: name.into(),
+        phase,
+        step: Some(0),
+        message: String::new(),
+        target_revisions: vec!["next".into()],
+        since: ago(300),
+    }
+}
+
+/// Compared just now with revision `next`, nothing under way.
+fn seen(health: health::Status, sync: SyncCode) -> Observed {
+    Observed {
+        health,
+        sync,
+        revisions: vec!["next".into()],
+        reconciled_at: Some(now()),
+        compared: Compared::Current,
+        spec_differs: false,
+        requested: None,
+        operation: None,
+        has_error_condition: false,
+        detail: String::new(),
+        sources: vec![SourceKey {
+            repository: "https://example.com/repo".into(),
+            chart: String::new(),
+            target_revision: "HEAD".into(),
+        }],
+    }
+}
+
+fn operation(phase: OperationPhase, started: i64) -> OperationState {
+    let ended = !phase.is_running();
+    OperationState {
+        phase,
+        started_at: ago(started),
+        finished_at: ended.then(|| ago(started - 10)),
+        promotion: None,
+        revisions: Vec::new(),
+        message: String::new(),
+    }
+}
