@@ -1,0 +1,273 @@
+//! The CustomResourceDefinitions, made from the types of this module.
+//!
+//! Manifests that were written for Argo CD must apply unchanged, so the schema
+//! describes more than it demands: only what the peer requires is required,
+//! `null` stands for absent, no format rejects, and no object loses a field
+//! that it does not know. There are no defaults, since they would change what
+//! a user wrote.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
+use kube::core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
+use schemars::generate::SchemaSettings;
+use schemars::transform::AddNullable;
+use schemars::{JsonSchema, SchemaGenerator};
+use serde_json::{Map, Value, json};
+
+use super::app_project::{AppProject, AppProjectSpec, AppProjectStatus};
+use super::app_status::ApplicationStatus;
+use super::application::{Application, ApplicationSpec};
+use super::application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
+use super::operation::Operation;
+use super::{GROUP, VERSION};
+use crate::yaml;
+
+/// A CustomResourceDefinition.
+pub use apiextensions::CustomResourceDefinition;
+
+/// First lines of the committed files.
+const HEADER: &str = "# Generated from the types in src/api; change those, then run\n\
+                      # WAVEGATE_REGENERATE=1 cargo test crds_are_current\n";
+const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// All definitions, ApplicationSet first.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    raw().into_iter().map(typed).collect()
+}
+
+/// The committed text of one definition; `None` for a kind that is not ours.
+pub fn yaml(kind: &str) -> Option<String> {
+    let definition = raw().into_iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
+    let text = yaml::to_string(&definition).expect("a definition holds nothing but JSON");
+    Some(format!("{HEADER}{text}"))
+}
+
+/// File name of a definition under `crds/`.
+pub fn file_name(kind: &str) -> String {
+    format!("{}.yaml", kind.to_lowercase())
+}
+
+/// Kinds that are defined here, in the order of [`all`].
+pub const KINDS: [&str; 3] = [ApplicationSet::KIND, Application::KIND, AppProject::KIND];
+
+fn typed(definition: Value) -> CustomResourceDefinition {
+    serde_json::from_value(definition).expect("the tests read every definition as this type")
+}
+
+/// The definitions as plain JSON, without the empty fields that types add.
+fn raw() -> Vec<Value> {
+    vec![application_set(), application(), app_project()]
+}
+
+fn application_set() -> Value {
+    let mut spec = schema::<ApplicationSetSpec>();
+    nest_generators(&mut spec);
+    let status = schema::<ApplicationSetStatus>();
+    let mut crd = definition(
+        [ApplicationSet::KIND, ApplicationSet::PLURAL, "applicationset"],
+        &["appset", "appsets"],
+        "Many Applications from one template, rolled out in steps.",
+        [("spec", spec), ("status", status)],
+        json!([
+            column("Step", "integer", ".status.rollout.step", "The step under way, from 1"),
+            column("Steps", "integer", ".status.rollout.steps", "How many steps there are"),
+            column("Progress", "string", ".status.rollout.progress", "Applications done"),
+            column("Health", "string", ".status.health.status", "The conditions in one word"),
+            column("Apps", "integer", ".status.resourcesCount", "How many Applications"),
+            wide("Waiting", "string", ".status.rollout.message", "What the rollout waits for"),
+            wide("Strategy", "string", ".spec.strategy.type", "All at once or in steps"),
+            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+        ]),
+    );
+    crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
+    crd
+}
+
+fn application() -> Value {
+    let status = schema::<ApplicationStatus>();
+    let operation = schema::<Operation>();
+    definition(
+        [Application::KIND, Application::PLURAL, "application"],
+        &["app", "apps"],
+        "Manifests from a source, kept in sync with a destination.",
+        [("spec", schema::<ApplicationSpec>()), ("operation", operation), ("status", status)],
+        json!([
+            column("Sync Status", "string", ".status.sync.status", "As the source says?"),
+            column("Health Status", "string", ".status.health.status", "Does it work?"),
+            column("Phase", "string", ".status.operationState.phase", "The last operation"),
+            wide("Revision", "string", ".status.sync.revision", "What was compared"),
+            wide("Project", "string", ".spec.project", "Whose rules hold"),
+            wide("Message", "string", ".status.operationState.message", "The last operation"),
+            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+        ]),
+    )
+}
+
+fn app_project() -> Value {
+    definition(
+        [AppProject::KIND, AppProject::PLURAL, "appproject"],
+        &["appproj", "appprojs"],
+        "What the Applications of a project may read, write and when.",
+        [("spec", schema::<AppProjectSpec>()), ("status", schema::<AppProjectStatus>())],
+        json!([
+            column("Description", "string", ".spec.description", "What it is for"),
+            wide("Repositories", "string", ".spec.sourceRepos", "Which may be used"),
+            wide("Namespaces", "string", ".spec.destinations[*].namespace", "Which may be used"),
+            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+        ]),
+    )
+}
+
+fn column(name: &str, type_: &str, path: &str, description: &str) -> Value {
+    json!({"name": name, "type": type_, "jsonPath": path, "description": description})
+}
+
+/// A column of the wide output.
+fn wide(name: &str, type_: &str, path: &str, description: &str) -> Value {
+    let mut column = column(name, type_, path, description);
+    column["priority"] = json!(1);
+    column
+}
+
+fn definition<const N: usize>(
+    [kind, plural, singular]: [&str; 3],
+    short_names: &[&str],
+    description: &str,
+    fields: [(&str, Value); N],
+    columns: Value,
+) -> Value {
+    let mut root = json!({
+        "type": "object",
+        "description": description,
+        "required": ["metadata", "spec"],
+        PRESERVE: true,
+        "properties": {
+            "apiVersion": {"type": "string", "description": "Group and version of the object."},
+            "kind": {"type": "string", "description": "Kind of the object."},
+            "metadata": {"type": "object"},
+        },
+    });
+    for (name, mut schema) in fields {
+        if name != "spec" {
+            schema["nullable"] = json!(true);
+        }
+        root["properties"][name] = schema;
+    }
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{plural}.{GROUP}"),
+            "labels": {
+                "app.kubernetes.io/name": format!("{plural}.{GROUP}"),
+                "app.kubernetes.io/part-of": "argocd",
+            },
+        },
+        "spec": {
+            "group": GROUP,
+            "names": {
+                "kind": kind,
+                "listKind": format!("{kind}List"),
+                "plural": plural,
+                "singular": singular,
+                "shortNames": short_names,
+            },
+            "scope": "Namespaced",
+            "versions": [{
+                "name": VERSION,
+                "served": true,
+                "storage": true,
+                "schema": {"openAPIV3Schema": root},
+                "additionalPrinterColumns": columns,
+            }],
+        },
+    })
+}
+
+/// The schema of a type, as a cluster accepts it.
+fn schema<T: JsonSchema>() -> Value {
+    let settings = SchemaSettings::openapi3().with(|settings| {
+        settings.inline_subschemas = true;
+        settings.meta_schema = None;
+    });
+    let generator: SchemaGenerator = settings
+        .with_transform(AddNullable::default())
+        .with_transform(StructuralSchemaRewriter)
+        .with_transform(OptionalEnum)
+        .with_transform(OptionalIntOrString)
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<T>().to_value();
+    soften(&mut schema);
+    schema
+}
+
+/// Takes away what rejects or changes input, at every depth.
+fn soften(schema: &mut Value) {
+    if !schema.is_object() {
+        *schema = json!({});
+    }
+    let Some(node) = schema.as_object_mut() else { return };
+    for keyword in ["default", "format", "minimum", "maximum", "title", "nullable"] {
+        node.remove(keyword);
+    }
+    if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
+        node.insert("description".to_owned(), Value::String(text));
+    }
+    let required: Vec<Value> =
+        node.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
+    if let Some(properties) = node.get_mut("properties").and_then(Value::as_object_mut) {
+        for (name, property) in properties {
+            soften(property);
+            if !required.iter().any(|required| required == name) {
+                property["nullable"] = json!(true);
+            }
+        }
+    }
+    for child in ["items", "additionalProperties"] {
+        if let Some(child) = node.get_mut(child) {
+            soften(child);
+        }
+    }
+    let is_int_or_string = node.contains_key("x-kubernetes-int-or-string");
+    let is_map = node.contains_key("additionalProperties");
+    let is_object = node.get("type").is_some_and(|type_| type_ == "object");
+    let is_anything = !node.contains_key("type") && !is_int_or_string;
+    if is_map {
+        // A map keeps its keys anyway, and may not say so twice.
+        node.remove(PRESERVE);
+    } else if is_object || is_anything {
+        node.insert(PRESERVE.to_owned(), json!(true));
+    }
+}
+
+/// The first paragraph of a doc comment, for people who do not read the code.
+fn summary(text: &str) -> String {
+    let first = text.split("\n\n").next().unwrap_or_default();
+    first.replace('\n', " ").replace(['`', '[', ']'], "")
+}
+
+/// Gives the children of matrix and merge the schema of a generator, without
+/// descriptions, and with their own matrix and merge left open (AS-004). The
+/// types recurse, which a schema cannot.
+fn nest_generators(spec: &mut Value) {
+    let generators = &mut spec["properties"]["generators"]["items"];
+    let mut nested = generators.clone();
+    remove_descriptions(&mut nested);
+    for name in ["matrix", "merge"] {
+        nested["properties"][name] = json!({PRESERVE: true});
+    }
+    for name in ["matrix", "merge"] {
+        generators["properties"][name]["properties"]["generators"]["items"] = nested.clone();
+    }
+}
+
+/// Removes the keyword, not properties that happen to have its name.
+fn remove_descriptions(schema: &mut Value) {
+    let Some(node) = schema.as_object_mut() else { return };
+    node.remove("description");
+    let empty = &mut Map::new();
+    let properties = node.get_mut("properties").and_then(Value::as_object_mut).unwrap_or(empty);
+    properties.values_mut().for_each(remove_descriptions);
+    for child in ["items", "additionalProperties"] {
+        node.get_mut(child).into_iter().for_each(remove_descriptions);
+    }
+}

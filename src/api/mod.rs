@@ -1,0 +1,54 @@
+//! The words that users write: ApplicationSet, Application and AppProject as
+//! types without behaviour, and the names of everything around them.
+//!
+//! The CustomResourceDefinitions under `crds/` are generated from these types,
+//! so a field's comment here is what `kubectl explain` prints.
+//!
+//! The types read as tolerantly as the peer does: an absent field and `null`
+//! both give the field's empty value, and an unknown field is skipped. Where
+//! something that a user wrote is written back, work on the raw
+//! [`serde_json::Value`] beside these types, so that nothing is lost.
+//! Nothing here decides anything, and nothing here reads a clock or a cluster.
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+#[macro_use]
+mod lenient;
+
+pub mod annotations;
+pub mod app_project;
+pub mod app_status;
+pub mod application;
+pub mod application_set;
+pub mod conditions;
+pub mod crds;
+pub mod generators;
+pub mod hooks;
+pub mod operation;
+pub mod read;
+pub mod resource_key;
+pub mod source;
+pub mod sync_options;
+pub mod time;
+pub mod tracking;
+
+pub use app_project::{AppProject, AppProjectSpec};
+pub use app_status::{ApplicationStatus, HealthStatus, SyncStatusCode};
+pub use application::{Application, ApplicationSpec, Destination};
+pub use application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
+pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+pub use operation::{Operation, OperationPhase};
+pub use read::read;
+pub use resource_key::ResourceKey;
+pub use source::ApplicationSource;
+pub use time::Time;
+
+/// The API group of all three kinds.
+pub const GROUP: &str = "argoproj.io";
+/// Their only version.
+pub const VERSION: &str = "v1alpha1";
+/// Group and version as an object's `apiVersion` has them.
+pub const API_VERSION: &str = "argoproj.io/v1alpha1";
+
+#[cfg(test)]
+mod tests;

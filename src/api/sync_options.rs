@@ -1,0 +1,85 @@
+//! Options for syncing: `Key=Value` words, compared to the letter (SE-300).
+
+use serde_json::Value;
+
+use super::annotations::{COMPARE_OPTIONS, SYNC_OPTIONS, items};
+
+/// `Prune=false`, on an operation or an object (SE-312).
+pub const PRUNE_FALSE: &str = "Prune=false";
+/// `Prune=confirm` (SE-313).
+pub const PRUNE_CONFIRM: &str = "Prune=confirm";
+/// `Delete=false`, on a spec or an object (SE-314).
+pub const DELETE_FALSE: &str = "Delete=false";
+/// `Delete=confirm` (SE-315).
+pub const DELETE_CONFIRM: &str = "Delete=confirm";
+/// No schema validation (SE-310).
+pub const VALIDATE_FALSE: &str = "Validate=false";
+/// A missing type is no failure of the dry run (SE-311).
+pub const SKIP_DRY_RUN_ON_MISSING_RESOURCE: &str = "SkipDryRunOnMissingResource=true";
+/// Deletions come last (SE-316).
+pub const PRUNE_LAST: &str = "PruneLast=true";
+/// Key of the propagation of deletions (SE-317).
+pub const PRUNE_PROPAGATION_POLICY: &str = "PrunePropagationPolicy";
+/// Leave alone what is in sync (SE-318).
+pub const APPLY_OUT_OF_SYNC_ONLY: &str = "ApplyOutOfSyncOnly=true";
+/// Replace instead of apply (SE-319).
+pub const REPLACE: &str = "Replace=true";
+/// Delete and recreate what cannot be changed in place (SE-320).
+pub const FORCE: &str = "Force=true";
+/// Apply on the server (SE-321).
+pub const SERVER_SIDE_APPLY: &str = "ServerSideApply=true";
+/// Not on the server, whatever the operation says (SE-321).
+pub const SERVER_SIDE_APPLY_FALSE: &str = "ServerSideApply=false";
+/// Do not take fields over from client-side apply (SE-322).
+pub const CLIENT_SIDE_APPLY_MIGRATION_FALSE: &str = "ClientSideApplyMigration=false";
+/// A resource of another Application is a failure (SE-323).
+pub const FAIL_ON_SHARED_RESOURCE: &str = "FailOnSharedResource=true";
+/// Leave ignored differences as they are (SE-324).
+pub const RESPECT_IGNORE_DIFFERENCES: &str = "RespectIgnoreDifferences=true";
+/// Create the destination's namespace (SE-325).
+pub const CREATE_NAMESPACE: &str = "CreateNamespace=true";
+/// Compare option: a surplus object is not out of sync (SE-147).
+pub const IGNORE_EXTRANEOUS: &str = "IgnoreExtraneous";
+
+/// A list of options, in the order written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SyncOptions(Vec<String>);
+
+impl SyncOptions {
+    /// Options of an operation or a spec, taken as they are (SE-019).
+    pub fn from_list<S: AsRef<str>>(options: impl IntoIterator<Item = S>) -> Self {
+        Self(options.into_iter().map(|option| option.as_ref().to_owned()).collect())
+    }
+
+    /// Options in the sync-options annotation of a raw object.
+    pub fn of_object(object: &Value) -> Self {
+        Self::from_list(items(object, SYNC_OPTIONS))
+    }
+
+    /// Options in the compare-options annotation of a raw object (SE-327).
+    pub fn of_comparison(object: &Value) -> Self {
+        Self::from_list(items(object, COMPARE_OPTIONS))
+    }
+
+    /// Whether the option is there, spelled exactly so.
+    pub fn has(&self, option: &str) -> bool {
+        self.0.iter().any(|own| own == option)
+    }
+
+    /// The value of the first option with this key (SE-019).
+    pub fn value(&self, key: &str) -> Option<&str> {
+        self.iter()
+            .find_map(|option| option.split_once('=').filter(|(own, _)| *own == key))
+            .map(|(_, value)| value)
+    }
+
+    /// All options, in the order written.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
