@@ -1,0 +1,3 @@
+//! Rules alone, and the whole simulation on the embedded server.
+
+mod rules;
