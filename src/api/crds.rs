@@ -253,7 +253,7 @@ fn nest_generators(spec: &mut Value) {
     let mut nested = generators.clone();
     remove_descriptions(&mut nested);
     for name in ["matrix", "merge"] {
-        nested["properties"][name] = json!({PRESERVE: true});
+        nested["properties"][name] = json!({PRESERVE: true, "nullable": true});
     }
     for name in ["matrix", "merge"] {
         generators["properties"][name]["properties"]["generators"]["items"] = nested.clone();

@@ -1,7 +1,7 @@
 //! A typed view of a raw object, with errors that name the field.
 
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 /// Why an object cannot be read as its type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -24,43 +24,51 @@ pub struct ReadError {
 /// ```
 pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
     T::deserialize(value).map_err(|error| {
-        let mut path = String::new();
-        let reason = locate::<T>(value, &error.to_string(), &mut path);
-        let path = if path.is_empty() { ".".to_owned() } else { path };
+        let reason = error.to_string();
+        let mut path = locate::<T>(value, &reason);
+        if path.is_empty() {
+            path.push('.');
+        }
         ReadError { path, reason }
     })
 }
 
-/// Finds where `reason` comes from: serde does not tell, but a field is at
-/// fault when the object without it no longer fails in this way. Only failures
-/// pay for this.
-fn locate<T: DeserializeOwned>(value: &Value, reason: &str, path: &mut String) -> String {
-    let mut trimmed = value.clone();
-    let mut here: Vec<Step> = Vec::new();
-    while let Some(step) = children(at(&trimmed, &here)).into_iter().find(|step| {
-        let mut without = trimmed.clone();
-        let mut place = here.clone();
-        place.push(step.clone());
-        put(&mut without, &place, Value::Null);
-        T::deserialize(&without).err().is_none_or(|error| error.to_string() != reason)
-    }) {
-        // Later steps need only this branch, which keeps the search cheap
-        // where the rest may be missing.
-        let mut place = here.clone();
-        place.push(step.clone());
-        let mut narrow = trimmed.clone();
-        keep_only(&mut narrow, &place);
-        if T::deserialize(&narrow).is_err_and(|error| error.to_string() == reason) {
-            trimmed = narrow;
+/// Finds the field that `reason` comes from, which serde does not tell: an
+/// object with nothing but the path to it fails in the same way. Only failures
+/// pay for the search.
+fn locate<T: DeserializeOwned>(value: &Value, reason: &str) -> String {
+    let fails_alike = |path: &[Step], node: &Value| {
+        T::deserialize(&only(path, node)).is_err_and(|error| error.to_string() == reason)
+    };
+    let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
+    let (mut node, mut path) = (value, Vec::new());
+    loop {
+        if let (Some(field), Some(object)) = (missing, node.as_object()) {
+            let mut with_it = object.clone();
+            with_it.insert(field.to_owned(), Value::Null);
+            if !fails_alike(&path, &Value::Object(with_it)) {
+                break;
+            }
         }
-        match &step {
-            Step::Key(key) if path.is_empty() => path.push_str(key),
-            Step::Key(key) => path.extend([".", key]),
-            Step::Index(index) => path.push_str(&format!("[{index}]")),
-        }
-        here = place;
+        let next = children(node).into_iter().find(|(step, child)| {
+            path.push(step.clone());
+            let found = fails_alike(&path, child);
+            path.pop();
+            found
+        });
+        let Some((step, child)) = next else { break };
+        path.push(step);
+        node = child;
     }
-    reason.to_owned()
+    let mut text = String::new();
+    for step in &path {
+        match step {
+            Step::Key(key) if text.is_empty() => text.push_str(key),
+            Step::Key(key) => text.extend([".", key]),
+            Step::Index(index) => text.push_str(&format!("[{index}]")),
+        }
+    }
+    text
 }
 
 #[derive(Clone)]
@@ -69,49 +77,18 @@ enum Step {
     Index(usize),
 }
 
-fn children(value: &Value) -> Vec<Step> {
+fn children(value: &Value) -> Vec<(Step, &Value)> {
     match value {
-        Value::Object(map) => map.keys().cloned().map(Step::Key).collect(),
-        Value::Array(list) => (0..list.len()).map(Step::Index).collect(),
+        Value::Object(map) => map.iter().map(|(k, v)| (Step::Key(k.clone()), v)).collect(),
+        Value::Array(list) => list.iter().enumerate().map(|(i, v)| (Step::Index(i), v)).collect(),
         _ => Vec::new(),
     }
 }
 
-fn at<'a>(value: &'a Value, path: &[Step]) -> &'a Value {
-    path.iter().fold(value, |value, step| match step {
-        Step::Key(key) => &value[key.as_str()],
-        Step::Index(index) => &value[*index],
-    })
-}
-
-fn put(value: &mut Value, path: &[Step], new: Value) {
-    let place = path.iter().fold(value, |value, step| match step {
-        Step::Key(key) => &mut value[key.as_str()],
-        Step::Index(index) => &mut value[*index],
-    });
-    *place = new;
-}
-
-/// Removes the siblings of the last step; items of a list keep their place.
-fn keep_only(value: &mut Value, path: &[Step]) {
-    let Some((last, parents)) = path.split_last() else { return };
-    let kept = std::mem::take(match last {
-        Step::Key(key) => &mut at_mut(value, parents)[key.as_str()],
-        Step::Index(index) => &mut at_mut(value, parents)[*index],
-    });
-    *at_mut(value, parents) = match last {
-        Step::Key(key) => Value::Object(Map::from_iter([(key.clone(), kept)])),
-        Step::Index(index) => {
-            let mut list = vec![Value::Null; *index];
-            list.push(kept);
-            Value::Array(list)
-        }
-    };
-}
-
-fn at_mut<'a>(value: &'a mut Value, path: &[Step]) -> &'a mut Value {
-    path.iter().fold(value, |value, step| match step {
-        Step::Key(key) => &mut value[key.as_str()],
-        Step::Index(index) => &mut value[*index],
+/// An object that holds nothing but `node`, at `path`.
+fn only(path: &[Step], node: &Value) -> Value {
+    path.iter().rev().fold(node.clone(), |inner, step| match step {
+        Step::Key(key) => Value::Object([(key.clone(), inner)].into_iter().collect()),
+        Step::Index(_) => Value::Array(vec![inner]),
     })
 }
