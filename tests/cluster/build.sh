@@ -96,6 +96,8 @@ build_binaries() {
     die "building the API server needs Debian 12; elsewhere point WAVEGATE_TEST_KUBECONFIG at a cluster of your own"
   require make=make rsync=rsync jq=jq dpkg-source=dpkg-dev patch=patch xz=xz-utils perl=perl
 
+  # With the lock held, what lies there is left from a build that was killed.
+  rm -rf "$CACHE_ROOT"/build.??????
   work=$(mktemp -d "$CACHE_ROOT/build.XXXXXX")
   # shellcheck disable=SC2064 # the folder of now is meant
   trap "rm -rf '$work'" EXIT
