@@ -84,7 +84,8 @@ pub struct Options {
     /// Names of Applications whose objects fail, as if annotated so; an
     /// annotation goes first. An object belongs to the Application that its
     /// annotation `argocd.argoproj.io/tracking-id`, or else its label
-    /// `app.kubernetes.io/instance`, names.
+    /// `app.kubernetes.io/instance`, names. What a real controller manager
+    /// creates carries neither, unless the Pod template has the label.
     pub fail: BTreeSet<String>,
     /// Nodes that DaemonSets pretend to run on.
     pub nodes: u32,
