@@ -194,7 +194,7 @@ lenient! {
 
     /// Where a rollout stands. A field of Wavegate, which Argo CD does not have.
     pub struct RolloutStatus {
-        /// The step under way, counted from 1; the number of steps plus one when all are done.
+        /// The step under way, counted from 1; the last one when all are done, 0 when there is none.
         pub step: i64,
         /// How many steps there are.
         pub steps: i64,

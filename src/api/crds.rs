@@ -111,7 +111,6 @@ fn app_project() -> Value {
         json!([
             column("Description", "string", ".spec.description", "What it is for"),
             wide("Repositories", "string", ".spec.sourceRepos", "Which may be used"),
-            wide("Namespaces", "string", ".spec.destinations[*].namespace", "Which may be used"),
             column("Age", "date", ".metadata.creationTimestamp", "Since when"),
         ]),
     )
@@ -226,6 +225,11 @@ fn soften(schema: &mut Value) {
         if let Some(child) = node.get_mut(child) {
             soften(child);
         }
+    }
+    if node.get("type").is_some_and(|type_| type_ == "string") {
+        // Some API servers take the empty string for null (Kubernetes 1.20 does
+        // when built with a Go that is newer than itself).
+        node.insert("nullable".to_owned(), json!(true));
     }
     let is_int_or_string = node.contains_key("x-kubernetes-int-or-string");
     let is_map = node.contains_key("additionalProperties");
