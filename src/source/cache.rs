@@ -1,0 +1,103 @@
+//! The directory of this machine that repositories and checkouts live in.
+//!
+//! Each process has a directory of its own below the root and holds a lock on
+//! it while it runs. What a killed process left behind is removed by the next
+//! one that starts; nothing is ever taken over from it.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const PREFIX: &str = "wavegate-source-";
+const LOCK: &str = "lock";
+
+/// The cache directory of this process, removed when dropped.
+#[derive(Debug)]
+pub(super) struct Cache {
+    directory: tempfile::TempDir,
+    /// Held open: closing it gives the lock up.
+    _lock: File,
+    next: AtomicU64,
+}
+
+impl Cache {
+    /// Makes a directory below `root`, which is created when missing, and
+    /// removes those of processes that no longer run.
+    pub(super) fn open(root: &Path) -> std::io::Result<Self> {
+        std::fs::create_dir_all(root)?;
+        let root = root.canonicalize()?;
+        let odd = |c: char| c.is_control() || "'\"\\".contains(c);
+        if root.to_str().is_none_or(|path| path.contains(odd)) {
+            // It becomes part of an ssh command line.
+            let message = "the source cache directory has quotes or odd characters in its path";
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
+        }
+        remove_stale(&root)?;
+        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
+        let lock = File::create(directory.path().join(LOCK))?;
+        lock.lock()?;
+        Ok(Self { directory, _lock: lock, next: AtomicU64::new(0) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// A path that nobody else uses. Nothing is created there; what will be
+    /// is removed with the returned value.
+    pub(super) fn unused(self: &Arc<Self>, kind: &str) -> Removed {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        Removed { path: self.path().join(format!("{kind}-{number}")), cache: Arc::clone(self) }
+    }
+}
+
+/// A directory of the cache that is removed when dropped.
+#[derive(Debug)]
+pub(super) struct Removed {
+    path: PathBuf,
+    /// The cache stays while any directory in it is in use.
+    cache: Arc<Cache>,
+}
+
+impl Removed {
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Removed {
+    fn drop(&mut self) {
+        let (path, cache) = (std::mem::take(&mut self.path), Arc::clone(&self.cache));
+        let remove = move || {
+            if let Err(error) = std::fs::remove_dir_all(&path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(%error, "cannot remove a directory of the source cache");
+            }
+            drop(cache);
+        };
+        // Removing many files takes a while; do not hold up a runtime thread.
+        match tokio::runtime::Handle::try_current() {
+            Ok(runtime) => drop(runtime.spawn_blocking(remove)),
+            Err(_) => remove(),
+        }
+    }
+}
+
+fn remove_stale(root: &Path) -> std::io::Result<()> {
+    for entry in std::fs::read_dir(root)? {
+        let entry = entry?;
+        let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+        // Without a lock file its owner may just be starting.
+        let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else {
+            continue;
+        };
+        if lock.try_lock().is_ok()
+            && let Err(error) = std::fs::remove_dir_all(entry.path())
+        {
+            tracing::warn!(%error, "cannot remove a source cache that was left behind");
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,71 @@
+//! What is needed to log in to a repository.
+
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
+/// Credentials of one repository, as its Secret holds them.
+///
+/// Empty fields mean absent. `Debug` shows which fields are set, never what
+/// is in them; there is no `Display`.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Credentials {
+    /// User name for https. With a password and no name, servers that take
+    /// tokens accept any name; give one.
+    pub username: String,
+    /// Password or token for https. One line.
+    pub password: String,
+    /// Private key for ssh in PEM or OpenSSH form, without a passphrase.
+    pub ssh_private_key: String,
+    /// Lines of `known_hosts`; when empty, those of the machine are used, and
+    /// a host that they do not have is refused.
+    pub ssh_known_hosts: String,
+    /// PEM certificates to trust for https instead of those of the machine.
+    pub ca_certificates: String,
+    /// Trust any host key and certificate. Anybody in between can then read
+    /// and change everything.
+    pub insecure_skip_server_verification: bool,
+}
+
+impl Credentials {
+    /// Whether user name and password can be handed to `git` line by line.
+    pub(super) fn is_usable(&self) -> bool {
+        let one_line = |text: &str| !text.contains(['\n', '\r', '\0']);
+        one_line(&self.username) && one_line(&self.password)
+    }
+
+    /// Tells credentials apart without keeping them.
+    ///
+    /// What was read with one set is never given to somebody with another:
+    /// they might not be allowed to read it.
+    pub(super) fn fingerprint(&self) -> [u8; 32] {
+        let mut hash = Sha256::new();
+        let insecure = if self.insecure_skip_server_verification { "1" } else { "" };
+        for part in [
+            self.username.as_str(),
+            &self.password,
+            &self.ssh_private_key,
+            &self.ssh_known_hosts,
+            &self.ca_certificates,
+            insecure,
+        ] {
+            hash.update((part.len() as u64).to_le_bytes());
+            hash.update(part);
+        }
+        hash.finalize().into()
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |text: &str| if text.is_empty() { "absent" } else { "set" };
+        f.debug_struct("Credentials")
+            .field("username", &shown(&self.username))
+            .field("password", &shown(&self.password))
+            .field("ssh_private_key", &shown(&self.ssh_private_key))
+            .field("ssh_known_hosts", &shown(&self.ssh_known_hosts))
+            .field("ca_certificates", &shown(&self.ca_certificates))
+            .field("insecure_skip_server_verification", &self.insecure_skip_server_verification)
+            .finish()
+    }
+}

@@ -1,0 +1,376 @@
+//! Runs the `git` program: the only place that knows its command line.
+//!
+//! Every repository is taken to be hostile. No configuration but ours is
+//! read, no hook, filter, helper or submodule of a repository runs, nothing
+//! is asked on a terminal, URLs and revisions never stand where an option
+//! could, and credentials reach `git` through files only it can read.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use std::io::Write;
+
+use super::address::{Address, Place, redact};
+use super::credentials::Credentials;
+use super::error::Error;
+use super::limits::Settings;
+use super::process::{Failure, Output, Run};
+
+/// Configuration that holds for every call, whatever a repository says.
+const CONFIG: [&str; 15] = [
+    "core.hooksPath=/dev/null",
+    "core.fsmonitor=false",
+    "core.attributesFile=/dev/null",
+    "core.autocrlf=false",
+    "core.protectHFS=true",
+    "core.protectNTFS=true",
+    // Larger blobs are streamed instead of held in memory.
+    "core.bigFileThreshold=16m",
+    "protocol.ext.allow=never",
+    "submodule.recurse=false",
+    "fetch.recurseSubmodules=false",
+    "credential.helper=",
+    // One pack per fetch; loose objects would unfold a small pack on disk.
+    "fetch.unpackLimit=1",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "advice.detachedHead=false",
+];
+
+/// The longest cut of what `git` said that is put into an error.
+const DETAIL_LIMIT: usize = 600;
+
+/// How to call `git`, and where its private files go.
+#[derive(Debug)]
+pub(super) struct Git {
+    settings: Settings,
+    /// An empty home directory.
+    home: PathBuf,
+    /// Where credential files are put while a call runs; mode 0700.
+    secrets: PathBuf,
+}
+
+/// One call, before limits and environment are added.
+pub(super) struct Call<'a> {
+    /// The step as people know it, such as `git fetch`.
+    pub what: &'static str,
+    /// The repository it is about.
+    pub address: &'a Address,
+    /// Its credentials, when the call talks to a server.
+    pub credentials: Option<&'a Credentials>,
+    /// The repository directory of ours, absent when none is needed.
+    pub git_dir: Option<&'a Path>,
+    /// Arguments after the configuration.
+    pub args: Vec<OsString>,
+    /// More environment.
+    pub env: Vec<(OsString, OsString)>,
+    /// Most bytes of standard output.
+    pub stdout_limit: usize,
+    /// Whether the size of `git_dir` is watched.
+    pub watch: bool,
+}
+
+impl Git {
+    /// Prepares the private directories below `root`, which must exist.
+    pub(super) fn new(settings: Settings, root: &Path) -> std::io::Result<Self> {
+        let home = root.join("home");
+        let secrets = root.join("secrets");
+        std::fs::create_dir_all(&home)?;
+        std::fs::create_dir_all(&secrets)?;
+        std::fs::set_permissions(&secrets, std::fs::Permissions::from_mode(0o700))?;
+        Ok(Self { settings, home, secrets })
+    }
+
+    /// Runs one call and turns a non-zero exit into the matching error.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]; a failure about a revision carries an empty revision,
+    /// which the caller knows.
+    pub(super) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
+        let repo = || call.address.shown.clone();
+        // Lives until the call has ended, then its files are removed.
+        let private = self.private_files(call.address, call.credentials)?;
+        let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 34);
+        for entry in CONFIG {
+            args.push("-c".into());
+            args.push(entry.into());
+        }
+        if let Some(directory) = call.git_dir {
+            args.push("--git-dir".into());
+            args.push(directory.into());
+        }
+        args.extend(call.args);
+        let mut env = self.environment();
+        env.extend(private.env);
+        env.extend(call.env);
+        let limits = &self.settings.limits;
+        let disk = call.git_dir.filter(|_| call.watch);
+        let run = Run {
+            program: &self.settings.program,
+            args,
+            directory: &self.home,
+            env,
+            timeout: limits.timeout,
+            stdout_limit: call.stdout_limit,
+            disk: disk.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
+        };
+        tracing::debug!(repository = call.address.shown, "running {}", call.what);
+        let output = run.wait().await.map_err(|failure| match failure {
+            Failure::Start(error) => Error::MissingProgram {
+                repo: repo(),
+                program: self.settings.program.display().to_string(),
+                detail: error.to_string(),
+            },
+            Failure::TimedOut => {
+                Error::TimedOut { repo: repo(), what: call.what.into(), limit: limits.timeout }
+            }
+            Failure::OutputLimit => Error::TooLarge {
+                repo: repo(),
+                what: format!("the answer to {}", call.what),
+                limit: format!("{} bytes", call.stdout_limit),
+            },
+            Failure::DiskLimit => {
+                too_large(call.address, "the fetched repository", limits.fetch_bytes)
+            }
+            Failure::Read(error) => {
+                Error::Git { repo: repo(), what: call.what.into(), detail: error.to_string() }
+            }
+        })?;
+        if output.status.success() {
+            return Ok(output.stdout);
+        }
+        Err(failed(call.what, call.address, call.credentials, &output))
+    }
+
+    fn environment(&self) -> Vec<(OsString, OsString)> {
+        let path =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let protocols = if self.settings.allow.http { "https:ssh:http" } else { "https:ssh" };
+        let protocols = match self.settings.allow.local {
+            true => format!("{protocols}:file"),
+            false => protocols.to_owned(),
+        };
+        let fixed: [(&str, &OsStr); 15] = [
+            ("PATH", &path),
+            ("HOME", self.home.as_os_str()),
+            ("XDG_CONFIG_HOME", self.home.as_os_str()),
+            ("TMPDIR", self.home.as_os_str()),
+            // The messages are read by us, so in one language.
+            ("LC_ALL", "C".as_ref()),
+            ("GIT_ALLOW_PROTOCOL", protocols.as_ref()),
+            ("GIT_ATTR_NOSYSTEM", "1".as_ref()),
+            ("GIT_CEILING_DIRECTORIES", self.home.as_os_str()),
+            ("GIT_CONFIG_GLOBAL", "/dev/null".as_ref()),
+            ("GIT_CONFIG_NOSYSTEM", "1".as_ref()),
+            ("GIT_LFS_SKIP_SMUDGE", "1".as_ref()),
+            ("GIT_NO_LAZY_FETCH", "1".as_ref()),
+            ("GIT_NO_REPLACE_OBJECTS", "1".as_ref()),
+            ("GIT_TERMINAL_PROMPT", "0".as_ref()),
+            ("GIT_OPTIONAL_LOCKS", "0".as_ref()),
+        ];
+        let given = self.settings.environment.iter();
+        given
+            .map(|(key, value)| (key.into(), value.into()))
+            .chain(fixed.map(|(key, value)| (key.into(), value.to_owned())))
+            .collect()
+    }
+
+    /// Writes what `git` and `ssh` need to log in, readable by us alone.
+    fn private_files(
+        &self,
+        address: &Address,
+        credentials: Option<&Credentials>,
+    ) -> Result<Private, Error> {
+        let mut env: Vec<(OsString, OsString)> = Vec::new();
+        let none = Credentials::default();
+        let credentials = credentials.unwrap_or(&none);
+        let (name, password) = match &address.embedded {
+            Some((name, password)) => (name.as_str(), password.as_str()),
+            None => (credentials.username.as_str(), credentials.password.as_str()),
+        };
+        let mut write_all = || -> std::io::Result<Option<tempfile::TempDir>> {
+            let directory = tempfile::Builder::new()
+                .prefix("call-")
+                .permissions(std::fs::Permissions::from_mode(0o700))
+                .tempdir_in(&self.secrets)?;
+            let file = |file: &str, text: &str, mode: u32| {
+                let path = directory.path().join(file);
+                let mut options = std::fs::OpenOptions::new();
+                let mut file = options.write(true).create_new(true).mode(mode).open(&path)?;
+                file.write_all(text.as_bytes()).map(|()| path)
+            };
+            match &address.place {
+                Place::Local(_) => return Ok(None),
+                Place::Http { scheme, host } => {
+                    if credentials.insecure_skip_server_verification {
+                        env.push(("GIT_SSL_NO_VERIFY".into(), "1".into()));
+                    }
+                    if !credentials.ca_certificates.is_empty() {
+                        let path = file("ca.pem", &credentials.ca_certificates, 0o600)?;
+                        env.push(("GIT_SSL_CAINFO".into(), path.into()));
+                    }
+                    // Without an answer `git` would look for other ways to ask.
+                    file("username", &format!("{name}\n"), 0o600)?;
+                    file("password", &format!("{password}\n"), 0o600)?;
+                    file("origin", &format!("{scheme}://\n{host}\n"), 0o600)?;
+                    let script = file("askpass", ASKPASS, 0o700)?;
+                    if !(name.is_empty() && password.is_empty()) {
+                        env.push(("GIT_ASKPASS".into(), script.into()));
+                    }
+                }
+                Place::Ssh => {
+                    let command = ssh_command(credentials, &file)?;
+                    env.push(("GIT_SSH_COMMAND".into(), command.into()));
+                    env.push(("GIT_SSH_VARIANT".into(), "ssh".into()));
+                }
+            }
+            Ok(Some(directory))
+        };
+        let directory = write_all().map_err(|error| Error::Cache {
+            repo: address.shown.clone(),
+            what: "write the credentials for git".into(),
+            detail: error.kind().to_string(),
+        })?;
+        Ok(Private { env, _directory: directory })
+    }
+}
+
+/// Environment that refers to files, and the files.
+struct Private {
+    env: Vec<(OsString, OsString)>,
+    _directory: Option<tempfile::TempDir>,
+}
+
+/// Answers a prompt of `git`, but only for the host the credentials are for:
+/// a redirect to another one gets no answer.
+const ASKPASS: &str = r#"#!/bin/sh
+d=${0%/*}
+{ read -r scheme; read -r host; } < "$d/origin"
+case "$1" in
+"Username for '$scheme$host': ") file=username ;;
+"Password for '$scheme$host': " | "Password for '$scheme"*"@$host': ") file=password ;;
+*) exit 1 ;;
+esac
+IFS= read -r answer < "$d/$file"
+printf '%s\n' "$answer"
+"#;
+
+/// The ssh command line: our key only, no user configuration, no agent, and a
+/// host key that must be known.
+fn ssh_command(
+    credentials: &Credentials,
+    file: &dyn Fn(&str, &str, u32) -> std::io::Result<PathBuf>,
+) -> std::io::Result<String> {
+    let mut command = String::from(
+        "ssh -F /dev/null -o BatchMode=yes -o IdentityAgent=none -o IdentitiesOnly=yes",
+    );
+    if credentials.ssh_private_key.is_empty() {
+        command.push_str(" -o IdentityFile=none");
+    } else {
+        // ssh refuses a key without its last newline.
+        let key = format!("{}\n", credentials.ssh_private_key.trim_end());
+        let path = file("key", &key, 0o600)?;
+        command.push_str(&format!(" -i {}", shell_quote(&path.display().to_string())));
+    }
+    if credentials.insecure_skip_server_verification {
+        command.push_str(" -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null");
+    } else {
+        command.push_str(" -o StrictHostKeyChecking=yes");
+    }
+    if !credentials.ssh_known_hosts.is_empty() {
+        let path = file("known_hosts", &credentials.ssh_known_hosts, 0o600)?;
+        let option = format!("UserKnownHostsFile=\"{}\"", path.display());
+        command.push_str(&format!(" -o GlobalKnownHostsFile=none -o {}", shell_quote(&option)));
+    }
+    Ok(command)
+}
+
+fn shell_quote(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+/// The error of a size limit, with the way out.
+pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
+    Error::TooLarge {
+        repo: address.shown.clone(),
+        what: what.to_owned(),
+        limit: format!("{} MiB; use a smaller repository or raise the limit", limit >> 20),
+    }
+}
+
+/// Reads the failure out of what `git` said, most specific first.
+fn failed(
+    what: &'static str,
+    address: &Address,
+    credentials: Option<&Credentials>,
+    output: &Output,
+) -> Error {
+    let repo = address.shown.clone();
+    let detail = detail_of(&output.stderr, address, credentials);
+    let said = output.stderr.to_ascii_lowercase();
+    let any = |needles: &[&str]| needles.iter().any(|needle| said.contains(needle));
+    if any(&["couldn't find remote ref", "not our ref", "unadvertised object", "no such ref"]) {
+        return Error::MissingRevision { repo, revision: String::new(), detail };
+    }
+    if any(&[
+        "authentication failed",
+        "could not read username",
+        "could not read password",
+        "terminal prompts disabled",
+        "permission denied",
+        "host key verification failed",
+        "returned error: 401",
+        "returned error: 403",
+        "not allowed",
+        "dubious ownership",
+        "ssl certificate",
+    ]) {
+        return Error::Refused { repo, detail };
+    }
+    if any(&[
+        "could not resolve host",
+        "connection refused",
+        "connection reset",
+        "connection timed out",
+        "operation timed out",
+        "failed to connect",
+        "unexpected disconnect",
+        "early eof",
+        "network is unreachable",
+        "no route to host",
+        "hung up unexpectedly",
+        "returned error: 5",
+        "returned error: 429",
+    ]) && !any(&["not found", "does not exist", "does not appear to be a git"])
+    {
+        return Error::Unreachable { repo, detail };
+    }
+    if any(&["not found", "does not exist", "does not appear to be a git", "not a git repository"])
+    {
+        return Error::MissingRepository { repo, detail };
+    }
+    Error::Git { repo, what: what.to_owned(), detail }
+}
+
+/// What `git` said, as one bounded line without secrets.
+fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>) -> String {
+    let mut text = redact(stderr);
+    let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
+    let given = credentials.map(|credentials| credentials.password.as_str());
+    for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
+        text = text.replace(secret, "***");
+    }
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let mut joined = lines.collect::<Vec<_>>().join("; ");
+    if joined.is_empty() {
+        return "git gave no reason".into();
+    }
+    if joined.len() > DETAIL_LIMIT {
+        let end = joined.floor_char_boundary(DETAIL_LIMIT);
+        joined.truncate(end);
+        joined.push('…');
+    }
+    joined
+}

@@ -1,0 +1,297 @@
+//! One repository on disk: fetches single commits and writes them out.
+//!
+//! The directory may be thrown away at any time: it is only a cache, and the
+//! cure for whatever an interrupted or failed `git` left in it.
+
+use std::ffi::OsString;
+use std::path::Path;
+
+use super::address::Address;
+use super::cache::Removed;
+use super::credentials::Credentials;
+use super::error::Error;
+use super::git::{Call, Git, too_large};
+use super::limits::Limits;
+use super::process::disk_use;
+use super::refs::{Revision, is_full_hash};
+
+/// After so many fetches the repository is started anew, since each leaves a
+/// pack behind.
+const MAX_FETCHES: usize = 64;
+
+/// How far back all branches are fetched when a server gives out no commit by
+/// its hash.
+const FALLBACK_DEPTH: &str = "--depth=1000";
+
+/// Most bytes of a file listing: 200,000 files with paths of 250 bytes fit.
+const LISTING_LIMIT: usize = 64 << 20;
+
+/// The repository directory of one repository, and its state.
+#[derive(Debug)]
+pub(super) struct Objects {
+    directory: Removed,
+    format: Option<Format>,
+    /// Set while `git` writes: still set afterwards means it was interrupted.
+    dirty: bool,
+    fetches: usize,
+    /// Its size after the last fetch.
+    pub bytes: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Format {
+    Sha1,
+    Sha256,
+}
+
+/// Who is asked, and by what means.
+#[derive(Clone, Copy)]
+pub(super) struct Remote<'a> {
+    pub git: &'a Git,
+    pub limits: &'a Limits,
+    pub address: &'a Address,
+    pub credentials: Option<&'a Credentials>,
+}
+
+impl Objects {
+    /// Nothing is created before it is needed.
+    pub(super) fn new(directory: Removed) -> Self {
+        Self { directory, format: None, dirty: false, fetches: 0, bytes: 0 }
+    }
+
+    /// The one commit here that starts with an abbreviated hash.
+    pub(super) async fn expand(&self, remote: Remote<'_>, short: &str) -> Option<String> {
+        if self.dirty || self.format.is_none() {
+            return None;
+        }
+        self.commit(remote, short).await.ok()
+    }
+
+    /// Fetches exactly one commit, unless it is here already, and gives its
+    /// full hash.
+    pub(super) async fn fetch(
+        &mut self,
+        remote: Remote<'_>,
+        revision: &Revision,
+    ) -> Result<String, Error> {
+        let format = if revision.sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
+        if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
+            self.start_anew(remote, format).await?;
+        }
+        if let Ok(commit) = self.commit(remote, &revision.sha).await {
+            return Ok(commit);
+        }
+        let fresh = self.fetches == 0;
+        let outcome = self.fetch_missing(remote, revision).await;
+        match outcome {
+            // What lies here from earlier may be in the way, or too large
+            // together with what comes: try once with nothing.
+            Err(Error::TooLarge { .. } | Error::Git { .. }) if !fresh => {
+                self.start_anew(remote, format).await?;
+                self.fetch_missing(remote, revision).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    async fn fetch_missing(
+        &mut self,
+        remote: Remote<'_>,
+        revision: &Revision,
+    ) -> Result<String, Error> {
+        self.dirty = true;
+        self.fetches += 1;
+        let sha = &revision.sha;
+        let refspec = format!("+{sha}:refs/wavegate/{sha}");
+        let mut outcome = self.git_fetch(remote, "--depth=1", &[refspec]).await;
+        if let Err(Error::MissingRevision { detail, .. }) = &outcome
+            && detail.contains("unadvertised")
+        {
+            outcome = self.fetch_by_name(remote, revision).await;
+        }
+        if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
+            // `git` ended by itself, so nothing is half written.
+            self.dirty = false;
+        }
+        self.bytes = disk_use(self.directory.path()).await;
+        let missing = |detail: String| Error::MissingRevision {
+            repo: remote.address.shown.clone(),
+            revision: sha.clone(),
+            detail,
+        };
+        match outcome {
+            Ok(()) => {}
+            Err(Error::MissingRevision { detail, .. }) => {
+                return Err(missing(format!("{detail}; push it, or name one that is there")));
+            }
+            Err(error) => return Err(error),
+        }
+        self.commit(remote, sha).await.map_err(|error| match error {
+            // It ran and said no.
+            Error::Git { .. } => missing(format!(
+                "the server gives out no commit by its hash, and it is not among the last \
+                 {} of a branch or tag; name a branch or tag instead",
+                FALLBACK_DEPTH.trim_start_matches("--depth=")
+            )),
+            error => error,
+        })
+    }
+
+    /// For servers that only serve what they list.
+    async fn fetch_by_name(&self, remote: Remote<'_>, revision: &Revision) -> Result<(), Error> {
+        if let Some(name) = &revision.reference {
+            let refspec = format!("+{name}:refs/wavegate/{}", revision.sha);
+            self.git_fetch(remote, "--depth=1", &[refspec]).await?;
+            if self.commit(remote, &revision.sha).await.is_ok() {
+                return Ok(());
+            }
+        }
+        let all = ["+refs/heads/*:refs/wavegate/heads/*", "+refs/tags/*:refs/wavegate/tags/*"];
+        self.git_fetch(remote, FALLBACK_DEPTH, &all.map(str::to_owned)).await
+    }
+
+    async fn git_fetch(
+        &self,
+        remote: Remote<'_>,
+        depth: &str,
+        refspecs: &[String],
+    ) -> Result<(), Error> {
+        let fixed = [
+            "fetch",
+            "--quiet",
+            "--force",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+            depth,
+            "--",
+            &remote.address.url,
+        ];
+        let args = fixed.into_iter().chain(refspecs.iter().map(String::as_str)).map(OsString::from);
+        let call = Call {
+            credentials: remote.credentials,
+            watch: true,
+            ..self.call(remote, "git fetch", args.collect())
+        };
+        remote.git.run(call).await.map(drop)
+    }
+
+    async fn start_anew(&mut self, remote: Remote<'_>, format: Format) -> Result<(), Error> {
+        self.dirty = true;
+        let failed = |error: std::io::Error| Error::Cache {
+            repo: remote.address.shown.clone(),
+            what: "prepare the repository cache".into(),
+            detail: error.kind().to_string(),
+        };
+        match tokio::fs::remove_dir_all(self.directory.path()).await {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(failed(error));
+            }
+            _ => {}
+        }
+        let format_name = match format {
+            Format::Sha1 => "--object-format=sha1",
+            Format::Sha256 => "--object-format=sha256",
+        };
+        let mut args: Vec<OsString> =
+            ["init", "--quiet", "--bare", "--template=", format_name, "--"].map(Into::into).into();
+        args.push(self.directory.path().into());
+        let call = Call { git_dir: None, ..self.call(remote, "git init", args) };
+        remote.git.run(call).await?;
+        (self.dirty, self.fetches, self.format) = (false, 0, Some(format));
+        Ok(())
+    }
+
+    /// The full hash of the commit that a hash, possibly short, stands for.
+    async fn commit(&self, remote: Remote<'_>, hash: &str) -> Result<String, Error> {
+        let args = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsString::from);
+        let mut args = Vec::from(args);
+        args.push(format!("{hash}^{{commit}}").into());
+        let answer = remote.git.run(self.call(remote, "git rev-parse", args)).await?;
+        let commit = String::from_utf8_lossy(&answer).trim().to_owned();
+        if is_full_hash(&commit) {
+            return Ok(commit);
+        }
+        Err(Error::Git {
+            repo: remote.address.shown.clone(),
+            what: "git rev-parse".into(),
+            detail: "the answer is no commit hash".into(),
+        })
+    }
+
+    /// Writes the files of a fetched commit into a new directory.
+    ///
+    /// The listing is read first, so that a tree that unfolds to more than
+    /// allowed is refused before anything is written.
+    pub(super) async fn export(
+        &self,
+        remote: Remote<'_>,
+        commit: &str,
+        target: &Path,
+    ) -> Result<u64, Error> {
+        let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit].map(OsString::from);
+        let call =
+            Call { stdout_limit: LISTING_LIMIT, ..self.call(remote, "git ls-tree", args.into()) };
+        let listing = remote.git.run(call).await?;
+        let (mut bytes, mut files) = (0_u64, 0);
+        for entry in listing.split(|b| *b == 0) {
+            // `mode type hash size TAB path`; the size of a submodule is `-`.
+            let front = entry.split(|b| *b == b'\t').next().unwrap_or_default();
+            let size = front.rsplit(|b| *b == b' ').next().unwrap_or_default();
+            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok());
+            bytes = bytes.saturating_add(size.unwrap_or(0));
+            files += 1;
+        }
+        if bytes > remote.limits.fetch_bytes {
+            return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
+        }
+        if files > remote.limits.checkout_files {
+            return Err(Error::TooLarge {
+                repo: remote.address.shown.clone(),
+                what: "the checkout".into(),
+                limit: format!("{} files", remote.limits.checkout_files),
+            });
+        }
+        tokio::fs::create_dir(target).await.map_err(|error| Error::Cache {
+            repo: remote.address.shown.clone(),
+            what: "make a checkout directory".into(),
+            detail: error.kind().to_string(),
+        })?;
+        // An index of its own: nothing is shared between two exports.
+        let index = target.with_extension("index");
+        let env = vec![
+            ("GIT_INDEX_FILE".into(), index.clone().into()),
+            ("GIT_WORK_TREE".into(), target.into()),
+        ];
+        let mut outcome = Ok(Vec::new());
+        let steps: [(&'static str, &[&str]); 2] = [
+            ("git read-tree", &["read-tree", commit]),
+            ("git checkout-index", &["checkout-index", "--all", "--force", "--quiet"]),
+        ];
+        for (what, args) in steps {
+            if outcome.is_ok() {
+                let args = args.iter().map(OsString::from).collect();
+                let call = Call { env: env.clone(), ..self.call(remote, what, args) };
+                outcome = remote.git.run(call).await;
+            }
+        }
+        // A lock is left behind only by a killed call, with a name nobody uses again.
+        let _ = tokio::fs::remove_file(index.with_extension("index.lock")).await;
+        let _ = tokio::fs::remove_file(&index).await;
+        outcome.map(|_| bytes)
+    }
+
+    fn call<'a>(&'a self, remote: Remote<'a>, what: &'static str, args: Vec<OsString>) -> Call<'a> {
+        Call {
+            what,
+            address: remote.address,
+            credentials: None,
+            git_dir: Some(self.directory.path()),
+            args,
+            env: Vec::new(),
+            stdout_limit: 1 << 20,
+            watch: false,
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Sources that another program renders: Helm charts and Kustomize.
+//!
+//! The programs run as `git` does: empty environment, time and output
+//! bounded, no value where an option could stand. What they cannot be given
+//! safely or faithfully is an error that names the field, never left out.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::directory::{Manifest, Place};
+use super::manifests::{RenderError, documents, expand};
+use super::process::{Failure, Run};
+
+/// Most entries of a checkout whose links are looked at.
+const MAX_ENTRIES: usize = 400_000;
+
+/// The programs, and their limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Programs {
+    /// Default `helm`.
+    pub helm: PathBuf,
+    /// Default `kustomize`.
+    pub kustomize: PathBuf,
+    /// Longest run of one program. Default 90 s.
+    pub timeout: Duration,
+    /// Most bytes of rendered manifests. Default 64 MiB.
+    pub output_bytes: usize,
+}
+
+impl Default for Programs {
+    fn default() -> Self {
+        Self {
+            helm: "helm".into(),
+            kustomize: "kustomize".into(),
+            timeout: Duration::from_secs(90),
+            output_bytes: 64 << 20,
+        }
+    }
+}
+
+/// The Application that a source is rendered for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RenderFor {
+    /// Its name; the release name of a chart unless `helm.releaseName` is set.
+    pub application: String,
+    /// `destination.namespace`; may be empty.
+    pub namespace: String,
+}
+
+impl Programs {
+    /// `helm template` of the chart at `place` (the `helm` block of SE-037).
+    pub(super) async fn helm(
+        &self,
+        place: &Place,
+        source: &Value,
+        subject: &RenderFor,
+    ) -> Result<Vec<Manifest>, RenderError> {
+        let scratch = scratch(subject)?;
+        let args = helm_arguments(place, source, subject, scratch.path())?;
+        self.run(&self.helm, "helm", args, place, subject, scratch.path()).await
+    }
+
+    /// `kustomize build` of the directory at `place`.
+    pub(super) async fn kustomize(
+        &self,
+        place: &Place,
+        source: &Value,
+        subject: &RenderFor,
+    ) -> Result<Vec<Manifest>, RenderError> {
+        only_known(source, "kustomize", &[])?;
+        let scratch = scratch(subject)?;
+        let args = vec!["build".into(), "--".into(), place.directory.clone().into()];
+        self.run(&self.kustomize, "kustomize", args, place, subject, scratch.path()).await
+    }
+
+    async fn run(
+        &self,
+        program: &Path,
+        name: &str,
+        args: Vec<OsString>,
+        place: &Place,
+        subject: &RenderFor,
+        scratch: &Path,
+    ) -> Result<Vec<Manifest>, RenderError> {
+        let root = place.root.clone();
+        let links = tokio::task::spawn_blocking(move || links_stay_inside(&root)).await;
+        let failed = |detail: String| RenderError::Program {
+            application: subject.application.clone(),
+            program: name.to_owned(),
+            // The checkout is our secret, the path inside it is theirs.
+            detail: detail.replace(&place.root.display().to_string(), "."),
+        };
+        links.map_err(|error| failed(error.to_string()))??;
+        let path =
+            std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let run = Run {
+            program,
+            args,
+            directory: &place.directory,
+            env: vec![
+                ("PATH".into(), path),
+                ("HOME".into(), scratch.into()),
+                ("TMPDIR".into(), scratch.into()),
+                ("LC_ALL".into(), "C".into()),
+                ("GIT_TERMINAL_PROMPT".into(), "0".into()),
+                ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
+                ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
+                ("GIT_ALLOW_PROTOCOL".into(), "https:ssh".into()),
+            ],
+            timeout: self.timeout,
+            stdout_limit: self.output_bytes,
+            disk: None,
+        };
+        let output = run.wait().await.map_err(|failure| match failure {
+            Failure::Start(error) => RenderError::MissingProgram {
+                application: subject.application.clone(),
+                program: program.display().to_string(),
+                detail: error.to_string(),
+            },
+            Failure::TimedOut => failed(format!("stopped after {} s", self.timeout.as_secs_f64())),
+            Failure::OutputLimit | Failure::DiskLimit => {
+                failed(format!("rendered more than {} bytes", self.output_bytes))
+            }
+            Failure::Read(error) => failed(error.to_string()),
+        })?;
+        if !output.status.success() {
+            let said = super::redact(output.stderr.trim());
+            return Err(failed(said.chars().take(1000).collect()));
+        }
+        let text =
+            crate::yaml::decode(&output.stdout).map_err(|error| failed(error.to_string()))?;
+        let mut manifests = Vec::new();
+        for document in documents(&text, name)? {
+            expand(document.value, name, document.line, &mut manifests)?;
+        }
+        Ok(manifests)
+    }
+}
+
+/// A private directory that is gone after the run.
+fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
+    tempfile::tempdir().map_err(|error| RenderError::Read {
+        file: format!("temporary directory for application {}", subject.application),
+        error: error.kind().to_string(),
+    })
+}
+
+fn helm_arguments(
+    place: &Place,
+    source: &Value,
+    subject: &RenderFor,
+    scratch: &Path,
+) -> Result<Vec<OsString>, RenderError> {
+    let known = [
+        "releaseName",
+        "namespace",
+        "kubeVersion",
+        "apiVersions",
+        "valueFiles",
+        "ignoreMissingValueFiles",
+        "values",
+        "valuesObject",
+        "parameters",
+        "skipCrds",
+        "skipTests",
+        "skipSchemaValidation",
+        "version",
+    ];
+    only_known(source, "helm", &known)?;
+    let helm = &source["helm"];
+    let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
+    let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
+    // Each value is joined to its option, so that it cannot be one itself.
+    let release = text("releaseName").unwrap_or(&subject.application);
+    let mut args = vec!["template".to_owned(), ".".into(), format!("--name-template={release}")];
+    let namespace = text("namespace").unwrap_or(&subject.namespace);
+    if !namespace.is_empty() {
+        args.push(format!("--namespace={namespace}"));
+    }
+    args.extend(text("kubeVersion").map(|version| format!("--kube-version={version}")));
+    for version in helm["apiVersions"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        args.push(format!("--api-versions={version}"));
+    }
+    for file in helm["valueFiles"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+        if let Some(path) = value_file(place, file, switch("ignoreMissingValueFiles"))? {
+            args.push(format!("--values={}", path.display()));
+        }
+    }
+    let inline = match &helm["valuesObject"] {
+        Value::Null => text("values").map(str::to_owned),
+        // JSON is YAML.
+        values => Some(values.to_string()),
+    };
+    if let Some(values) = inline {
+        let path = scratch.join("values.yaml");
+        std::fs::write(&path, values).map_err(|error| RenderError::Read {
+            file: "helm.values".into(),
+            error: error.kind().to_string(),
+        })?;
+        args.push(format!("--values={}", path.display()));
+    }
+    for parameter in helm["parameters"].as_array().into_iter().flatten() {
+        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
+        let option = match parameter["forceString"].as_bool() {
+            Some(true) => "--set-string",
+            _ => "--set",
+        };
+        // A comma would begin the next parameter.
+        args.push(format!("{option}={}={}", part("name"), part("value").replace(',', "\\,")));
+    }
+    if !switch("skipCrds") {
+        args.push("--include-crds".into());
+    }
+    for (field, option) in
+        [("skipTests", "--skip-tests"), ("skipSchemaValidation", "--skip-schema-validation")]
+    {
+        if switch(field) {
+            args.push(option.into());
+        }
+    }
+    Ok(args.into_iter().map(OsString::from).collect())
+}
+
+/// A values file of the repository: relative to the chart, or with a leading
+/// slash to the root of the repository.
+fn value_file(
+    place: &Place,
+    file: &str,
+    ignore_missing: bool,
+) -> Result<Option<PathBuf>, RenderError> {
+    if file.contains("://") || file.starts_with('$') {
+        let reason =
+            format!("helm.valueFiles: {file}: only files of the same repository are supported");
+        return Err(RenderError::Source { reason: super::redact(&reason) });
+    }
+    let path = match file.strip_prefix('/') {
+        Some(from_root) => place.root.join(from_root.trim_start_matches('/')),
+        None => place.directory.join(file),
+    };
+    match path.canonicalize() {
+        Ok(path) if path.starts_with(&place.root) => Ok(Some(path)),
+        Ok(_) => Err(RenderError::OutsidePath { path: file.to_owned() }),
+        Err(_) if ignore_missing => Ok(None),
+        Err(_) => Err(RenderError::MissingPath { path: file.to_owned() }),
+    }
+}
+
+/// Refuses a block with fields that would be left out silently.
+fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
+    let fields = source[block].as_object().into_iter().flatten();
+    match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
+        None => Ok(()),
+        Some(field) => {
+            let reason = format!(
+                "{block}.{field} is not supported by the embedded engine; move it into the repository"
+            );
+            Err(RenderError::Source { reason })
+        }
+    }
+}
+
+/// Checks all links of a checkout: other programs follow them blindly.
+fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
+    let mut open = vec![root.to_owned()];
+    let mut seen = 0;
+    while let Some(directory) = open.pop() {
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let failed = |error: std::io::Error| RenderError::Read {
+            file: shown(&directory),
+            error: error.to_string(),
+        };
+        for entry in std::fs::read_dir(&directory).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            seen += 1;
+            if seen > MAX_ENTRIES {
+                let what = format!("the repository has more than {MAX_ENTRIES} files");
+                return Err(RenderError::TooLarge { what });
+            }
+            let kind = entry.file_type().map_err(failed)?;
+            if kind.is_dir() {
+                open.push(entry.path());
+            } else if kind.is_symlink() {
+                // One that leads nowhere now could lead out once something is there.
+                let inside = match entry.path().canonicalize() {
+                    Ok(target) => target.starts_with(root),
+                    Err(_) => !super::directory::leads_out(&entry.path(), root),
+                };
+                if !inside {
+                    return Err(RenderError::LinkOutside { file: shown(&entry.path()) });
+                }
+            }
+        }
+    }
+    Ok(())
+}

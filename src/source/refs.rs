@@ -1,0 +1,145 @@
+//! What a server says it has, and which commit a `targetRevision` means.
+//!
+//! Pure: reads the answer of `git ls-remote`, runs nothing.
+
+use std::collections::BTreeMap;
+
+use super::version::{Range, version};
+
+/// Shortest abbreviation of a commit that is looked up.
+const MIN_SHORT: usize = 7;
+
+/// The references of a repository, by full name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Refs(BTreeMap<String, String>);
+
+/// What to look for in a repository.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Target<'a> {
+    /// `targetRevision` (SE-032): a branch, a tag, a full reference name, a
+    /// commit or a version range over tags; empty means `HEAD`.
+    pub revision: &'a str,
+    /// `tagPrefix` (SE-035): for a version range, only tags that start with
+    /// it count, and the version is what follows. Usually empty.
+    pub tag_prefix: &'a str,
+}
+
+impl<'a> From<&'a str> for Target<'a> {
+    fn from(revision: &'a str) -> Self {
+        Self { revision, tag_prefix: "" }
+    }
+}
+
+/// One commit of a repository.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Revision {
+    /// The full commit hash in lower case; for a directory that is no
+    /// repository, the hash of its content.
+    pub sha: String,
+    /// The reference it was found by, such as `refs/heads/main`; absent for a
+    /// commit that was asked for by its hash.
+    pub reference: Option<String>,
+}
+
+impl Revision {
+    /// A commit that is known by its full hash.
+    pub fn pinned(sha: &str) -> Self {
+        Self { sha: sha.to_ascii_lowercase(), reference: None }
+    }
+}
+
+/// What came of looking for a target.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// This commit.
+    One(Revision),
+    /// Nothing has that name, but it may be the beginning of a commit hash.
+    MaybeShort,
+    /// More than one commit starts like this.
+    Ambiguous,
+    /// Nothing has that name.
+    Nothing,
+}
+
+/// Whether this is a full commit hash, of SHA-1 or SHA-256.
+pub(super) fn is_full_hash(text: &str) -> bool {
+    matches!(text.len(), 40 | 64) && is_hex(text)
+}
+
+/// Whether this could be the beginning of a commit hash.
+pub(super) fn is_short_hash(text: &str) -> bool {
+    (MIN_SHORT..40).contains(&text.len()) && is_hex(text)
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+impl Refs {
+    /// Reads lines of `hash TAB name`; a tag object gives way to its commit.
+    /// Lines that are something else are passed over.
+    pub(super) fn parse(listing: &str) -> Self {
+        let mut refs = BTreeMap::new();
+        for line in listing.lines() {
+            let Some((hash, name)) = line.split_once('\t') else { continue };
+            if !is_full_hash(hash) {
+                continue;
+            }
+            // `git` lists the peeled name right after the tag itself.
+            let name = name.strip_suffix("^{}").unwrap_or(name);
+            refs.insert(name.to_owned(), hash.to_ascii_lowercase());
+        }
+        Self(refs)
+    }
+
+    /// Finds a target by the rules of [`Target`]. A branch goes before a tag
+    /// of the same name, a range that some tag matches before both.
+    pub(super) fn find(&self, target: &Target<'_>) -> Found {
+        let wanted = if target.revision.is_empty() { "HEAD" } else { target.revision };
+        if let Some(found) = self.newest_tag(wanted, target.tag_prefix) {
+            return Found::One(found);
+        }
+        let names = [
+            wanted.to_owned(),
+            format!("refs/heads/{wanted}"),
+            format!("refs/tags/{wanted}"),
+            format!("refs/{wanted}"),
+            format!("refs/remotes/{wanted}"),
+        ];
+        if let Some(found) = names.into_iter().find_map(|name| self.named(name)) {
+            return Found::One(found);
+        }
+        if !is_short_hash(wanted) {
+            return Found::Nothing;
+        }
+        let wanted = wanted.to_ascii_lowercase();
+        let mut starting = self.0.iter().filter(|(_, hash)| hash.starts_with(&wanted));
+        match starting.next() {
+            None => Found::MaybeShort,
+            Some((_, first)) if starting.any(|(_, hash)| hash != first) => Found::Ambiguous,
+            Some((name, _)) => self.named(name.clone()).map_or(Found::Nothing, Found::One),
+        }
+    }
+
+    fn named(&self, name: String) -> Option<Revision> {
+        let sha = self.0.get(&name)?.clone();
+        Some(Revision { sha, reference: Some(name) })
+    }
+
+    fn newest_tag(&self, wanted: &str, prefix: &str) -> Option<Revision> {
+        // With a prefix the range may be written with it, too.
+        let range = Range::parse(wanted.strip_prefix(prefix).unwrap_or(wanted))?;
+        let tags = self.0.keys().filter_map(|name| {
+            let version = version(name.strip_prefix("refs/tags/")?.strip_prefix(prefix)?)?;
+            range.contains(&version).then_some((version, name))
+        });
+        // Same precedence (build metadata): the first by name stays.
+        let newest =
+            tags.reduce(
+                |best, next| {
+                    if next.0.cmp_precedence(&best.0).is_gt() { next } else { best }
+                },
+            )?;
+        self.named(newest.1.clone())
+    }
+}

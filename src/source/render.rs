@@ -1,0 +1,125 @@
+//! One checked-out source into manifests, whatever its kind.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::checkout::Checkout;
+use super::directory::{DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, Place, directory};
+use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
+use super::manifests::RenderError;
+use super::programs::{Programs, RenderFor};
+
+/// How sources are rendered, the same for all of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RenderOptions {
+    /// Most bytes of the files of a plain directory (SE-098); 0 is no limit.
+    pub max_bytes: u64,
+    /// Which kinds are switched on (SE-091).
+    pub enabled: EnabledTypes,
+    /// The programs for charts and Kustomize.
+    pub programs: Programs,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        let (enabled, programs) = (EnabledTypes::default(), Programs::default());
+        Self { max_bytes: DEFAULT_MAX_BYTES, enabled, programs }
+    }
+}
+
+/// What a source gave.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rendered {
+    /// The objects in the order they were read.
+    pub manifests: Vec<Manifest>,
+    /// For `status.sourceType`; absent for a source that only names a `ref`.
+    pub source_type: Option<SourceType>,
+}
+
+/// Renders a source: `source` is the raw block of the Application, with the
+/// overrides of the repository merged here (SE-090).
+///
+/// Files are read on threads that may block. Same checkout, same source: same
+/// manifests in the same order, as long as no other program is involved.
+///
+/// # Errors
+///
+/// [`RenderError::At`] with the repository and revision. Never half a result.
+pub async fn render(
+    checkout: &Arc<Checkout>,
+    source: &Value,
+    subject: &RenderFor,
+    options: &RenderOptions,
+) -> Result<Rendered, RenderError> {
+    let rendered = render_source(checkout, source, subject, options).await;
+    rendered.map_err(|error| error.at(checkout.repo(), checkout.revision()))
+}
+
+async fn render_source(
+    checkout: &Arc<Checkout>,
+    source: &Value,
+    subject: &RenderFor,
+    options: &RenderOptions,
+) -> Result<Rendered, RenderError> {
+    let text = |field: &str| source[field].as_str().filter(|text| !text.is_empty());
+    if text("chart").is_some() {
+        let reason = "charts of Helm repositories are not supported by the embedded engine; \
+                      commit the chart to a git repository";
+        return Err(RenderError::Source { reason: reason.into() });
+    }
+    if text("ref").is_some() && text("path").is_none() {
+        return Ok(Rendered { manifests: Vec::new(), source_type: None });
+    }
+    let path = text("path").unwrap_or(".").to_owned();
+    let prepare = {
+        let (path, source) = (path.clone(), source.clone());
+        let (application, enabled) = (subject.application.clone(), options.enabled);
+        // Held until the thread is done, even when this call is dropped.
+        let checkout = Arc::clone(checkout);
+        move || {
+            let place = Place::new(checkout.root(), &path)?;
+            let source = with_overrides(&place, &source, &application)?;
+            let kind = detect(&place, &source, enabled)?;
+            Ok((place, source, kind))
+        }
+    };
+    let (place, source, kind) = blocking(prepare).await?;
+    let manifests = match kind {
+        SourceType::Helm => options.programs.helm(&place, &source, subject).await?,
+        SourceType::Kustomize => options.programs.kustomize(&place, &source, subject).await?,
+        SourceType::Plugin => {
+            let reason = "config management plugins are not supported by the embedded engine";
+            return Err(RenderError::Source { reason: reason.into() });
+        }
+        SourceType::Directory => {
+            let directory_options = directory_options(&source, options.max_bytes);
+            let checkout = Arc::clone(checkout);
+            blocking(move || directory(checkout.root(), &path, &directory_options)).await?
+        }
+    };
+    Ok(Rendered { manifests, source_type: Some(kind) })
+}
+
+/// Reads the `directory` block of a source; what is absent has its default.
+pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
+    let block = &source["directory"];
+    let switch = |field: &str| block[field].as_bool().unwrap_or(false);
+    let text = |field: &str| block[field].as_str().unwrap_or_default().to_owned();
+    DirectoryOptions {
+        recurse: switch("recurse"),
+        include: text("include"),
+        exclude: text("exclude"),
+        disable_extension_filter: switch("disableExtensionFilter"),
+        max_bytes,
+    }
+}
+
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
+) -> Result<T, RenderError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        // Only when the runtime is shutting down.
+        Err(RenderError::Read { file: "source".into(), error: error.to_string() })
+    })
+}

@@ -1,0 +1,426 @@
+//! The repositories of a fleet: each is asked and fetched once, however many
+//! Applications want it.
+//!
+//! One lock per repository for asking and one for fetching: whoever comes
+//! second waits and shares what the first one got, failures too. Dropping a
+//! waiting or working call at any point is safe; the next one does the work.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+
+use super::address::{Address, Place};
+use super::cache::Cache;
+use super::checkout::{Checkout, CheckoutKey, Kept};
+use super::credentials::Credentials;
+use super::error::Error;
+use super::git::{Call, Git};
+use super::limits::Settings;
+use super::objects::{Objects, Remote};
+use super::refs::{Found, Refs, Revision, Target, is_full_hash};
+use super::snapshot;
+
+/// Longest `targetRevision` that is looked for, in bytes.
+const MAX_REVISION: usize = 256;
+
+/// Most bytes of references a server may list: some 400,000 of them.
+const REFS_LIMIT: usize = 32 << 20;
+
+/// Failures remembered per repository.
+const MAX_FAILURES: usize = 16;
+
+/// How old an answer may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Freshness(pub Duration);
+
+impl Freshness {
+    /// Only what was asked after this call began; calls that wait at the same
+    /// time still share one answer.
+    pub const NOW: Self = Self(Duration::ZERO);
+}
+
+/// All repositories that this process reads.
+#[derive(Debug)]
+pub struct Repositories {
+    git: Git,
+    settings: Settings,
+    permits: Semaphore,
+    known: Mutex<HashMap<String, Arc<Repository>>>,
+    kept: Kept,
+    clock: AtomicU64,
+    cache: Arc<Cache>,
+}
+
+/// What is known of one repository, by URL and credentials.
+#[derive(Debug)]
+struct Repository {
+    id: String,
+    refs: AsyncMutex<Option<Answer<Arc<Refs>>>>,
+    objects: AsyncMutex<Fetched>,
+    /// Bytes on disk, readable without waiting for a fetch.
+    bytes: AtomicU64,
+    used: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Fetched {
+    objects: Objects,
+    failures: Vec<(String, Answer<()>)>,
+}
+
+/// What a server answered, and when.
+#[derive(Debug, Clone)]
+struct Answer<T> {
+    began: Instant,
+    ended: Instant,
+    outcome: Result<T, Error>,
+}
+
+impl<T> Answer<T> {
+    /// Whether somebody who came at `arrived` may have this answer.
+    fn serves(&self, arrived: Instant, freshness: Freshness, failure_kept: Duration) -> bool {
+        match &self.outcome {
+            Ok(_) => self.began >= arrived || self.began.elapsed() < freshness.0,
+            Err(_) => self.ended >= arrived || self.ended.elapsed() < failure_kept.min(freshness.0),
+        }
+    }
+}
+
+impl Repositories {
+    /// Opens a cache below `cache_root`, which is created when missing, and
+    /// removes what processes that no longer run left there.
+    ///
+    /// # Errors
+    ///
+    /// When the directory cannot be made or has quotes in its path.
+    pub fn open(cache_root: &Path, settings: Settings) -> std::io::Result<Self> {
+        let cache = Arc::new(Cache::open(cache_root)?);
+        let limits = &settings.limits;
+        Ok(Self {
+            git: Git::new(settings.clone(), cache.path())?,
+            permits: Semaphore::new(limits.parallel.max(1)),
+            known: Mutex::default(),
+            kept: Kept::new(limits.kept_checkouts, limits.kept_bytes),
+            clock: AtomicU64::new(0),
+            settings,
+            cache,
+        })
+    }
+
+    /// Which commit a `targetRevision` (SE-032) means at this moment.
+    ///
+    /// A full hash is taken as it is, without asking. Everything else costs
+    /// one `git ls-remote`; see [`Self::resolve_fresh`] to share it.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`].
+    pub async fn resolve(
+        &self,
+        repo_url: &str,
+        target_revision: &str,
+        credentials: Option<&Credentials>,
+    ) -> Result<Revision, Error> {
+        self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
+    }
+
+    /// As [`Self::resolve`], content with an answer that is not older than
+    /// `freshness`. All revisions of one repository share one answer.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]. A failure is repeated without asking for as long as
+    /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
+    pub async fn resolve_fresh(
+        &self,
+        repo_url: &str,
+        target: &Target<'_>,
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Revision, Error> {
+        let address = self.address(repo_url, credentials)?;
+        check_revision(&address, target.revision)?;
+        check_revision(&address, target.tag_prefix)?;
+        if let Some(directory) = address.local().filter(|path| !snapshot::is_repository(path)) {
+            let taken = self.snapshot(&address, directory.to_owned(), None).await?;
+            return Ok(Revision { sha: taken.hash, reference: None });
+        }
+        if is_full_hash(target.revision) {
+            return Ok(Revision::pinned(target.revision));
+        }
+        let repository = self.repository(&address, credentials);
+        let refs = self.refs(&repository, &address, credentials, freshness).await?;
+        let missing = |detail: &str| Error::MissingRevision {
+            repo: address.shown.clone(),
+            revision: target.revision.to_owned(),
+            detail: detail.to_owned(),
+        };
+        match refs.find(target) {
+            Found::One(revision) => Ok(revision),
+            Found::Nothing if target.revision.is_empty() => {
+                Err(missing("the repository has no HEAD; it may be empty"))
+            }
+            Found::Nothing => Err(missing("no branch, tag or version of that name")),
+            Found::Ambiguous => {
+                Err(missing("several commits start like this; give the full commit hash"))
+            }
+            Found::MaybeShort => {
+                let fetched = repository.objects.lock().await;
+                let remote = self.remote(&address, credentials);
+                let _permit = self.permit().await;
+                let commit = fetched.objects.expand(remote, target.revision).await;
+                commit.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
+                    missing(
+                        "no branch or tag of that name, and no fetched commit starts like this; \
+                         give the full commit hash",
+                    )
+                })
+            }
+        }
+    }
+
+    /// The files of one revision. Asked for by many at once, it is fetched
+    /// once; it stays while anybody holds it.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]. A failure is repeated without a new try for
+    /// [`Limits::failure_kept`](super::Limits::failure_kept).
+    pub async fn checkout(
+        &self,
+        repo_url: &str,
+        revision: &Revision,
+        credentials: Option<&Credentials>,
+    ) -> Result<Arc<Checkout>, Error> {
+        let arrived = Instant::now();
+        let address = self.address(repo_url, credentials)?;
+        if !is_full_hash(&revision.sha) {
+            return Err(Error::InvalidRevision {
+                repo: address.shown,
+                revision: revision.sha.clone(),
+                reason: "a checkout needs the full commit hash".into(),
+            });
+        }
+        let repository = self.repository(&address, credentials);
+        let key: CheckoutKey = (repository.id.clone(), revision.sha.clone());
+        if let Some(found) = self.kept.get(&key) {
+            return Ok(found);
+        }
+        let mut fetched = repository.objects.lock().await;
+        if let Some(found) = self.kept.get(&key) {
+            return Ok(found);
+        }
+        let failure_kept = self.settings.limits.failure_kept;
+        let forever = Freshness(Duration::MAX);
+        fetched.failures.retain(|(_, failure)| failure.serves(arrived, forever, failure_kept));
+        let known = fetched.failures.iter().find(|(sha, _)| *sha == revision.sha);
+        if let Some((_, Answer { outcome: Err(error), .. })) = known {
+            return Err(error.clone());
+        }
+        let began = Instant::now();
+        let made = self.make(&address, &mut fetched.objects, revision, credentials).await;
+        repository.bytes.store(fetched.objects.bytes, Ordering::Relaxed);
+        match made {
+            Ok(checkout) => {
+                let checkout = Arc::new(checkout);
+                self.kept.insert(key, &checkout);
+                Ok(checkout)
+            }
+            Err(error) => {
+                let outcome = Err(error.clone());
+                let answer = Answer { began, ended: Instant::now(), outcome };
+                fetched.failures.truncate(MAX_FAILURES - 1);
+                fetched.failures.push((revision.sha.clone(), answer));
+                Err(error)
+            }
+        }
+    }
+
+    async fn make(
+        &self,
+        address: &Address,
+        objects: &mut Objects,
+        revision: &Revision,
+        credentials: Option<&Credentials>,
+    ) -> Result<Checkout, Error> {
+        let _permit = self.permit().await;
+        // Removed again when anything below fails or is dropped.
+        let target = self.cache.unused("checkout");
+        let (repo, sha) = (address.shown.clone(), revision.sha.clone());
+        if let Some(directory) = address.local().filter(|path| !snapshot::is_repository(path)) {
+            let taken = self.snapshot(address, directory.to_owned(), Some(target.path())).await?;
+            if taken.hash != revision.sha {
+                return Err(Error::MissingRevision {
+                    repo,
+                    revision: sha,
+                    detail: "the directory has changed since; resolve it again".into(),
+                });
+            }
+            return Ok(Checkout::new(target, repo, sha, taken.bytes));
+        }
+        let remote = self.remote(address, credentials);
+        let commit = objects.fetch(remote, revision).await?;
+        let bytes = objects.export(remote, &commit, target.path()).await?;
+        Ok(Checkout::new(target, repo, sha, bytes))
+    }
+
+    async fn refs(
+        &self,
+        repository: &Repository,
+        address: &Address,
+        credentials: Option<&Credentials>,
+        freshness: Freshness,
+    ) -> Result<Arc<Refs>, Error> {
+        let arrived = Instant::now();
+        let mut kept = repository.refs.lock().await;
+        if let Some(answer) = &*kept
+            && answer.serves(arrived, freshness, self.settings.limits.failure_kept)
+        {
+            return answer.outcome.clone();
+        }
+        let _permit = self.permit().await;
+        let began = Instant::now();
+        let call = Call {
+            what: "git ls-remote",
+            address,
+            credentials,
+            git_dir: None,
+            args: ["ls-remote", "--quiet", "--", &address.url].map(Into::into).into(),
+            env: Vec::new(),
+            stdout_limit: REFS_LIMIT,
+            watch: false,
+        };
+        let outcome = self.git.run(call).await;
+        let outcome = outcome.map(|text| Arc::new(Refs::parse(&String::from_utf8_lossy(&text))));
+        *kept = Some(Answer { began, ended: Instant::now(), outcome: outcome.clone() });
+        outcome
+    }
+
+    async fn snapshot(
+        &self,
+        address: &Address,
+        directory: std::path::PathBuf,
+        copy_to: Option<&Path>,
+    ) -> Result<snapshot::Snapshot, Error> {
+        let copy_to = copy_to.map(Path::to_owned);
+        let (bytes, files) =
+            (self.settings.limits.fetch_bytes, self.settings.limits.checkout_files);
+        let work = move || {
+            if let Some(copy_to) = &copy_to {
+                std::fs::create_dir(copy_to)?;
+            }
+            snapshot::take(&directory, copy_to.as_deref(), bytes, files)
+        };
+        let repo = address.shown.clone();
+        let failed = |detail: String| Error::Cache {
+            repo: repo.clone(),
+            what: "read the directory".into(),
+            detail,
+        };
+        let taken = tokio::task::spawn_blocking(work).await;
+        taken.map_err(|error| failed(error.to_string()))?.map_err(|failure| match failure {
+            snapshot::Failure::Missing => Error::MissingRepository {
+                repo: repo.clone(),
+                detail: "there is no such directory".into(),
+            },
+            snapshot::Failure::TooLarge(limit) => {
+                Error::TooLarge { repo: repo.clone(), what: "the directory".into(), limit }
+            }
+            snapshot::Failure::Io(error) => failed(error.to_string()),
+        })
+    }
+
+    fn address(&self, repo_url: &str, credentials: Option<&Credentials>) -> Result<Address, Error> {
+        let address = Address::parse(repo_url, self.settings.allow)?;
+        if credentials.is_some_and(|credentials| !credentials.is_usable()) {
+            let detail = "user name and password have to be one line each".into();
+            return Err(Error::Refused { repo: address.shown, detail });
+        }
+        Ok(address)
+    }
+
+    fn remote<'a>(
+        &'a self,
+        address: &'a Address,
+        credentials: Option<&'a Credentials>,
+    ) -> Remote<'a> {
+        Remote { git: &self.git, limits: &self.settings.limits, address, credentials }
+    }
+
+    /// Waits for its turn to run `git`.
+    async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
+        // Fails only when the semaphore is closed, which nobody does.
+        self.permits.acquire().await.ok()
+    }
+
+    /// The entry of a repository; the least recently used ones make room.
+    fn repository(&self, address: &Address, credentials: Option<&Credentials>) -> Arc<Repository> {
+        let id = identity(address, credentials);
+        let now = self.clock.fetch_add(1, Ordering::Relaxed);
+        let mut known = self.known.lock();
+        let found = known.entry(id).or_insert_with_key(|id| {
+            let objects = Objects::new(self.cache.unused("repository"));
+            Arc::new(Repository {
+                id: id.clone(),
+                refs: AsyncMutex::default(),
+                objects: AsyncMutex::new(Fetched { objects, failures: Vec::new() }),
+                bytes: AtomicU64::new(0),
+                used: AtomicU64::new(now),
+            })
+        });
+        found.used.store(now, Ordering::Relaxed);
+        let found = Arc::clone(found);
+        let limits = &self.settings.limits;
+        loop {
+            let bytes: u64 = known.values().map(|r| r.bytes.load(Ordering::Relaxed)).sum();
+            if known.len() <= limits.kept_repositories && bytes <= limits.kept_bytes {
+                break;
+            }
+            // Held by the map alone: nobody is working with it.
+            let idle = known.iter().filter(|(_, repository)| Arc::strong_count(repository) == 1);
+            let oldest = idle.min_by_key(|(_, repository)| repository.used.load(Ordering::Relaxed));
+            let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
+            known.remove(&oldest);
+        }
+        found
+    }
+}
+
+/// One name for a repository as seen with certain credentials.
+pub(super) fn identity(address: &Address, credentials: Option<&Credentials>) -> String {
+    let mut hash = Sha256::new();
+    hash.update(&address.url);
+    let embedded = address.embedded.as_ref();
+    let embedded = embedded.map(|(username, password)| Credentials {
+        username: username.clone(),
+        password: password.clone(),
+        ..credentials.cloned().unwrap_or_default()
+    });
+    let local = matches!(address.place, Place::Local(_));
+    if let Some(used) = embedded.as_ref().or(credentials).filter(|_| !local) {
+        hash.update([0]);
+        hash.update(used.fingerprint());
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn check_revision(address: &Address, revision: &str) -> Result<(), Error> {
+    let reason = if revision.len() > MAX_REVISION {
+        "longer than 256 bytes"
+    } else if revision.starts_with('-') {
+        "a revision cannot start with '-'"
+    } else if revision.chars().any(char::is_control) {
+        "a revision cannot hold control characters"
+    } else {
+        return Ok(());
+    };
+    let revision = revision.chars().take(64).map(|c| if c.is_control() { '\u{fffd}' } else { c });
+    let (repo, revision) = (address.shown.clone(), revision.collect());
+    Err(Error::InvalidRevision { repo, revision, reason: reason.into() })
+}

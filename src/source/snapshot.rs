@@ -1,0 +1,163 @@
+//! A directory of manifests that is no git repository, as a source.
+//!
+//! For `wavegate demo` and the command line, and only when local places are
+//! switched on. Its revision is a hash of its content, and a checkout of it is
+//! a copy, so that what was planned is what is applied. Blocking; called on
+//! threads that may block.
+
+use std::io::{Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+/// Deepest directory that is read.
+const MAX_DEPTH: usize = 64;
+
+/// The content of a directory, as far as it was hashed or copied.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Snapshot {
+    /// SHA-256 over relative paths and contents in path order, hexadecimal.
+    pub hash: String,
+    /// The size of all files.
+    pub bytes: u64,
+}
+
+/// Why a directory could not be hashed or copied.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// It is not there, or not a directory.
+    Missing,
+    /// It holds more bytes, files or levels than allowed.
+    TooLarge(String),
+    /// Reading or writing failed.
+    Io(std::io::Error),
+}
+
+impl From<std::io::Error> for Failure {
+    fn from(error: std::io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+/// Whether `git` would read this directory as a repository of its own. A
+/// directory *inside* a work tree is none.
+pub(super) fn is_repository(directory: &Path) -> bool {
+    let has = |name: &str| directory.join(name).exists();
+    has(".git") || (has("HEAD") && has("objects") && has("refs"))
+}
+
+/// Hashes a directory, and copies it while reading when `copy_to` is given.
+///
+/// `.git` is left out. Symbolic links stay links: where they lead to is
+/// judged when manifests are read. What is neither file, link nor directory
+/// is left out.
+pub(super) fn take(
+    directory: &Path,
+    copy_to: Option<&Path>,
+    max_bytes: u64,
+    max_files: usize,
+) -> Result<Snapshot, Failure> {
+    if !directory.is_dir() {
+        return Err(Failure::Missing);
+    }
+    let mut walk = Walk { hash: Sha256::new(), bytes: 0, files: 0, max_bytes, max_files };
+    walk.directory(directory, copy_to, Path::new(""), 0)?;
+    let hash = walk.hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    Ok(Snapshot { hash, bytes: walk.bytes })
+}
+
+struct Walk {
+    hash: Sha256,
+    bytes: u64,
+    files: usize,
+    max_bytes: u64,
+    max_files: usize,
+}
+
+impl Walk {
+    fn directory(
+        &mut self,
+        from: &Path,
+        to: Option<&Path>,
+        relative: &Path,
+        depth: usize,
+    ) -> Result<(), Failure> {
+        if depth > MAX_DEPTH {
+            return Err(Failure::TooLarge(format!("{MAX_DEPTH} levels of directories")));
+        }
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(from)? {
+            names.push(entry?.file_name());
+            if names.len() > self.max_files {
+                return Err(Failure::TooLarge(format!("{} files", self.max_files)));
+            }
+        }
+        names.sort();
+        for name in names.iter().filter(|name| *name != ".git") {
+            self.files += 1;
+            if self.files > self.max_files {
+                return Err(Failure::TooLarge(format!("{} files", self.max_files)));
+            }
+            let source = from.join(name);
+            let target: Option<PathBuf> = to.map(|to| to.join(name));
+            let relative = relative.join(name);
+            let kind = std::fs::symlink_metadata(&source)?.file_type();
+            if kind.is_dir() {
+                if let Some(target) = &target {
+                    std::fs::create_dir(target)?;
+                }
+                self.directory(&source, target.as_deref(), &relative, depth + 1)?;
+            } else if kind.is_symlink() {
+                let leads_to = std::fs::read_link(&source)?;
+                self.part(b"link", relative.as_os_str().as_bytes());
+                self.part(b"to", leads_to.as_os_str().as_bytes());
+                if let Some(target) = &target {
+                    std::os::unix::fs::symlink(leads_to, target)?;
+                }
+            } else if kind.is_file() {
+                self.file(&source, target.as_deref(), &relative)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn file(
+        &mut self,
+        source: &Path,
+        target: Option<&Path>,
+        relative: &Path,
+    ) -> Result<(), Failure> {
+        self.part(b"file", relative.as_os_str().as_bytes());
+        let mut source = std::fs::File::open(source)?;
+        let mut target = target.map(std::fs::File::create_new).transpose()?;
+        // The content has a hash of its own, so that no length is needed
+        // before it is read: the file may be growing.
+        let mut content = Sha256::new();
+        let mut chunk = vec![0; 64 * 1024];
+        loop {
+            let read = source.read(&mut chunk)?;
+            if read == 0 {
+                break;
+            }
+            self.bytes += read as u64;
+            if self.bytes > self.max_bytes {
+                return Err(Failure::TooLarge(format!("{} MiB", self.max_bytes >> 20)));
+            }
+            content.update(&chunk[..read]);
+            if let Some(target) = &mut target {
+                target.write_all(&chunk[..read])?;
+            }
+        }
+        let content = content.finalize();
+        self.part(b"content", &content);
+        Ok(())
+    }
+
+    /// Adds one length-prefixed part, so that no two trees give one stream.
+    fn part(&mut self, tag: &[u8], bytes: &[u8]) {
+        self.hash.update(tag);
+        self.hash.update((bytes.len() as u64).to_le_bytes());
+        self.hash.update(bytes);
+    }
+}

@@ -1,0 +1,98 @@
+//! Tests of this room, against the real `git` program and real directories.
+
+mod directory;
+mod names;
+mod render;
+mod repositories;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// A git repository that a test makes commits in.
+struct Upstream {
+    directory: tempfile::TempDir,
+}
+
+impl Upstream {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let upstream = Self { directory };
+        upstream.git(&["init", "-q", "-b", "main"]);
+        upstream
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    fn url(&self) -> String {
+        format!("file://{}", self.path().display())
+    }
+
+    fn git(&self, args: &[&str]) -> String {
+        let output = std::process::Command::new("git")
+            .args([
+                "-c",
+                "user.name=t",
+                "-c",
+                "user.email=t@example.com",
+                "-c",
+                "tag.gpgsign=false",
+            ])
+            .args(args)
+            .current_dir(self.path())
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "git {args:?}: {stderr}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    fn write(&self, file: &str, content: &str) {
+        write(self.path(), file, content);
+    }
+
+    /// Commits everything and gives the hash.
+    fn commit(&self) -> String {
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "--allow-empty", "-m", "change"]);
+        self.git(&["rev-parse", "HEAD"])
+    }
+}
+
+fn write(root: &Path, file: &str, content: &str) {
+    let path = root.join(file);
+    std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+    std::fs::write(path, content).unwrap();
+}
+
+/// A program of a test: a shell script.
+fn script(directory: &Path, name: &str, content: &str) -> PathBuf {
+    let path = directory.join(name);
+    // Renamed into place: a thread that forks while the file is open for
+    // writing would make it busy.
+    let draft = directory.join(format!("{name}.draft"));
+    std::fs::write(&draft, format!("#!/bin/sh\n{content}\n")).unwrap();
+    std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o700)).unwrap();
+    std::fs::rename(&draft, &path).unwrap();
+    path
+}
+
+fn settings() -> Settings {
+    Settings { allow: Allow { local: true, http: false }, ..Settings::default() }
+}
+
+/// Repositories with a cache of their own.
+fn repositories(settings: Settings) -> (tempfile::TempDir, Repositories) {
+    let cache = tempfile::tempdir().unwrap();
+    let repositories = Repositories::open(cache.path(), settings).unwrap();
+    (cache, repositories)
+}
+
+fn config_map(name: &str) -> String {
+    format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n")
+}

@@ -1,0 +1,273 @@
+//! Kinds of sources, overrides, and other programs (SE-034, SE-037, SE-090
+//! to SE-092, SE-103; rows V-233 and V-234).
+
+use std::os::unix::fs::symlink;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::super::{
+    Checkout, EnabledTypes, Programs, RenderError, RenderFor, RenderOptions, Rendered, SourceType,
+    render,
+};
+use super::{config_map, repositories, script, settings, write};
+
+/// A directory that is checked out and rendered.
+struct Source {
+    directory: tempfile::TempDir,
+    programs: tempfile::TempDir,
+    options: RenderOptions,
+}
+
+impl Source {
+    fn new(files: &[&str]) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let programs = tempfile::tempdir().unwrap();
+        for file in files {
+            write(directory.path(), file, &config_map("plain"));
+        }
+        let own = Programs {
+            helm: programs.path().join("helm"),
+            kustomize: programs.path().join("kustomize"),
+            ..Programs::default()
+        };
+        let options = RenderOptions { programs: own, ..RenderOptions::default() };
+        Self { directory, programs, options }
+    }
+
+    fn file(self, name: &str, content: &str) -> Self {
+        write(self.directory.path(), name, content);
+        self
+    }
+
+    fn program(self, name: &str, content: &str) -> Self {
+        script(self.programs.path(), name, content);
+        self
+    }
+
+    async fn render(&self, source: Value) -> Result<Rendered, RenderError> {
+        let (_cache, repositories) = repositories(settings());
+        let path = self.directory.path().display().to_string();
+        let revision = repositories.resolve(&path, "", None).await.unwrap();
+        let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
+        let subject = RenderFor { application: "shop".into(), namespace: "prod".into() };
+        let rendered = render(&checkout, &source, &subject, &self.options).await;
+        if let Err(error) = &rendered {
+            let text = error.to_string();
+            assert!(
+                text.starts_with(&format!("repository {path}, revision {}", revision.sha)),
+                "{text}"
+            );
+            assert!(!text.contains("wavegate-source-"), "no path of the cache: {text}");
+        }
+        rendered
+    }
+
+    async fn kind(&self, source: Value) -> Option<SourceType> {
+        self.render(source).await.unwrap().source_type
+    }
+
+    async fn fails(&self, source: Value) -> String {
+        self.render(source).await.unwrap_err().to_string()
+    }
+}
+
+/// A program that shows how it was called in the object it renders.
+const ECHO: &str = r#"{ echo "apiVersion: v1"; echo "kind: ConfigMap"; echo "metadata: {name: rendered}"; echo "args:"
+for a in "$@"; do echo "- '$a'"; done; echo "env:"; env | cut -d= -f1 | sed "s/.*/- '&'/"; echo "---"; echo '# nothing'; }"#;
+
+#[tokio::test]
+async fn the_kind_of_a_source_is_found() {
+    use SourceType::{Directory, Helm, Kustomize};
+    let cases: [(&str, &[&str], Value, SourceType); 9] = [
+        ("plain", &["a.yaml"], json!({"path": "."}), Directory),
+        ("chart", &["Chart.yaml"], json!({"path": "."}), Helm),
+        ("chart by its ending", &["my-Chart.yaml"], json!({}), Helm),
+        ("chart further down", &["sub/Chart.yaml"], json!({}), Directory),
+        ("kustomization", &["kustomization.yml"], json!({}), Kustomize),
+        ("Kustomization", &["Kustomization"], json!({}), Kustomize),
+        ("V-233", &["Chart.yaml", "kustomization.yaml"], json!({}), Kustomize),
+        ("a block decides", &["Chart.yaml"], json!({"directory": {"recurse": true}}), Directory),
+        ("an empty block is none", &["Chart.yaml"], json!({"directory": {}}), Helm),
+    ];
+    for (name, files, source, want) in cases {
+        let tree = Source::new(files).program("helm", ECHO).program("kustomize", ECHO);
+        assert_eq!(tree.kind(source).await, Some(want), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_kind_that_is_switched_off_is_read_as_a_directory() {
+    // SE-091
+    let mut tree = Source::new(&["Chart.yaml"]);
+    tree.options.enabled = EnabledTypes { helm: false, kustomize: true };
+    assert_eq!(tree.kind(json!({})).await, Some(SourceType::Directory));
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_rendered_says_why() {
+    let tree = Source::new(&["a.yaml"]);
+    let cases = [
+        (
+            "V-234",
+            json!({"helm": {"releaseName": "x"}, "directory": {"recurse": true}}),
+            "multiple application sources defined: Helm,Directory",
+        ),
+        (
+            "three",
+            json!({"kustomize": {"a": 1}, "helm": {"a": 1}, "plugin": {"name": "p"}}),
+            "multiple application sources defined: Kustomize,Helm,Plugin",
+        ),
+        ("plugin", json!({"plugin": {"name": "p"}}), "plugins are not supported"),
+        (
+            "chart",
+            json!({"chart": "nginx", "targetRevision": "1.x"}),
+            "charts of Helm repositories are not supported",
+        ),
+        ("path", json!({"path": "none"}), "none: app path does not exist"),
+        ("out", json!({"path": "../x"}), "app path is outside of the repository"),
+        (
+            "pattern",
+            json!({"directory": {"include": "{a"}}),
+            "directory.include: pattern \"{a\": a '{' is not closed",
+        ),
+        (
+            "field",
+            json!({"kustomize": {"namePrefix": "x-"}}),
+            "kustomize.namePrefix is not supported",
+        ),
+        (
+            "values",
+            json!({"helm": {"valueFiles": ["https://u:secret@h/v.yaml"]}}),
+            "only files of the same repository",
+        ),
+        (
+            "values outside",
+            json!({"helm": {"valueFiles": ["../../../../../../etc/passwd"]}}),
+            "outside of the repository",
+        ),
+        (
+            "no values",
+            json!({"helm": {"valueFiles": ["v.yaml"]}}),
+            "v.yaml: app path does not exist",
+        ),
+        ("program", json!({"helm": {"releaseName": "x"}}), "application shop: cannot start "),
+    ];
+    for (name, source, want) in cases {
+        let error = tree.fails(source).await;
+        assert!(error.contains(want), "{name}: {error}");
+        assert!(!error.contains("secret"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_ref_alone_renders_nothing() {
+    // SE-034
+    let rendered = Source::new(&["a.yaml"]).render(json!({"ref": "values"})).await.unwrap();
+    assert_eq!(rendered, Rendered { manifests: Vec::new(), source_type: None });
+    let with_path = Source::new(&["a.yaml"]).render(json!({"ref": "values", "path": "."})).await;
+    assert_eq!(with_path.unwrap().manifests.len(), 1);
+}
+
+#[tokio::test]
+async fn a_repository_may_override_its_source() {
+    // SE-090: general file first, then the one of the application; where the
+    // source is cannot be overridden.
+    let tree = Source::new(&["apps/a.yaml", "apps/sub/b.yaml", "apps/sub/c.yaml", "other/d.yaml"])
+        .file(
+            "apps/.argocd-source.yaml",
+            "path: other\ndirectory: {recurse: true, exclude: '*b.yaml'}\n",
+        )
+        .file("apps/.argocd-source-shop.yaml", "directory: {exclude: '{*c.yaml,.argocd*}'}\n")
+        .file("apps/.argocd-source-else.yaml", "directory: {recurse: false}\n");
+    let rendered = tree.render(json!({"path": "apps"})).await.unwrap();
+    let files: Vec<&str> = rendered.manifests.iter().map(|m| m.file.as_str()).collect();
+    assert_eq!(files, ["apps/a.yaml", "apps/sub/b.yaml"]);
+    let tree = Source::new(&["a.yaml"]).file(".argocd-source.yaml", "- a\n");
+    assert!(tree.fails(json!({})).await.contains("expected one mapping"));
+    let outside = tempfile::tempdir().unwrap();
+    write(outside.path(), "o.yaml", "directory: {recurse: true}\n");
+    let tree = Source::new(&["a.yaml"]);
+    symlink(outside.path().join("o.yaml"), tree.directory.path().join(".argocd-source.yaml"))
+        .unwrap();
+    assert!(tree.fails(json!({})).await.contains(".argocd-source.yaml: symbolic link leads out"));
+}
+
+fn list(object: &Value, field: &str) -> Vec<String> {
+    let items = object[field].as_array().unwrap().iter();
+    items.map(|item| item.as_str().unwrap().to_owned()).collect()
+}
+
+#[tokio::test]
+async fn helm_is_called_with_what_the_source_says() {
+    let tree = Source::new(&["chart/Chart.yaml"])
+        .file("chart/dev.yaml", "a: 1\n")
+        .file("shared.yaml", "b: 2\n")
+        .program("helm", ECHO);
+    let source = json!({"path": "chart", "helm": {
+        "valueFiles": ["dev.yaml", "/shared.yaml", "absent.yaml"],
+        "ignoreMissingValueFiles": true,
+        "valuesObject": {"c": 3},
+        "parameters": [
+            {"name": "image", "value": "a,b"},
+            {"name": "tag", "value": "--post-renderer=sh", "forceString": true},
+        ],
+        "kubeVersion": "1.30",
+        "apiVersions": ["x/v1"],
+        "skipTests": true,
+    }});
+    let rendered = tree.render(source).await.unwrap();
+    assert_eq!(rendered.manifests.len(), 1, "the empty document is none (SE-103)");
+    let args = list(&rendered.manifests[0].object, "args");
+    let (values, others): (Vec<_>, Vec<_>) =
+        args.iter().map(String::as_str).partition(|arg| arg.starts_with("--values="));
+    let want = [
+        "template",
+        ".",
+        "--name-template=shop",
+        "--namespace=prod",
+        "--kube-version=1.30",
+        "--api-versions=x/v1",
+        "--set=image=a\\,b",
+        "--set-string=tag=--post-renderer=sh",
+        "--include-crds",
+        "--skip-tests",
+    ];
+    assert_eq!(others, want);
+    let names: Vec<_> = values.iter().map(|value| value.rsplit('/').next().unwrap()).collect();
+    assert_eq!(names, ["dev.yaml", "shared.yaml", "values.yaml"]);
+    let env = list(&rendered.manifests[0].object, "env");
+    assert!(
+        !env.iter().any(|name| name.starts_with("CARGO") || name.starts_with("KUBE")),
+        "{env:?}"
+    );
+}
+
+#[tokio::test]
+async fn another_program_is_held_to_its_limits() {
+    let failing = Source::new(&["kustomization.yaml"])
+        .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
+    let error = failing.fails(json!({})).await;
+    assert!(
+        error.contains("application shop: kustomize failed: Error: no such file in ./base"),
+        "{error}"
+    );
+
+    let mut slow = Source::new(&["kustomization.yaml"]).program("kustomize", "sleep 1000");
+    slow.options.programs.timeout = Duration::from_millis(300);
+    assert!(slow.fails(json!({})).await.contains("kustomize failed: stopped after 0.3 s"));
+
+    let mut chatty = Source::new(&["kustomization.yaml"]).program("kustomize", "yes");
+    chatty.options.programs.output_bytes = 1000;
+    assert!(chatty.fails(json!({})).await.contains("rendered more than 1000 bytes"));
+
+    let garbage = Source::new(&["kustomization.yaml"])
+        .program("kustomize", "printf 'apiVersion: v1\\nkind: X\\nmetadata: [\\n'");
+    assert!(garbage.fails(json!({})).await.contains("Failed to unmarshal \"kustomize\""));
+
+    // It would follow the link without asking.
+    let linked = Source::new(&["kustomization.yaml", "x/y.yaml"]).program("kustomize", ECHO);
+    symlink("/etc/passwd", linked.directory.path().join("x/link")).unwrap();
+    assert!(linked.fails(json!({})).await.contains("x/link: symbolic link leads out"));
+}

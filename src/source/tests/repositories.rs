@@ -1,0 +1,601 @@
+//! Resolving and fetching, with the real program and with scripts that stand
+//! between: they count calls, refuse, or hang.
+
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::super::address::Address;
+use super::super::repositories::identity;
+use super::super::{
+    Allow, Credentials, DirectoryOptions, Error, Freshness, Limits, Repositories, Revision,
+    Settings, Target, directory,
+};
+use super::{Upstream, config_map, repositories, script, settings, write};
+
+const HOUR: Freshness = Freshness(Duration::from_secs(3600));
+
+/// A `git` that writes each subcommand into a file before it does its work.
+struct Counted {
+    directory: tempfile::TempDir,
+}
+
+impl Counted {
+    /// `extra` runs before the real program, with `$step` as the subcommand.
+    fn new(extra: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let content = format!(
+            "step=\nskip=\nfor a in \"$@\"; do\n\
+             if [ -n \"$skip\" ]; then skip=; continue; fi\n\
+             case \"$a\" in -c|--git-dir) skip=1 ;; *) step=$a; break ;; esac\ndone\n\
+             echo \"$step\" >> '{}'\n{extra}\nexec git \"$@\"",
+            log.display()
+        );
+        script(directory.path(), "git", &content);
+        Self { directory }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { program: self.directory.path().join("git"), ..settings() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn count(&self, step: &str) -> usize {
+        let log = std::fs::read_to_string(self.file("log")).unwrap_or_default();
+        log.lines().filter(|line| *line == step).count()
+    }
+}
+
+fn objects(root: &Path) -> Vec<String> {
+    let manifests = directory(root, "", &DirectoryOptions::default()).unwrap();
+    let name = |object: &serde_json::Value| object["metadata"]["name"].as_str().unwrap().to_owned();
+    manifests.iter().map(|manifest| name(&manifest.object)).collect()
+}
+
+#[tokio::test]
+async fn each_kind_of_target_revision_is_resolved_and_read() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("first"));
+    let first = upstream.commit();
+    upstream.git(&["tag", "v1.0.0"]);
+    upstream.git(&["tag", "-a", "-m", "x", "v1.1.0"]);
+    upstream.write("a.yaml", &config_map("second"));
+    let second = upstream.commit();
+    upstream.git(&["branch", "feature/x", "HEAD"]);
+    upstream.git(&["tag", "v2.0.0-rc.1"]);
+    upstream.write("a.yaml", &config_map("third"));
+    let third = upstream.commit();
+    let (_cache, repositories) = repositories(settings());
+    let url = upstream.url();
+    let upper = first.to_uppercase();
+    let cases = [
+        ("", &third, "third"),
+        ("HEAD", &third, "third"),
+        ("main", &third, "third"),
+        ("refs/heads/main", &third, "third"),
+        ("feature/x", &second, "second"),
+        ("v1.0.0", &first, "first"),
+        ("v1.1.0", &first, "first"),
+        ("1.x", &first, "first"),
+        (">=1.0.0-0", &second, "second"),
+        (&second, &second, "second"),
+        (&upper, &first, "first"),
+        (&first[..7], &first, "first"),
+    ];
+    for (target, want, content) in cases {
+        let revision = repositories.resolve(&url, target, None).await.unwrap();
+        assert_eq!(&revision.sha, want, "{target}");
+        let checkout = repositories.checkout(&url, &revision, None).await.unwrap();
+        assert_eq!(objects(checkout.root()), [content], "{target}");
+        assert_eq!(checkout.revision(), want);
+        assert!(!checkout.root().join(".git").exists());
+    }
+    // A short hash that is no tip is known once its commit was fetched.
+    upstream.git(&["tag", "-d", "v1.0.0", "v1.1.0"]);
+    let short = repositories.resolve(&url, &first[..8], None).await.unwrap();
+    assert_eq!(short, Revision::pinned(&first));
+}
+
+#[tokio::test]
+async fn what_is_missing_is_told_apart() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("a"));
+    upstream.commit();
+    let (_cache, repositories) = repositories(settings());
+    let url = upstream.url();
+    for target in ["nothing", "9.x", "abcdef1", "refs/heads/none"] {
+        let error = repositories.resolve(&url, target, None).await.unwrap_err();
+        assert!(matches!(error, Error::MissingRevision { .. }), "{target}: {error}");
+        assert!(error.to_string().contains(target), "{error}");
+        assert!(!error.is_transient());
+    }
+    let absent = Revision::pinned(&"1".repeat(40));
+    let error = repositories.checkout(&url, &absent, None).await.unwrap_err();
+    assert!(matches!(error, Error::MissingRevision { .. }), "{error}");
+    let error = repositories.resolve("/nonexistent/repo", "main", None).await.unwrap_err();
+    assert!(matches!(error, Error::MissingRepository { .. }), "{error}");
+    // Nobody listens on the discard port of this machine.
+    let error =
+        repositories.resolve("https://u:secret@127.0.0.1:9/r", "main", None).await.unwrap_err();
+    assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
+    assert!(error.is_transient() && !error.to_string().contains("secret"), "{error}");
+    let empty = Upstream::new();
+    let error = repositories.resolve(&empty.url(), "", None).await.unwrap_err();
+    assert!(error.to_string().contains("may be empty"), "{error}");
+}
+
+#[tokio::test]
+async fn local_places_need_to_be_switched_on() {
+    let upstream = Upstream::new();
+    upstream.commit();
+    let (_cache, repositories) = repositories(Settings::default());
+    for url in [upstream.url(), upstream.path().display().to_string()] {
+        let error = repositories.resolve(&url, "", None).await.unwrap_err();
+        assert!(matches!(error, Error::LocalNotAllowed { .. }), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn no_revision_or_url_becomes_an_option() {
+    let upstream = Upstream::new();
+    upstream.commit();
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let url = upstream.url();
+    let long = "x".repeat(300);
+    for target in ["--upload-pack=touch x", "-h", "a\nb", "a\u{0}", &long] {
+        let error = repositories.resolve(&url, target, None).await.unwrap_err();
+        assert!(matches!(error, Error::InvalidRevision { .. }), "{target:?}: {error}");
+    }
+    let odd = Revision { sha: "--output=x".into(), reference: None };
+    let error = repositories.checkout(&url, &odd, None).await.unwrap_err();
+    assert!(matches!(error, Error::InvalidRevision { .. }), "{error}");
+    assert!(repositories.resolve("--upload-pack=x", "", None).await.is_err());
+    assert!(!counted.file("log").exists(), "git was never started");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_checkouts_of_one_revision_fetch_once() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("a"));
+    upstream.commit();
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let url = upstream.url();
+    let work = (0..50).map(|_| async {
+        let revision = repositories.resolve_fresh(&url, &"main".into(), None, HOUR).await.unwrap();
+        repositories.checkout(&url, &revision, None).await.unwrap()
+    });
+    let checkouts = futures::future::join_all(work).await;
+    let root = checkouts[0].root();
+    assert!(checkouts.iter().all(|checkout| checkout.root() == root));
+    assert_eq!((counted.count("ls-remote"), counted.count("fetch")), (1, 1));
+}
+
+#[tokio::test]
+async fn an_answer_is_shared_until_it_is_too_old() {
+    let upstream = Upstream::new();
+    let first = upstream.commit();
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let url = upstream.url();
+    for target in ["main", "HEAD", "", "main"] {
+        let found = repositories.resolve_fresh(&url, &target.into(), None, HOUR).await.unwrap();
+        assert_eq!(found.sha, first);
+    }
+    assert_eq!(counted.count("ls-remote"), 1);
+    let second = upstream.commit();
+    let main: Target<'_> = "main".into();
+    let old = repositories.resolve_fresh(&url, &main, None, HOUR).await.unwrap();
+    assert_eq!(old.sha, first, "within its time the answer is not asked for again");
+    let new = repositories.resolve(&url, "main", None).await.unwrap();
+    assert_eq!(new.sha, second);
+    assert_eq!(counted.count("ls-remote"), 2);
+    // Somebody else's credentials never get this answer.
+    let other =
+        Credentials { username: "u".into(), password: "p".into(), ..Credentials::default() };
+    let address = Address::parse("https://h/r", Allow::default()).unwrap();
+    assert_ne!(identity(&address, Some(&other)), identity(&address, None));
+}
+
+#[tokio::test]
+async fn a_failure_is_shared_for_a_while() {
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let main: Target<'_> = "main".into();
+    for _ in 0..20 {
+        let answer = repositories.resolve_fresh("/nonexistent", &main, None, HOUR).await;
+        // A directory that is not there is not even looked at with git.
+        assert!(matches!(answer, Err(Error::MissingRepository { .. })));
+    }
+    assert_eq!(counted.count("ls-remote"), 0);
+    let counted = Counted::new("echo 'fatal: early EOF' >&2; exit 128");
+    let upstream = Upstream::new();
+    let sha = upstream.commit();
+    let (_cache, repositories) = super::repositories(counted.settings());
+    let url = upstream.url();
+    for _ in 0..20 {
+        let answer = repositories.resolve_fresh(&url, &main, None, HOUR).await;
+        assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+        let answer = repositories.checkout(&url, &Revision::pinned(&sha), None).await;
+        assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
+    }
+    assert_eq!((counted.count("ls-remote"), counted.count("init")), (1, 1));
+    // Whoever wants to know now is not put off.
+    repositories.resolve(&url, "main", None).await.unwrap_err();
+    assert_eq!(counted.count("ls-remote"), 2);
+}
+
+/// Whether any process still has this text in its command line.
+fn running(text: &str) -> bool {
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes
+        .filter_map(|process| std::fs::read(process.path().join("cmdline")).ok())
+        .any(|line| String::from_utf8_lossy(&line).contains(text))
+}
+
+#[tokio::test]
+async fn a_git_that_hangs_is_killed_and_the_next_one_works() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("a"));
+    let sha = upstream.commit();
+    // Hangs in a child of its own, with a lock taken, as a real fetch would.
+    let marks = tempfile::tempdir().unwrap();
+    let once = marks.path().join("hang");
+    let nap = format!("{}", 100_000 + std::process::id());
+    let extra = format!(
+        "if [ \"$step\" = fetch ] && [ -e '{0}' ]; then rm '{0}'\n\
+         for a in \"$@\"; do case \"$a\" in */repository-*) touch \"$a/shallow.lock\" ;; esac; done\n\
+         sleep {nap} & wait; fi",
+        once.display()
+    );
+    let counted = Counted::new(&extra);
+    std::fs::write(&once, "").unwrap();
+    let mut settings = counted.settings();
+    settings.limits.timeout = Duration::from_millis(1500);
+    settings.limits.failure_kept = Duration::ZERO;
+    let (_cache, repositories) = repositories(settings);
+    let (url, revision) = (upstream.url(), Revision::pinned(&sha));
+
+    let error = repositories.checkout(&url, &revision, None).await.unwrap_err();
+    assert!(matches!(&error, Error::TimedOut { what, .. } if what == "git fetch"), "{error}");
+    assert!(error.is_transient());
+    assert!(!running(&nap), "the child is dead too");
+    let checkout = repositories.checkout(&url, &revision, None).await.unwrap();
+    assert_eq!(objects(checkout.root()), ["a"]);
+}
+
+#[tokio::test]
+async fn a_caller_that_gives_up_leaves_nothing_behind() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("a"));
+    let sha = upstream.commit();
+    let marks = tempfile::tempdir().unwrap();
+    let (hang, began) = (marks.path().join("hang"), marks.path().join("began"));
+    let nap = format!("{}", 200_000 + std::process::id());
+    let counted = Counted::new(&format!(
+        "if [ \"$step\" = fetch ] && [ -e '{0}' ]; then rm '{0}'; sleep {nap} & touch '{1}'; wait; fi",
+        hang.display(),
+        began.display()
+    ));
+    std::fs::write(&hang, "").unwrap();
+    let (_cache, repositories) = repositories(counted.settings());
+    let (url, revision) = (upstream.url(), Revision::pinned(&sha));
+    tokio::select! {
+        _ = repositories.checkout(&url, &revision, None) => panic!("it hangs"),
+        () = until(|| began.exists()) => {}
+    }
+    until(|| !running(&nap)).await;
+    let checkout = repositories.checkout(&url, &revision, None).await.unwrap();
+    assert_eq!(objects(checkout.root()), ["a"]);
+}
+
+/// Waits for a condition, with a limit.
+async fn until(condition: impl Fn() -> bool) {
+    let wait = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), wait).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_that_gives_out_no_hashes_is_read_by_name() {
+    let upstream = Upstream::new();
+    upstream.write("a.yaml", &config_map("old"));
+    let old = upstream.commit();
+    upstream.write("a.yaml", &config_map("new"));
+    let new = upstream.commit();
+    // The old protocol refuses what is not listed.
+    let counted = Counted::new("set -- -c protocol.version=0 \"$@\"");
+    let (_cache, repositories) = repositories(counted.settings());
+    let url = upstream.url();
+    for (sha, content) in [(&new, "new"), (&old, "old")] {
+        let checkout = repositories.checkout(&url, &Revision::pinned(sha), None).await.unwrap();
+        assert_eq!(objects(checkout.root()), [content]);
+    }
+    let absent = Revision::pinned(&"1".repeat(40));
+    let error = repositories.checkout(&url, &absent, None).await.unwrap_err();
+    assert!(matches!(error, Error::MissingRevision { .. }), "{error}");
+    assert!(error.to_string().contains("name a branch or tag"), "{error}");
+}
+
+fn small(change: impl Fn(&mut Limits)) -> Settings {
+    let mut settings = settings();
+    change(&mut settings.limits);
+    settings
+}
+
+#[tokio::test]
+async fn too_much_is_refused() {
+    let upstream = Upstream::new();
+    // Compresses to nearly nothing, so that only the listing shows its size.
+    upstream.write("big.yaml", &"#".repeat(4 << 20));
+    let big = Revision::pinned(&upstream.commit());
+    upstream.git(&["rm", "-q", "big.yaml"]);
+    for n in 0..20 {
+        upstream.write(&format!("{n}.yaml"), &config_map("a"));
+    }
+    let many = Revision::pinned(&upstream.commit());
+    let url = upstream.url();
+    let (_cache, bytes) = repositories(small(|limits| limits.fetch_bytes = 1 << 20));
+    let error = bytes.checkout(&url, &big, None).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(error.to_string().contains("limit of 1 MiB"), "{error}");
+    bytes.checkout(&url, &many, None).await.unwrap();
+    let (_cache, files) = repositories(small(|limits| limits.checkout_files = 10));
+    let error = files.checkout(&url, &many, None).await.unwrap_err();
+    assert!(error.to_string().contains("limit of 10 files"), "{error}");
+}
+
+#[tokio::test]
+async fn a_fetch_that_fills_the_disk_is_stopped() {
+    let upstream = Upstream::new();
+    let sha = upstream.commit();
+    // Grows until somebody stops it.
+    let counted = Counted::new(
+        "if [ \"$step\" = fetch ]; then for a in \"$@\"; do case \"$a\" in */repository-*)\n\
+         while :; do head -c 1000000 /dev/zero >> \"$a/tmp_pack\"; sleep 0.01; done ;; esac; done; fi",
+    );
+    let mut settings = counted.settings();
+    settings.limits.fetch_bytes = 4 << 20;
+    let (_cache, repositories) = repositories(settings);
+    let error = repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await;
+    let error = error.unwrap_err();
+    assert!(
+        matches!(&error, Error::TooLarge { what, .. } if what == "the fetched repository"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_tree_that_unfolds_without_end_is_refused() {
+    let upstream = Upstream::new();
+    upstream.write("seed", "x");
+    let blob = upstream.git(&["hash-object", "-w", "seed"]);
+    // Each level names the one below ten times: 10^7 files in a few hundred bytes.
+    let mut line = format!("100644 blob {blob}");
+    for _ in 0..7 {
+        let tree: String = (0..10).map(|n| format!("{line}\te{n}\n")).collect();
+        upstream.write("tree", &tree);
+        let hash = upstream.git(&["-c", "alias.mk=!git mktree < tree", "mk"]);
+        line = format!("040000 tree {hash}");
+    }
+    let tree = line.rsplit(' ').next().unwrap();
+    let commit = upstream.git(&["commit-tree", "-m", "bomb", tree]);
+    upstream.git(&["update-ref", "refs/heads/bomb", &commit]);
+    let (_cache, repositories) = repositories(settings());
+    let error = repositories.checkout(&upstream.url(), &Revision::pinned(&commit), None).await;
+    assert!(matches!(error, Err(Error::TooLarge { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_hostile_repository_runs_nothing_and_escapes_nowhere() {
+    let upstream = Upstream::new();
+    let marks = tempfile::tempdir().unwrap();
+    let mark = marks.path().join("ran");
+    let touch = format!("touch {}", mark.display());
+    upstream.write(".gitattributes", "* filter=evil\n*.sub export-ignore\n");
+    upstream.write("a.yaml", &config_map("a"));
+    upstream.write("kept.sub", "here");
+    upstream.write(".gitmodules", "[submodule \"x\"]\n\tpath = x\n\turl = ext::sh\n");
+    symlink("/etc/passwd", upstream.path().join("passwd.yaml")).unwrap();
+    let sha = upstream.commit();
+    // Configuration and hooks of the served repository.
+    upstream.git(&["config", "filter.evil.smudge", &touch]);
+    upstream.git(&["config", "core.fsmonitor", &touch]);
+    upstream.git(&["config", "uploadpack.packObjectsHook", &touch]);
+    for hook in ["post-checkout", "reference-transaction", "post-index-change"] {
+        script(&upstream.path().join(".git/hooks"), hook, &touch);
+    }
+    let (_cache, repositories) = repositories(settings());
+    let revision = repositories.resolve(&upstream.url(), &sha, None).await.unwrap();
+    let checkout = repositories.checkout(&upstream.url(), &revision, None).await.unwrap();
+    assert!(!mark.exists());
+    assert!(checkout.root().join("kept.sub").exists(), "the whole tree, export-ignore or not");
+    let link = checkout.root().join("passwd.yaml");
+    assert!(std::fs::symlink_metadata(link).unwrap().is_symlink());
+    let error = directory(checkout.root(), "", &DirectoryOptions::default()).unwrap_err();
+    assert!(error.to_string().contains("passwd.yaml: symbolic link leads out"), "{error}");
+}
+
+#[tokio::test]
+async fn checkouts_are_kept_within_bounds_and_shared_while_in_use() {
+    let upstream = Upstream::new();
+    let mut revisions = Vec::new();
+    for name in ["a", "b", "c"] {
+        upstream.write("a.yaml", &config_map(name));
+        revisions.push(Revision::pinned(&upstream.commit()));
+    }
+    let counted = Counted::new("");
+    let mut settings = counted.settings();
+    settings.limits.kept_checkouts = 1;
+    let (_cache, repositories) = repositories(settings);
+    let url = upstream.url();
+    let held = repositories.checkout(&url, &revisions[0], None).await.unwrap();
+    let dropped = repositories.checkout(&url, &revisions[1], None).await.unwrap();
+    let path = dropped.root().to_owned();
+    drop(dropped);
+    repositories.checkout(&url, &revisions[2], None).await.unwrap();
+    until(|| !path.exists()).await;
+    // Evicted too, but somebody has it: the same one, still there.
+    let again = repositories.checkout(&url, &revisions[0], None).await.unwrap();
+    assert_eq!(again.root(), held.root());
+    assert_eq!(objects(again.root()), ["a"]);
+    assert_eq!(counted.count("checkout-index"), 3);
+    // Made again without a fetch: its commit is here.
+    repositories.checkout(&url, &revisions[1], None).await.unwrap();
+    assert_eq!((counted.count("checkout-index"), counted.count("fetch")), (4, 3));
+}
+
+#[tokio::test]
+async fn a_plain_directory_is_a_source_by_its_content() {
+    let directory = tempfile::tempdir().unwrap();
+    write(directory.path(), "a.yaml", &config_map("a"));
+    write(directory.path(), "sub/b.yaml", &config_map("b"));
+    let counted = Counted::new("");
+    let (_cache, repositories) = repositories(counted.settings());
+    let path = directory.path().display().to_string();
+    let first = repositories.resolve(&path, "main", None).await.unwrap();
+    assert_eq!(repositories.resolve(&format!("file://{path}"), "", None).await.unwrap(), first);
+    let checkout = repositories.checkout(&path, &first, None).await.unwrap();
+    write(directory.path(), "a.yaml", &config_map("changed"));
+    assert_eq!(objects(checkout.root()), ["a"], "a checkout is a copy");
+    let second = repositories.resolve(&path, "", None).await.unwrap();
+    assert_ne!(first, second);
+    drop(checkout);
+    let (_cache2, other) = super::repositories(counted.settings());
+    let error = other.checkout(&path, &first, None).await.unwrap_err();
+    assert!(error.to_string().contains("has changed since"), "{error}");
+    // Another place for the same bytes is another content.
+    std::fs::rename(directory.path().join("sub"), directory.path().join("moved")).unwrap();
+    assert_ne!(repositories.resolve(&path, "", None).await.unwrap(), second);
+    let (_cache3, tiny) = super::repositories(small(|limits| limits.fetch_bytes = 8));
+    let error = tiny.resolve(&path, "", None).await.unwrap_err();
+    assert!(matches!(error, Error::TooLarge { .. }), "{error}");
+    assert!(!counted.file("log").exists(), "git has no part in this");
+}
+
+#[tokio::test]
+async fn credentials_reach_git_by_files_only() {
+    let marks = tempfile::tempdir().unwrap();
+    let seen = marks.path().join("seen");
+    // Shows arguments, environment, and what the helper answers to whom.
+    let counted = Counted::new(&format!(
+        "{{ echo \"args $*\"; env; ls -l \"${{GIT_ASKPASS%/*}}\"; stat -c %a \"${{GIT_ASKPASS%/*}}\"\n\
+         for p in \"Username for 'https://git.example.com': \" \"Password for 'https://me@git.example.com': \" \
+         \"Password for 'https://me@evil.example.com': \" \"Username for 'https://evil.example.com': \"; do\n\
+         echo \"asked $p\"; \"$GIT_ASKPASS\" \"$p\"; done; }} > '{}' 2>&1\n\
+         echo \"fatal: Authentication failed for 'https://me:p%40ss@git.example.com/r' p@ss w\" >&2; exit 128",
+        seen.display()
+    ));
+    let mut settings = counted.settings();
+    settings.allow = Allow::default();
+    settings.environment.insert("HTTPS_PROXY".into(), "http://proxy:3128".into());
+    let (cache, repositories) = repositories(settings);
+    let credentials =
+        Credentials { username: "me".into(), password: "p@ss w".into(), ..Credentials::default() };
+    let url = "https://git.example.com/r";
+    let error = repositories.resolve(url, "main", Some(&credentials)).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert!(!error.to_string().contains("p@ss"), "{error}");
+    assert!(!error.to_string().contains("p%40ss"), "{error}");
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    let (environment, answers) = seen.split_once("asked ").unwrap();
+    assert!(!environment.contains("p@ss"), "{environment}");
+    assert!(environment.contains("HTTPS_PROXY=http://proxy:3128"));
+    assert!(environment.contains("GIT_ALLOW_PROTOCOL=https:ssh\n"));
+    assert!(
+        environment.contains("-rw------- ") && environment.contains("\n700\n"),
+        "{environment}"
+    );
+    assert!(!environment.contains("CARGO"), "nothing of this process is passed on");
+    let answers: Vec<&str> = answers.lines().filter(|line| !line.contains(" for '")).collect();
+    assert_eq!(answers, ["me", "p@ss w"], "and nothing for another host");
+    let left: Vec<_> = walk(cache.path()).filter(|path| path.contains("secrets/")).collect();
+    assert_eq!(left, Vec::<String>::new());
+    let two_lines = Credentials { password: "a\nb".into(), ..credentials };
+    let error = repositories.resolve(url, "main", Some(&two_lines)).await.unwrap_err();
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+}
+
+fn walk(root: &Path) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            found.push(entry.path().display().to_string());
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found.into_iter()
+}
+
+#[tokio::test]
+async fn ssh_trusts_known_hosts_and_one_key_only() {
+    let marks = tempfile::tempdir().unwrap();
+    let seen = marks.path().join("seen");
+    let bin = marks.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    script(
+        &bin,
+        "ssh",
+        &format!(
+            "{{ for a in \"$@\"; do echo \"arg $a\"; done\n\
+             key=$(echo \"$*\" | sed 's/.* -i \\([^ ]*\\) .*/\\1/'); stat -c 'mode %a' \"$key\"; cat \"$key\"; }} > '{}'\n\
+             echo 'Host key verification failed.' >&2; exit 255",
+            seen.display()
+        ),
+    );
+    let counted = Counted::new(&format!("PATH='{}':$PATH", bin.display()));
+    let (_cache, repositories) = repositories(counted.settings());
+    let credentials = Credentials {
+        ssh_private_key: "KEY".into(),
+        ssh_known_hosts: "git.example.com ssh-ed25519 AAAA".into(),
+        ..Credentials::default()
+    };
+    let error = repositories.resolve("git@git.example.com:team/repo", "", Some(&credentials)).await;
+    assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    for want in
+        ["StrictHostKeyChecking=yes", "BatchMode=yes", "IdentityAgent=none", "mode 600", "\nKEY"]
+    {
+        assert!(seen.contains(want), "{want} in {seen}");
+    }
+    assert!(seen.contains("UserKnownHostsFile=\""), "{seen}");
+}
+
+#[tokio::test]
+async fn a_missing_program_is_named() {
+    let settings = Settings { program: "/nonexistent/git".into(), ..settings() };
+    let upstream = Upstream::new();
+    let (_cache, repositories) = repositories(settings);
+    let error = repositories.resolve(&upstream.url(), "main", None).await.unwrap_err();
+    assert!(matches!(error, Error::MissingProgram { .. }), "{error}");
+    assert!(error.to_string().contains("/nonexistent/git"), "{error}");
+}
+
+#[tokio::test]
+async fn a_cache_left_behind_is_removed_and_a_used_one_stays() {
+    let root = tempfile::tempdir().unwrap();
+    let left = root.path().join("wavegate-source-left");
+    write(&left, "lock", "");
+    write(&left, "repository-0/objects/pack/tmp_pack", "half");
+    write(root.path(), "not-ours/file", "");
+    let first = Repositories::open(root.path(), settings()).unwrap();
+    assert!(!left.exists());
+    let second = Repositories::open(root.path(), settings()).unwrap();
+    let ours = || walk(root.path()).filter(|path| path.ends_with("/lock")).count();
+    assert_eq!(ours(), 2);
+    drop(first);
+    assert_eq!(ours(), 1);
+    drop(second);
+    assert!(root.path().join("not-ours/file").exists());
+}

@@ -1,0 +1,183 @@
+//! Version ranges as a `targetRevision` (SE-032), such as `1.x`, `~1.2`,
+//! `^2` or `>=1.0 <3 || 4.*`.
+//!
+//! Comparison and pre-release order are those of the `semver` crate. The
+//! range language is not: Argo CD's has `||`, hyphen ranges, blanks between
+//! comparators, `v` in front and versions with missing parts, so it is here.
+
+use semver::{Prerelease, Version};
+
+/// A range that some versions lie in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Range {
+    /// One of these groups must hold; in it, every comparator.
+    groups: Vec<Vec<Comparator>>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Comparator {
+    operator: Operator,
+    version: Version,
+    /// How many of major, minor and patch were given (0 for `*`).
+    parts: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Operator {
+    Equal,
+    NotEqual,
+    Greater,
+    Less,
+    AtLeast,
+    AtMost,
+    Tilde,
+    Caret,
+}
+
+/// Longest range that is read; longer ones are no ranges.
+const MAX_RANGE: usize = 256;
+
+/// Reads a version with an optional `v` and up to two missing parts.
+pub(super) fn version(text: &str) -> Option<Version> {
+    match parts(text)? {
+        (version, 1..) => Some(version),
+        _ => None,
+    }
+}
+
+impl Range {
+    /// Reads a range; `None` when the text is a plain version (which then
+    /// names a tag, not a range) or no range at all.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        if text.len() > MAX_RANGE || plain_version(text) {
+            return None;
+        }
+        let groups = text.split("||").map(group).collect::<Option<Vec<_>>>()?;
+        Some(Self { groups })
+    }
+
+    /// Whether the version lies in the range.
+    ///
+    /// Pre-releases do so only in a group that names a pre-release.
+    pub(super) fn contains(&self, version: &Version) -> bool {
+        self.groups.iter().any(|group| {
+            let pre = group.iter().any(|comparator| !comparator.version.pre.is_empty());
+            (pre || version.pre.is_empty())
+                && group.iter().all(|comparator| comparator.matches(version))
+        })
+    }
+}
+
+/// Whether this is one version, without operator or wildcard.
+fn plain_version(text: &str) -> bool {
+    let wild = |part: &str| matches!(part, "x" | "X" | "*");
+    let core = text.split(['-', '+']).next().unwrap_or_default();
+    version(text).is_some() && !core.split('.').any(wild)
+}
+
+/// Comparators of one group, separated by commas or blanks.
+fn group(text: &str) -> Option<Vec<Comparator>> {
+    if let Some((from, to)) = text.split_once(" - ") {
+        let from = comparator(Operator::AtLeast, from.trim())?;
+        return Some(vec![from, comparator(Operator::AtMost, to.trim())?]);
+    }
+    let mut comparators = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        let signs = rest.find(|c: char| !"<>=!~^".contains(c)).unwrap_or(rest.len());
+        let operator = match &rest[..signs] {
+            "" | "=" => Operator::Equal,
+            "!=" => Operator::NotEqual,
+            ">" => Operator::Greater,
+            "<" => Operator::Less,
+            ">=" | "=>" => Operator::AtLeast,
+            "<=" | "=<" => Operator::AtMost,
+            "~" | "~>" => Operator::Tilde,
+            "^" => Operator::Caret,
+            _ => return None,
+        };
+        rest = rest[signs..].trim_start();
+        let end = rest.find(|c: char| c == ',' || c.is_whitespace()).unwrap_or(rest.len());
+        comparators.push(comparator(operator, &rest[..end])?);
+        rest = rest[end..].trim_start_matches(|c: char| c == ',' || c.is_whitespace());
+    }
+    (!comparators.is_empty()).then_some(comparators)
+}
+
+fn comparator(operator: Operator, text: &str) -> Option<Comparator> {
+    parts(text).map(|(version, parts)| Comparator { operator, version, parts })
+}
+
+/// A version and how many of its three numbers were given.
+fn parts(text: &str) -> Option<(Version, usize)> {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let (rest, build) = text.split_once('+').unwrap_or((text, ""));
+    let (core, pre) = rest.split_once('-').unwrap_or((rest, ""));
+    if rest.ends_with('-') || text.ends_with('+') {
+        return None;
+    }
+    let mut numbers = [0_u64; 3];
+    let mut given = 0;
+    let mut open = true;
+    for (at, part) in core.split('.').enumerate() {
+        if at == 3 {
+            return None;
+        }
+        if matches!(part, "x" | "X" | "*") {
+            open = false;
+        } else {
+            if part.is_empty() || !part.bytes().all(|b| b.is_ascii_digit()) {
+                return None;
+            }
+            let number = part.parse().ok()?;
+            if open {
+                numbers[at] = number;
+                given = at + 1;
+            }
+        }
+    }
+    let mut version = Version::new(numbers[0], numbers[1], numbers[2]);
+    version.pre = Prerelease::new(pre).ok()?;
+    version.build = semver::BuildMetadata::new(build).ok()?;
+    Some((version, given))
+}
+
+impl Comparator {
+    fn matches(&self, found: &Version) -> bool {
+        let order = found.cmp_precedence(&self.version);
+        let wanted = &self.version;
+        let same_major = found.major == wanted.major;
+        let same_minor = same_major && found.minor == wanted.minor;
+        // Equal in all parts that were given.
+        let covered = match self.parts {
+            0 => true,
+            1 => same_major,
+            2 => same_minor,
+            _ => order.is_eq(),
+        };
+        match self.operator {
+            Operator::Equal => covered,
+            Operator::NotEqual => !covered,
+            // More than all versions that the given parts cover.
+            Operator::Greater => order.is_gt() && !covered,
+            Operator::Less => order.is_lt(),
+            Operator::AtLeast => order.is_ge(),
+            Operator::AtMost => order.is_le() || covered,
+            Operator::Tilde => match self.parts {
+                0 => true,
+                1 => order.is_ge() && same_major,
+                _ => order.is_ge() && same_minor,
+            },
+            Operator::Caret => {
+                // The first number that is not zero must stay.
+                let stays = match (self.parts, wanted.major, wanted.minor) {
+                    (0, ..) => true,
+                    (1, ..) | (_, 1.., _) => same_major,
+                    (2, ..) | (_, _, 1..) => same_minor,
+                    _ => same_minor && found.patch == wanted.patch,
+                };
+                order.is_ge() && stays
+            }
+        }
+    }
+}
