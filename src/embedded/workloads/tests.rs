@@ -1,3 +1,4 @@
 //! Rules alone, and the whole simulation on the embedded server.
 
 mod rules;
+mod server;

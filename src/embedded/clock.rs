@@ -1,0 +1,112 @@
+//! The server's time and its unique identifiers.
+//!
+//! Time follows tokio's clock: under `start_paused` it stands still and jumps
+//! with it, so that a whole simulation has one time. It starts at the system's
+//! time when the server is made. Identifiers come from a fixed seed, so that
+//! the same run gives the same names.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+/// The time of one server.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    started: Timestamp,
+    at: Instant,
+}
+
+impl Clock {
+    pub fn new() -> Self {
+        Self { started: Timestamp::now(), at: Instant::now() }
+    }
+
+    pub fn now(&self) -> Timestamp {
+        let passed = Instant::now().saturating_duration_since(self.at);
+        self.started
+            .saturating_add(jiff::SignedDuration::try_from(passed).unwrap_or_default())
+            .unwrap_or(self.started)
+    }
+}
+
+/// `metadata` times have whole seconds.
+pub(crate) fn seconds(now: Timestamp) -> String {
+    now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// How long ago `then` was, in the short form of `kubectl get` (`5d3h`, `17s`).
+pub(crate) fn age(then: &str, now: Timestamp) -> String {
+    let Ok(then) = then.parse::<Timestamp>() else { return "<unknown>".to_owned() };
+    let passed =
+        Duration::from_secs(u64::try_from(now.as_second() - then.as_second()).unwrap_or(0));
+    human(passed)
+}
+
+/// A duration with two units at most, as `kubectl` prints it.
+pub(crate) fn human(passed: Duration) -> String {
+    let s = passed.as_secs();
+    let (minutes, hours, days, years) = (s / 60, s / 3600, s / 86_400, s / (86_400 * 365));
+    let two = |big: u64, big_unit: &str, small: u64, small_unit: &str| {
+        if small == 0 {
+            format!("{big}{big_unit}")
+        } else {
+            format!("{big}{big_unit}{small}{small_unit}")
+        }
+    };
+    match s {
+        0..120 => format!("{s}s"),
+        120..600 => two(minutes, "m", s % 60, "s"),
+        600..10_800 => format!("{minutes}m"),
+        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
+        28_800..172_800 => format!("{hours}h"),
+        172_800..691_200 => two(days, "d", hours % 24, "h"),
+        691_200..63_072_000 => format!("{days}d"),
+        63_072_000..252_288_000 => two(years, "y", days % 365, "d"),
+        _ => format!("{years}y"),
+    }
+}
+
+/// A source of identifiers: SplitMix64 from a fixed seed.
+#[derive(Debug)]
+pub(crate) struct Ids(u64);
+
+impl Ids {
+    pub fn new() -> Self {
+        Self(0x5741_5645_4741_5445)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A version 4 UUID.
+    pub fn uid(&mut self) -> String {
+        let (a, b) = (self.next(), self.next());
+        format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            0x8000 | ((b >> 48) & 0x3fff),
+            b & 0xffff_ffff_ffff
+        )
+    }
+
+    /// What `generateName` appends: five letters that spell no word.
+    pub fn suffix(&mut self) -> String {
+        const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
+        let mut n = self.next();
+        (0..5)
+            .map(|_| {
+                let letter = LETTERS[(n % LETTERS.len() as u64) as usize] as char;
+                n /= LETTERS.len() as u64;
+                letter
+            })
+            .collect()
+    }
+}

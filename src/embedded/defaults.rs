@@ -1,0 +1,387 @@
+//! Defaults of built-in kinds, as far as controllers and diffs notice them.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::kinds::Kind;
+use super::state::State;
+
+/// Sets a field unless it has a value.
+fn or(object: &mut Value, field: &str, value: Value) {
+    if object[field].is_null() {
+        object[field] = value;
+    }
+}
+
+/// Defaults of a new object, and the status that it starts with.
+pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State, _now: Timestamp) {
+    match kind.plural.as_str() {
+        "namespaces" => {
+            let name = object["metadata"]["name"].clone();
+            or(&mut object["metadata"], "labels", json!({}));
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+            object["spec"]["finalizers"] = json!(["kubernetes"]);
+            object["status"] = json!({"phase": "Active"});
+        }
+        "pods" => object["status"] = json!({"phase": "Pending", "qosClass": qos(&object["spec"])}),
+        "persistentvolumeclaims" => object["status"] = json!({"phase": "Pending"}),
+        "persistentvolumes" => object["status"] = json!({"phase": "Pending"}),
+        "services" => {
+            service_address(object, state);
+            object["status"] = json!({"loadBalancer": {}});
+        }
+        "ingresses" => object["status"] = json!({"loadBalancer": {}}),
+        "deployments" | "replicationcontrollers" | "jobs" | "cronjobs" => {
+            object["status"] = json!({})
+        }
+        "replicasets" | "statefulsets" => object["status"] = json!({"replicas": 0}),
+        "daemonsets" => {
+            object["status"] = json!({"currentNumberScheduled": 0, "desiredNumberScheduled": 0,
+                "numberMisscheduled": 0, "numberReady": 0});
+        }
+        "poddisruptionbudgets" => {
+            object["status"] = json!({"currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0});
+        }
+        "horizontalpodautoscalers" => {
+            object["status"] = json!({"currentMetrics": null, "desiredReplicas": 0});
+            if let Some(status) = object["status"].as_object_mut() {
+                status.remove("currentMetrics");
+            }
+        }
+        _ => {}
+    }
+    if kind.plural == "jobs" {
+        job_identity(object);
+    }
+    on_any(kind, object);
+}
+
+/// Defaults of a changed object.
+pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
+    match kind.plural.as_str() {
+        "services" => {
+            // Addresses stay when a replacement leaves them out.
+            if object["spec"]["type"] != "ExternalName" {
+                for field in ["clusterIP", "clusterIPs"] {
+                    let was = old["spec"][field].clone();
+                    if !was.is_null() && object["spec"].is_object() {
+                        or(&mut object["spec"], field, was);
+                    }
+                }
+            }
+        }
+        "namespaces" => {
+            let name = object["metadata"]["name"].clone();
+            or(&mut object["metadata"], "labels", json!({}));
+            object["metadata"]["labels"]["kubernetes.io/metadata.name"] = name;
+            if object["spec"]["finalizers"].is_null() && old["spec"]["finalizers"].is_array() {
+                object["spec"]["finalizers"] = old["spec"]["finalizers"].clone();
+            }
+        }
+        "jobs" => {
+            for field in ["selector"] {
+                let was = old["spec"][field].clone();
+                if object["spec"].is_object() && !was.is_null() {
+                    or(&mut object["spec"], field, was);
+                }
+            }
+            if object["spec"]["manualSelector"] != true
+                && let Some(uid) = old["metadata"]["uid"].as_str()
+            {
+                job_labels(object, uid);
+            }
+        }
+        _ => {}
+    }
+    on_any(kind, object);
+}
+
+fn on_any(kind: &Kind, object: &mut Value) {
+    match kind.plural.as_str() {
+        "customresourcedefinitions" => super::crd::default(object),
+        "secrets" => {
+            let plain = object["stringData"].take();
+            if let Some(map) = object.as_object_mut() {
+                map.remove("stringData");
+            }
+            if let Some(plain) = plain.as_object() {
+                use base64::Engine as _;
+                or(object, "data", json!({}));
+                for (key, value) in plain {
+                    let text = value.as_str().unwrap_or_default();
+                    object["data"][key] =
+                        json!(base64::engine::general_purpose::STANDARD.encode(text));
+                }
+            }
+            or(object, "type", json!("Opaque"));
+        }
+        _ => {}
+    }
+    if !object["spec"].is_object() {
+        return;
+    }
+    let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+    let spec = &mut object["spec"];
+    match kind.plural.as_str() {
+        "pods" => pod_spec(spec),
+        "services" => service(spec),
+        "deployments" => {
+            or(spec, "replicas", json!(1));
+            or(spec, "revisionHistoryLimit", json!(10));
+            or(spec, "progressDeadlineSeconds", json!(600));
+            or(spec, "strategy", json!({}));
+            or(&mut spec["strategy"], "type", json!("RollingUpdate"));
+            rolling(&mut spec["strategy"], &json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
+        }
+        "replicasets" | "replicationcontrollers" => or(spec, "replicas", json!(1)),
+        "statefulsets" => {
+            or(spec, "replicas", json!(1));
+            or(spec, "revisionHistoryLimit", json!(10));
+            or(spec, "podManagementPolicy", json!("OrderedReady"));
+            or(spec, "updateStrategy", json!({}));
+            or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
+            rolling(&mut spec["updateStrategy"], &json!({"partition": 0}));
+            for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+                or(claim, "apiVersion", json!("v1"));
+                or(claim, "kind", json!("PersistentVolumeClaim"));
+                or(&mut claim["spec"], "volumeMode", json!("Filesystem"));
+                or(claim, "status", json!({"phase": "Pending"}));
+            }
+        }
+        "daemonsets" => {
+            or(spec, "revisionHistoryLimit", json!(10));
+            or(spec, "updateStrategy", json!({}));
+            or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
+            rolling(&mut spec["updateStrategy"], &json!({"maxSurge": 0, "maxUnavailable": 1}));
+        }
+        "jobs" => job_spec(spec),
+        "cronjobs" => {
+            or(spec, "concurrencyPolicy", json!("Allow"));
+            or(spec, "suspend", json!(false));
+            or(spec, "successfulJobsHistoryLimit", json!(3));
+            or(spec, "failedJobsHistoryLimit", json!(1));
+            // The Job's own defaults are set when it is made from the template.
+            pod_spec(&mut spec["jobTemplate"]["spec"]["template"]["spec"]);
+        }
+        "persistentvolumeclaims" => or(spec, "volumeMode", json!("Filesystem")),
+        "persistentvolumes" => {
+            or(spec, "volumeMode", json!("Filesystem"));
+            or(spec, "persistentVolumeReclaimPolicy", json!("Retain"));
+        }
+        "ingresses" => {}
+        "networkpolicies" => {
+            let egress = spec["egress"].is_array();
+            or(
+                spec,
+                "policyTypes",
+                if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) },
+            );
+        }
+        "horizontalpodautoscalers" => or(spec, "minReplicas", json!(1)),
+        _ => {}
+    }
+    if kind.plural == "replicationcontrollers" {
+        or(spec, "selector", labels);
+    }
+    if spec["template"]["spec"].is_object() {
+        pod_spec(&mut spec["template"]["spec"]);
+    }
+    if !kind.is_crd() {
+        strip_nulls(spec);
+    }
+}
+
+fn rolling(strategy: &mut Value, fields: &Value) {
+    if strategy["type"] != "RollingUpdate" {
+        return;
+    }
+    or(strategy, "rollingUpdate", json!({}));
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        or(&mut strategy["rollingUpdate"], key, value.clone());
+    }
+}
+
+fn job_spec(spec: &mut Value) {
+    or(spec, "backoffLimit", json!(6));
+    or(spec, "suspend", json!(false));
+    or(spec, "completionMode", json!("NonIndexed"));
+    or(spec, "podReplacementPolicy", json!("TerminatingOrFailed"));
+    if spec["completions"].is_null() && spec["parallelism"].is_null() {
+        spec["completions"] = json!(1);
+    }
+    or(spec, "parallelism", json!(1));
+}
+
+/// Gives a Job the selector and labels that tie its pods to it.
+fn job_identity(object: &mut Value) {
+    if object["spec"]["manualSelector"] == true || !object["spec"].is_object() {
+        return;
+    }
+    let uid = object["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    or(
+        &mut object["spec"],
+        "selector",
+        json!({"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}),
+    );
+    job_labels(object, &uid);
+}
+
+fn job_labels(object: &mut Value, uid: &str) {
+    let name = object["metadata"]["name"].clone();
+    let template = &mut object["spec"]["template"];
+    or(template, "metadata", json!({}));
+    or(&mut template["metadata"], "labels", json!({}));
+    let labels = &mut template["metadata"]["labels"];
+    for prefix in ["", "batch.kubernetes.io/"] {
+        labels[format!("{prefix}controller-uid")] = json!(uid);
+        labels[format!("{prefix}job-name")] = name.clone();
+    }
+}
+
+fn service(spec: &mut Value) {
+    or(spec, "type", json!("ClusterIP"));
+    or(spec, "sessionAffinity", json!("None"));
+    if spec["type"] != "ExternalName" {
+        or(spec, "internalTrafficPolicy", json!("Cluster"));
+        or(spec, "ipFamilies", json!(["IPv4"]));
+        or(spec, "ipFamilyPolicy", json!("SingleStack"));
+    }
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        or(spec, "externalTrafficPolicy", json!("Cluster"));
+    }
+    if spec["type"] == "LoadBalancer" {
+        or(spec, "allocateLoadBalancerNodePorts", json!(true));
+    }
+    for port in spec["ports"].as_array_mut().into_iter().flatten() {
+        or(port, "protocol", json!("TCP"));
+        let number = port["port"].clone();
+        or(port, "targetPort", number);
+    }
+}
+
+fn service_address(object: &mut Value, state: &mut State) {
+    let spec = &mut object["spec"];
+    if !spec.is_object() || spec["type"] == "ExternalName" {
+        return;
+    }
+    if spec["clusterIP"].as_str().is_none_or(str::is_empty) {
+        state.cluster_ip += 1;
+        let n = state.cluster_ip;
+        spec["clusterIP"] =
+            json!(format!("10.{}.{}.{}", 96 + ((n >> 16) & 0xf), (n >> 8) & 0xff, n & 0xff));
+    }
+    let address = spec["clusterIP"].clone();
+    or(spec, "clusterIPs", json!([address]));
+    if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
+        let base = state.cluster_ip;
+        for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {
+            let offset = base.wrapping_mul(7) + u32::try_from(i).unwrap_or(0);
+            or(port, "nodePort", json!(30_000 + offset % 2768));
+        }
+    }
+}
+
+/// Defaults of a pod, also inside of templates.
+pub(crate) fn pod_spec(spec: &mut Value) {
+    if !spec.is_object() {
+        return;
+    }
+    or(spec, "restartPolicy", json!("Always"));
+    or(spec, "dnsPolicy", json!("ClusterFirst"));
+    or(spec, "schedulerName", json!("default-scheduler"));
+    or(spec, "terminationGracePeriodSeconds", json!(30));
+    or(spec, "securityContext", json!({}));
+    let account = spec["serviceAccountName"].clone();
+    if account.is_string() {
+        or(spec, "serviceAccount", account);
+    }
+    for list in ["initContainers", "containers"] {
+        for container in spec[list].as_array_mut().into_iter().flatten() {
+            self::container(container);
+        }
+    }
+    for volume in spec["volumes"].as_array_mut().into_iter().flatten() {
+        for source in ["configMap", "secret", "projected", "downwardAPI"] {
+            if volume[source].is_object() {
+                or(&mut volume[source], "defaultMode", json!(420));
+            }
+        }
+        if volume["hostPath"].is_object() {
+            or(&mut volume["hostPath"], "type", json!(""));
+        }
+    }
+}
+
+fn container(container: &mut Value) {
+    if !container.is_object() {
+        return;
+    }
+    let image = container["image"].as_str().unwrap_or_default();
+    let name = image.rsplit('/').next().unwrap_or_default();
+    let latest = !image.contains('@') && (!name.contains(':') || name.ends_with(":latest"));
+    or(container, "imagePullPolicy", json!(if latest { "Always" } else { "IfNotPresent" }));
+    or(container, "terminationMessagePath", json!("/dev/termination-log"));
+    or(container, "terminationMessagePolicy", json!("File"));
+    or(container, "resources", json!({}));
+    for port in container["ports"].as_array_mut().into_iter().flatten() {
+        or(port, "protocol", json!("TCP"));
+    }
+    for entry in container["env"].as_array_mut().into_iter().flatten() {
+        if entry["valueFrom"]["fieldRef"].is_object() {
+            or(&mut entry["valueFrom"]["fieldRef"], "apiVersion", json!("v1"));
+        }
+    }
+    for probe in ["livenessProbe", "readinessProbe", "startupProbe"] {
+        let probe_value = &mut container[probe];
+        if !probe_value.is_object() {
+            continue;
+        }
+        let fields = [
+            ("timeoutSeconds", 1),
+            ("periodSeconds", 10),
+            ("successThreshold", 1),
+            ("failureThreshold", 3),
+        ];
+        for (field, value) in fields {
+            or(probe_value, field, json!(value));
+        }
+        if probe_value["httpGet"].is_object() {
+            or(&mut probe_value["httpGet"], "scheme", json!("HTTP"));
+            or(&mut probe_value["httpGet"], "path", json!("/"));
+        }
+    }
+}
+
+/// Indexing a missing field for writing leaves a null behind; this takes them away.
+fn strip_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, v| !v.is_null());
+            map.values_mut().for_each(strip_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(strip_nulls),
+        _ => {}
+    }
+}
+
+/// Quality of service class by requests and limits.
+fn qos(spec: &Value) -> &'static str {
+    let empty = Map::new();
+    let mut any = false;
+    let mut guaranteed = true;
+    for container in spec["containers"].as_array().into_iter().flatten() {
+        let part = |name: &str| container["resources"][name].as_object().unwrap_or(&empty).clone();
+        let (limits, requests) = (part("limits"), part("requests"));
+        any |= !limits.is_empty() || !requests.is_empty();
+        for resource in ["cpu", "memory"] {
+            let limit = limits.get(resource);
+            guaranteed &=
+                limit.is_some() && requests.get(resource).is_none_or(|r| Some(r) == limit);
+        }
+    }
+    match (any, guaranteed) {
+        (false, _) => "BestEffort",
+        (true, true) => "Guaranteed",
+        (true, false) => "Burstable",
+    }
+}

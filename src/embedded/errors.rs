@@ -1,0 +1,237 @@
+//! API errors, as the `Status` objects that a Kubernetes API server answers with.
+//!
+//! Every refusal in this room is an [`ApiError`]; nothing here knows about storage.
+
+use serde_json::{Value, json};
+
+use super::kinds::Kind;
+
+/// One field that was refused, as it appears under `details.causes`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Cause {
+    /// For example `FieldValueInvalid` or `FieldManagerConflict`.
+    pub reason: &'static str,
+    /// Says what is wrong, without the field.
+    pub message: String,
+    /// Path of the field, for example `spec.replicas`.
+    pub field: String,
+}
+
+impl Cause {
+    pub fn new(reason: &'static str, field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into(), field: field.into() }
+    }
+
+    pub fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() {
+            "Required value".to_owned()
+        } else {
+            format!("Required value: {detail}")
+        };
+        Self::new("FieldValueRequired", field, message)
+    }
+
+    pub fn invalid(field: impl Into<String>, value: &Value, detail: impl AsRef<str>) -> Self {
+        Self::new(
+            "FieldValueInvalid",
+            field,
+            format!("Invalid value: {}: {}", shown(value), detail.as_ref()),
+        )
+    }
+
+    pub fn unsupported(field: impl Into<String>, value: &Value, supported: &[String]) -> Self {
+        let list = supported.iter().map(|s| format!("{s:?}")).collect::<Vec<_>>().join(", ");
+        Self::new(
+            "FieldValueNotSupported",
+            field,
+            format!("Unsupported value: {}: supported values: {list}", shown(value)),
+        )
+    }
+
+    pub fn forbidden(field: impl Into<String>, detail: impl AsRef<str>) -> Self {
+        Self::new("FieldValueForbidden", field, format!("Forbidden: {}", detail.as_ref()))
+    }
+
+    fn text(&self) -> String {
+        if self.field.is_empty() {
+            self.message.clone()
+        } else {
+            format!("{}: {}", self.field, self.message)
+        }
+    }
+}
+
+/// A refused value in a message; long ones are cut, since messages go to logs.
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(200) {
+        Some((cut, _)) => format!("{}...", &text[..cut]),
+        None => text,
+    }
+}
+
+/// A refusal: becomes a `Status` object with `status: Failure`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ApiError {
+    pub code: u16,
+    pub reason: &'static str,
+    pub message: String,
+    pub name: String,
+    pub group: String,
+    /// `details.kind`: the plural resource name, or the kind for `Invalid`.
+    pub kind: String,
+    pub causes: Vec<Cause>,
+    /// `details.retryAfterSeconds`, also sent as a header.
+    pub retry_after: Option<u32>,
+}
+
+impl ApiError {
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            name: String::new(),
+            group: String::new(),
+            kind: String::new(),
+            causes: Vec::new(),
+            retry_after: None,
+        }
+    }
+
+    fn on(mut self, kind: &Kind, name: &str) -> Self {
+        self.name = name.to_owned();
+        self.group = kind.group.clone();
+        self.kind = kind.plural.clone();
+        self
+    }
+
+    pub fn not_found(kind: &Kind, name: &str) -> Self {
+        Self::new(404, "NotFound", format!("{} {name:?} not found", kind.qualified()))
+            .on(kind, name)
+    }
+
+    pub fn namespace_not_found(name: &str) -> Self {
+        let mut e = Self::new(404, "NotFound", format!("namespaces {name:?} not found"));
+        e.name = name.to_owned();
+        e.kind = "namespaces".to_owned();
+        e
+    }
+
+    pub fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub fn already_exists(kind: &Kind, name: &str) -> Self {
+        Self::new(409, "AlreadyExists", format!("{} {name:?} already exists", kind.qualified()))
+            .on(kind, name)
+    }
+
+    pub fn conflict(kind: &Kind, name: &str, detail: &str) -> Self {
+        let message =
+            format!("Operation cannot be fulfilled on {} {name:?}: {detail}", kind.qualified());
+        Self::new(409, "Conflict", message).on(kind, name)
+    }
+
+    pub fn stale(kind: &Kind, name: &str) -> Self {
+        Self::conflict(
+            kind,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// A server-side apply that would take fields from other managers.
+    pub fn apply_conflict(causes: Vec<Cause>) -> Self {
+        let plural = if causes.len() == 1 { "" } else { "s" };
+        let list = causes
+            .iter()
+            .map(|c| format!("{}: {}", c.message, c.field))
+            .collect::<Vec<_>>()
+            .join("\n- ");
+        let text = if causes.len() == 1 { format!(": {list}") } else { format!(":\n- {list}") };
+        let mut e = Self::new(
+            409,
+            "Conflict",
+            format!("Apply failed with {} conflict{plural}{text}", causes.len()),
+        );
+        e.causes = causes;
+        e
+    }
+
+    pub fn invalid(kind: &Kind, name: &str, causes: Vec<Cause>) -> Self {
+        let list = causes.iter().map(Cause::text).collect::<Vec<_>>();
+        let list = if list.len() == 1 { list[0].clone() } else { format!("[{}]", list.join(", ")) };
+        let full = if kind.group.is_empty() {
+            kind.kind.clone()
+        } else {
+            format!("{}.{}", kind.kind, kind.group)
+        };
+        let mut e =
+            Self::new(422, "Invalid", format!("{full} {name:?} is invalid: {list}")).on(kind, name);
+        e.kind = kind.kind.clone();
+        e.causes = causes;
+        e
+    }
+
+    pub fn forbidden(kind: &Kind, name: &str, detail: &str) -> Self {
+        Self::new(403, "Forbidden", format!("{} {name:?} is forbidden: {detail}", kind.qualified()))
+            .on(kind, name)
+    }
+
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    pub fn method_not_allowed(kind: &Kind) -> Self {
+        let mut e = Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource".to_owned(),
+        );
+        e.group = kind.group.clone();
+        e.kind = kind.plural.clone();
+        e
+    }
+
+    pub fn unsupported_media_type(message: impl Into<String>) -> Self {
+        Self::new(415, "UnsupportedMediaType", message)
+    }
+
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    pub fn too_large(message: impl Into<String>) -> Self {
+        Self::new(413, "RequestEntityTooLarge", message)
+    }
+
+    /// The `Status` object of this refusal.
+    pub fn status(&self) -> Value {
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {},
+            "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        let mut details = serde_json::Map::new();
+        for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+            if !value.is_empty() {
+                details.insert(key.to_owned(), json!(value));
+            }
+        }
+        if !self.causes.is_empty() {
+            let causes = self
+                .causes
+                .iter()
+                .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
+                .collect::<Vec<_>>();
+            details.insert("causes".to_owned(), Value::Array(causes));
+        }
+        if let Some(seconds) = self.retry_after {
+            details.insert("retryAfterSeconds".to_owned(), json!(seconds));
+        }
+        if !details.is_empty() {
+            status["details"] = Value::Object(details);
+        }
+        status
+    }
+}

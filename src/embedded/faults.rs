@@ -1,0 +1,153 @@
+//! Faults on demand, and a record of what was asked: for tests and benches.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::time::Duration;
+
+/// Requests kept in the record; older ones are forgotten, the counts are not.
+const RECORDS: usize = 20_000;
+
+/// One request, as the server saw it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestRecord {
+    /// Counts from 1 over the life of the server.
+    pub seq: u64,
+    /// Name given to [`Server::client_as`](super::Server::client_as), or the first word of `User-Agent`.
+    pub client: String,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `apply`, `delete` or `deletecollection`;
+    /// the HTTP method in lower case for paths that are no resource.
+    pub verb: String,
+    /// API group; empty for core.
+    pub group: String,
+    /// Plural name; the whole path for paths that are no resource.
+    pub resource: String,
+    /// `status`, `scale` or empty.
+    pub subresource: String,
+    /// Empty for cluster-scoped resources and for all namespaces.
+    pub namespace: String,
+    /// Empty for requests about a collection.
+    pub name: String,
+    /// HTTP code of the answer; 0 until there is one or when the connection was dropped.
+    pub code: u16,
+    /// Whether nothing was to be stored.
+    pub dry_run: bool,
+}
+
+/// What a fault does to the request that it matches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Answers after this time, otherwise as usual.
+    Latency(Duration),
+    /// Refuses with this HTTP code and does nothing (429 comes with `Retry-After: 1`).
+    Status(u16),
+    /// Carries the request out and then fails the connection: the client cannot know.
+    DropAfterApplying,
+}
+
+/// Decides whether a fault is for a request; `code` is not known yet.
+pub type Matcher = Box<dyn Fn(&RequestRecord) -> bool + Send + Sync>;
+
+/// A fault to inject with [`Server::inject`](super::Server::inject).
+pub struct Fault {
+    /// Which requests.
+    pub matcher: Matcher,
+    /// What happens to them.
+    pub effect: Effect,
+    /// How many times; then the fault is forgotten.
+    pub times: usize,
+}
+
+impl Fault {
+    /// A fault for requests that match, once.
+    pub fn new(
+        effect: Effect,
+        matcher: impl Fn(&RequestRecord) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        Self { matcher: Box::new(matcher), effect, times: 1 }
+    }
+
+    /// The same fault, this many times.
+    #[must_use]
+    pub fn times(self, times: usize) -> Self {
+        Self { times, ..self }
+    }
+}
+
+impl fmt::Debug for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Fault")
+            .field("effect", &self.effect)
+            .field("times", &self.times)
+            .finish_non_exhaustive()
+    }
+}
+
+/// How often each verb was used on each resource, by `(client, verb, resource)`.
+pub type Counts = BTreeMap<(String, String, String), u64>;
+
+/// Faults that wait and requests that were.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    faults: Vec<Fault>,
+    records: VecDeque<RequestRecord>,
+    counts: Counts,
+    seq: u64,
+}
+
+impl Ledger {
+    pub fn inject(&mut self, fault: Fault) {
+        self.faults.push(fault);
+    }
+
+    pub fn clear_faults(&mut self) {
+        self.faults.clear();
+    }
+
+    /// Records a request and gives back its number and the effects on it.
+    pub fn begin(&mut self, mut record: RequestRecord) -> (u64, Vec<Effect>) {
+        self.seq += 1;
+        record.seq = self.seq;
+        let mut effects = Vec::new();
+        for fault in &mut self.faults {
+            if fault.times > 0 && (fault.matcher)(&record) {
+                fault.times -= 1;
+                effects.push(fault.effect.clone());
+            }
+        }
+        self.faults.retain(|f| f.times > 0);
+        let resource = if record.subresource.is_empty() {
+            record.resource.clone()
+        } else {
+            format!("{}/{}", record.resource, record.subresource)
+        };
+        *self.counts.entry((record.client.clone(), record.verb.clone(), resource)).or_default() +=
+            1;
+        if self.records.len() == RECORDS {
+            self.records.pop_front();
+        }
+        self.records.push_back(record);
+        (self.seq, effects)
+    }
+
+    pub fn end(&mut self, seq: u64, code: u16) {
+        let first = self.records.front().map_or(0, |r| r.seq);
+        if let Some(record) =
+            seq.checked_sub(first).and_then(|i| self.records.get_mut(usize::try_from(i).ok()?))
+        {
+            record.code = code;
+        }
+    }
+
+    pub fn records(&self) -> Vec<RequestRecord> {
+        self.records.iter().cloned().collect()
+    }
+
+    pub fn counts(&self) -> Counts {
+        self.counts.clone()
+    }
+
+    pub fn forget(&mut self) {
+        self.records.clear();
+        self.counts.clear();
+    }
+}

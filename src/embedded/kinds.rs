@@ -1,0 +1,158 @@
+//! What the server knows about each kind: names, scope, subresources.
+//!
+//! Built-in kinds come from [`super::builtin`]; kinds of CustomResourceDefinitions
+//! are added and removed at run time by [`super::crd`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::schema::Schema;
+
+/// Where objects of a kind are stored: all served versions share one place.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ResourceKey {
+    pub group: Arc<str>,
+    pub resource: Arc<str>,
+}
+
+impl ResourceKey {
+    pub fn new(group: &str, resource: &str) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+impl fmt::Debug for ResourceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.group, self.resource)
+    }
+}
+
+/// Which changes count as a new `metadata.generation`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// The kind has none.
+    None,
+    /// Built-in kinds: a change of `spec` (or of `webhooks`, for configurations without one).
+    Spec,
+    /// Custom kinds with a status subresource: all but `metadata` and `status`.
+    AllButStatus,
+    /// Custom kinds without one: all but `metadata`.
+    AllButMetadata,
+}
+
+/// Where the scale subresource finds its numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Scale {
+    pub spec: Vec<String>,
+    pub status: Vec<String>,
+    /// A label selector: an object for built-in kinds, text for custom ones.
+    pub selector: Option<Vec<String>>,
+}
+
+/// A printer column of a CustomResourceDefinition.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub name: String,
+    pub kind: String,
+    pub format: String,
+    pub description: String,
+    pub priority: i64,
+    pub path: String,
+}
+
+/// What a CustomResourceDefinition says about one version.
+#[derive(Clone, Debug)]
+pub(crate) struct Custom {
+    pub schema: Option<Arc<Schema>>,
+    /// As written, for the OpenAPI documents.
+    pub raw_schema: Option<Value>,
+    pub columns: Vec<Column>,
+}
+
+/// One served version of one kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Kind {
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    pub list_kind: String,
+    pub plural: String,
+    pub singular: String,
+    pub short_names: Vec<String>,
+    pub categories: Vec<String>,
+    pub namespaced: bool,
+    /// Whether there is a status subresource.
+    pub status: bool,
+    pub scale: Option<Scale>,
+    pub generation: Generation,
+    pub storage: ResourceKey,
+    /// `apiVersion` under which objects are stored.
+    pub stored_as: String,
+    pub custom: Option<Custom>,
+}
+
+impl Kind {
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() {
+            self.version.clone()
+        } else {
+            format!("{}/{}", self.group, self.version)
+        }
+    }
+
+    /// `deployments.apps`, as messages name a resource.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() {
+            self.plural.clone()
+        } else {
+            format!("{}.{}", self.plural, self.group)
+        }
+    }
+
+    pub fn is_builtin(&self) -> bool {
+        self.custom.is_none()
+    }
+
+    pub fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// Whether this is the kind that defines kinds.
+    pub fn is_crd(&self) -> bool {
+        self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
+    pub fn schema(&self) -> Option<&Schema> {
+        self.custom.as_ref().and_then(|c| c.schema.as_deref())
+    }
+}
+
+/// All served kinds, by group, version and plural name.
+#[derive(Debug, Default)]
+pub(crate) struct Registry {
+    kinds: BTreeMap<(String, String, String), Arc<Kind>>,
+}
+
+impl Registry {
+    pub fn insert(&mut self, kind: Kind) {
+        let key = (kind.group.clone(), kind.version.clone(), kind.plural.clone());
+        self.kinds.insert(key, Arc::new(kind));
+    }
+
+    /// Removes every version of a resource.
+    pub fn remove(&mut self, group: &str, plural: &str) {
+        self.kinds.retain(|(g, _, p), _| g != group || p != plural);
+    }
+
+    pub fn get(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<Kind>> {
+        // The key is owned; three short strings per request cost little.
+        self.kinds.get(&(group.to_owned(), version.to_owned(), plural.to_owned()))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.values()
+    }
+}

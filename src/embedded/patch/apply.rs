@@ -1,0 +1,215 @@
+//! Server-side apply: merges a configuration, keeps the managers, finds conflicts.
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::super::errors::{ApiError, Cause};
+use super::super::kinds::Kind;
+use super::super::managed_fields::{self as managed, FieldSet, Manager};
+use super::super::schema::ListType;
+use super::shape::Shape;
+
+/// What an apply request says about itself.
+#[derive(Debug)]
+pub(crate) struct Request<'a> {
+    pub manager: &'a str,
+    pub subresource: &'a str,
+    pub force: bool,
+    pub now: Timestamp,
+}
+
+/// The object that results from applying a configuration, with its managers.
+///
+/// `live` is absent when the object is to be created.
+///
+/// # Errors
+///
+/// `Conflict` with one cause per field that another manager owns, unless forced.
+pub(crate) fn apply(
+    kind: &Kind,
+    live: Option<&Value>,
+    config: &Value,
+    request: &Request<'_>,
+) -> Result<Value, ApiError> {
+    let shape = Shape::root(kind);
+    let empty = json!({});
+    let base = live.unwrap_or(&empty);
+    let mut managers = managed::read(base).unwrap_or_default();
+    if managers.is_empty() && live.is_some() {
+        // Nobody is known to own what was there before: one stand-in does.
+        let mut before =
+            Manager::new("before-first-apply", false, kind.api_version(), "", request.now);
+        before.fields = managed::fields_of(shape, &without_managers(base));
+        before.fields.strip();
+        managers.push(before);
+    }
+
+    let mut me =
+        Manager::new(request.manager, true, kind.api_version(), request.subresource, request.now);
+    let config = relevant(kind, config, request.subresource);
+    me.fields = managed::fields_of(shape, &config);
+    me.fields.strip();
+    let last = managers.iter().find(|m| m.same(&me)).cloned();
+
+    let mut merged = base.clone();
+    merge(shape, &mut merged, &config);
+    if let Some(meta) = merged["metadata"].as_object_mut() {
+        meta.remove("managedFields");
+    }
+    if let Some(last) = &last {
+        let mut owned = me.fields.clone();
+        for other in managers.iter().filter(|m| !m.same(&me)) {
+            owned.union(&other.fields);
+        }
+        prune(shape, &mut merged, &last.fields, &owned);
+    }
+
+    let comparison = managed::compare(kind, live, &merged);
+    let mut causes = Vec::new();
+    for other in managers.iter().filter(|m| !m.same(&me)) {
+        for path in other.fields.intersection(&comparison.changed).paths() {
+            let using = if other.subresource.is_empty() {
+                format!("using {}", other.api_version)
+            } else {
+                format!("with subresource {:?} using {}", other.subresource, other.api_version)
+            };
+            let message = format!("conflict with {:?} {using}", other.name);
+            causes.push(Cause::new("FieldManagerConflict", path, message));
+        }
+    }
+    if !causes.is_empty() && !request.force {
+        return Err(ApiError::apply_conflict(causes));
+    }
+    managed::take(&mut managers, &me, &comparison);
+    match managers.iter_mut().find(|m| m.same(&me)) {
+        Some(mine) => {
+            if mine.fields == me.fields && mine.api_version == me.api_version {
+                me.time.clone_from(&mine.time);
+            }
+            *mine = me;
+        }
+        None => managers.push(me),
+    }
+    managed::write(&mut merged, managers);
+    Ok(merged)
+}
+
+fn without_managers(object: &Value) -> Value {
+    let mut object = object.clone();
+    if let Some(meta) = object["metadata"].as_object_mut() {
+        meta.remove("managedFields");
+    }
+    object
+}
+
+/// The part of a configuration that the endpoint takes.
+fn relevant(kind: &Kind, config: &Value, subresource: &str) -> Value {
+    let mut config = without_managers(config);
+    if let Some(map) = config.as_object_mut() {
+        if subresource == "status" {
+            map.retain(|k, _| matches!(k.as_str(), "apiVersion" | "kind" | "status"));
+        } else if kind.status {
+            map.remove("status");
+        }
+    }
+    config
+}
+
+/// Merges a configuration into an object.
+fn merge(shape: Shape<'_>, target: &mut Value, config: &Value) {
+    match config {
+        Value::Object(map) if !shape.atomic_map() => {
+            if !target.is_object() {
+                *target = Value::Object(Map::new());
+            }
+            let Some(target) = target.as_object_mut() else { return };
+            for (key, value) in map {
+                merge(shape.field(key), target.entry(key.clone()).or_insert(Value::Null), value);
+            }
+        }
+        Value::Array(list) if shape.list_type() != ListType::Atomic => {
+            let kind = shape.list_type();
+            if !target.is_array() {
+                *target = json!([]);
+            }
+            let Some(target) = target.as_array_mut() else { return };
+            for item in list {
+                let id = managed::element(shape, &kind, item);
+                let found = id.and_then(|id| {
+                    target.iter().position(|t| {
+                        managed::element(shape, &kind, t).as_deref() == Some(id.as_str())
+                    })
+                });
+                match found {
+                    Some(i) if matches!(kind, ListType::Map(_)) => {
+                        merge(shape.item(), &mut target[i], item)
+                    }
+                    Some(_) => {}
+                    None => target.push(item.clone()),
+                }
+            }
+            reorder(shape, &kind, target, list);
+        }
+        other => *target = other.clone(),
+    }
+}
+
+/// Items of the configuration come in its order; others keep their place behind the one they followed.
+fn reorder(shape: Shape<'_>, kind: &ListType, items: &mut Vec<Value>, config: &[Value]) {
+    let wanted: Vec<Option<String>> =
+        config.iter().map(|c| managed::element(shape, kind, c)).collect();
+    let mut last = 0;
+    let mut ranked: Vec<(usize, usize, Value)> = items
+        .drain(..)
+        .enumerate()
+        .map(|(i, item)| {
+            let id = managed::element(shape, kind, &item);
+            match wanted.iter().position(|w| *w == id) {
+                Some(r) => {
+                    last = r + 1;
+                    (r + 1, 0, item)
+                }
+                None => (last, i + 1, item),
+            }
+        })
+        .collect();
+    ranked.sort_by_key(|(at, side, _)| (*at, *side));
+    items.extend(ranked.into_iter().map(|(_, _, item)| item));
+}
+
+/// Removes what was applied last time and is owned by nobody now.
+fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet) {
+    for (element, was) in &last.children {
+        let still = owned.children.get(element).filter(|o| !o.is_empty());
+        if let Some(key) = element.strip_prefix("f:") {
+            let Some(map) = value.as_object_mut() else { continue };
+            match still {
+                None => {
+                    map.remove(key);
+                }
+                Some(still) => {
+                    if let Some(child) = map.get_mut(key)
+                        && !was.children.is_empty()
+                    {
+                        prune(shape.field(key), child, was, still);
+                    }
+                }
+            }
+        } else {
+            let kind = shape.list_type();
+            let Some(list) = value.as_array_mut() else { continue };
+            let position = list
+                .iter()
+                .position(|i| managed::element(shape, &kind, i).as_deref() == Some(element));
+            match (position, still) {
+                (Some(i), None) => {
+                    list.remove(i);
+                }
+                (Some(i), Some(still)) if !was.children.is_empty() => {
+                    prune(shape.item(), &mut list[i], was, still)
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! PATCH requests: which kind of patch, applied to what.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::convert;
+use super::errors::{ApiError, Cause};
+use super::handler::{Call, found};
+use super::patch::{apply, json, merge, shape::Shape, strategic};
+use super::protobuf;
+use super::scale;
+use super::store::Stored;
+use super::typed;
+use super::write::{Ownership, Writer};
+
+/// Reads a body as JSON, or as YAML where that is allowed.
+///
+/// # Errors
+///
+/// `UnsupportedMediaType` for protobuf and others, `BadRequest` for what cannot be read.
+pub(crate) fn parse_body(body: &[u8], content_type: &str) -> Result<Value, ApiError> {
+    let media = content_type.split(';').next().unwrap_or_default().trim();
+    let yaml = match media {
+        ""
+        | "application/json"
+        | "application/json-patch+json"
+        | "application/merge-patch+json"
+        | "application/strategic-merge-patch+json" => false,
+        "application/yaml" | "application/apply-patch+yaml" => true,
+        "application/vnd.kubernetes.protobuf" => {
+            return protobuf::decode(body).ok_or_else(|| {
+                ApiError::unsupported_media_type(
+                    "protobuf bodies are understood for few kinds only: send JSON",
+                )
+            });
+        }
+        other => {
+            return Err(ApiError::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: \
+                 application/json, application/yaml; got {other:?}"
+            )));
+        }
+    };
+    let json = serde_json::from_slice(body);
+    match json {
+        Ok(value) => Ok(value),
+        Err(_) if yaml => std::str::from_utf8(body)
+            .ok()
+            .and_then(|text| serde_saphyr::from_str(text).ok())
+            .ok_or_else(|| ApiError::bad_request("error decoding YAML")),
+        Err(e) => Err(ApiError::bad_request(format!("error decoding JSON: {e}"))),
+    }
+}
+
+/// Carries out a PATCH; gives back the HTTP code and the object.
+pub(crate) fn patch(
+    writer: &mut Writer<'_>,
+    call: &Call<'_>,
+    patch: &Value,
+) -> Result<(u16, Arc<Stored>), ApiError> {
+    let media = call.content_type.split(';').next().unwrap_or_default().trim();
+    if media == "application/apply-patch+yaml" {
+        return server_side_apply(writer, call, patch);
+    }
+    if call.query.flag("force") {
+        let message = "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
+        return Err(ApiError::new(422, "Invalid", message));
+    }
+    let current = found(writer)?;
+    let scaling = writer.subresource == "scale";
+    let kind = writer.kind.clone();
+    let mut object = if scaling {
+        scale::of(&kind, &current.value)?
+    } else {
+        convert::served(&kind, &current).value.clone()
+    };
+    match media {
+        "application/json-patch+json" => json::apply(&mut object, patch)?,
+        "application/merge-patch+json" if patch.is_object() => merge::apply(&mut object, patch),
+        "application/merge-patch+json" => {
+            return Err(ApiError::bad_request("a merge patch must be a JSON object"));
+        }
+        "application/strategic-merge-patch+json" if kind.is_builtin() => {
+            strategic::apply(Shape::root(&kind), &mut object, patch)?;
+        }
+        _ => {
+            let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
+            if kind.is_builtin() {
+                accepted.push("application/strategic-merge-patch+json");
+            }
+            accepted.push("application/apply-patch+yaml");
+            return Err(ApiError::unsupported_media_type(format!(
+                "the body of the request was in an unknown format - accepted media types include: {}",
+                accepted.join(", ")
+            )));
+        }
+    }
+    if scaling {
+        return Ok((200, scale::store(writer, &current, &object)?));
+    }
+    writer.check_identity(&mut object)?;
+    let object = writer.to_stored(object);
+    Ok((200, writer.update(&current, object, Ownership::Update)?))
+}
+
+fn server_side_apply(
+    writer: &mut Writer<'_>,
+    call: &Call<'_>,
+    config: &Value,
+) -> Result<(u16, Arc<Stored>), ApiError> {
+    let kind = writer.kind.clone();
+    if call.query.get("fieldManager").is_none() {
+        let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
+        let mut e = ApiError::new(422, "Invalid", message);
+        e.causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        return Err(e);
+    }
+    let mut config = config.clone();
+    if !config.is_object() || config["kind"].as_str().is_none_or(str::is_empty) {
+        return Err(ApiError::bad_request("Object 'Kind' is missing"));
+    }
+    if config["metadata"]["managedFields"].as_array().is_some_and(|l| !l.is_empty()) {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    writer.check_identity(&mut config)?;
+    let mut config = writer.to_stored(config);
+    if kind.is_builtin() {
+        typed::quantities(&mut config);
+    }
+    refuse_unknown(writer, &config)?;
+    let request = apply::Request {
+        manager: &call.manager,
+        subresource: &writer.subresource.clone(),
+        force: call.query.flag("force"),
+        now: writer.now,
+    };
+    match writer.current() {
+        Some(current) => {
+            let merged = apply::apply(&kind, Some(&current.value), &config, &request)?;
+            Ok((200, writer.update(&current, merged, Ownership::Applied)?))
+        }
+        None if !writer.subresource.is_empty() => Err(ApiError::not_found(&kind, &writer.name)),
+        None => {
+            if config["metadata"]["uid"].as_str().is_some_and(|u| !u.is_empty()) {
+                let detail = "uid mismatch: the provided object specified uid, and no existing object was found";
+                return Err(ApiError::conflict(&kind, &writer.name, detail));
+            }
+            let created = apply::apply(&kind, None, &config, &request)?;
+            Ok((201, writer.create(created, Ownership::Applied)?))
+        }
+    }
+}
+
+/// An applied configuration may only have fields that the kind has.
+fn refuse_unknown(writer: &Writer<'_>, config: &Value) -> Result<(), ApiError> {
+    let kind = &writer.kind;
+    let mut unknown = Vec::new();
+    let mut scratch = config.clone();
+    if let Some(schema) = kind.schema() {
+        schema.prune(&mut scratch, &mut unknown);
+    } else if kind.is_builtin() {
+        typed::normalise(kind, scratch, &mut unknown).map_err(|e| {
+            ApiError::bad_request(format!("failed to create typed patch object: {e}"))
+        })?;
+    }
+    let Some(first) = unknown.first() else { return Ok(()) };
+    Err(ApiError::new(
+        500,
+        "InternalError",
+        format!(
+            "failed to create typed patch object ({}/{}; {}, Kind={}): .{first}: field not declared in schema",
+            writer.namespace,
+            writer.name,
+            kind.api_version(),
+            kind.kind
+        ),
+    ))
+}

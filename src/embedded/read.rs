@@ -1,0 +1,235 @@
+//! Get and list: pages, selectors, views.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use jiff::Timestamp;
+use serde::ser::SerializeMap as _;
+use serde_json::{Value, json};
+
+use super::convert;
+use super::errors::ApiError;
+use super::kinds::Kind;
+use super::request::{Query, View};
+use super::selectors::Selectors;
+use super::state::State;
+use super::store::{Key, Stored, to_json};
+use super::table;
+
+/// An object in the form that was asked for, as JSON.
+pub(crate) fn render(
+    kind: &Kind,
+    stored: &Arc<Stored>,
+    view: View,
+    query: &Query,
+    now: Timestamp,
+) -> Vec<u8> {
+    let object = convert::served(kind, stored);
+    match view {
+        View::Object => object.json.to_vec(),
+        View::Metadata => to_json(&partial(&object.value)),
+        View::Table => {
+            let include = table::Include::parse(query.get("includeObject"));
+            let meta = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+            to_json(&table::table(kind, &[object], include, meta, true, now))
+        }
+    }
+}
+
+/// `PartialObjectMetadata` of an object.
+pub(crate) fn partial(object: &Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+}
+
+/// An object without `apiVersion` and `kind`: so it appears in lists of built-in kinds.
+struct Bare<'a>(&'a Value);
+
+impl serde::Serialize for Bare<'_> {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (key, value) in self.0.as_object().into_iter().flatten() {
+            if key != "apiVersion" && key != "kind" {
+                map.serialize_entry(key, value)?;
+            }
+        }
+        map.end()
+    }
+}
+
+/// Where the next page begins: behind this key, as of this revision.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Continue {
+    rv: u64,
+    ns: String,
+    name: String,
+}
+
+impl Continue {
+    fn read(token: &str) -> Result<Self, ApiError> {
+        URL_SAFE_NO_PAD
+            .decode(token)
+            .ok()
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok())
+            .ok_or_else(|| ApiError::bad_request("continue key is not valid"))
+    }
+
+    fn write(&self) -> String {
+        URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).unwrap_or_default())
+    }
+}
+
+/// What a list request selects.
+pub(crate) struct ListRequest<'a> {
+    pub kind: &'a Kind,
+    pub namespace: Option<&'a str>,
+    pub query: &'a Query,
+    pub view: View,
+    pub now: Timestamp,
+}
+
+/// The items of one page, found under the lock; rendered without it.
+#[derive(Debug)]
+pub(crate) struct Page {
+    items: Vec<Arc<Stored>>,
+    revision: u64,
+    next: Option<String>,
+    remaining: Option<usize>,
+}
+
+/// Selects one page of a list.
+///
+/// # Errors
+///
+/// `BadRequest` for selectors and tokens that cannot be read, `Expired` for a
+/// token whose revision is forgotten, `Timeout` for a revision of the future.
+pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, ApiError> {
+    let (kind, query) = (request.kind, request.query);
+    let selectors = Selectors::parse(kind, query.get("labelSelector"), query.get("fieldSelector"))?;
+    let limit = usize::try_from(query.number("limit")?.unwrap_or(0)).unwrap_or(usize::MAX);
+    let token = query.get("continue").map(Continue::read).transpose()?;
+    let current = state.store.revision();
+    let asked = query.number("resourceVersion")?.unwrap_or(0);
+    if token.is_none() && asked > current {
+        let mut e = ApiError::new(
+            504,
+            "Timeout",
+            format!("Too large resource version: {asked}, current: {current}"),
+        );
+        e.causes.push(super::errors::Cause::new(
+            "ResourceVersionTooLarge",
+            "",
+            "Too large resource version",
+        ));
+        e.retry_after = Some(1);
+        return Err(e);
+    }
+    let exact = token.is_none() && query.get("resourceVersionMatch") == Some("Exact");
+    let revision = match &token {
+        Some(token) => token.rv,
+        None if exact => asked,
+        None => current,
+    };
+    let Some(table) = state.store.table(&kind.storage) else {
+        return Ok(Page { items: Vec::new(), revision, next: None, remaining: None });
+    };
+    // Only a page that something has changed under needs the past.
+    let moved = table.since(revision).is_none_or(|mut changes| changes.next().is_some());
+    let past: Option<BTreeMap<Key, Arc<Stored>>> = if revision != current && moved {
+        let message = "The provided continue parameter is too old to display a consistent list result. \
+             You can start a new list without the continue parameter.";
+        Some(table.at(revision).ok_or_else(|| ApiError::expired(message))?)
+    } else {
+        None
+    };
+    let start = token.as_ref().map(|t| Key::new(&t.ns, &t.name));
+    let objects = past.as_ref().unwrap_or(&table.objects);
+    let lower = match (&start, request.namespace) {
+        (Some(start), _) => std::ops::Bound::Excluded(start.clone()),
+        (None, Some(ns)) => std::ops::Bound::Included(Key::new(ns, "")),
+        (None, None) => std::ops::Bound::Unbounded,
+    };
+    let mut matching = objects
+        .range((lower, std::ops::Bound::Unbounded))
+        .take_while(|(key, _)| request.namespace.is_none_or(|ns| key.namespace == ns))
+        .filter(|(_, stored)| selectors.matches(&stored.value));
+    if let (Some(namespace), Some(name), None) =
+        (request.namespace, selectors.pinned_name(), &start)
+    {
+        let found = objects.get(&Key::new(namespace, name)).filter(|s| selectors.matches(&s.value));
+        return Ok(Page {
+            items: found.cloned().into_iter().collect(),
+            revision,
+            next: None,
+            remaining: None,
+        });
+    }
+    if limit == 0 {
+        let items = matching.map(|(_, stored)| stored.clone()).collect();
+        return Ok(Page { items, revision, next: None, remaining: None });
+    }
+    let mut items = Vec::with_capacity(limit.min(1000));
+    let mut last = None;
+    for (key, stored) in matching.by_ref().take(limit) {
+        items.push(stored.clone());
+        last = Some(key.clone());
+    }
+    let left = matching.count();
+    let next = last
+        .filter(|_| left > 0)
+        .map(|key| Continue { rv: revision, ns: key.namespace, name: key.name }.write());
+    // The real one counts the rest only where no selector hides some of it.
+    let remaining = (next.is_some() && selectors.is_empty()).then_some(left);
+    Ok(Page { items, revision, next, remaining })
+}
+
+impl Page {
+    /// The page as JSON.
+    pub fn render(&self, request: &ListRequest<'_>) -> Vec<u8> {
+        let kind = request.kind;
+        let mut meta = json!({"resourceVersion": self.revision.to_string()});
+        if let Some(next) = &self.next {
+            meta["continue"] = json!(next);
+        }
+        if let Some(remaining) = self.remaining {
+            meta["remainingItemCount"] = json!(remaining);
+        }
+        if request.view == View::Table {
+            let include = table::Include::parse(request.query.get("includeObject"));
+            let items: Vec<Arc<Stored>> =
+                self.items.iter().map(|i| convert::served(kind, i)).collect();
+            return to_json(&table::table(kind, &items, include, meta, true, request.now));
+        }
+        let (list_kind, api_version) = if request.view == View::Metadata {
+            ("PartialObjectMetadataList".to_owned(), "meta.k8s.io/v1".to_owned())
+        } else {
+            (kind.list_kind.clone(), kind.api_version())
+        };
+        let size: usize = self.items.iter().map(|i| i.json.len() + 1).sum();
+        let mut out = Vec::with_capacity(size + 256);
+        out.extend_from_slice(b"{\"kind\":");
+        out.extend(to_json(&json!(list_kind)));
+        out.extend_from_slice(b",\"apiVersion\":");
+        out.extend(to_json(&json!(api_version)));
+        out.extend_from_slice(b",\"metadata\":");
+        out.extend(to_json(&meta));
+        out.extend_from_slice(b",\"items\":[");
+        for (i, item) in self.items.iter().enumerate() {
+            if i > 0 {
+                out.push(b',');
+            }
+            let item = convert::served(kind, item);
+            if request.view == View::Metadata {
+                out.extend(to_json(&partial(&item.value)));
+            } else if kind.is_builtin() {
+                // Writing to memory cannot fail.
+                let _ = serde_json::to_writer(&mut out, &Bare(&item.value));
+            } else {
+                out.extend_from_slice(&item.json);
+            }
+        }
+        out.extend_from_slice(b"]}");
+        out
+    }
+}

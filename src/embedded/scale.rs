@@ -1,0 +1,86 @@
+//! The scale subresource: replicas of different kinds in one form.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::errors::{ApiError, Cause};
+use super::handler::found;
+use super::kinds::Kind;
+use super::store::Stored;
+use super::write::{Ownership, Writer};
+
+/// The `Scale` of an object.
+pub(crate) fn of(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
+    let paths = kind.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
+    let at = |path: &[String]| path.iter().fold(object, |v, p| &v[p.as_str()]);
+    let meta = &object["metadata"];
+    let mut scale = json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": meta["name"], "namespace": meta["namespace"], "uid": meta["uid"],
+            "resourceVersion": meta["resourceVersion"], "creationTimestamp": meta["creationTimestamp"],
+        },
+        "spec": {"replicas": at(&paths.spec).as_i64().unwrap_or(0)},
+        "status": {"replicas": at(&paths.status).as_i64().unwrap_or(0)},
+    });
+    if let Some(selector) = paths.selector.as_deref().map(at) {
+        let text = match selector {
+            Value::String(text) => text.clone(),
+            other => selector_text(other),
+        };
+        if !text.is_empty() {
+            scale["status"]["selector"] = json!(text);
+        }
+    }
+    Ok(scale)
+}
+
+fn selector_text(selector: &Value) -> String {
+    let labels = selector["matchLabels"].as_object().or(selector.as_object());
+    labels
+        .into_iter()
+        .flatten()
+        .filter_map(|(k, v)| v.as_str().map(|v| format!("{k}={v}")))
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+/// Reads the scale of the object that a request names.
+pub(crate) fn get(writer: &Writer<'_>) -> Result<Value, ApiError> {
+    of(&writer.kind, &found(writer)?.value)
+}
+
+/// Replaces the scale of the object that a request names.
+pub(crate) fn replace(writer: &mut Writer<'_>, scale: Value) -> Result<Value, ApiError> {
+    let current = found(writer)?;
+    let stored = store(writer, &current, &scale)?;
+    of(&writer.kind, &stored.value)
+}
+
+/// Writes the replicas of a scale into its object.
+pub(crate) fn store(
+    writer: &mut Writer<'_>,
+    current: &Arc<Stored>,
+    scale: &Value,
+) -> Result<Arc<Stored>, ApiError> {
+    let kind = writer.kind.clone();
+    let paths = kind.scale.as_ref().ok_or_else(ApiError::no_such_path)?;
+    let replicas = scale["spec"]["replicas"].as_i64().unwrap_or(0);
+    if replicas < 0 {
+        let cause =
+            Cause::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
+        return Err(ApiError::invalid(&kind, &writer.name, vec![cause]));
+    }
+    let mut object = current.value.clone();
+    match scale["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
+        Some(version) => object["metadata"]["resourceVersion"] = json!(version),
+        None => {}
+    }
+    let mut at = &mut object;
+    for part in &paths.spec {
+        at = &mut at[part.as_str()];
+    }
+    *at = json!(replicas);
+    writer.update(current, object, Ownership::Update)
+}

@@ -1,0 +1,230 @@
+//! Structural schemas of CustomResourceDefinitions: reading, pruning, defaulting.
+//!
+//! Validation against them is in [`super::validate`]. CEL rules
+//! (`x-kubernetes-validations`) are not evaluated.
+
+use std::collections::BTreeMap;
+
+use regex::Regex;
+use serde_json::{Map, Value};
+
+/// What `additionalProperties` allows.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Additional {
+    /// Not said: unknown fields are pruned.
+    #[default]
+    Absent,
+    /// `true`: anything.
+    Any,
+    Each(Box<Schema>),
+}
+
+/// How a list is merged by server-side apply.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ListType {
+    #[default]
+    Atomic,
+    Set,
+    Map(Vec<String>),
+}
+
+/// A compiled schema node.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Schema {
+    pub kind: String,
+    pub nullable: bool,
+    pub int_or_string: bool,
+    pub preserve_unknown: bool,
+    pub embedded: bool,
+    pub properties: BTreeMap<String, Schema>,
+    pub additional: Additional,
+    pub items: Option<Box<Schema>>,
+    pub required: Vec<String>,
+    pub default: Option<Value>,
+    pub allowed: Option<Vec<Value>>,
+    pub pattern: Option<Regex>,
+    pub format: String,
+    pub minimum: Option<f64>,
+    pub maximum: Option<f64>,
+    pub exclusive_minimum: bool,
+    pub exclusive_maximum: bool,
+    pub multiple_of: Option<f64>,
+    pub min_length: Option<u64>,
+    pub max_length: Option<u64>,
+    pub min_items: Option<u64>,
+    pub max_items: Option<u64>,
+    pub unique_items: bool,
+    pub min_properties: Option<u64>,
+    pub max_properties: Option<u64>,
+    pub all_of: Vec<Schema>,
+    pub any_of: Vec<Schema>,
+    pub one_of: Vec<Schema>,
+    pub not: Option<Box<Schema>>,
+    pub list_type: ListType,
+    pub atomic_map: bool,
+}
+
+/// Deeper schemas are cut off, as a guard against hostile input.
+const MAX_DEPTH: usize = 64;
+
+impl Schema {
+    /// Reads an `openAPIV3Schema`. Parts that make no sense are ignored, except
+    /// for a pattern that is no regular expression, which matches nothing it should.
+    pub fn read(raw: &Value) -> Self {
+        Self::read_at(raw, 0)
+    }
+
+    fn read_at(raw: &Value, depth: usize) -> Self {
+        if depth > MAX_DEPTH {
+            return Self { preserve_unknown: true, ..Self::default() };
+        }
+        let child = |value: &Value| Self::read_at(value, depth + 1);
+        let list = |name: &str| {
+            raw[name]
+                .as_array()
+                .map(|l| l.iter().map(child).collect::<Vec<_>>())
+                .unwrap_or_default()
+        };
+        let flag = |name: &str| raw[name].as_bool().unwrap_or(false);
+        let text = |name: &str| raw[name].as_str().unwrap_or_default().to_owned();
+        let words = |name: &str| {
+            raw[name]
+                .as_array()
+                .map(|l| l.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect::<Vec<_>>())
+                .unwrap_or_default()
+        };
+        Self {
+            kind: text("type"),
+            nullable: flag("nullable"),
+            int_or_string: flag("x-kubernetes-int-or-string"),
+            preserve_unknown: flag("x-kubernetes-preserve-unknown-fields"),
+            embedded: flag("x-kubernetes-embedded-resource"),
+            properties: raw["properties"]
+                .as_object()
+                .map(|p| p.iter().map(|(k, v)| (k.clone(), child(v))).collect())
+                .unwrap_or_default(),
+            additional: match &raw["additionalProperties"] {
+                Value::Bool(true) => Additional::Any,
+                Value::Object(_) => Additional::Each(Box::new(child(&raw["additionalProperties"]))),
+                _ => Additional::Absent,
+            },
+            items: raw.get("items").map(|i| Box::new(child(i))),
+            required: words("required"),
+            default: raw.get("default").filter(|d| !d.is_null()).cloned(),
+            allowed: raw["enum"].as_array().cloned(),
+            pattern: raw["pattern"].as_str().and_then(|p| Regex::new(p).ok()),
+            format: text("format"),
+            minimum: raw["minimum"].as_f64(),
+            maximum: raw["maximum"].as_f64(),
+            exclusive_minimum: flag("exclusiveMinimum"),
+            exclusive_maximum: flag("exclusiveMaximum"),
+            multiple_of: raw["multipleOf"].as_f64(),
+            min_length: raw["minLength"].as_u64(),
+            max_length: raw["maxLength"].as_u64(),
+            min_items: raw["minItems"].as_u64(),
+            max_items: raw["maxItems"].as_u64(),
+            unique_items: flag("uniqueItems"),
+            min_properties: raw["minProperties"].as_u64(),
+            max_properties: raw["maxProperties"].as_u64(),
+            all_of: list("allOf"),
+            any_of: list("anyOf"),
+            one_of: list("oneOf"),
+            not: raw.get("not").map(|n| Box::new(child(n))),
+            list_type: match raw["x-kubernetes-list-type"].as_str() {
+                Some("set") => ListType::Set,
+                Some("map") => ListType::Map(words("x-kubernetes-list-map-keys")),
+                _ => ListType::Atomic,
+            },
+            atomic_map: raw["x-kubernetes-map-type"] == "atomic",
+        }
+    }
+
+    /// The schema of a field, when the field is known.
+    pub fn field(&self, name: &str) -> Option<&Schema> {
+        self.properties.get(name).or(match &self.additional {
+            Additional::Each(schema) => Some(schema),
+            _ => None,
+        })
+    }
+
+    /// Removes fields that the schema does not know and gives back their paths.
+    pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
+        self.prune_at(object, "", true, dropped);
+    }
+
+    fn prune_at(&self, value: &mut Value, path: &str, resource: bool, dropped: &mut Vec<String>) {
+        match value {
+            Value::Object(map) => {
+                if !self.preserve_unknown && matches!(self.additional, Additional::Absent) {
+                    map.retain(|key, _| {
+                        let known = self.properties.contains_key(key)
+                            || (resource
+                                && matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+                        if !known {
+                            dropped.push(join(path, key));
+                        }
+                        known
+                    });
+                }
+                for (key, child) in map.iter_mut() {
+                    // Metadata is the API server's own; the schema may only restrict the name.
+                    if resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+                        continue;
+                    }
+                    if let Some(schema) = self.field(key) {
+                        schema.prune_at(child, &join(path, key), schema.embedded, dropped);
+                    }
+                }
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    for (i, child) in list.iter_mut().enumerate() {
+                        items.prune_at(child, &format!("{path}[{i}]"), items.embedded, dropped);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Fills in defaults of absent fields, and of null ones that may not be null.
+    pub fn fill_defaults(&self, value: &mut Value) {
+        match value {
+            Value::Object(map) => {
+                for (key, schema) in &self.properties {
+                    if let Some(default) = &schema.default {
+                        let missing = map.get(key).is_none_or(|v| v.is_null() && !schema.nullable);
+                        if missing {
+                            map.insert(key.clone(), default.clone());
+                        }
+                    } else if map.get(key).is_some_and(Value::is_null)
+                        && !schema.nullable
+                        && !schema.preserve_unknown
+                    {
+                        // Nulls of fields that may not be null are dropped, as the real one does.
+                        map.remove(key);
+                    }
+                }
+                self.fill_children(map);
+            }
+            Value::Array(list) => {
+                if let Some(items) = &self.items {
+                    list.iter_mut().for_each(|child| items.fill_defaults(child));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn fill_children(&self, map: &mut Map<String, Value>) {
+        for (key, child) in map.iter_mut() {
+            if let Some(schema) = self.field(key) {
+                schema.fill_defaults(child);
+            }
+        }
+    }
+}
+
+pub(crate) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+}

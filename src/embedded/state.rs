@@ -1,0 +1,100 @@
+//! Everything a request may change, under one lock.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::builtin;
+use super::clock::{Ids, seconds};
+use super::errors::ApiError;
+use super::kinds::{Kind, Registry, ResourceKey};
+use super::store::{Key, Store, Stored};
+
+/// Objects, kinds and identifiers of one server.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub store: Store,
+    pub kinds: Registry,
+    pub ids: Ids,
+    /// Last address given to a Service.
+    pub cluster_ip: u32,
+    /// Bumped when kinds come or go: documents made from them are then old.
+    pub kinds_changed: u64,
+}
+
+impl State {
+    pub fn new(now: Timestamp) -> Self {
+        let mut kinds = Registry::default();
+        builtin::register(&mut kinds);
+        let mut state =
+            Self { store: Store::new(), kinds, ids: Ids::new(), cluster_ip: 1, kinds_changed: 1 };
+        for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
+            let namespace = json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": {
+                    "name": name, "uid": state.ids.uid(), "creationTimestamp": seconds(now),
+                    "labels": {"kubernetes.io/metadata.name": name},
+                },
+                "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
+            });
+            state.store.put(&namespaces(), Key::new("", name), namespace);
+        }
+        state
+    }
+
+    pub fn namespace(&self, name: &str) -> Option<&Arc<Stored>> {
+        self.store.get(&namespaces(), &Key::new("", name))
+    }
+
+    /// Refuses to create into a namespace that is missing or going away.
+    pub fn check_namespace(
+        &self,
+        kind: &Kind,
+        namespace: &str,
+        name: &str,
+    ) -> Result<(), ApiError> {
+        let Some(found) = self.namespace(namespace) else {
+            return Err(ApiError::namespace_not_found(namespace));
+        };
+        if is_deleting(&found.value) {
+            let detail = format!(
+                "unable to create new content in namespace {namespace} because it is being terminated"
+            );
+            let mut e = ApiError::forbidden(kind, name, &detail);
+            e.causes.push(super::errors::Cause::new(
+                "NamespaceTerminating",
+                "metadata.namespace",
+                format!("namespace {namespace} is being terminated"),
+            ));
+            return Err(e);
+        }
+        Ok(())
+    }
+}
+
+pub(crate) fn namespaces() -> ResourceKey {
+    ResourceKey::new("", "namespaces")
+}
+
+pub(crate) fn is_deleting(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+pub(crate) fn finalizers(object: &Value) -> Vec<&str> {
+    object["metadata"]["finalizers"]
+        .as_array()
+        .map(|l| l.iter().filter_map(Value::as_str).collect())
+        .unwrap_or_default()
+}
+
+/// Sets `metadata.finalizers`; an empty list is left out.
+pub(crate) fn set_finalizers(object: &mut Value, list: &[&str]) {
+    if list.is_empty() {
+        if let Some(meta) = object["metadata"].as_object_mut() {
+            meta.remove("finalizers");
+        }
+    } else {
+        object["metadata"]["finalizers"] = json!(list);
+    }
+}

@@ -1,0 +1,353 @@
+//! Validation: custom objects against their schema, names, metadata.
+//!
+//! Gives causes in the words of the real API server; never changes an object.
+
+use serde_json::Value;
+
+use super::errors::Cause;
+use super::schema::{Additional, ListType, Schema, join};
+
+/// More causes than this are not collected; the first ones say enough.
+const MAX_CAUSES: usize = 50;
+
+/// Checks an object of a custom kind.
+pub(crate) fn custom(schema: &Schema, object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    check(schema, object, "", &mut causes);
+    causes
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(n) if n.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+fn type_fits(schema: &Schema, value: &Value) -> bool {
+    if schema.int_or_string {
+        return matches!(type_of(value), "integer" | "string");
+    }
+    match schema.kind.as_str() {
+        "" => true,
+        // 1.0 is an integer too.
+        "integer" => value.as_f64().is_some_and(|n| n.fract() == 0.0),
+        "number" => value.is_number(),
+        kind => type_of(value) == kind,
+    }
+}
+
+fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if causes.len() >= MAX_CAUSES {
+        return;
+    }
+    if value.is_null() && (schema.nullable || schema.kind.is_empty()) {
+        return;
+    }
+    let at = if path.is_empty() { "<nil>" } else { path };
+    if !type_fits(schema, value) {
+        let wanted = if schema.int_or_string { "integer,string" } else { schema.kind.as_str() };
+        let shown = Value::String(type_of(value).to_owned());
+        let detail = format!("{at} in body must be of type {wanted}: {shown}");
+        let mut cause = Cause::invalid(path, &shown, detail);
+        cause.reason = "FieldValueTypeInvalid";
+        causes.push(cause);
+        return;
+    }
+    if let Some(allowed) = &schema.allowed
+        && !allowed.contains(value)
+    {
+        let names = allowed
+            .iter()
+            .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
+            .collect::<Vec<_>>();
+        causes.push(Cause::unsupported(path, value, &names));
+    }
+    match value {
+        Value::Object(map) => {
+            for name in &schema.required {
+                if !map.contains_key(name) {
+                    causes.push(Cause::required(join(path, name), ""));
+                }
+            }
+            count(
+                schema.min_properties,
+                schema.max_properties,
+                map.len(),
+                "properties",
+                value,
+                path,
+                causes,
+            );
+            for (key, child) in map {
+                if path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+                    continue;
+                }
+                if let Some(known) = schema.properties.get(key) {
+                    check(known, child, &join(path, key), causes);
+                } else if let Additional::Each(each) = &schema.additional {
+                    check(each, child, &join(path, key), causes);
+                }
+            }
+        }
+        Value::Array(list) => {
+            count(schema.min_items, schema.max_items, list.len(), "items", value, path, causes);
+            unique(schema, list, path, causes);
+            if let Some(items) = &schema.items {
+                for (i, child) in list.iter().enumerate() {
+                    check(items, child, &format!("{path}[{i}]"), causes);
+                }
+            }
+        }
+        Value::String(text) => check_text(schema, text, value, path, causes),
+        Value::Number(_) => check_number(schema, value, path, causes),
+        Value::Null | Value::Bool(_) => {}
+    }
+    check_combinations(schema, value, path, causes);
+}
+
+fn unique(schema: &Schema, list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+    let identity = |item: &Value| match &schema.list_type {
+        ListType::Map(keys) => {
+            Some(Value::Array(keys.iter().map(|k| item[k.as_str()].clone()).collect()))
+        }
+        ListType::Set => Some(item.clone()),
+        ListType::Atomic => schema.unique_items.then(|| item.clone()),
+    };
+    let mut seen: Vec<Value> = Vec::new();
+    for (i, item) in list.iter().enumerate() {
+        let Some(id) = identity(item) else { return };
+        if seen.contains(&id) {
+            let message = format!("Duplicate value: {item}");
+            causes.push(Cause::new("FieldValueDuplicate", format!("{path}[{i}]"), message));
+        }
+        seen.push(id);
+    }
+}
+
+fn count(
+    min: Option<u64>,
+    max: Option<u64>,
+    len: usize,
+    what: &str,
+    value: &Value,
+    path: &str,
+    causes: &mut Vec<Cause>,
+) {
+    let len = len as u64;
+    if let Some(max) = max.filter(|m| len > *m) {
+        let message = format!("Too many: {len}: must have at most {max} {what}");
+        causes.push(Cause::new("FieldValueTooMany", path, message));
+    }
+    if let Some(min) = min.filter(|m| len < *m) {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body should have at least {min} {what}"),
+        ));
+    }
+}
+
+fn check_text(schema: &Schema, text: &str, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let len = text.chars().count() as u64;
+    if let Some(max) = schema.max_length.filter(|m| len > *m) {
+        let message = format!("Too long: may not be more than {max} bytes");
+        causes.push(Cause::new("FieldValueTooLong", path, message));
+    }
+    if let Some(min) = schema.min_length.filter(|m| len < *m) {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body should be at least {min} chars long"),
+        ));
+    }
+    if let Some(pattern) = schema.pattern.as_ref().filter(|p| !p.is_match(text)) {
+        let detail = format!("{path} in body should match '{}'", pattern.as_str());
+        causes.push(Cause::invalid(path, value, detail));
+    }
+    if schema.format == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body must be of type date-time: {value}"),
+        ));
+    }
+}
+
+fn check_number(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let Some(n) = value.as_f64() else { return };
+    if let Some(max) = schema.maximum
+        && (n > max || (schema.exclusive_maximum && n >= max))
+    {
+        let relation = if schema.exclusive_maximum { "less than" } else { "less than or equal to" };
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body should be {relation} {max}"),
+        ));
+    }
+    if let Some(min) = schema.minimum
+        && (n < min || (schema.exclusive_minimum && n <= min))
+    {
+        let relation =
+            if schema.exclusive_minimum { "greater than" } else { "greater than or equal to" };
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body should be {relation} {min}"),
+        ));
+    }
+    if let Some(step) = schema.multiple_of.filter(|s| *s > 0.0)
+        && (n / step).fract() != 0.0
+    {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body should be a multiple of {step}"),
+        ));
+    }
+}
+
+fn check_combinations(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    let fits = |branch: &Schema| {
+        let mut found = Vec::new();
+        check(branch, value, path, &mut found);
+        found.is_empty()
+    };
+    for branch in &schema.all_of {
+        check(branch, value, path, causes);
+    }
+    if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body must validate at least one schema (anyOf)"),
+        ));
+    }
+    if !schema.one_of.is_empty() && schema.one_of.iter().filter(|b| fits(b)).count() != 1 {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body must validate one and only one schema (oneOf)"),
+        ));
+    }
+    if schema.not.as_ref().is_some_and(|branch| fits(branch)) {
+        causes.push(Cause::invalid(
+            path,
+            value,
+            format!("{path} in body must not validate the schema (not)"),
+        ));
+    }
+}
+
+/// Lower-case letters, digits and `-`, at most 63, starting and ending with a letter or digit.
+pub(crate) fn is_dns_label(text: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    let bytes = text.as_bytes();
+    !bytes.is_empty()
+        && bytes.len() <= 63
+        && bytes.iter().all(|b| fine(*b) || *b == b'-')
+        && fine(bytes[0])
+        && fine(bytes[bytes.len() - 1])
+}
+
+/// Dot-separated labels, at most 253 characters in all.
+pub(crate) fn is_dns_subdomain(text: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
+    !text.is_empty()
+        && text.len() <= 253
+        && text.split('.').all(|part| {
+            let bytes = part.as_bytes();
+            !bytes.is_empty()
+                && bytes.iter().all(|b| fine(*b) || *b == b'-')
+                && fine(bytes[0])
+                && fine(bytes[bytes.len() - 1])
+        })
+}
+
+/// The name part of a label or annotation key, or a label's value when not empty.
+fn is_qualified_part(text: &str) -> bool {
+    let fine = |b: u8| b.is_ascii_alphanumeric();
+    let bytes = text.as_bytes();
+    !bytes.is_empty()
+        && bytes.len() <= 63
+        && bytes.iter().all(|b| fine(*b) || b"-_.".contains(b))
+        && fine(bytes[0])
+        && fine(bytes[bytes.len() - 1])
+}
+
+fn is_qualified_name(text: &str) -> bool {
+    match text.split_once('/') {
+        Some((prefix, name)) => is_dns_subdomain(prefix) && is_qualified_part(name),
+        None => is_qualified_part(text),
+    }
+}
+
+/// At most this many bytes of annotations on one object.
+const ANNOTATION_BYTES: usize = 256 << 10;
+
+/// Checks labels, annotations, finalizers and owners.
+pub(crate) fn metadata(object: &Value) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    let meta = &object["metadata"];
+    for (key, value) in meta["labels"].as_object().into_iter().flatten() {
+        if !is_qualified_name(key) {
+            let key = Value::String(key.clone());
+            causes.push(Cause::invalid("metadata.labels", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+        }
+        let text = value.as_str().unwrap_or_default();
+        if !text.is_empty() && !is_qualified_part(text) {
+            causes.push(Cause::invalid("metadata.labels", value, "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+        }
+    }
+    let mut bytes = 0;
+    for (key, value) in meta["annotations"].as_object().into_iter().flatten() {
+        bytes += key.len() + value.as_str().map_or(0, str::len);
+        if !is_qualified_name(&key.to_lowercase()) {
+            let key = Value::String(key.clone());
+            causes.push(Cause::invalid("metadata.annotations", &key, "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"));
+        }
+    }
+    if bytes > ANNOTATION_BYTES {
+        let message = format!("Too long: must have at most {ANNOTATION_BYTES} bytes");
+        causes.push(Cause::new("FieldValueTooLong", "metadata.annotations", message));
+    }
+    for (i, finalizer) in meta["finalizers"].as_array().into_iter().flatten().enumerate() {
+        if !finalizer.as_str().is_some_and(is_qualified_name) {
+            causes.push(Cause::invalid(
+                format!("metadata.finalizers[{i}]"),
+                finalizer,
+                "name is neither a standard finalizer name nor is it fully qualified",
+            ));
+        }
+    }
+    let mut controllers = 0;
+    for (i, owner) in meta["ownerReferences"].as_array().into_iter().flatten().enumerate() {
+        for field in ["apiVersion", "kind", "name", "uid"] {
+            if owner[field].as_str().unwrap_or_default().is_empty() {
+                let shown = Value::String(String::new());
+                let cause = Cause::invalid(
+                    format!("metadata.ownerReferences[{i}].{field}"),
+                    &shown,
+                    format!("{field} must not be empty"),
+                );
+                causes.push(cause);
+            }
+        }
+        controllers += usize::from(owner["controller"] == true);
+    }
+    if controllers > 1 {
+        let refs = &meta["ownerReferences"];
+        causes.push(Cause::invalid(
+            "metadata.ownerReferences",
+            refs,
+            "Only one reference can have Controller set to true",
+        ));
+    }
+    causes
+}

@@ -1,0 +1,279 @@
+//! Watches: a cursor into a resource's log of changes, woken by each change.
+//!
+//! A watcher holds no queue of its own: a slow one that falls behind what the
+//! log keeps is told so with 410, as the real one does.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::stream::{self, Stream};
+use http_body::Frame;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Inner;
+use super::convert;
+use super::errors::ApiError;
+use super::kinds::Kind;
+use super::read::partial;
+use super::request::{Query, View};
+use super::selectors::Selectors;
+use super::state::State;
+use super::store::{Change, Stored, to_json};
+use super::table;
+
+/// How often a quiet watch is told the current revision, when it asked for that.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+
+/// How long a watch lasts when the client does not say.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+
+/// Changes handed over per turn of the lock.
+const BATCH: usize = 500;
+
+/// One open watch.
+pub(crate) struct Watch {
+    server: Arc<Inner>,
+    kind: Arc<Kind>,
+    namespace: Option<String>,
+    selectors: Selectors,
+    view: View,
+    include: table::Include,
+    /// Table columns are sent with the first event only.
+    columns_sent: bool,
+    cursor: u64,
+    ready: VecDeque<Bytes>,
+    changed: watch::Receiver<u64>,
+    dropped: watch::Receiver<u64>,
+    bookmarks: bool,
+    next_bookmark: Instant,
+    deadline: Instant,
+    done: bool,
+}
+
+/// Opens a watch. Initial events are collected at once, under the lock.
+///
+/// # Errors
+///
+/// `BadRequest` for parameters that cannot be read.
+pub(crate) fn open(
+    server: &Arc<Inner>,
+    state: &mut State,
+    kind: &Arc<Kind>,
+    namespace: Option<&str>,
+    name: Option<&str>,
+    query: &Query,
+    view: View,
+) -> Result<Watch, ApiError> {
+    // The deprecated way to watch one object names it in the path.
+    let by_name = name.map(|n| format!("metadata.name={n}"));
+    let fields = by_name.as_deref().or(query.get("fieldSelector"));
+    let selectors = Selectors::parse(kind, query.get("labelSelector"), fields)?;
+    let asked = query.number("resourceVersion")?.unwrap_or(0);
+    let timeout = query
+        .number("timeoutSeconds")?
+        .filter(|s| *s > 0)
+        .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let streaming_list = query.flag("sendInitialEvents");
+    let bookmarks = query.flag("allowWatchBookmarks");
+    if streaming_list && query.get("resourceVersionMatch") != Some("NotOlderThan") {
+        let message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        return Err(ApiError::new(422, "Invalid", message));
+    }
+    let now = Instant::now();
+    let current = state.store.revision();
+    let table = state.store.table_mut(&kind.storage);
+    let mut watch = Watch {
+        server: server.clone(),
+        kind: kind.clone(),
+        namespace: namespace.map(str::to_owned),
+        selectors,
+        view,
+        include: table::Include::parse(query.get("includeObject")),
+        columns_sent: false,
+        cursor: asked,
+        ready: VecDeque::new(),
+        changed: table.subscribe(),
+        dropped: server.drops.subscribe(),
+        bookmarks,
+        next_bookmark: now + BOOKMARK_EVERY,
+        deadline: now + timeout,
+        done: false,
+    };
+    if asked == 0 || streaming_list {
+        let initial: Vec<Arc<Stored>> = table
+            .range(namespace)
+            .map(|(_, stored)| stored)
+            .filter(|stored| watch.selectors.matches(&stored.value))
+            .cloned()
+            .collect();
+        for stored in initial {
+            let event = watch.event("ADDED", &stored);
+            watch.ready.push_back(event);
+        }
+        watch.cursor = current;
+        if streaming_list && bookmarks {
+            let event = watch.bookmark(true);
+            watch.ready.push_back(event);
+        }
+    } else if table.since(asked).is_none() {
+        let message = format!("too old resource version: {asked} ({current})");
+        watch.fail(&ApiError::expired(message));
+    }
+    Ok(watch)
+}
+
+impl Watch {
+    /// The events as frames of a response body.
+    pub fn into_stream(self) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
+        stream::unfold(self, |mut watch| async move {
+            let bytes = watch.next().await?;
+            Some((Ok(Frame::data(bytes)), watch))
+        })
+    }
+
+    async fn next(&mut self) -> Option<Bytes> {
+        loop {
+            if !self.ready.is_empty() {
+                return Some(self.drain());
+            }
+            if self.done {
+                return None;
+            }
+            // Marked as seen before reading, so that a change in between wakes us.
+            self.changed.borrow_and_update();
+            self.collect();
+            if !self.ready.is_empty() || self.done {
+                continue;
+            }
+            let wake =
+                if self.bookmarks { self.next_bookmark.min(self.deadline) } else { self.deadline };
+            tokio::select! {
+                changed = self.changed.changed() => if changed.is_err() { self.done = true },
+                _ = self.dropped.changed() => self.done = true,
+                () = tokio::time::sleep_until(wake) => self.tick(),
+            }
+        }
+    }
+
+    /// All that is ready, in one frame: fewer and larger writes.
+    fn drain(&mut self) -> Bytes {
+        if self.ready.len() == 1 {
+            return self.ready.pop_front().unwrap_or_default();
+        }
+        let mut out = Vec::with_capacity(self.ready.iter().map(Bytes::len).sum());
+        for event in self.ready.drain(..) {
+            out.extend_from_slice(&event);
+        }
+        Bytes::from(out)
+    }
+
+    fn tick(&mut self) {
+        let now = Instant::now();
+        if self.bookmarks {
+            let event = self.bookmark(false);
+            self.ready.push_back(event);
+            self.next_bookmark = now + BOOKMARK_EVERY;
+        }
+        self.done |= now >= self.deadline;
+    }
+
+    /// Takes the changes since the cursor from the log.
+    fn collect(&mut self) {
+        let server = self.server.clone();
+        let changes: Vec<Change> = {
+            let state = server.state.lock();
+            let current = state.store.revision();
+            let Some(table) = state.store.table(&self.kind.storage) else { return };
+            let Some(changes) = table.since(self.cursor) else {
+                let message = format!("too old resource version: {} ({current})", self.cursor);
+                drop(state);
+                self.fail(&ApiError::expired(message));
+                return;
+            };
+            let batch: Vec<Change> = changes.take(BATCH).cloned().collect();
+            // With nothing left to see, what happened to other resources is seen as well.
+            self.cursor = match batch.last() {
+                Some(last) if batch.len() == BATCH => last.revision,
+                _ => self.cursor.max(current),
+            };
+            batch
+        };
+        for change in changes {
+            if self.namespace.as_ref().is_some_and(|ns| *ns != change.key.namespace) {
+                continue;
+            }
+            let before = change.before.as_ref().is_some_and(|b| self.selectors.matches(&b.value));
+            let after = !change.removed && self.selectors.matches(&change.after.value);
+            let kind = match (before, after) {
+                (false, false) => continue,
+                (false, true) => "ADDED",
+                (true, true) => "MODIFIED",
+                (true, false) => "DELETED",
+            };
+            let event = if change.removed || after {
+                self.event(kind, &change.after)
+            } else {
+                // It left the selection: shown as it was, at the revision of the change.
+                let mut last = change.before.as_ref().map(|b| b.value.clone()).unwrap_or_default();
+                last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                self.event(kind, &Stored::new(last))
+            };
+            self.ready.push_back(event);
+        }
+    }
+
+    fn event(&mut self, kind: &str, stored: &Arc<Stored>) -> Bytes {
+        let object = convert::served(&self.kind, stored);
+        let rendered = match self.view {
+            View::Object => return line(kind, &object.json),
+            View::Metadata => partial(&object.value),
+            View::Table => {
+                let meta = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+                let now = self.server.clock.now();
+                let columns = !std::mem::replace(&mut self.columns_sent, true);
+                table::table(&self.kind, &[object], self.include, meta, columns, now)
+            }
+        };
+        line(kind, &to_json(&rendered))
+    }
+
+    fn bookmark(&self, initial_end: bool) -> Bytes {
+        let (kind, api_version) = match self.view {
+            View::Object => (self.kind.kind.clone(), self.kind.api_version()),
+            View::Metadata => ("PartialObjectMetadata".to_owned(), "meta.k8s.io/v1".to_owned()),
+            View::Table => ("Table".to_owned(), "meta.k8s.io/v1".to_owned()),
+        };
+        let mut object = json!({
+            "kind": kind, "apiVersion": api_version,
+            "metadata": {"resourceVersion": self.cursor.to_string(), "creationTimestamp": null},
+        });
+        if initial_end {
+            object["metadata"]["annotations"] = json!({"k8s.io/initial-events-end": "true"});
+        }
+        if self.view == View::Table {
+            object["columnDefinitions"] = Value::Null;
+            object["rows"] = json!([]);
+        }
+        line("BOOKMARK", &to_json(&object))
+    }
+
+    fn fail(&mut self, error: &ApiError) {
+        self.ready.push_back(line("ERROR", &to_json(&error.status())));
+        self.done = true;
+    }
+}
+
+fn line(kind: &str, object: &[u8]) -> Bytes {
+    let mut out = Vec::with_capacity(object.len() + 40);
+    out.extend_from_slice(b"{\"type\":\"");
+    out.extend_from_slice(kind.as_bytes());
+    out.extend_from_slice(b"\",\"object\":");
+    out.extend_from_slice(object);
+    out.extend_from_slice(b"}\n");
+    Bytes::from(out)
+}
