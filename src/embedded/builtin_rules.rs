@@ -90,10 +90,8 @@ pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cau
                 }
             }
         }
-        ("batch", "cronjobs") => {
-            if spec["schedule"].as_str().unwrap_or_default().is_empty() {
-                causes.push(Cause::required("spec.schedule", ""));
-            }
+        ("batch", "cronjobs") if is_empty(&spec["schedule"]) => {
+            causes.push(Cause::required("spec.schedule", ""))
         }
         ("", "services") => service(spec, old.map(|o| &o["spec"]), &mut causes),
         ("", "configmaps" | "secrets") => {
@@ -114,14 +112,16 @@ pub(crate) fn check(kind: &Kind, object: &Value, old: Option<&Value>) -> Vec<Cau
                 causes.push(Cause::invalid("roleRef", &object["roleRef"], "cannot change roleRef"));
             }
         }
-        ("storage.k8s.io", "storageclasses") => {
-            if object["provisioner"].as_str().unwrap_or_default().is_empty() {
-                causes.push(Cause::required("provisioner", ""));
-            }
+        ("storage.k8s.io", "storageclasses") if is_empty(&object["provisioner"]) => {
+            causes.push(Cause::required("provisioner", ""));
         }
         _ => {}
     }
     causes
+}
+
+fn is_empty(text: &Value) -> bool {
+    text.as_str().unwrap_or_default().is_empty()
 }
 
 fn pod(spec: &Value, path: &str, causes: &mut Vec<Cause>) {

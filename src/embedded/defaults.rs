@@ -59,14 +59,12 @@ pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State, _now
 /// Defaults of a changed object.
 pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
     match kind.plural.as_str() {
-        "services" => {
-            // Addresses stay when a replacement leaves them out.
-            if object["spec"]["type"] != "ExternalName" {
-                for field in ["clusterIP", "clusterIPs"] {
-                    let was = old["spec"][field].clone();
-                    if !was.is_null() && object["spec"].is_object() {
-                        or(&mut object["spec"], field, was);
-                    }
+        // Addresses stay when a replacement leaves them out.
+        "services" if object["spec"].is_object() && object["spec"]["type"] != "ExternalName" => {
+            for field in ["clusterIP", "clusterIPs"] {
+                let was = old["spec"][field].clone();
+                if !was.is_null() {
+                    or(&mut object["spec"], field, was);
                 }
             }
         }
@@ -79,11 +77,9 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
             }
         }
         "jobs" => {
-            for field in ["selector"] {
-                let was = old["spec"][field].clone();
-                if object["spec"].is_object() && !was.is_null() {
-                    or(&mut object["spec"], field, was);
-                }
+            let was = old["spec"]["selector"].clone();
+            if object["spec"].is_object() && !was.is_null() {
+                or(&mut object["spec"], "selector", was);
             }
             if object["spec"]["manualSelector"] != true
                 && let Some(uid) = old["metadata"]["uid"].as_str()

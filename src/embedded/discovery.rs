@@ -191,7 +191,7 @@ fn all(kinds: &Registry, format: &str, wanted: impl Fn(&str) -> bool) -> Value {
                 let resources: Vec<Value> = kinds
                     .iter()
                     .filter(|k| k.group == group && k.version == *version)
-                    .map(|k| aggregated_resource(k))
+                    .map(aggregated_resource)
                     .chain(REVIEWS.iter().filter(|r| r.0 == group).map(|(_, plural, kind, namespaced)| {
                         json!({
                             "resource": plural, "scope": if *namespaced { "Namespaced" } else { "Cluster" },

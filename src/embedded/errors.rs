@@ -76,33 +76,31 @@ pub(crate) struct ApiError {
     pub code: u16,
     pub reason: &'static str,
     pub message: String,
+    /// Boxed, since refusals are carried through many results.
+    pub details: Box<Details>,
+}
+
+/// What a refusal is about.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Details {
     pub name: String,
     pub group: String,
-    /// `details.kind`: the plural resource name, or the kind for `Invalid`.
+    /// The plural resource name, or the kind for `Invalid`.
     pub kind: String,
     pub causes: Vec<Cause>,
-    /// `details.retryAfterSeconds`, also sent as a header.
+    /// `retryAfterSeconds`, also sent as a header.
     pub retry_after: Option<u32>,
 }
 
 impl ApiError {
     pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            code,
-            reason,
-            message: message.into(),
-            name: String::new(),
-            group: String::new(),
-            kind: String::new(),
-            causes: Vec::new(),
-            retry_after: None,
-        }
+        Self { code, reason, message: message.into(), details: Box::default() }
     }
 
     fn on(mut self, kind: &Kind, name: &str) -> Self {
-        self.name = name.to_owned();
-        self.group = kind.group.clone();
-        self.kind = kind.plural.clone();
+        self.details.name = name.to_owned();
+        self.details.group = kind.group.clone();
+        self.details.kind = kind.plural.clone();
         self
     }
 
@@ -113,8 +111,8 @@ impl ApiError {
 
     pub fn namespace_not_found(name: &str) -> Self {
         let mut e = Self::new(404, "NotFound", format!("namespaces {name:?} not found"));
-        e.name = name.to_owned();
-        e.kind = "namespaces".to_owned();
+        e.details.name = name.to_owned();
+        e.details.kind = "namespaces".to_owned();
         e
     }
 
@@ -155,7 +153,7 @@ impl ApiError {
             "Conflict",
             format!("Apply failed with {} conflict{plural}{text}", causes.len()),
         );
-        e.causes = causes;
+        e.details.causes = causes;
         e
     }
 
@@ -169,8 +167,8 @@ impl ApiError {
         };
         let mut e =
             Self::new(422, "Invalid", format!("{full} {name:?} is invalid: {list}")).on(kind, name);
-        e.kind = kind.kind.clone();
-        e.causes = causes;
+        e.details.kind = kind.kind.clone();
+        e.details.causes = causes;
         e
     }
 
@@ -189,8 +187,8 @@ impl ApiError {
             "MethodNotAllowed",
             "the server does not allow this method on the requested resource".to_owned(),
         );
-        e.group = kind.group.clone();
-        e.kind = kind.plural.clone();
+        e.details.group = kind.group.clone();
+        e.details.kind = kind.plural.clone();
         e
     }
 
@@ -213,20 +211,25 @@ impl ApiError {
             "status": "Failure", "message": self.message, "reason": self.reason, "code": self.code,
         });
         let mut details = serde_json::Map::new();
-        for (key, value) in [("name", &self.name), ("group", &self.group), ("kind", &self.kind)] {
+        for (key, value) in [
+            ("name", &self.details.name),
+            ("group", &self.details.group),
+            ("kind", &self.details.kind),
+        ] {
             if !value.is_empty() {
                 details.insert(key.to_owned(), json!(value));
             }
         }
-        if !self.causes.is_empty() {
+        if !self.details.causes.is_empty() {
             let causes = self
+                .details
                 .causes
                 .iter()
                 .map(|c| json!({"reason": c.reason, "message": c.message, "field": c.field}))
                 .collect::<Vec<_>>();
             details.insert("causes".to_owned(), Value::Array(causes));
         }
-        if let Some(seconds) = self.retry_after {
+        if let Some(seconds) = self.details.retry_after {
             details.insert("retryAfterSeconds".to_owned(), json!(seconds));
         }
         if !details.is_empty() {

@@ -157,7 +157,7 @@ fn injected(code: u16) -> ApiError {
         _ => ("InternalError", "injected failure"),
     };
     let mut error = ApiError::new(code, reason, message);
-    error.retry_after = (code == 429).then_some(1);
+    error.details.retry_after = (code == 429).then_some(1);
     error
 }
 
@@ -184,7 +184,7 @@ fn respond(
 fn error_response(error: &ApiError) -> Response<ResponseBody> {
     let body = Bytes::from(super::store::to_json(&error.status()));
     let mut response = respond(error.code, "application/json", body, &[]);
-    if let Some(seconds) = error.retry_after {
+    if let Some(seconds) = error.details.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(seconds));
     }
     response

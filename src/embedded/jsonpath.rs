@@ -112,7 +112,9 @@ fn matches(filter: &str, item: &Value) -> bool {
             let right = right.trim();
             let equal = match (left, unquote(right)) {
                 (Some(left), Some(text)) => left == text,
-                (Some(left), None) => left.to_string() == right,
+                (Some(left), None) => {
+                    serde_json::from_str::<Value>(right).is_ok_and(|right| *left == right)
+                }
                 (None, _) => false,
             };
             return equal == (operator == "==");

@@ -54,6 +54,7 @@ mod table;
 mod typed;
 mod validate;
 mod watch;
+pub mod workloads;
 mod write;
 
 #[cfg(test)]

@@ -113,7 +113,7 @@ fn server_side_apply(
     if call.query.get("fieldManager").is_none() {
         let message = "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch";
         let mut e = ApiError::new(422, "Invalid", message);
-        e.causes.push(Cause::required("fieldManager", "is required for apply patch"));
+        e.details.causes.push(Cause::required("fieldManager", "is required for apply patch"));
         return Err(e);
     }
     let mut config = config.clone();

@@ -117,12 +117,12 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
             "Timeout",
             format!("Too large resource version: {asked}, current: {current}"),
         );
-        e.causes.push(super::errors::Cause::new(
+        e.details.causes.push(super::errors::Cause::new(
             "ResourceVersionTooLarge",
             "",
             "Too large resource version",
         ));
-        e.retry_after = Some(1);
+        e.details.retry_after = Some(1);
         return Err(e);
     }
     let exact = token.is_none() && query.get("resourceVersionMatch") == Some("Exact");

@@ -73,9 +73,8 @@ pub(crate) fn store(
         return Err(ApiError::invalid(&kind, &writer.name, vec![cause]));
     }
     let mut object = current.value.clone();
-    match scale["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
-        Some(version) => object["metadata"]["resourceVersion"] = json!(version),
-        None => {}
+    if let Some(version) = scale["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
+        object["metadata"]["resourceVersion"] = json!(version);
     }
     let mut at = &mut object;
     for part in &paths.spec {

@@ -62,7 +62,7 @@ impl State {
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );
             let mut e = ApiError::forbidden(kind, name, &detail);
-            e.causes.push(super::errors::Cause::new(
+            e.details.causes.push(super::errors::Cause::new(
                 "NamespaceTerminating",
                 "metadata.namespace",
                 format!("namespace {namespace} is being terminated"),
