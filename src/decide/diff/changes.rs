@@ -1,0 +1,71 @@
+//! The single differences between two values.
+
+use serde_json::Value;
+
+use super::path::{Path, Step, to_pointer};
+
+/// One place where live and what it would become differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// JSON pointer into the live object, or into the predicted one for what
+    /// live does not have. Ready to be used in `jsonPointers`.
+    pub path: String,
+    /// What live has; `None` when it has nothing there. Masked in Secrets.
+    pub from: Option<Value>,
+    /// What it would become; `None` when it would be removed. Masked in Secrets.
+    pub to: Option<Value>,
+}
+
+/// Lists the differences, in the order of the paths' fields. Of an object or
+/// list that only one side has, one change is given, not one for each part.
+pub fn changes(from: &Value, to: &Value) -> Vec<Change> {
+    let mut out = Vec::new();
+    walk(Some(from), Some(to), &mut Path::new(), &mut out);
+    out
+}
+
+fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec<Change>) {
+    if from == to {
+        return;
+    }
+    let (Some(one), Some(other)) = (from, to) else {
+        out.push(change(path, from, to));
+        return;
+    };
+    match (one, other) {
+        (Value::Object(one), Value::Object(other)) => {
+            let mut keys: Vec<&String> = one.keys().chain(other.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                path.push(Step::Key(key.clone()));
+                walk(one.get(key), other.get(key), path, out);
+                path.pop();
+            }
+        }
+        (Value::Array(one), Value::Array(other)) => walk_lists(one, other, path, out),
+        _ => out.push(change(path, from, to)),
+    }
+}
+
+/// Lists of one length differ element by element. Otherwise what is equal at
+/// both ends is left out, so that one added element is one change.
+fn walk_lists(one: &[Value], other: &[Value], path: &mut Path, out: &mut Vec<Change>) {
+    let shorter = one.len().min(other.len());
+    let longer = one.len().max(other.len());
+    let same = one.iter().zip(other).take_while(|(a, b)| a == b).count();
+    let tail = |count: &usize| one[one.len() - 1 - count] == other[other.len() - 1 - count];
+    let at_end = (0..shorter - same).take_while(tail).count();
+    for index in same..longer - at_end {
+        path.push(Step::Index(index));
+        let within = |list: &[Value]| index < list.len() - at_end;
+        let from = one.get(index).filter(|_| within(one));
+        let to = other.get(index).filter(|_| within(other));
+        walk(from, to, path, out);
+        path.pop();
+    }
+}
+
+fn change(path: &Path, from: Option<&Value>, to: Option<&Value>) -> Change {
+    Change { path: to_pointer(path), from: from.cloned(), to: to.cloned() }
+}

@@ -1,0 +1,321 @@
+//! What is to be ignored, and how to compare: read once, used for many objects.
+
+use serde_json::Value;
+
+use super::glob;
+use super::jq::Expression;
+use super::kind::Kind;
+use super::path::parse_pointer;
+
+/// The field manager that server-side apply uses unless told otherwise (SE-345).
+pub const DEFAULT_MANAGER: &str = "argocd-controller";
+
+/// The most rules that one source of rules may hold.
+const MAX_RULES: usize = 1000;
+
+/// How to compare. Start from [`Config::default`] or [`Config::from_application`],
+/// then unite the rules of the settings with [`Config::add_customization`].
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The field manager whose server-side apply entry tells which fields are
+    /// ours.
+    pub manager: String,
+    /// Everything that is to be ignored; all matching rules are united (SE-170).
+    pub rules: Vec<Rule>,
+    /// For which kinds `status` never differs (SE-163).
+    pub ignore_status: IgnoreStatus,
+    /// Whether the rules of aggregated roles never differ (SE-165).
+    pub ignore_aggregated_roles: bool,
+    /// The Application syncs with `ServerSideApply=true`.
+    pub server_side_apply: bool,
+    /// The Application turns the server-side diff on or off (SE-150); `None`
+    /// leaves it to the controller's setting.
+    pub server_side_diff: Option<bool>,
+    /// Keep what mutating webhooks change in a server-side diff (SE-158).
+    pub include_mutation_webhook: bool,
+    /// Fields of custom resources whose type is known (SE-168).
+    pub known_fields: Vec<KnownField>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let rollout = KnownField {
+            group: "argoproj.io".to_owned(),
+            kind: "Rollout".to_owned(),
+            path: ["spec", "template", "spec"].map(str::to_owned).to_vec(),
+            known: KnownType::PodSpec,
+        };
+        Self {
+            manager: DEFAULT_MANAGER.to_owned(),
+            rules: Vec::new(),
+            ignore_status: IgnoreStatus::All,
+            ignore_aggregated_roles: false,
+            server_side_apply: false,
+            server_side_diff: None,
+            include_mutation_webhook: false,
+            known_fields: vec![rollout],
+        }
+    }
+}
+
+/// For which kinds `status` is left out (SE-163).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IgnoreStatus {
+    /// For every kind.
+    #[default]
+    All,
+    /// For CustomResourceDefinitions only.
+    Crd,
+    /// For none: a status in the source is compared like the rest.
+    None,
+}
+
+/// One entry of `ignoreDifferences`, checked.
+#[derive(Clone, Debug, Default)]
+pub struct Rule {
+    /// Glob over the API group; empty is the core group alone.
+    pub group: String,
+    /// Glob over the kind.
+    pub kind: String,
+    /// Exact name; empty is any.
+    pub name: String,
+    /// Exact namespace; empty is any.
+    pub namespace: String,
+    /// Places, as the unescaped tokens of JSON pointers.
+    pub pointers: Vec<Vec<String>>,
+    /// Places, as jq paths.
+    pub expressions: Vec<Expression>,
+    /// Managers whose changes are theirs to make (SE-174).
+    pub managers: Vec<String>,
+}
+
+/// A field of a custom resource whose type is a known one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownField {
+    /// API group, exact.
+    pub group: String,
+    /// Kind, exact.
+    pub kind: String,
+    /// Field names from the root; lists on the way are walked through.
+    pub path: Vec<String>,
+    /// Its type.
+    pub known: KnownType,
+}
+
+/// A type that a field of a custom resource may have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KnownType {
+    /// `core/v1/PodSpec`.
+    PodSpec,
+    /// `core/Quantity`.
+    Quantity,
+    /// `core/v1/ResourceList`.
+    ResourceList,
+    /// `meta/v1/Duration`.
+    Duration,
+}
+
+/// A part of the configuration that cannot be used. The rest can, but a
+/// comparison without it may show a difference that was to be ignored, so the
+/// caller reports a `ComparisonError` (SE-173).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where, as a path into the document that was read.
+    pub at: String,
+    /// What is wrong; names the expression or value.
+    pub message: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.at, self.message)
+    }
+}
+
+impl Config {
+    /// Reads what an Application says about comparing: `spec.ignoreDifferences`,
+    /// the sync option `ServerSideApply=true`, and the annotation
+    /// `argocd.argoproj.io/compare-options`.
+    ///
+    /// What cannot be used is left out and returned beside the rest.
+    pub fn from_application(application: &Value) -> (Self, Vec<Problem>) {
+        let mut config = Self::default();
+        let mut problems = Vec::new();
+        if let Some(entries) = application.pointer("/spec/ignoreDifferences") {
+            config.add_rules("spec.ignoreDifferences", entries, &mut problems);
+        }
+        let options = application.pointer("/spec/syncPolicy/syncOptions").and_then(Value::as_array);
+        config.server_side_apply =
+            options.into_iter().flatten().any(|option| option == "ServerSideApply=true");
+        for option in compare_options(application) {
+            match option {
+                "ServerSideDiff=true" => config.server_side_diff = Some(true),
+                "ServerSideDiff=false" => config.server_side_diff = Some(false),
+                "IncludeMutationWebhook=true" => config.include_mutation_webhook = true,
+                _ => {}
+            }
+        }
+        (config, problems)
+    }
+
+    /// Adds a list of `ignoreDifferences` entries; `at` names the list in
+    /// problems. `null` is an empty list.
+    pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
+        let Some(list) = entries.as_array() else {
+            if !entries.is_null() {
+                problems.push(Problem { at: at.to_owned(), message: "not a list".to_owned() });
+            }
+            return;
+        };
+        if list.len() > MAX_RULES {
+            let message = format!("{} rules; only the first {MAX_RULES} are used", list.len());
+            problems.push(Problem { at: at.to_owned(), message });
+        }
+        for (index, entry) in list.iter().take(MAX_RULES).enumerate() {
+            let at = format!("{at}[{index}]");
+            let text = |field: &str| {
+                entry.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            let mut rule = Rule {
+                group: text("group"),
+                kind: text("kind"),
+                name: text("name"),
+                namespace: text("namespace"),
+                ..Rule::default()
+            };
+            if rule.kind.is_empty() {
+                problems.push(Problem { at, message: "kind is required".to_owned() });
+                continue;
+            }
+            rule.add_places(&at, entry, problems);
+            self.rules.push(rule);
+        }
+    }
+
+    /// Adds the rules that the settings hold for one kind (SE-170).
+    ///
+    /// `key` is `<group>_<kind>`, `<kind>` for core kinds, `<group>/<kind>`
+    /// with globs, or `all`; `document` has the three lists of places.
+    pub fn add_customization(&mut self, key: &str, document: &Value, problems: &mut Vec<Problem>) {
+        let (group, kind) = match key {
+            "all" => ("*", "*"),
+            key => key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key)),
+        };
+        let mut rule = Rule { group: group.to_owned(), kind: kind.to_owned(), ..Rule::default() };
+        rule.add_places(&format!("ignoreDifferences.{key}"), document, problems);
+        self.rules.push(rule);
+    }
+
+    /// Reads the setting `resource.compareoptions`; unknown values of
+    /// `ignoreResourceStatusField` mean all (SE-163).
+    pub fn set_compare_options(&mut self, document: &Value) {
+        if let Some(ignore) = document.get("ignoreResourceStatusField") {
+            self.ignore_status = match ignore {
+                Value::Bool(false) => IgnoreStatus::None,
+                Value::String(text) => match text.as_str() {
+                    "crd" => IgnoreStatus::Crd,
+                    "none" | "off" | "false" => IgnoreStatus::None,
+                    _ => IgnoreStatus::All,
+                },
+                _ => IgnoreStatus::All,
+            };
+        }
+        if let Some(ignore) = document.get("ignoreAggregatedRoles").and_then(Value::as_bool) {
+            self.ignore_aggregated_roles = ignore;
+        }
+    }
+
+    /// Adds the setting `resource.customizations.knownTypeFields.<group>_<kind>`:
+    /// a list of `{field, type}` (SE-168). Types that are not known here are
+    /// returned as problems; their fields are compared as they stand.
+    pub fn add_known_fields(&mut self, key: &str, entries: &Value, problems: &mut Vec<Problem>) {
+        let (group, kind) =
+            key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key));
+        for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
+            let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
+            let known = match text("type") {
+                "core/v1/PodSpec" => KnownType::PodSpec,
+                "core/Quantity" => KnownType::Quantity,
+                "core/v1/ResourceList" => KnownType::ResourceList,
+                "meta/v1/Duration" => KnownType::Duration,
+                other => {
+                    let at = format!("knownTypeFields.{key}[{index}]");
+                    problems.push(Problem { at, message: format!("unknown type {other:?}") });
+                    continue;
+                }
+            };
+            let path = text("field").split('.').map(str::to_owned).collect();
+            let (group, kind) = (group.to_owned(), kind.to_owned());
+            self.known_fields.push(KnownField { group, kind, path, known });
+        }
+    }
+
+    /// The rules for one object.
+    pub(super) fn rules_for<'a>(&'a self, object: &'a Value) -> impl Iterator<Item = &'a Rule> {
+        let kind = Kind::of(object);
+        let metadata =
+            |field: &str| object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str);
+        let name = metadata("name").unwrap_or_default();
+        let namespace = metadata("namespace").unwrap_or_default();
+        self.rules.iter().filter(move |rule| rule.matches(kind, name, namespace))
+    }
+
+    /// The known fields of one kind.
+    pub(super) fn known_types(&self, kind: Kind<'_>) -> impl Iterator<Item = &KnownField> {
+        let of_kind = |known: &&KnownField| known.group == kind.group && known.kind == kind.kind;
+        self.known_fields.iter().filter(of_kind).collect::<Vec<_>>().into_iter()
+    }
+}
+
+impl Rule {
+    /// Whether the rule is about this object (SE-171).
+    pub fn matches(&self, kind: Kind<'_>, name: &str, namespace: &str) -> bool {
+        glob::matches(&self.group, kind.group)
+            && glob::matches(&self.kind, kind.kind)
+            && (self.name.is_empty() || self.name == name)
+            && (self.namespace.is_empty() || self.namespace == namespace)
+    }
+
+    fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<Problem>) {
+        let mut each = |field: &str, add: &mut dyn FnMut(&str) -> Result<(), String>| {
+            let list = entry.get(field).and_then(Value::as_array).into_iter().flatten();
+            for (index, value) in list.enumerate() {
+                let result = match value.as_str() {
+                    Some(text) => add(text).map_err(|reason| format!("{text:?}: {reason}")),
+                    None => Err("not a string".to_owned()),
+                };
+                if let Err(message) = result {
+                    problems.push(Problem { at: format!("{at}.{field}[{index}]"), message });
+                }
+            }
+        };
+        each("jsonPointers", &mut |text| {
+            self.pointers.push(parse_pointer(text)?);
+            Ok(())
+        });
+        each("jqPathExpressions", &mut |text| {
+            self.expressions.push(Expression::parse(text)?);
+            Ok(())
+        });
+        each("managedFieldsManagers", &mut |text| {
+            self.managers.push(text.to_owned());
+            Ok(())
+        });
+    }
+}
+
+/// The items of an object's annotation `argocd.argoproj.io/compare-options`.
+pub fn compare_options(object: &Value) -> impl Iterator<Item = &str> {
+    annotation_items(object, "argocd.argoproj.io/compare-options")
+}
+
+/// The items of an object's annotation `argocd.argoproj.io/sync-options`.
+pub fn sync_options(object: &Value) -> impl Iterator<Item = &str> {
+    annotation_items(object, "argocd.argoproj.io/sync-options")
+}
+
+fn annotation_items<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
+    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
+    let text = annotations.and_then(|a| a.get(key)).and_then(Value::as_str).unwrap_or_default();
+    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+}

@@ -1,0 +1,298 @@
+//! Values that the API server fills in for built-in kinds (Appendix B.2).
+//!
+//! Filled into both sides before they are compared, so that a default that is
+//! spelled out on one side only is no difference. Nothing that is there is
+//! changed. Custom resources are left alone.
+
+mod pod;
+
+use serde_json::{Map, Value, json};
+
+use super::kind::Kind;
+
+type Object = Map<String, Value>;
+
+/// Fills in the defaults of the object's kind.
+pub fn apply(object: &mut Value) {
+    let head = {
+        let field = |name| object.get(name).cloned().unwrap_or_default();
+        json!({"apiVersion": field("apiVersion"), "kind": field("kind")})
+    };
+    let kind = Kind::of(&head);
+    if !kind.is_built_in() {
+        return;
+    }
+    if let Some(spec) = kind.pod_spec().and_then(|path| walk(object, path)) {
+        pod::spec(spec, kind.group.is_empty() && kind.kind == "Pod");
+    }
+    let Some(root) = object.as_object_mut() else { return };
+    match (kind.group, kind.kind) {
+        ("", "Secret") => set(root, "type", "Opaque"),
+        ("storage.k8s.io", "StorageClass") => {
+            set(root, "reclaimPolicy", "Delete");
+            set(root, "volumeBindingMode", "Immediate");
+        }
+        ("rbac.authorization.k8s.io", _) => binding(root),
+        ("admissionregistration.k8s.io", _) => webhooks(root, kind.kind),
+        _ => {
+            if let Some(spec) = root.get_mut("spec").and_then(Value::as_object_mut) {
+                spec_of(kind, spec);
+            }
+        }
+    }
+}
+
+fn spec_of(kind: Kind<'_>, spec: &mut Object) {
+    match (kind.group, kind.kind) {
+        ("apps", "Deployment") => deployment(spec),
+        ("apps", "StatefulSet") => stateful_set(spec),
+        ("apps", "DaemonSet") => daemon_set(spec),
+        ("apps", "ReplicaSet") | ("", "ReplicationController") => set(spec, "replicas", 1),
+        ("batch", "Job") => job(spec),
+        ("batch", "CronJob") => cron_job(spec),
+        ("", "Service") => service(spec),
+        ("", "PersistentVolumeClaim") => set(spec, "volumeMode", "Filesystem"),
+        ("", "PersistentVolume") => {
+            set(spec, "persistentVolumeReclaimPolicy", "Retain");
+            set(spec, "volumeMode", "Filesystem");
+        }
+        ("", "LimitRange") => limit_range(spec),
+        ("autoscaling", "HorizontalPodAutoscaler") => autoscaler(kind.version, spec),
+        ("networking.k8s.io", "NetworkPolicy") => network_policy(spec),
+        ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(spec),
+        _ => {}
+    }
+}
+
+/// Sets a field that is absent.
+fn set(object: &mut Object, field: &str, value: impl Into<Value>) {
+    if !object.contains_key(field) {
+        object.insert(field.to_owned(), value.into());
+    }
+}
+
+/// The object in a field, where there is one.
+fn object<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
+    parent.get_mut(field)?.as_object_mut()
+}
+
+/// The object in a field, made where the field is absent; `None` where
+/// something else is in its place.
+fn object_or_new<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
+    set(parent, field, Value::Object(Object::new()));
+    object(parent, field)
+}
+
+/// The objects of a list in a field.
+fn each<'a>(parent: &'a mut Object, field: &str) -> impl Iterator<Item = &'a mut Object> {
+    let list = parent.get_mut(field).and_then(Value::as_array_mut);
+    list.into_iter().flatten().filter_map(Value::as_object_mut)
+}
+
+fn is(object: &Object, field: &str, value: &str) -> bool {
+    object.get(field).and_then(Value::as_str) == Some(value)
+}
+
+fn walk<'a>(object: &'a mut Value, path: &[&str]) -> Option<&'a mut Object> {
+    path.iter().try_fold(object, |here, field| here.get_mut(field))?.as_object_mut()
+}
+
+fn deployment(spec: &mut Object) {
+    set(spec, "replicas", 1);
+    set(spec, "revisionHistoryLimit", 10);
+    set(spec, "progressDeadlineSeconds", 600);
+    if let Some(strategy) = object_or_new(spec, "strategy") {
+        set(strategy, "type", "RollingUpdate");
+        if is(strategy, "type", "RollingUpdate")
+            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
+        {
+            set(rolling, "maxSurge", "25%");
+            set(rolling, "maxUnavailable", "25%");
+        }
+    }
+}
+
+fn stateful_set(spec: &mut Object) {
+    set(spec, "replicas", 1);
+    set(spec, "podManagementPolicy", "OrderedReady");
+    set(spec, "revisionHistoryLimit", 10);
+    if let Some(strategy) = object_or_new(spec, "updateStrategy") {
+        set(strategy, "type", "RollingUpdate");
+        if is(strategy, "type", "RollingUpdate")
+            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
+        {
+            set(rolling, "partition", 0);
+        }
+    }
+    if let Some(retention) = object_or_new(spec, "persistentVolumeClaimRetentionPolicy") {
+        set(retention, "whenDeleted", "Retain");
+        set(retention, "whenScaled", "Retain");
+    }
+    for claim in each(spec, "volumeClaimTemplates") {
+        set(claim, "apiVersion", "v1");
+        set(claim, "kind", "PersistentVolumeClaim");
+        if let Some(claim) = object(claim, "spec") {
+            set(claim, "volumeMode", "Filesystem");
+        }
+    }
+}
+
+fn daemon_set(spec: &mut Object) {
+    set(spec, "revisionHistoryLimit", 10);
+    if let Some(strategy) = object_or_new(spec, "updateStrategy") {
+        set(strategy, "type", "RollingUpdate");
+        if is(strategy, "type", "RollingUpdate")
+            && let Some(rolling) = object_or_new(strategy, "rollingUpdate")
+        {
+            set(rolling, "maxUnavailable", 1);
+            set(rolling, "maxSurge", 0);
+        }
+    }
+}
+
+fn job(spec: &mut Object) {
+    if !spec.contains_key("completions") && !spec.contains_key("parallelism") {
+        set(spec, "completions", 1);
+    }
+    set(spec, "parallelism", 1);
+    set(spec, "backoffLimit", 6);
+    set(spec, "completionMode", "NonIndexed");
+    set(spec, "suspend", false);
+    let policy =
+        if spec.contains_key("podFailurePolicy") { "Failed" } else { "TerminatingOrFailed" };
+    set(spec, "podReplacementPolicy", policy);
+    if let Some(policy) = object(spec, "podFailurePolicy") {
+        for rule in each(policy, "rules") {
+            for condition in each(rule, "onPodConditions") {
+                set(condition, "status", "True");
+            }
+        }
+    }
+}
+
+fn cron_job(spec: &mut Object) {
+    set(spec, "concurrencyPolicy", "Allow");
+    set(spec, "suspend", false);
+    set(spec, "successfulJobsHistoryLimit", 3);
+    set(spec, "failedJobsHistoryLimit", 1);
+}
+
+fn service(spec: &mut Object) {
+    set(spec, "type", "ClusterIP");
+    set(spec, "sessionAffinity", "None");
+    if is(spec, "sessionAffinity", "ClientIP")
+        && let Some(config) = object_or_new(spec, "sessionAffinityConfig")
+        && let Some(client) = object_or_new(config, "clientIP")
+    {
+        set(client, "timeoutSeconds", 10800);
+    }
+    let external = is(spec, "type", "ExternalName");
+    if is(spec, "type", "NodePort") || is(spec, "type", "LoadBalancer") {
+        set(spec, "externalTrafficPolicy", "Cluster");
+    }
+    if !external {
+        set(spec, "internalTrafficPolicy", "Cluster");
+    }
+    for port in each(spec, "ports") {
+        set(port, "protocol", "TCP");
+        if let Some(number) = port.get("port").cloned() {
+            set(port, "targetPort", number);
+        }
+    }
+}
+
+fn limit_range(spec: &mut Object) {
+    for limit in each(spec, "limits").filter(|limit| is(limit, "type", "Container")) {
+        copy_missing(limit, "max", "default");
+        copy_missing(limit, "default", "defaultRequest");
+        copy_missing(limit, "min", "defaultRequest");
+    }
+}
+
+/// Copies entries of the map in one field that the map in another lacks.
+fn copy_missing(parent: &mut Object, from: &str, to: &str) {
+    let Some(Value::Object(entries)) = parent.get(from).cloned() else { return };
+    if entries.is_empty() {
+        return;
+    }
+    if let Some(map) = object_or_new(parent, to) {
+        for (key, value) in entries {
+            set(map, &key, value);
+        }
+    }
+}
+
+fn autoscaler(version: &str, spec: &mut Object) {
+    set(spec, "minReplicas", 1);
+    if version == "v2" {
+        let metric = json!({"type": "Resource", "resource": {
+            "name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
+        set(spec, "metrics", json!([metric]));
+    }
+}
+
+fn network_policy(spec: &mut Object) {
+    let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
+    let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
+    set(spec, "policyTypes", types);
+    for direction in ["ingress", "egress"] {
+        for rule in each(spec, direction) {
+            for port in each(rule, "ports") {
+                set(port, "protocol", "TCP");
+            }
+        }
+    }
+}
+
+fn definition(spec: &mut Object) {
+    if let Some(conversion) = object_or_new(spec, "conversion") {
+        set(conversion, "strategy", "None");
+        if let Some(webhook) = object(conversion, "webhook")
+            && let Some(client) = object(webhook, "clientConfig")
+        {
+            service_port(client);
+        }
+    }
+    if let Some(names) = object(spec, "names")
+        && let Some(kind) = names.get("kind").and_then(Value::as_str).map(str::to_owned)
+    {
+        set(names, "singular", kind.to_lowercase());
+        set(names, "listKind", format!("{kind}List"));
+    }
+}
+
+fn service_port(client_config: &mut Object) {
+    if let Some(service) = object(client_config, "service") {
+        set(service, "port", 443);
+    }
+}
+
+fn binding(root: &mut Object) {
+    const GROUP: &str = "rbac.authorization.k8s.io";
+    if let Some(role) = object(root, "roleRef") {
+        set(role, "apiGroup", GROUP);
+    }
+    // An empty group, that of a ServiceAccount, is not written at all.
+    for subject in each(root, "subjects").filter(|subject| !is(subject, "kind", "ServiceAccount")) {
+        set(subject, "apiGroup", GROUP);
+    }
+}
+
+fn webhooks(root: &mut Object, kind: &str) {
+    for webhook in each(root, "webhooks") {
+        set(webhook, "failurePolicy", "Fail");
+        set(webhook, "matchPolicy", "Equivalent");
+        set(webhook, "timeoutSeconds", 10);
+        set(webhook, "namespaceSelector", json!({}));
+        set(webhook, "objectSelector", json!({}));
+        if kind == "MutatingWebhookConfiguration" {
+            set(webhook, "reinvocationPolicy", "Never");
+        }
+        if let Some(client) = object(webhook, "clientConfig") {
+            service_port(client);
+        }
+        for rule in each(webhook, "rules") {
+            set(rule, "scope", "*");
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Applying ignore rules (SE-170 … SE-175, SE-331 … SE-333).
+
+use serde_json::{Map, Value};
+
+use super::config::{Config, Rule};
+use super::fields::{elements, entries, is_leaf, keys_match};
+use super::keys;
+use super::keys::ListKind;
+use super::kind::Kind;
+use super::normalize::{ignores_status, normalize};
+use super::path::{Path, Step, get, locate, remove_all};
+
+/// Removes what the rules ignore from both sides. `owned` is the live object
+/// as it was read, with its managed fields.
+///
+/// Returns, in words, the expressions that could not be evaluated on this
+/// object: they are skipped (SE-173).
+pub fn remove_ignored(
+    target: Option<&mut Value>,
+    live: Option<&mut Value>,
+    owned: Option<&Value>,
+    config: &Config,
+) -> Vec<String> {
+    let mut skipped = Vec::new();
+    let (mut target, mut live) = (target, live);
+    let (in_target, in_live) = {
+        let (target, live) = (target.as_deref(), live.as_deref());
+        ignored(target, live, owned, config, &mut skipped)
+    };
+    for (side, paths) in [(&mut target, in_target), (&mut live, in_live)] {
+        if let Some(value) = side {
+            remove_all(value, paths);
+        }
+    }
+    skipped
+}
+
+/// The ignored places of both sides.
+fn ignored(
+    target: Option<&Value>,
+    live: Option<&Value>,
+    owned: Option<&Value>,
+    config: &Config,
+    skipped: &mut Vec<String>,
+) -> (Vec<Path>, Vec<Path>) {
+    let mut in_target = Vec::new();
+    let mut in_live = Vec::new();
+    let Some(identity) = target.or(live) else { return (in_target, in_live) };
+    for rule in config.rules_for(identity) {
+        for (side, paths) in [(target, &mut in_target), (live, &mut in_live)] {
+            if let Some(value) = side {
+                selected(rule, value, paths, skipped);
+            }
+        }
+        if let (Some(target), Some(live), Some(owned)) = (target, live, owned) {
+            for entry in entries(owned) {
+                let manager = entry.get("manager").and_then(Value::as_str).unwrap_or_default();
+                let listed = rule.managers.iter().any(|listed| listed == manager);
+                if let Some(fields) = entry.get("fieldsV1").filter(|_| listed) {
+                    let mut places = Places { in_target: &mut in_target, in_live: &mut in_live };
+                    places.changed(
+                        fields,
+                        (Some(target), &mut Path::new()),
+                        (Some(live), &mut Path::new()),
+                    );
+                }
+            }
+        }
+    }
+    (in_target, in_live)
+}
+
+/// The places of one side that pointers and expressions name. The first
+/// evaluation error is enough: both sides mostly fail alike.
+fn selected(rule: &Rule, value: &Value, paths: &mut Vec<Path>, skipped: &mut Vec<String>) {
+    paths.extend(rule.pointers.iter().filter_map(|tokens| locate(value, tokens)));
+    for expression in &rule.expressions {
+        match expression.paths(value) {
+            Ok(found) => paths.extend(found),
+            Err(error) => {
+                let line = format!("{:?}: {error}", expression.text());
+                if !skipped.contains(&line) {
+                    skipped.push(line);
+                }
+            }
+        }
+    }
+}
+
+/// Collects the places that a manager owns and that differ.
+struct Places<'a> {
+    in_target: &'a mut Vec<Path>,
+    in_live: &'a mut Vec<Path>,
+}
+
+/// A value that may be absent, with its place.
+type Side<'v, 'p> = (Option<&'v Value>, &'p mut Path);
+
+impl Places<'_> {
+    fn changed(&mut self, fields: &Value, target: Side<'_, '_>, live: Side<'_, '_>) {
+        let (wanted, target_path) = target;
+        let (found, live_path) = live;
+        if wanted == found {
+            return;
+        }
+        // What is there on one side only is taken as a whole.
+        if is_leaf(fields) || wanted.is_none() || found.is_none() {
+            let whole = is_leaf(fields) || fields.get(".").is_some();
+            if whole {
+                self.in_target.extend(wanted.map(|_| target_path.clone()));
+                self.in_live.extend(found.map(|_| live_path.clone()));
+                return;
+            }
+        }
+        for (key, below) in fields.as_object().into_iter().flatten() {
+            let steps = |side: Option<&Value>| step(side, key);
+            let (to_target, to_live) = (steps(wanted), steps(found));
+            if to_target.is_none() && to_live.is_none() {
+                continue;
+            }
+            let child = |side: Option<&Value>, step: &Option<Step>| -> Option<Value> {
+                get(side?, std::slice::from_ref(step.as_ref()?)).cloned()
+            };
+            let (a, b) = (child(wanted, &to_target), child(found, &to_live));
+            target_path.extend(to_target.clone());
+            live_path.extend(to_live.clone());
+            self.changed(below, (a.as_ref(), target_path), (b.as_ref(), live_path));
+            if to_target.is_some() {
+                target_path.pop();
+            }
+            if to_live.is_some() {
+                live_path.pop();
+            }
+        }
+    }
+}
+
+/// Where a key of an ownership tree leads to in a value.
+fn step(value: Option<&Value>, key: &str) -> Option<Step> {
+    let value = value?;
+    if let Some(name) = key.strip_prefix("f:") {
+        return value.get(name).map(|_| Step::Key(name.to_owned()));
+    }
+    let list = value.as_array()?;
+    let position = if key.starts_with("k:") {
+        let tree = Value::Object(Map::from_iter([(key.to_owned(), Value::Null)]));
+        let (keys, _) = elements(&tree).next()?;
+        list.iter().position(|element| keys_match(&keys, element))
+    } else if let Some(member) = key.strip_prefix("v:") {
+        let member: Value = serde_json::from_str(member).ok()?;
+        list.iter().position(|element| *element == member)
+    } else {
+        key.strip_prefix("i:")?.parse().ok().filter(|index| *index < list.len())
+    };
+    position.map(Step::Index)
+}
+
+/// The target to apply when `RespectIgnoreDifferences=true` (SE-331 … SE-333):
+/// ignored fields take the live value, or are absent where live has none. All
+/// else is the target's, inside replaced parents too. Status is never taken
+/// from live.
+pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
+    let mut wanted = target.clone();
+    let mut found = live.clone();
+    for side in [&mut wanted, &mut found] {
+        normalize(side, config);
+    }
+    let status_ignored = ignores_status(Kind::of(target), config);
+    let mut skipped = Vec::new();
+    let (in_target, in_live) =
+        ignored(Some(&wanted), Some(&found), Some(live), config, &mut skipped);
+    let taken: Vec<(Path, Value)> = in_live
+        .into_iter()
+        .filter(|path| path.first() != Some(&Step::Key("status".to_owned())))
+        .filter_map(|path| Some((path.clone(), get(&found, &path)?.clone())))
+        .collect();
+    let matching = Matching { live: &found, before: wanted.clone() };
+    remove_all(&mut wanted, in_target);
+    for (path, value) in taken {
+        matching.put(&mut wanted, &path, value);
+    }
+    if !status_ignored
+        && let (Some(map), Some(status)) = (wanted.as_object_mut(), target.get("status"))
+    {
+        map.insert("status".to_owned(), status.clone());
+    }
+    wanted
+}
+
+/// Finds the place in the target that corresponds to one in live.
+struct Matching<'a> {
+    live: &'a Value,
+    before: Value,
+}
+
+impl Matching<'_> {
+    /// Puts a live value into the target. Objects on the way are made; a list
+    /// element is found by its key, and where there is none, nothing is put:
+    /// an element with one ignored field and nothing else would be no element.
+    fn put(&self, target: &mut Value, live_path: &[Step], value: Value) {
+        let Some((last, parents)) = live_path.split_last() else { return };
+        let kind = Kind::of(&self.before);
+        let mut here = target;
+        let mut seen = self.live;
+        let mut fields: Vec<&str> = Vec::new();
+        for step in parents {
+            let next = get(seen, std::slice::from_ref(step));
+            match (step, next) {
+                (Step::Key(key), Some(next)) => {
+                    let Some(map) = here.as_object_mut() else { return };
+                    let empty = || match next {
+                        Value::Array(_) => Value::Array(Vec::new()),
+                        _ => Value::Object(Map::new()),
+                    };
+                    here = map.entry(key.clone()).or_insert_with(empty);
+                    fields.push(key);
+                    seen = next;
+                }
+                (Step::Index(index), Some(next)) => {
+                    let Some(list) = here.as_array_mut() else { return };
+                    let at = match same_element(kind, &fields, list, next) {
+                        Same::At(at) => at,
+                        Same::Nowhere => return,
+                        Same::ByPosition => *index,
+                    };
+                    let Some(element) = list.get_mut(at) else { return };
+                    here = element;
+                    seen = next;
+                }
+                (_, None) => return,
+            }
+        }
+        match (last, here) {
+            (Step::Key(key), Value::Object(map)) => {
+                map.insert(key.clone(), value);
+            }
+            (Step::Index(index), Value::Array(list)) => {
+                match same_element(kind, &fields, list, &value) {
+                    Same::At(at) => list[at] = value,
+                    // An injected element goes back to where live has it.
+                    Same::Nowhere | Same::ByPosition => {
+                        list.insert((*index).min(list.len()), value);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Where a list has the element that another list has.
+enum Same {
+    At(usize),
+    Nowhere,
+    /// Nothing tells elements of this list apart.
+    ByPosition,
+}
+
+fn same_element(kind: Kind<'_>, fields: &[&str], list: &[Value], live: &Value) -> Same {
+    let keys = match keys::list_kind(kind, fields) {
+        ListKind::Keyed(keys) if kind.is_built_in() => keys,
+        // What tells elements of custom resources apart is a name, mostly.
+        _ if live.get("name").is_some() => vec!["name".to_owned()],
+        _ => return Same::ByPosition,
+    };
+    let part = |element: &Value, key: &str| {
+        element.get(key).cloned().or_else(|| keys::key_default(key).map(Value::from))
+    };
+    let same = |element: &Value| keys.iter().all(|key| part(element, key) == part(live, key));
+    list.iter().position(same).map_or(Same::Nowhere, Same::At)
+}

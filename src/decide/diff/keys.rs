@@ -1,0 +1,141 @@
+//! How lists and maps of built-in kinds merge (Appendix B.1).
+//!
+//! Lists that are not named here are atomic: replaced as a whole.
+
+use super::kind::Kind;
+
+/// How a list merges.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ListKind {
+    /// Elements are told apart by these fields together.
+    Keyed(Vec<String>),
+    /// Elements are plain values, each there at most once.
+    Set,
+    /// The list is one value.
+    Atomic,
+}
+
+/// Keyed lists of a Pod's spec: path from that spec, with the fields that tell
+/// elements apart. Where server-side apply uses more fields than strategic
+/// merge, all are given: two ports of one number, TCP and UDP, are two.
+const POD_LISTS: &[(&[&str], &[&str])] = &[
+    (&["containers"], &["name"]),
+    (&["initContainers"], &["name"]),
+    (&["ephemeralContainers"], &["name"]),
+    (&["containers", "ports"], &["containerPort", "protocol"]),
+    (&["containers", "env"], &["name"]),
+    (&["containers", "volumeMounts"], &["mountPath"]),
+    (&["containers", "volumeDevices"], &["devicePath"]),
+    (&["volumes"], &["name"]),
+    (&["imagePullSecrets"], &["name"]),
+    (&["hostAliases"], &["ip"]),
+    (&["topologySpreadConstraints"], &["topologyKey", "whenUnsatisfiable"]),
+    (&["resourceClaims"], &["name"]),
+    (&["schedulingGates"], &["name"]),
+];
+
+/// How the list at `path` (field names from the root, list steps left out)
+/// merges in a built-in kind.
+pub fn list_kind(kind: Kind<'_>, path: &[&str]) -> ListKind {
+    let keyed = |keys: &[&str]| ListKind::Keyed(keys.iter().map(|key| (*key).to_owned()).collect());
+    if let Some(inside) = kind.pod_spec().and_then(|spec| path.strip_prefix(spec)) {
+        return match pod_list(inside) {
+            Some(keys) => keyed(keys),
+            None => ListKind::Atomic,
+        };
+    }
+    match (kind.group, kind.kind, path) {
+        (_, _, [.., "metadata", "finalizers"]) | ("", "Node", ["spec", "podCIDRs"]) => {
+            ListKind::Set
+        }
+        (_, _, [.., "metadata", "ownerReferences"]) => keyed(&["uid"]),
+        ("", "Service", ["spec", "ports"]) => keyed(&["port", "protocol"]),
+        ("", "ServiceAccount", ["secrets" | "imagePullSecrets"]) => keyed(&["name"]),
+        (
+            "admissionregistration.k8s.io",
+            "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",
+            ["webhooks"],
+        ) => keyed(&["name"]),
+        (_, _, ["status", "conditions"]) => keyed(&["type"]),
+        _ => ListKind::Atomic,
+    }
+}
+
+/// The keys of a list inside a Pod's spec. The three lists of containers hold
+/// the same lists.
+fn pod_list(path: &[&str]) -> Option<&'static [&'static str]> {
+    let same = |known: &[&str]| match (known, path) {
+        (["containers", inner], ["containers" | "initContainers" | "ephemeralContainers", at]) => {
+            inner == at
+        }
+        (known, path) => known == path,
+    };
+    POD_LISTS.iter().find(|(known, _)| same(known)).map(|(_, keys)| *keys)
+}
+
+/// The value that a key field has when it is not written.
+pub fn key_default(key: &str) -> Option<&'static str> {
+    (key == "protocol").then_some("TCP")
+}
+
+/// Whether the order of a keyed list means something to users: init containers
+/// run one after the other. The order of other keyed lists is the server's
+/// affair; servers differ in it after server-side apply.
+pub fn order_counts(kind: Kind<'_>, path: &[&str]) -> bool {
+    let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
+    inside == Some(&["initContainers"])
+}
+
+/// Whether an object at `path` keeps only the keys that the target has: one
+/// of several alternatives, of which the old one must go when another comes.
+pub fn retains_keys(kind: Kind<'_>, path: &[&str]) -> bool {
+    let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
+    inside == Some(&["volumes"])
+        || (kind.kind == "Deployment" && kind.is_built_in() && path == ["spec", "strategy"])
+}
+
+/// Whether an object at `path` is replaced as a whole.
+pub fn is_atomic_map(kind: Kind<'_>, path: &[&str]) -> bool {
+    kind.group == "policy" && kind.kind == "PodDisruptionBudget" && path == ["spec", "selector"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_appendix_b1() {
+        let deployment = Kind { group: "apps", version: "v1", kind: "Deployment" };
+        let cron_job = Kind { group: "batch", version: "v1", kind: "CronJob" };
+        let service = Kind { group: "", version: "v1", kind: "Service" };
+        let policy = Kind { group: "networking.k8s.io", version: "v1", kind: "NetworkPolicy" };
+        let rows: [(Kind<'_>, &str, &str); 14] = [
+            (deployment, "spec.template.spec.containers", "name"),
+            (deployment, "spec.template.spec.initContainers.env", "name"),
+            (deployment, "spec.template.spec.containers.ports", "containerPort,protocol"),
+            (deployment, "spec.template.spec.ephemeralContainers.volumeMounts", "mountPath"),
+            (deployment, "spec.template.spec.volumes", "name"),
+            (deployment, "spec.template.spec.tolerations", ""),
+            (deployment, "spec.template.spec.containers.args", ""),
+            (deployment, "spec.template.spec.volumes.projected.sources", ""),
+            (cron_job, "spec.jobTemplate.spec.template.spec.hostAliases", "ip"),
+            (service, "spec.ports", "port,protocol"),
+            (service, "metadata.ownerReferences", "uid"),
+            (service, "status.conditions", "type"),
+            (policy, "spec.ingress.ports", ""),
+            (policy, "metadata.finalizers", "{}"),
+        ];
+        for (kind, path, want) in rows {
+            let path: Vec<&str> = path.split('.').collect();
+            let found = match list_kind(kind, &path) {
+                ListKind::Keyed(keys) => keys.join(","),
+                ListKind::Set => "{}".to_owned(),
+                ListKind::Atomic => String::new(),
+            };
+            assert_eq!(found, want, "{} {path:?}", kind.kind);
+        }
+        assert!(retains_keys(deployment, &["spec", "strategy"]));
+        assert!(retains_keys(deployment, &["spec", "template", "spec", "volumes"]));
+        assert!(!retains_keys(service, &["spec", "strategy"]));
+    }
+}

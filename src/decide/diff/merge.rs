@@ -1,0 +1,316 @@
+//! What live would become if the target were applied to it.
+//!
+//! One walk serves all strategies; they differ in what they take away:
+//!
+//! - two-way: nothing. What only live has stays.
+//! - three-way: what the last applied configuration had and the target has not
+//!   (SE-152).
+//! - structured: what our field manager owns alone and the target has not, as
+//!   server-side apply does (SE-157).
+//!
+//! Lists of built-in kinds merge by Appendix B.1, those of custom resources as
+//! field ownership shows, else as one value. In the latter, elements of a
+//! custom resource keep fields that only live has: the defaults of its schema
+//! are not known here, and must not differ for ever (SE-153, SE-605).
+
+use serde_json::{Map, Value};
+
+use super::fields::{Owners, without_mine};
+use super::keys::{self, ListKind};
+use super::kind::Kind;
+use super::normalize::strip_nulls;
+
+/// What is known beside target and live.
+pub struct Basis<'a> {
+    /// The kind, for its merge keys.
+    pub kind: Kind<'a>,
+    /// Whether the kind's schema is known.
+    pub built_in: bool,
+}
+
+/// What was there before at one place, and who owns what there.
+#[derive(Clone, Default)]
+pub struct Past<'a> {
+    /// The last applied configuration here.
+    pub original: Option<&'a Value>,
+    /// Ownership here; nothing where the strategy does not use it.
+    pub owners: Owners<'a>,
+}
+
+impl<'a> Past<'a> {
+    fn field(&self, name: &str) -> Self {
+        Self {
+            original: self.original.and_then(|original| original.get(name)),
+            owners: self.owners.field(name),
+        }
+    }
+}
+
+/// The predicted object. `path` is the list of field names from the root; list
+/// steps are left out. `live` holds no nulls.
+pub fn merge<'a>(
+    basis: &Basis<'_>,
+    target: &'a Value,
+    live: &Value,
+    past: &Past<'a>,
+    path: &mut Vec<&'a str>,
+) -> Value {
+    if target == live {
+        return live.clone();
+    }
+    match (target, live) {
+        (Value::Object(target), Value::Object(live)) => {
+            Value::Object(merge_objects(basis, target, live, past, path))
+        }
+        (Value::Array(target), Value::Array(live)) => {
+            Value::Array(merge_lists(basis, target, live, past, path))
+        }
+        (target, _) => whole(target),
+    }
+}
+
+/// A target value that replaces what was there.
+fn whole(target: &Value) -> Value {
+    let mut value = target.clone();
+    strip_nulls(&mut value);
+    value
+}
+
+fn merge_objects<'a>(
+    basis: &Basis<'_>,
+    target: &'a Map<String, Value>,
+    live: &Map<String, Value>,
+    past: &Past<'a>,
+    path: &mut Vec<&'a str>,
+) -> Map<String, Value> {
+    // Owned without anything below: one value for the server. An empty object
+    // looks the same when it is not; only selectors are known to be one value
+    // even then.
+    let selector = basis.built_in && path.last().is_some_and(|field| field.ends_with("elector"));
+    let owned_whole = past.owners.is_leaf() && (!target.is_empty() || selector);
+    let atomic = basis.built_in && keys::is_atomic_map(basis.kind, path);
+    if owned_whole || atomic {
+        let kept = target.iter().filter(|(_, value)| !value.is_null());
+        return kept.map(|(key, value)| (key.clone(), whole(value))).collect();
+    }
+    let mut merged = live.clone();
+    if basis.built_in && keys::retains_keys(basis.kind, path) {
+        merged.retain(|key, _| target.contains_key(key));
+    }
+    if let Some(original) = past.original.and_then(Value::as_object) {
+        merged.retain(|key, _| target.contains_key(key) || !original.contains_key(key));
+    }
+    if past.owners.mine.is_some() {
+        merged = merged
+            .into_iter()
+            .filter_map(|(key, value)| {
+                if target.contains_key(&key) {
+                    return Some((key, value));
+                }
+                let rest = without_mine(&value, &past.owners.field(&key))?;
+                Some((key, rest))
+            })
+            .collect();
+    }
+    for (key, wanted) in target {
+        if wanted.is_null() {
+            merged.remove(key);
+            continue;
+        }
+        let value = match merged.get(key) {
+            Some(found) => {
+                path.push(key);
+                let value = merge(basis, wanted, found, &past.field(key), path);
+                path.pop();
+                value
+            }
+            None => whole(wanted),
+        };
+        merged.insert(key.clone(), value);
+    }
+    merged
+}
+
+fn merge_lists<'a>(
+    basis: &Basis<'_>,
+    target: &'a [Value],
+    live: &[Value],
+    past: &Past<'a>,
+    path: &mut Vec<&'a str>,
+) -> Vec<Value> {
+    match list_kind(basis, past, path) {
+        ListKind::Keyed(keys) => match pair(&keys, target, live) {
+            Some(pairs) => merge_keyed(basis, &keys, target, live, &pairs, past, path),
+            // Keys that are missing or double cannot tell elements apart: by
+            // position no element is dropped (Appendix B.1).
+            None => merge_by_position(basis, target, live, past, path),
+        },
+        ListKind::Set => merge_sets(target, live, past),
+        ListKind::Atomic if basis.built_in => target.iter().map(whole).collect(),
+        ListKind::Atomic => merge_by_position(basis, target, live, past, path),
+    }
+}
+
+fn list_kind(basis: &Basis<'_>, past: &Past<'_>, path: &[&str]) -> ListKind {
+    if basis.built_in {
+        let known = keys::list_kind(basis.kind, path);
+        if known != ListKind::Atomic {
+            return known;
+        }
+    }
+    if let Some(keys) = past.owners.list_keys() {
+        return ListKind::Keyed(keys);
+    }
+    if past.owners.is_set() { ListKind::Set } else { ListKind::Atomic }
+}
+
+/// For each target element the live element with its keys, if there is one.
+/// `None` when keys do not tell elements apart.
+fn pair(keys: &[String], target: &[Value], live: &[Value]) -> Option<Vec<Option<usize>>> {
+    let told_apart = |element: &Value| keys.iter().any(|key| has_key(element, key));
+    if !target.iter().chain(live).all(told_apart)
+        || has_doubles(keys, target)
+        || has_doubles(keys, live)
+    {
+        return None;
+    }
+    let mut taken = vec![false; live.len()];
+    let mut pairs = Vec::with_capacity(target.len());
+    for wanted in target {
+        let mut found = live.iter().enumerate().filter(|(_, l)| may_be_same(keys, wanted, l));
+        let first = found.next().map(|(index, _)| index);
+        if found.next().is_some() {
+            return None;
+        }
+        if let Some(index) = first
+            && std::mem::replace(&mut taken[index], true)
+        {
+            return None;
+        }
+        pairs.push(first);
+    }
+    Some(pairs)
+}
+
+fn has_key(element: &Value, key: &str) -> bool {
+    element.get(key).is_some_and(|value| !value.is_null())
+}
+
+fn key_value<'a>(element: &'a Value, key: &'a str) -> Option<&'a str> {
+    match element.get(key) {
+        Some(Value::String(text)) => Some(text),
+        None | Some(Value::Null) => keys::key_default(key),
+        Some(_) => None,
+    }
+}
+
+/// Whether all keys that both elements have are equal. A key that the target
+/// leaves to the server's default may be anything.
+fn may_be_same(keys: &[String], one: &Value, other: &Value) -> bool {
+    let mut compared = false;
+    let equal = keys.iter().all(|key| {
+        let equal = match (one.get(key), other.get(key)) {
+            (Some(one), Some(other)) if !one.is_null() && !other.is_null() => one == other,
+            _ => match (key_value(one, key), key_value(other, key)) {
+                (Some(one), Some(other)) => one == other,
+                _ => return true,
+            },
+        };
+        compared = true;
+        equal
+    });
+    equal && compared
+}
+
+fn has_doubles(keys: &[String], list: &[Value]) -> bool {
+    list.iter()
+        .enumerate()
+        .any(|(index, element)| list[..index].iter().any(|one| may_be_same(keys, one, element)))
+}
+
+fn merge_keyed<'a>(
+    basis: &Basis<'_>,
+    keys: &[String],
+    target: &'a [Value],
+    live: &[Value],
+    pairs: &[Option<usize>],
+    past: &Past<'a>,
+    path: &mut Vec<&'a str>,
+) -> Vec<Value> {
+    let original = past.original.and_then(Value::as_array);
+    let before = |element: &Value| {
+        original.into_iter().flatten().find(|before| may_be_same(keys, before, element))
+    };
+    // The target's index beside each element; live's order, then what is new.
+    let mut merged: Vec<(Option<usize>, Value)> = Vec::with_capacity(live.len());
+    for (index, found) in live.iter().enumerate() {
+        match pairs.iter().position(|pair| *pair == Some(index)) {
+            Some(at) => {
+                let past = Past { original: before(found), owners: past.owners.element(found) };
+                merged.push((Some(at), merge(basis, &target[at], found, &past, path)));
+            }
+            None if before(found).is_some() => {}
+            None => {
+                let rest = without_mine(found, &past.owners.element(found));
+                merged.extend(rest.map(|rest| (None, rest)));
+            }
+        }
+    }
+    for (at, wanted) in target.iter().enumerate() {
+        if pairs[at].is_none() {
+            merged.push((Some(at), whole(wanted)));
+        }
+    }
+    if keys::order_counts(basis.kind, path) {
+        reorder(&mut merged);
+    }
+    merged.into_iter().map(|(_, value)| value).collect()
+}
+
+/// Puts the target's elements into the target's order, in the places that they
+/// already take; what only live has stays where it is.
+fn reorder(merged: &mut [(Option<usize>, Value)]) {
+    let mut ours: Vec<(Option<usize>, Value)> =
+        merged.iter().filter(|(at, _)| at.is_some()).cloned().collect();
+    ours.sort_by_key(|(at, _)| *at);
+    for (slot, element) in merged.iter_mut().filter(|(at, _)| at.is_some()).zip(ours) {
+        *slot = element;
+    }
+}
+
+fn merge_by_position<'a>(
+    basis: &Basis<'_>,
+    target: &'a [Value],
+    live: &[Value],
+    past: &Past<'a>,
+    path: &mut Vec<&'a str>,
+) -> Vec<Value> {
+    let original = past.original.and_then(Value::as_array);
+    let each = target.iter().enumerate().map(|(index, wanted)| match live.get(index) {
+        Some(found) => {
+            let original = original.and_then(|original| original.get(index));
+            // Ownership does not go by position.
+            let past = Past { original, owners: Owners::default() };
+            merge(basis, wanted, found, &past, path)
+        }
+        None => whole(wanted),
+    });
+    each.collect()
+}
+
+fn merge_sets(target: &[Value], live: &[Value], past: &Past<'_>) -> Vec<Value> {
+    let target: Vec<Value> = target.iter().map(whole).collect();
+    let original = past.original.and_then(Value::as_array);
+    let was_ours = |value: &Value| original.is_some_and(|original| original.contains(value));
+    let stays = |value: &Value| {
+        target.contains(value)
+            || (!was_ours(value) && without_mine(value, &past.owners.member(value)).is_some())
+    };
+    let mut merged: Vec<Value> = live.iter().filter(|value| stays(value)).cloned().collect();
+    for value in target {
+        if !merged.contains(&value) {
+            merged.push(value);
+        }
+    }
+    merged
+}

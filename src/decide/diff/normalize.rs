@@ -1,0 +1,343 @@
+//! One spelling for what means the same (SE-155, SE-156, SE-160 … SE-168).
+//!
+//! Works on one object at a time and without the other side, so that it may be
+//! applied to target, live and last-applied alike. It is idempotent. Defaults
+//! are not filled in here: see `defaults`.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value};
+
+use super::config::{Config, IgnoreStatus, KnownType};
+use super::kind::Kind;
+use super::quantity;
+
+/// Set by the server on every object, so never a difference (SE-160, SE-161).
+const SERVER_FIELDS: [&str; 6] =
+    ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
+
+/// Where kubectl keeps what it applied last.
+pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// Normalises an object in place. Explicit nulls stay: in a target they ask
+/// for a field to be removed.
+pub fn normalize(object: &mut Value, config: &Config) {
+    let (api_version, kind) = {
+        let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
+        (text("apiVersion"), text("kind"))
+    };
+    let head = serde_json::json!({"apiVersion": api_version, "kind": kind});
+    let kind = Kind::of(&head);
+
+    canonicalize_numbers(object);
+    strip_server_fields(object, kind, config);
+    match (kind.group, kind.kind) {
+        ("", "Secret") => secret(object),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, config),
+        _ => {}
+    }
+    if let Some(metadata) = object.get_mut("metadata") {
+        drop_empty_metadata(metadata);
+    }
+    if kind.is_built_in() {
+        quantities(object);
+        drop_empty(object, "");
+    }
+    if kind.group.is_empty() && kind.kind == "Endpoints" {
+        // Last, since the order is that of the final texts.
+        endpoints(object);
+    }
+    for known in config.known_types(kind) {
+        at_path(object, &known.path, &mut |value| match known.known {
+            KnownType::PodSpec => {
+                quantities(value);
+                drop_empty(value, "");
+            }
+            KnownType::Quantity => quantity::canonicalize(value),
+            KnownType::ResourceList => quantity_map(value),
+            KnownType::Duration => quantity::canonicalize_duration(value),
+        });
+    }
+}
+
+/// Whether `status` is left out of comparisons of this kind (SE-163).
+pub fn ignores_status(kind: Kind<'_>, config: &Config) -> bool {
+    match config.ignore_status {
+        IgnoreStatus::All => true,
+        IgnoreStatus::Crd => kind.is_crd(),
+        IgnoreStatus::None => false,
+    }
+}
+
+fn strip_server_fields(object: &mut Value, kind: Kind<'_>, config: &Config) {
+    let Some(root) = object.as_object_mut() else { return };
+    if ignores_status(kind, config) {
+        root.remove("status");
+    }
+    let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) else { return };
+    metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
+    if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove(LAST_APPLIED);
+    }
+}
+
+/// Removes every explicit null from objects, at any depth. Nulls in lists are
+/// elements and stay.
+pub fn strip_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, child| !child.is_null());
+            map.values_mut().for_each(strip_nulls);
+        }
+        Value::Array(list) => list.iter_mut().for_each(strip_nulls),
+        _ => {}
+    }
+}
+
+/// Writes whole numbers as whole numbers: `1.0` and `1` are one (SE-156).
+fn canonicalize_numbers(value: &mut Value) {
+    /// Beyond this a float does not hold every whole number.
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            if float.fract() == 0.0 && float.abs() < EXACT {
+                *value = Value::from(float as i64);
+            }
+        }
+        Value::Object(map) => map.values_mut().for_each(canonicalize_numbers),
+        Value::Array(list) => list.iter_mut().for_each(canonicalize_numbers),
+        _ => {}
+    }
+}
+
+/// SE-164: what `stringData` says ends up in `data`.
+fn secret(object: &mut Value) {
+    let Some(root) = object.as_object_mut() else { return };
+    if let Some(Value::Object(plain)) = root.remove("stringData") {
+        let data = root.entry("data").or_insert_with(|| Value::Object(Map::new()));
+        if data.is_null() {
+            *data = Value::Object(Map::new());
+        }
+        if let Some(data) = data.as_object_mut() {
+            for (key, value) in plain {
+                let encoded = match value {
+                    Value::String(text) => Value::String(STANDARD.encode(text)),
+                    Value::Null => Value::String(String::new()),
+                    // Not a text: kept, so that the apply fails where the user sees it.
+                    other => other,
+                };
+                data.insert(key, encoded);
+            }
+        }
+    }
+    if let Some(data) = root.get_mut("data").and_then(Value::as_object_mut) {
+        for value in data.values_mut().filter(|value| value.is_null()) {
+            *value = Value::String(String::new());
+        }
+    }
+}
+
+/// SE-165.
+fn role(object: &mut Value, config: &Config) {
+    let Some(root) = object.as_object_mut() else { return };
+    let aggregated = root.get("aggregationRule").is_some_and(Value::is_object);
+    let empty = root
+        .get("rules")
+        .is_some_and(|rules| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty));
+    if empty || (aggregated && config.ignore_aggregated_roles) {
+        root.remove("rules");
+    }
+}
+
+/// SE-166: the API server orders subsets, addresses and ports as it likes.
+fn endpoints(object: &mut Value) {
+    let Some(subsets) = object.get_mut("subsets").and_then(Value::as_array_mut) else { return };
+    for subset in subsets.iter_mut() {
+        strip_nulls(subset);
+        for port in subset.get_mut("ports").and_then(Value::as_array_mut).into_iter().flatten() {
+            if let Some(port) = port.as_object_mut() {
+                port.entry("protocol").or_insert_with(|| "TCP".into());
+            }
+        }
+        for list in ["addresses", "notReadyAddresses", "ports"] {
+            if let Some(list) = subset.get_mut(list).and_then(Value::as_array_mut) {
+                list.sort_by_cached_key(Value::to_string);
+            }
+        }
+    }
+    subsets.sort_by_cached_key(Value::to_string);
+}
+
+/// Metadata has one Go type in all kinds, which omits empty maps and lists.
+fn drop_empty_metadata(metadata: &mut Value) {
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    let fields = ["annotations", "labels", "finalizers", "ownerReferences"];
+    metadata.retain(|key, value| {
+        let empty = match &*value {
+            Value::Object(map) => map.is_empty(),
+            Value::Array(list) => list.is_empty(),
+            _ => false,
+        };
+        !(empty && fields.contains(&key.as_str()))
+    });
+}
+
+/// Objects whose values are free text, where an empty text is a value.
+const TEXT_MAPS: [&str; 11] = [
+    "annotations",
+    "attributes",
+    "binaryData",
+    "data",
+    "labels",
+    "matchLabels",
+    "nodeSelector",
+    "options",
+    "parameters",
+    "stringData",
+    "volumeAttributes",
+];
+
+/// Objects that are a plain struct or an omitted map in Go, so that `{}` means
+/// the same as nothing. Others keep it: an empty selector selects everything.
+const EMPTY_OBJECTS: [&str; 15] = [
+    "annotations",
+    "binaryData",
+    "data",
+    "hard",
+    "labels",
+    "limits",
+    "loadBalancer",
+    "matchLabels",
+    "metadata",
+    "nodeSelector",
+    "requests",
+    "resources",
+    "status",
+    "strategy",
+    "updateStrategy",
+];
+
+/// Numbers and booleans that Go omits when they are zero or false. Others are
+/// pointers there, and zero is not the same as nothing.
+const OMITTED_WHEN_ZERO: [&str; 18] = [
+    "globalDefault",
+    "hostIPC",
+    "hostNetwork",
+    "hostPID",
+    "hostPort",
+    "initialDelaySeconds",
+    "insecureSkipTLSVerify",
+    "minReadySeconds",
+    "nodePort",
+    "paused",
+    "preserveUnknownFields",
+    // A pointer in a Pod, where zero is the default all the same.
+    "priority",
+    "publishNotReadyAddresses",
+    "readOnly",
+    "stdin",
+    "stdinOnce",
+    "tty",
+    "unschedulable",
+];
+
+/// Texts that are pointers in Go: an empty storage class asks for none, while
+/// no storage class asks for the default one.
+const TEXT_POINTERS: [&str; 1] = ["storageClassName"];
+
+/// Removes what the typed encoding of a built-in kind omits (SE-155), children
+/// first. A field that the type does not have is left alone, and so differs
+/// for ever, as it should.
+fn drop_empty(value: &mut Value, field: &str) {
+    // Schemas hold examples and defaults of any shape.
+    if TEXT_MAPS.contains(&field) || field == "openAPIV3Schema" {
+        return;
+    }
+    match value {
+        Value::Object(map) => {
+            for (key, child) in map.iter_mut() {
+                drop_empty(child, key);
+            }
+            map.retain(|key, child| !is_omitted(key, child));
+        }
+        Value::Array(list) => list.iter_mut().for_each(|child| drop_empty(child, "")),
+        _ => {}
+    }
+}
+
+fn is_omitted(field: &str, value: &Value) -> bool {
+    match value {
+        Value::Array(list) => list.is_empty(),
+        Value::String(text) => text.is_empty() && !TEXT_POINTERS.contains(&field),
+        Value::Object(map) => map.is_empty() && EMPTY_OBJECTS.contains(&field),
+        Value::Bool(set) => !set && OMITTED_WHEN_ZERO.contains(&field),
+        Value::Number(number) => number.as_i64() == Some(0) && OMITTED_WHEN_ZERO.contains(&field),
+        Value::Null => false,
+    }
+}
+
+/// Fields that hold a map of quantities wherever they occur in built-in kinds.
+const QUANTITY_MAPS: [&str; 11] = [
+    "allocatable",
+    "capacity",
+    "default",
+    "defaultRequest",
+    "hard",
+    "limits",
+    "max",
+    "maxLimitRequestRatio",
+    "min",
+    "overhead",
+    "requests",
+];
+
+/// Fields that hold one quantity.
+const QUANTITIES: [&str; 3] = ["averageValue", "divisor", "sizeLimit"];
+
+fn quantities(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, child) in map.iter_mut() {
+                // Texts there are no quantities, whatever they look like.
+                if TEXT_MAPS.contains(&key.as_str()) || key == "openAPIV3Schema" {
+                    continue;
+                }
+                if QUANTITIES.contains(&key.as_str()) {
+                    quantity::canonicalize(child);
+                } else if QUANTITY_MAPS.contains(&key.as_str()) && child.is_object() {
+                    quantity_map(child);
+                } else if key == "target" {
+                    // A metric's target; an env value of that name is elsewhere.
+                    child.get_mut("value").into_iter().for_each(quantity::canonicalize);
+                    quantities(child);
+                } else {
+                    quantities(child);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(quantities),
+        _ => {}
+    }
+}
+
+fn quantity_map(value: &mut Value) {
+    value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(quantity::canonicalize);
+}
+
+/// Calls `change` on what lies at a path of field names, in every element of
+/// the lists on the way and at its end (SE-168).
+fn at_path(value: &mut Value, path: &[String], change: &mut dyn FnMut(&mut Value)) {
+    match (value, path) {
+        (Value::Array(list), _) => {
+            list.iter_mut().for_each(|element| at_path(element, path, change));
+        }
+        (value, []) => change(value),
+        (Value::Object(map), [field, rest @ ..]) => {
+            if let Some(child) = map.get_mut(field) {
+                at_path(child, rest, change);
+            }
+        }
+        _ => {}
+    }
+}

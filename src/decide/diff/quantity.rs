@@ -1,0 +1,273 @@
+//! Quantities and durations in the one form that the API server would print.
+
+use serde_json::Value;
+
+/// Quantities are counted in this many parts of one; finer ones are rounded
+/// up, as Kubernetes does.
+const NANO: i128 = 1_000_000_000;
+
+/// The suffix family that a quantity was written in, which it keeps.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Decimal,
+    Exponent,
+    Binary,
+}
+
+const BINARY: [(&str, i128); 6] = [
+    ("Ei", 1 << 60),
+    ("Pi", 1 << 50),
+    ("Ti", 1 << 40),
+    ("Gi", 1 << 30),
+    ("Mi", 1 << 20),
+    ("Ki", 1 << 10),
+];
+
+/// Decimal suffixes with their power of ten, largest first.
+const DECIMAL: [(&str, i32); 10] = [
+    ("E", 18),
+    ("P", 15),
+    ("T", 12),
+    ("G", 9),
+    ("M", 6),
+    ("k", 3),
+    ("", 0),
+    ("m", -3),
+    ("u", -6),
+    ("n", -9),
+];
+
+/// Rewrites a quantity to its canonical text; a number becomes a text too.
+/// What is no quantity is left for the API server to refuse.
+pub fn canonicalize(value: &mut Value) {
+    let text = match &*value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => return,
+    };
+    if let Some(canonical) = canonical(&text) {
+        *value = Value::String(canonical);
+    }
+}
+
+/// The canonical text of a quantity: no fraction, the largest suffix of its
+/// family that allows it. `None` for text that is no quantity, or too large.
+pub fn canonical(text: &str) -> Option<String> {
+    let (nanos, family) = parse(text)?;
+    if nanos == 0 {
+        return Some("0".to_owned());
+    }
+    // A binary quantity with a fraction, or below 1024, reads as a decimal one.
+    if family == Family::Binary && nanos % NANO == 0 && (nanos / NANO).abs() >= 1024 {
+        let whole = nanos / NANO;
+        let fits = BINARY.iter().find(|(_, size)| whole % size == 0);
+        return Some(match fits {
+            Some((suffix, size)) => format!("{}{suffix}", whole / size),
+            None => whole.to_string(),
+        });
+    }
+    let fits = |power: i32| {
+        let unit = 10i128.pow(u32::try_from(power + 9).ok()?);
+        (nanos % unit == 0).then(|| nanos / unit)
+    };
+    DECIMAL.iter().find_map(|(suffix, power)| {
+        let count = fits(*power)?;
+        Some(match family {
+            Family::Exponent if *power != 0 => format!("{count}e{power}"),
+            _ => format!("{count}{suffix}"),
+        })
+    })
+}
+
+/// The value in billionths and the family it was written in.
+fn parse(text: &str) -> Option<(i128, Family)> {
+    let (negative, rest) = match text.as_bytes().first()? {
+        b'-' => (true, &text[1..]),
+        b'+' => (false, &text[1..]),
+        _ => (false, text),
+    };
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    let (digits, suffix) = rest.split_at(end);
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
+        return None;
+    }
+    // More digits than this are beyond what Kubernetes accepts too.
+    if whole.len() > 27 || fraction.len() > 27 {
+        return None;
+    }
+    let mantissa: i128 = format!("0{whole}{fraction}").parse().ok()?;
+    let scale = 10i128.pow(u32::try_from(fraction.len()).ok()?);
+    let (numerator, denominator, family) = multiplier(suffix)?;
+    let scaled = mantissa.checked_mul(NANO)?.checked_mul(numerator)?;
+    let divisor = scale.checked_mul(denominator)?;
+    let up = i128::from(scaled % divisor != 0);
+    let nanos = scaled / divisor + up;
+    Some((if negative { -nanos } else { nanos }, family))
+}
+
+/// What a suffix multiplies with, as a fraction.
+fn multiplier(suffix: &str) -> Option<(i128, i128, Family)> {
+    if let Some((_, size)) = BINARY.iter().find(|(known, _)| *known == suffix) {
+        return Some((*size, 1, Family::Binary));
+    }
+    let (power, family) = match DECIMAL.iter().find(|(known, _)| *known == suffix) {
+        Some((_, power)) => (*power, Family::Decimal),
+        None => {
+            let power = suffix.strip_prefix(['e', 'E'])?;
+            let power: i32 = power.parse().ok()?;
+            (power, Family::Exponent)
+        }
+    };
+    if !(-18..=18).contains(&power) {
+        return None;
+    }
+    let size = 10i128.pow(power.unsigned_abs());
+    Some(if power < 0 { (1, size, family) } else { (size, 1, family) })
+}
+
+/// Rewrites a Go duration (`90m`, `1h30m`) to the form that Go prints, such as
+/// `1h30m0s`. What is no duration is left as it is.
+pub fn canonicalize_duration(value: &mut Value) {
+    if let Some(canonical) = value.as_str().and_then(canonical_duration) {
+        *value = Value::String(canonical);
+    }
+}
+
+fn canonical_duration(text: &str) -> Option<String> {
+    let nanos = parse_duration(text)?;
+    let sign = if nanos < 0 { "-" } else { "" };
+    let nanos = nanos.unsigned_abs();
+    let fraction = |nanos: u128, unit: u128| {
+        let digits = unit.to_string().len() - 1;
+        let rest = format!("{:0digits$}", nanos % unit);
+        let rest = rest.trim_end_matches('0');
+        let dot = if rest.is_empty() { "" } else { "." };
+        format!("{}{dot}{rest}", nanos / unit)
+    };
+    Some(match nanos {
+        0 => "0s".to_owned(),
+        1..1_000 => format!("{sign}{nanos}ns"),
+        1_000..1_000_000 => format!("{sign}{}µs", fraction(nanos, 1_000)),
+        1_000_000..1_000_000_000 => format!("{sign}{}ms", fraction(nanos, 1_000_000)),
+        _ => {
+            const MINUTE: u128 = 60_000_000_000;
+            let (hours, minutes) = (nanos / (60 * MINUTE), nanos / MINUTE % 60);
+            let seconds = fraction(nanos % MINUTE, 1_000_000_000);
+            match (hours, minutes) {
+                (0, 0) => format!("{sign}{seconds}s"),
+                (0, _) => format!("{sign}{minutes}m{seconds}s"),
+                _ => format!("{sign}{hours}h{minutes}m{seconds}s"),
+            }
+        }
+    })
+}
+
+fn parse_duration(text: &str) -> Option<i128> {
+    let (negative, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (true, rest),
+        None => (false, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest == "0" {
+        return Some(0);
+    }
+    if rest.is_empty() {
+        return None;
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let (digits, after) = rest.split_at(end);
+        let width = after.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(after.len());
+        let (unit, next) = after.split_at(width);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return None,
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        if (whole.is_empty() && fraction.is_empty()) || whole.len() > 18 || fraction.len() > 9 {
+            return None;
+        }
+        let scale = 10i128.pow(u32::try_from(fraction.len()).ok()?);
+        let mantissa: i128 = format!("0{whole}{fraction}").parse().ok()?;
+        total = total.checked_add(mantissa.checked_mul(unit)? / scale)?;
+        rest = next;
+    }
+    Some(if negative { -total } else { total })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities() {
+        let rows = [
+            ("1000m", "1"),
+            ("1", "1"),
+            ("0.5", "500m"),
+            ("1500m", "1500m"),
+            ("1024Mi", "1Gi"),
+            ("1Gi", "1Gi"),
+            ("1.5Gi", "1536Mi"),
+            ("1023", "1023"),
+            ("0.5Ki", "512"),
+            ("1000k", "1M"),
+            ("1e3", "1e3"),
+            ("10e2", "1e3"),
+            ("1E", "1E"),
+            ("0", "0"),
+            ("0m", "0"),
+            ("-1000m", "-1"),
+            ("+5", "5"),
+            (".5", "500m"),
+            ("100n", "100n"),
+            ("0.1n", "1n"),
+            ("1073741824", "1073741824"),
+        ];
+        for (text, want) in rows {
+            assert_eq!(canonical(text).as_deref(), Some(want), "{text}");
+            assert_eq!(canonical(want).as_deref(), Some(want), "{want} is a fixed point");
+        }
+        for text in [
+            "",
+            "-",
+            "Gi",
+            "1 Gi",
+            "1.2.3",
+            "1gi",
+            "1e",
+            "1e99",
+            "1e-99",
+            "é",
+            "9".repeat(40).as_str(),
+        ] {
+            assert_eq!(canonical(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        let rows = [
+            ("90m", "1h30m0s"),
+            ("2160h", "2160h0m0s"),
+            ("1h30m0s", "1h30m0s"),
+            ("90s", "1m30s"),
+            ("1.5s", "1.5s"),
+            ("1500us", "1.5ms"),
+            ("0", "0s"),
+            ("-1m", "-1m0s"),
+        ];
+        for (text, want) in rows {
+            assert_eq!(canonical_duration(text).as_deref(), Some(want), "{text}");
+        }
+        for text in ["", "1", "1x", "h", "."] {
+            assert_eq!(canonical_duration(text), None, "{text:?}");
+        }
+    }
+}

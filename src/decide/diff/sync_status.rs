@@ -1,0 +1,139 @@
+//! Whether a resource, and an Application, is in sync (SE-145 … SE-149).
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::config::compare_options;
+
+/// Whether the cluster is as the source wants it.
+///
+/// Declared from best to worst; `Unknown` is worse than a known difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum SyncStatus {
+    /// No difference that counts.
+    Synced,
+    /// There is something to apply or to prune.
+    OutOfSync,
+    /// It could not be found out.
+    Unknown,
+}
+
+impl SyncStatus {
+    /// The name as Argo CD writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Synced => "Synced",
+            Self::OutOfSync => "OutOfSync",
+            Self::Unknown => "Unknown",
+        }
+    }
+}
+
+impl fmt::Display for SyncStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// What decides about one resource.
+#[derive(Clone, Copy, Debug)]
+pub struct Resource<'a> {
+    /// The object that the source wants.
+    pub target: Option<&'a Value>,
+    /// The object in the cluster.
+    pub live: Option<&'a Value>,
+    /// Whether the two differ; `None` when they could not be compared.
+    pub modified: Option<bool>,
+    /// A hook, an object ignored for its hook annotation, or skip-only: has no
+    /// sync status.
+    pub hook: bool,
+    /// Whether the live object is this Application's own (SE-116); when not,
+    /// the resource has no sync status.
+    pub self_referenced: bool,
+    /// Whether the project permits the kind.
+    pub permitted: bool,
+    /// The managed namespace (SE-144).
+    pub managed_namespace: bool,
+}
+
+impl<'a> Resource<'a> {
+    /// A plain, permitted resource of the Application's own.
+    pub fn new(target: Option<&'a Value>, live: Option<&'a Value>, modified: Option<bool>) -> Self {
+        Self {
+            target,
+            live,
+            modified,
+            hook: false,
+            self_referenced: true,
+            permitted: true,
+            managed_namespace: false,
+        }
+    }
+
+    /// The resource's status (SE-145, SE-146); `None` for what has none.
+    pub fn status(&self) -> Option<SyncStatus> {
+        if self.hook || !self.self_referenced {
+            return None;
+        }
+        if !self.permitted {
+            return Some(SyncStatus::Unknown);
+        }
+        Some(match (self.target, self.live, self.modified) {
+            // It is made by the sync itself.
+            (Some(_), None, _) if self.managed_namespace => SyncStatus::Synced,
+            (Some(_), None, _) | (None, Some(_), _) => SyncStatus::OutOfSync,
+            (None, None, _) => SyncStatus::Synced,
+            (Some(_), Some(_), Some(true)) => SyncStatus::OutOfSync,
+            (Some(_), Some(_), Some(false)) => SyncStatus::Synced,
+            (Some(_), Some(_), None) => SyncStatus::Unknown,
+        })
+    }
+
+    /// Whether the source no longer has it, so that pruning would delete it
+    /// (SE-149). Never for a hook.
+    pub fn requires_pruning(&self) -> bool {
+        self.target.is_none() && self.live.is_some() && self.self_referenced && !self.hook
+    }
+
+    /// The status as it counts for the Application (SE-147): one that is only
+    /// in the cluster, and says that this is fine, does not count.
+    fn counted(&self) -> Option<SyncStatus> {
+        let extraneous = self.target.is_none()
+            && self.live.is_some_and(|live| {
+                compare_options(live).any(|option| option == "IgnoreExtraneous")
+            });
+        if extraneous { None } else { self.status() }
+    }
+}
+
+/// What decides about an Application beside its resources.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Circumstances {
+    /// Targets or live objects could not be loaded, or comparing failed.
+    pub failed: bool,
+    /// `managedNamespaceMetadata` is not what the last sync applied.
+    pub namespace_metadata_changed: bool,
+}
+
+/// The Application's status (SE-146 … SE-148).
+pub fn of_application<'a>(
+    resources: impl IntoIterator<Item = &'a Resource<'a>>,
+    circumstances: Circumstances,
+) -> SyncStatus {
+    if circumstances.failed {
+        return SyncStatus::Unknown;
+    }
+    let worst = resources
+        .into_iter()
+        .filter_map(|resource| match resource.counted() {
+            // A kind that the project forbids is shown as unknown, and its
+            // sync will fail; it does not hide what is known of the rest.
+            Some(SyncStatus::Unknown) if !resource.permitted => None,
+            counted => counted,
+        })
+        .max()
+        .unwrap_or(SyncStatus::Synced);
+    if circumstances.namespace_metadata_changed { worst.max(SyncStatus::OutOfSync) } else { worst }
+}

@@ -1,0 +1,57 @@
+mod owned;
+mod properties;
+mod rules;
+mod table;
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// Whether the two differ, by the default configuration.
+fn modified(target: &Value, live: &Value) -> bool {
+    compare(Some(target), Some(live), &Config::default()).modified
+}
+
+/// A configuration from a list of `ignoreDifferences` entries.
+fn ignoring(entries: Value) -> Config {
+    let application = json!({"spec": {"ignoreDifferences": entries}});
+    let (config, problems) = Config::from_application(&application);
+    assert_eq!(problems, []);
+    config
+}
+
+fn object(api_version: &str, kind: &str, body: Value) -> Value {
+    let mut object = json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}});
+    overlay(&mut object, body);
+    object
+}
+
+/// Lays one value over another; objects are joined, all else is replaced.
+fn overlay(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                match base.get_mut(&key) {
+                    Some(found) => overlay(found, value),
+                    None => {
+                        base.insert(key, value);
+                    }
+                }
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
+
+/// The object with another laid over it.
+fn with(object: &Value, over: Value) -> Value {
+    let mut object = object.clone();
+    overlay(&mut object, over);
+    object
+}
+
+/// The object as it lies in the cluster after kubectl applied `last`.
+fn applied_by_kubectl(live: Value, last: &Value) -> Value {
+    let annotations = json!({LAST_APPLIED: last.to_string()});
+    with(&live, json!({"metadata": {"annotations": annotations}}))
+}

@@ -1,0 +1,254 @@
+//! ignoreDifferences: SE-170 … SE-175, V-255 … V-263, V-269.
+
+use super::*;
+
+fn deployment(spec: Value) -> Value {
+    object("apps/v1", "Deployment", json!({"spec": spec}))
+}
+
+#[test]
+fn rules_take_differences_away() {
+    let node = |value: Value| {
+        let labels = json!({"node-role.kubernetes.io/worker": value, "a": "1"});
+        object("v1", "Node", json!({"metadata": {"labels": labels}}))
+    };
+    let inits = |names: &[&str]| {
+        let list: Vec<Value> =
+            names.iter().map(|name| json!({"name": name, "image": "i"})).collect();
+        deployment(json!({"template": {"spec": {"initContainers": list}}}))
+    };
+    let injected = r#".spec.template.spec.initContainers[] | select(.name == "injected")"#;
+    let named = |name: &str, n: i64| {
+        with(&deployment(json!({"replicas": n})), json!({"metadata": {"name": name}}))
+    };
+    let pointer =
+        |pointer: &str| json!([{"group": "apps", "kind": "Deployment", "jsonPointers": [pointer]}]);
+    let jq = |jq: &str| json!([{"group": "apps", "kind": "Deployment", "jqPathExpressions": [jq]}]);
+    let anywhere =
+        json!([{"group": "*", "kind": "*", "name": "x", "jsonPointers": ["/spec/replicas"]}]);
+    let elsewhere = json!([{"group": "apps", "kind": "*", "namespace": "other", "jsonPointers": ["/spec/replicas"]}]);
+
+    let rows: Vec<(&str, Value, Value, Value, bool)> = vec![
+        ("V-255", pointer("/spec/replicas"), named("x", 3), named("x", 7), false),
+        (
+            "V-255 the core group is not apps",
+            json!([{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]),
+            named("x", 3),
+            named("x", 7),
+            true,
+        ),
+        ("V-256", pointer("/spec/no/such/0/place"), named("x", 3), named("x", 3), false),
+        ("V-257", jq(injected), inits(&["own"]), inits(&["injected", "own"]), false),
+        (
+            "V-257 and something else",
+            jq(injected),
+            inits(&["own", "new"]),
+            inits(&["injected", "own"]),
+            true,
+        ),
+        (
+            "V-257 in a list that is one value",
+            jq(r#".spec.template.spec.tolerations[] | select(.key | startswith("injected"))"#),
+            deployment(json!({"template": {"spec": {"tolerations": [{"key": "own"}]}}})),
+            deployment(
+                json!({"template": {"spec": {"tolerations": [{"key": "injected-1"}, {"key": "own"}]}}}),
+            ),
+            false,
+        ),
+        ("V-259", jq(".spec.replicas.deep"), named("x", 3), named("x", 7), true),
+        ("V-262 x", anywhere.clone(), named("x", 3), named("x", 7), false),
+        ("V-262 y", anywhere, named("y", 3), named("y", 7), true),
+        ("SE-171 namespace", elsewhere, named("x", 3), named("x", 7), true),
+        (
+            "V-263",
+            json!([{"kind": "Node", "jsonPointers": ["/metadata/labels/node-role.kubernetes.io~1worker"]}]),
+            node(json!("a")),
+            node(json!("b")),
+            false,
+        ),
+        (
+            "SE-172 an index",
+            pointer("/spec/template/spec/tolerations/0"),
+            deployment(
+                json!({"template": {"spec": {"tolerations": [{"key": "a"}, {"key": "c"}]}}}),
+            ),
+            deployment(
+                json!({"template": {"spec": {"tolerations": [{"key": "b"}, {"key": "c"}]}}}),
+            ),
+            false,
+        ),
+        (
+            "SE-173 two elements of one list",
+            jq(".spec.template.spec | .tolerations[0], .tolerations[1]"),
+            deployment(
+                json!({"template": {"spec": {"tolerations": [{"key": "a"}, {"key": "b"}, {"key": "c"}]}}}),
+            ),
+            deployment(
+                json!({"template": {"spec": {"tolerations": [{"key": "x"}, {"key": "y"}, {"key": "c"}]}}}),
+            ),
+            false,
+        ),
+    ];
+    for (row, rules, target, live, want) in rows {
+        let comparison = compare(Some(&target), Some(&live), &ignoring(rules));
+        assert_eq!(comparison.modified, want, "{row}: {:?}", comparison.changes);
+    }
+    let skipped =
+        compare(Some(&named("x", 3)), Some(&named("x", 3)), &ignoring(jq(".spec.replicas.deep")));
+    assert_eq!(
+        skipped.skipped_rules,
+        [r#"".spec.replicas.deep": cannot look up a name in number"#],
+        "V-259 is told once"
+    );
+}
+
+#[test]
+fn what_cannot_be_used_is_a_problem_with_a_place() {
+    let application = json!({"spec": {"ignoreDifferences": [
+        {"kind": "A", "jqPathExpressions": [".a", ".b["]},
+        {"group": "apps"},
+        {"kind": "B", "jsonPointers": ["no/slash", 7, "/a~2"], "jqPathExpressions": ["env.HOME"]},
+    ]}});
+    let (config, problems) = Config::from_application(&application);
+    let lines: Vec<String> = problems.iter().map(Problem::to_string).collect();
+    assert_eq!(
+        lines,
+        [
+            "spec.ignoreDifferences[0].jqPathExpressions[1]: \".b[\": '[' is not closed",
+            "spec.ignoreDifferences[1]: kind is required",
+            "spec.ignoreDifferences[2].jsonPointers[0]: \"no/slash\": a JSON pointer starts with '/' and names a part of the object",
+            "spec.ignoreDifferences[2].jsonPointers[1]: not a string",
+            "spec.ignoreDifferences[2].jsonPointers[2]: \"/a~2\": '~' must be written '~0', and '/' inside a name '~1'",
+            "spec.ignoreDifferences[2].jqPathExpressions[0]: \"env.HOME\": 'env' is not supported",
+        ],
+        "V-258"
+    );
+    assert_eq!(config.rules.len(), 2, "the usable rules stay");
+    let (_, problems) = Config::from_application(&json!({"spec": {"ignoreDifferences": {}}}));
+    assert_eq!(problems.len(), 1, "not a list");
+}
+
+#[test]
+fn an_application_says_how_to_compare() {
+    let application = json!({
+        "metadata": {"annotations": {"argocd.argoproj.io/compare-options":
+            "ServerSideDiff=true, IncludeMutationWebhook=true"}},
+        "spec": {"syncPolicy": {"syncOptions": ["Prune=false", "ServerSideApply=true"]}},
+    });
+    let (config, problems) = Config::from_application(&application);
+    assert_eq!(problems, []);
+    assert!(config.server_side_apply && config.include_mutation_webhook);
+    assert_eq!(config.server_side_diff, Some(true));
+    let (config, _) = Config::from_application(&json!({}));
+    assert_eq!(config.server_side_diff, None);
+    assert!(!config.server_side_apply);
+}
+
+#[test]
+fn rules_of_the_settings() {
+    let config_map = |n: &str| object("v1", "ConfigMap", json!({"data": {"a": n}}));
+    let document = json!({"jsonPointers": ["/data/a"]});
+    for (key, applies) in [
+        ("ConfigMap", true),
+        ("all", true),
+        ("*/ConfigMap", true),
+        ("apps_ConfigMap", false),
+        ("Secret", false),
+    ] {
+        let mut config = Config::default();
+        let mut problems = Vec::new();
+        config.add_customization(key, &document, &mut problems);
+        let comparison = compare(Some(&config_map("1")), Some(&config_map("2")), &config);
+        assert_eq!(comparison.modified, !applies, "SE-170 {key}");
+        assert_eq!(problems, []);
+    }
+    let mut config = Config::default();
+    let mut problems = Vec::new();
+    let managers = json!({"managedFieldsManagers": ["tool"]});
+    config.add_customization("ConfigMap", &managers, &mut problems);
+    let live = with(
+        &config_map("2"),
+        json!({"metadata": {"managedFields": [
+        {"manager": "tool", "operation": "Update", "fieldsV1": {"f:data": {"f:a": {}}}}]}}),
+    );
+    let comparison = compare(Some(&config_map("1")), Some(&live), &config);
+    assert!(!comparison.modified, "SE-175 core kinds too: {problems:?}");
+}
+
+#[test]
+fn what_another_manager_changed_is_its_own_affair() {
+    let target = deployment(json!({"replicas": 3, "template": {"spec": {"containers": [
+        {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}}));
+    let owned_by = |manager: &str| {
+        let fields = json!({"f:spec": {
+            "f:replicas": {},
+            "f:template": {"f:spec": {"f:containers": {
+                "k:{\"name\":\"main\"}": {".": {}, "f:resources": {"f:limits": {"f:cpu": {}}}},
+                "k:{\"name\":\"side\"}": {".": {}, "f:name": {}},
+            }}},
+        }});
+        with(
+            &target,
+            json!({
+                "metadata": {"managedFields": [{"manager": manager, "operation": "Update", "fieldsV1": fields}]},
+                "spec": {"replicas": 5, "template": {"spec": {"containers": [
+                    {"name": "side", "image": "s"},
+                    {"name": "main", "image": "i", "resources": {"limits": {"cpu": "2"}}}]}}},
+            }),
+        )
+    };
+    let config = ignoring(json!([{"group": "apps", "kind": "Deployment",
+        "managedFieldsManagers": ["kube-controller-manager"]}]));
+    let of = |manager: &str| compare(Some(&target), Some(&owned_by(manager)), &config);
+    assert_eq!(of("kube-controller-manager").changes, [], "V-260");
+    let others = of("kubectl").changes;
+    let paths: Vec<&str> = others.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        ["/spec/replicas", "/spec/template/spec/containers/1/resources/limits/cpu"],
+        "V-261"
+    );
+}
+
+#[test]
+fn respected_differences_keep_the_live_value() {
+    let budget = |labels: Value| {
+        object(
+            "policy/v1",
+            "PodDisruptionBudget",
+            json!({"spec": {"selector": {"matchLabels": labels}}}),
+        )
+    };
+    let config = ignoring(json!([{"group": "policy", "kind": "*",
+        "jsonPointers": ["/spec/selector/matchLabels/a", "/status", "/spec/minAvailable"]}]));
+    let target = budget(json!({"a": "1", "b": "2"}));
+    let live = with(&budget(json!({"a": "9", "b": "3", "c": "4"})), json!({"status": {"x": 1}}));
+    let applied = respect_ignored(&target, &live, &config);
+    assert_eq!(applied["spec"]["selector"]["matchLabels"], json!({"a": "9", "b": "2"}), "V-269");
+    assert_eq!(applied.get("status"), None, "SE-332");
+    let without = respect_ignored(&target, &budget(json!({"b": "3"})), &config);
+    assert_eq!(
+        without["spec"]["selector"]["matchLabels"],
+        json!({"b": "2"}),
+        "absent in live stays absent"
+    );
+    let scaled = with(&live, json!({"spec": {"minAvailable": 2}}));
+    assert_eq!(respect_ignored(&target, &scaled, &config)["spec"]["minAvailable"], 2);
+
+    // In lists, elements are found by their keys.
+    let config = ignoring(json!([{"group": "apps", "kind": "Deployment",
+        "jqPathExpressions": [".spec.template.spec.containers[].image",
+            ".spec.template.spec.initContainers[] | select(.name == \"injected\")"]}]));
+    let target = deployment(json!({"template": {"spec": {"containers": [
+        {"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]}}}));
+    let live = deployment(json!({"template": {"spec": {
+        "initContainers": [{"name": "injected", "image": "i"}],
+        "containers": [{"name": "b", "image": "b:2"}, {"name": "other", "image": "o"}, {"name": "a", "image": "a:2"}]}}}));
+    let applied = respect_ignored(&target, &live, &config);
+    assert_eq!(
+        applied["spec"]["template"]["spec"],
+        json!({"initContainers": [{"name": "injected", "image": "i"}],
+            "containers": [{"name": "a", "image": "a:2"}, {"name": "b", "image": "b:2"}]}),
+        "SE-333"
+    );
+}

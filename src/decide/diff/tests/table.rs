@@ -1,0 +1,463 @@
+//! Appendix A.9, row by row.
+
+use super::*;
+
+fn deployment(body: Value) -> Value {
+    object("apps/v1", "Deployment", body)
+}
+
+fn container(body: Value) -> Value {
+    json!({"spec": {"template": {"spec": {"containers": [with(&json!({"name": "main"}), body)]}}}})
+}
+
+#[test]
+fn rows_with_a_verdict() {
+    let config_map =
+        |labels: Value| object("v1", "ConfigMap", json!({"metadata": {"labels": labels}}));
+    let replicas = |n: Value| deployment(json!({"spec": {"replicas": n}}));
+    let none = deployment(json!({"spec": {}}));
+    let kubectl = applied_by_kubectl;
+    let secret = |body| object("v1", "Secret", body);
+    let role =
+        |rules: Value| object("rbac.authorization.k8s.io/v1", "Role", json!({"rules": rules}));
+    let custom = |body| object("example.com/v1", "Widget", body);
+    let rollout = |body| object("argoproj.io/v1alpha1", "Rollout", body);
+    let service = |body| object("v1", "Service", body);
+    let cpu = |cpu: Value| container(json!({"resources": {"limits": {"cpu": cpu}}}));
+    let endpoints = |subsets| object("v1", "Endpoints", json!({"subsets": subsets}));
+
+    // Row, target, live, whether it is a difference.
+    let rows: Vec<(&str, Value, Value, bool)> = vec![
+        (
+            "V-240",
+            config_map(json!({"a": "1"})),
+            kubectl(config_map(json!({"a": "1", "b": "2"})), &config_map(json!({"a": "1"}))),
+            false,
+        ),
+        (
+            "V-241",
+            config_map(json!({"a": "1"})),
+            kubectl(
+                config_map(json!({"a": "1", "b": "2"})),
+                &config_map(json!({"a": "1", "b": "2"})),
+            ),
+            true,
+        ),
+        ("V-242", none.clone(), kubectl(replicas(json!(5)), &replicas(json!(5))), true),
+        ("V-243", none.clone(), kubectl(replicas(json!(5)), &none), false),
+        ("V-243 never applied", none.clone(), replicas(json!(5)), false),
+        ("V-244 Deployment", deployment(cpu(json!("1000m"))), deployment(cpu(json!("1"))), false),
+        ("V-244 a number", deployment(cpu(json!(0.5))), deployment(cpu(json!("500m"))), false),
+        ("V-244 another amount", deployment(cpu(json!("1"))), deployment(cpu(json!("2"))), true),
+        (
+            "V-244 plain custom resource",
+            custom(json!({"spec": {"cpu": "1000m"}})),
+            custom(json!({"spec": {"cpu": "1"}})),
+            true,
+        ),
+        ("V-244 Rollout", rollout(cpu(json!("1000m"))), rollout(cpu(json!("1"))), false),
+        (
+            "V-245",
+            secret(json!({"stringData": {"a": "b"}})),
+            secret(json!({"data": {"a": "Yg=="}})),
+            false,
+        ),
+        (
+            "V-245 another",
+            secret(json!({"stringData": {"a": "c"}})),
+            secret(json!({"data": {"a": "Yg=="}})),
+            true,
+        ),
+        (
+            "SE-164 stringData wins",
+            secret(json!({"data": {"a": "eA=="}, "stringData": {"a": "b"}})),
+            secret(json!({"data": {"a": "Yg=="}})),
+            false,
+        ),
+        ("V-246", secret(json!({"data": {"a": null}})), secret(json!({"data": {"a": ""}})), false),
+        ("V-247", role(json!([])), role(json!(null)), false),
+        ("V-247 the other way", role(json!(null)), role(json!([])), false),
+        (
+            "V-249",
+            custom(json!({"metadata": {"creationTimestamp": null}})),
+            custom(json!({"metadata": {"creationTimestamp": "2024-01-01T00:00:00Z"}})),
+            false,
+        ),
+        (
+            "SE-161",
+            custom(json!({"metadata": {"uid": "a", "resourceVersion": "1", "generation": 1}})),
+            custom(json!({"metadata": {"uid": "b", "resourceVersion": "2", "generation": 2}})),
+            false,
+        ),
+        ("V-250", deployment(json!({"spec": {"foo": 1}})), none.clone(), true),
+        (
+            "V-251 default",
+            custom(json!({"status": {"a": 1}})),
+            custom(json!({"status": {"a": 2}})),
+            false,
+        ),
+        (
+            "V-252",
+            deployment(container(json!({"image": "x:latest"}))),
+            deployment(container(json!({"image": "x:latest", "imagePullPolicy": "Always"}))),
+            false,
+        ),
+        (
+            "V-252 the other way",
+            deployment(container(json!({"image": "x:latest", "imagePullPolicy": "Always"}))),
+            deployment(container(json!({"image": "x:latest"}))),
+            false,
+        ),
+        (
+            "V-253",
+            service(json!({"spec": {"ports": [{"port": 80}]}})),
+            service(
+                json!({"spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "type": "ClusterIP",
+                "sessionAffinity": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}]}}),
+            ),
+            false,
+        ),
+        ("V-254", custom(json!({})), custom(json!({"metadata": {"namespace": "default"}})), false),
+        (
+            "V-265",
+            endpoints(json!([
+                {"addresses": [{"ip": "2"}], "ports": [{"port": 2}]},
+                {"addresses": [{"ip": "1"}, {"ip": "0"}], "ports": [{"port": 1}]}])),
+            endpoints(json!([
+                {"addresses": [{"ip": "0"}, {"ip": "1"}], "ports": [{"port": 1, "protocol": "TCP"}]},
+                {"addresses": [{"ip": "2"}], "ports": [{"port": 2, "protocol": "TCP"}]}])),
+            false,
+        ),
+        ("V-266", custom(json!({"spec": {"n": 1}})), custom(json!({"spec": {"n": 1.0}})), false),
+        (
+            "V-266 not whole",
+            custom(json!({"spec": {"n": 1}})),
+            custom(json!({"spec": {"n": 1.5}})),
+            true,
+        ),
+        (
+            "V-267",
+            object(
+                "apps/v1",
+                "StatefulSet",
+                json!({"spec": {"volumeClaimTemplates": [
+                {"metadata": {"name": "d"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}]}}),
+            ),
+            object(
+                "apps/v1",
+                "StatefulSet",
+                json!({"spec": {"volumeClaimTemplates": [
+                {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+                 "metadata": {"name": "d", "creationTimestamp": null},
+                 "spec": {"resources": {"requests": {"storage": "1024Mi"}}, "volumeMode": "Filesystem",
+                    "storageClassName": "fast"},
+                 "status": {"phase": "Pending"}}]}}),
+            ),
+            false,
+        ),
+        (
+            "SE-162 empty against absent in a custom resource",
+            custom(json!({"spec": {"a": ""}})),
+            custom(json!({"spec": {}})),
+            true,
+        ),
+        (
+            "SE-162 null against absent",
+            custom(json!({"spec": {"a": null}})),
+            custom(json!({"spec": {}})),
+            false,
+        ),
+        (
+            "SE-162 null against a value",
+            custom(json!({"spec": {"a": null}})),
+            custom(json!({"spec": {"a": 1}})),
+            true,
+        ),
+        (
+            "SE-155 empties that the type omits",
+            deployment(container(
+                json!({"args": [], "env": [{"name": "E", "value": ""}], "stdin": false, "resources": {}}),
+            )),
+            deployment(container(json!({"env": [{"name": "E"}]}))),
+            false,
+        ),
+        (
+            "SE-155 a pointer is no empty",
+            object("v1", "PersistentVolumeClaim", json!({"spec": {"storageClassName": ""}})),
+            object("v1", "PersistentVolumeClaim", json!({"spec": {}})),
+            true,
+        ),
+        (
+            "an empty selector is not nothing",
+            object(
+                "networking.k8s.io/v1",
+                "NetworkPolicy",
+                json!({"spec": {"ingress": [{"from": [{"namespaceSelector": {}}]}]}}),
+            ),
+            object(
+                "networking.k8s.io/v1",
+                "NetworkPolicy",
+                json!({"spec": {"ingress": [{"from": [{}]}]}}),
+            ),
+            true,
+        ),
+        (
+            "B.1 a changed argument list",
+            deployment(container(json!({"args": ["a"]}))),
+            deployment(container(json!({"args": ["a", "b"]}))),
+            true,
+        ),
+        (
+            "B.1 an injected sidecar",
+            deployment(container(json!({"image": "i"}))),
+            deployment(json!({"spec": {"template": {"spec": {"containers": [
+                {"name": "proxy", "image": "p"}, {"name": "main", "image": "i"}]}}}})),
+            false,
+        ),
+        (
+            "B.1 one port number, two protocols",
+            deployment(container(
+                json!({"ports": [{"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}]}),
+            )),
+            deployment(container(json!({"ports": [
+                {"containerPort": 53, "protocol": "TCP"}, {"containerPort": 53, "protocol": "UDP"}]}))),
+            false,
+        ),
+        (
+            "B.1 a double port is not dropped",
+            deployment(container(json!({"ports": [{"containerPort": 53}, {"containerPort": 53}]}))),
+            deployment(container(json!({"ports": [{"containerPort": 53, "protocol": "TCP"}]}))),
+            true,
+        ),
+        (
+            "B.1 retain keys",
+            deployment(json!({"spec": {"strategy": {"type": "Recreate"}}})),
+            deployment(
+                json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}),
+            ),
+            true,
+        ),
+        (
+            "B.1 a budget's selector is replaced",
+            object(
+                "policy/v1",
+                "PodDisruptionBudget",
+                json!({"spec": {"selector": {"matchLabels": {"a": "1"}}}}),
+            ),
+            object(
+                "policy/v1",
+                "PodDisruptionBudget",
+                json!({"spec": {"selector": {"matchLabels": {"a": "1", "b": "2"}}}}),
+            ),
+            true,
+        ),
+        (
+            "init containers run in their order",
+            deployment(
+                json!({"spec": {"template": {"spec": {"initContainers": [{"name": "a"}, {"name": "b"}]}}}}),
+            ),
+            deployment(
+                json!({"spec": {"template": {"spec": {"initContainers": [{"name": "b"}, {"name": "a"}]}}}}),
+            ),
+            true,
+        ),
+        (
+            "SE-153 a custom resource's list keeps what its schema filled in",
+            custom(json!({"spec": {"routes": [{"path": "/"}]}})),
+            custom(json!({"spec": {"routes": [{"path": "/", "weight": 1}]}})),
+            false,
+        ),
+        (
+            "SE-153 an element too many is a difference",
+            custom(json!({"spec": {"routes": [{"path": "/"}]}})),
+            custom(json!({"spec": {"routes": [{"path": "/"}, {"path": "/x"}]}})),
+            true,
+        ),
+    ];
+    for (row, target, live, want) in rows {
+        let found = compare(Some(&target), Some(&live), &Config::default());
+        assert_eq!(found.modified, want, "{row}: {:?}", found.changes);
+        assert_eq!(found.modified, !found.changes.is_empty(), "{row}: changes tell what differs");
+    }
+}
+
+#[test]
+fn rows_with_settings() {
+    let role = |verb: &str| {
+        object(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            json!({
+            "aggregationRule": {"clusterRoleSelectors": []}, "rules": [{"verbs": [verb]}]}),
+        )
+    };
+    let mut config = Config::default();
+    let differs =
+        |config: &Config| compare(Some(&role("get")), Some(&role("list")), config).modified;
+    assert!(differs(&config), "V-248 off");
+    config.set_compare_options(&json!({"ignoreAggregatedRoles": true}));
+    assert!(!differs(&config), "V-248 on");
+
+    let custom = |n| object("example.com/v1", "Widget", json!({"status": {"n": n}}));
+    let crd = |n| {
+        object("apiextensions.k8s.io/v1", "CustomResourceDefinition", json!({"status": {"n": n}}))
+    };
+    let rows = [
+        (json!("all"), false, false),
+        (json!("anything"), false, false),
+        (json!("crd"), true, false),
+        (json!("none"), true, true),
+        (json!("off"), true, true),
+        (json!(false), true, true),
+    ];
+    for (setting, of_custom, of_crd) in rows {
+        let mut config = Config::default();
+        config.set_compare_options(&json!({"ignoreResourceStatusField": setting}));
+        let differs = |a: &Value, b: &Value| compare(Some(a), Some(b), &config).modified;
+        assert_eq!(differs(&custom(1), &custom(2)), of_custom, "V-251 {setting}");
+        assert_eq!(differs(&crd(1), &crd(2)), of_crd, "SE-163 {setting}");
+    }
+
+    let certificate = |body| object("cert-manager.io/v1", "Certificate", json!({"spec": body}));
+    let mut config = Config::default();
+    let mut problems = Vec::new();
+    let fields = json!([{"field": "duration", "type": "core/v1/Odd"}, {"field": "spec.duration", "type": "meta/v1/Duration"}]);
+    config.add_known_fields("cert-manager.io_Certificate", &fields, &mut problems);
+    assert_eq!(problems.len(), 1, "SE-168 an unknown type is reported");
+    let target = certificate(json!({"duration": "90m"}));
+    let live = certificate(json!({"duration": "1h30m0s"}));
+    assert!(!compare(Some(&target), Some(&live), &config).modified, "SE-168");
+    assert!(modified(&target, &live), "SE-168 without the setting");
+}
+
+#[test]
+fn one_side_only() {
+    let object = object("v1", "ConfigMap", json!({"data": {"a": "b"}}));
+    let config = Config::default();
+    let status = |target: Option<&Value>, live: Option<&Value>| {
+        let comparison = compare(target, live, &config);
+        let resource = Resource::new(target, live, Some(comparison.modified));
+        (comparison.modified, resource.status(), resource.requires_pruning())
+    };
+    let out_of_sync = Some(SyncStatus::OutOfSync);
+    assert_eq!(status(Some(&object), None), (true, out_of_sync, false), "V-268 target only");
+    assert_eq!(status(None, Some(&object)), (false, out_of_sync, true), "V-268 live only");
+    assert_eq!(status(Some(&object), Some(&object)), (false, Some(SyncStatus::Synced), false));
+    assert_eq!(status(None, None), (false, Some(SyncStatus::Synced), false));
+}
+
+#[test]
+fn status_of_resources_and_applications() {
+    let plain = object("v1", "ConfigMap", json!({}));
+    let extraneous = with(
+        &plain,
+        json!({"metadata": {"annotations": {"argocd.argoproj.io/compare-options": "IgnoreExtraneous"}}}),
+    );
+    let same = Resource::new(Some(&plain), Some(&plain), Some(false));
+    let differs = Resource { modified: Some(true), ..same };
+    let surplus = Resource::new(None, Some(&extraneous), Some(false));
+    assert_eq!(surplus.status(), Some(SyncStatus::OutOfSync), "V-264 resource");
+
+    let missing_namespace =
+        Resource { managed_namespace: true, ..Resource::new(Some(&plain), None, Some(true)) };
+    let foreign = Resource { self_referenced: false, ..differs };
+    let forbidden = Resource { permitted: false, ..differs };
+    let hook = Resource { hook: true, ..differs };
+    let unread = Resource { modified: None, ..same };
+    assert_eq!(missing_namespace.status(), Some(SyncStatus::Synced), "SE-145");
+    assert_eq!(hook.status(), None, "SE-145");
+    assert_eq!(foreign.status(), None, "SE-116");
+    assert_eq!(forbidden.status(), Some(SyncStatus::Unknown), "SE-146");
+    assert!(!Resource { target: None, ..hook }.requires_pruning(), "SE-149");
+    assert!(!Resource { target: None, ..foreign }.requires_pruning(), "SE-149");
+
+    let plainly = Circumstances::default();
+    let rows: [(&str, Vec<Resource<'_>>, Circumstances, SyncStatus); 9] = [
+        ("V-264 app", vec![same, surplus], plainly, SyncStatus::Synced),
+        ("SE-147", vec![same, differs], plainly, SyncStatus::OutOfSync),
+        ("SE-148", vec![], plainly, SyncStatus::Synced),
+        ("SE-145 hooks do not count", vec![hook, foreign], plainly, SyncStatus::Synced),
+        ("SE-146 forbidden", vec![same, forbidden], plainly, SyncStatus::Synced),
+        ("SE-146 not compared", vec![differs, unread], plainly, SyncStatus::Unknown),
+        (
+            "SE-146 failed",
+            vec![same],
+            Circumstances { failed: true, ..plainly },
+            SyncStatus::Unknown,
+        ),
+        (
+            "SE-147 namespace metadata",
+            vec![same],
+            Circumstances { namespace_metadata_changed: true, ..plainly },
+            SyncStatus::OutOfSync,
+        ),
+        (
+            "SE-147 to be pruned",
+            vec![Resource::new(None, Some(&plain), Some(false))],
+            plainly,
+            SyncStatus::OutOfSync,
+        ),
+    ];
+    for (row, resources, circumstances, want) in rows {
+        assert_eq!(of_application(&resources, circumstances), want, "{row}");
+    }
+}
+
+#[test]
+fn a_secret_is_compared_and_never_shown() {
+    let secret = |data: Value| object("v1", "Secret", json!({"data": data}));
+    let target = object(
+        "v1",
+        "Secret",
+        json!({"stringData": {"password": "hunter2", "same": "equal", "odd": 12345}}),
+    );
+    let live = applied_by_kubectl(
+        secret(json!({"password": "b2xkLXBhc3M=", "same": "ZXF1YWw=", "gone": "bGVmdG92ZXI="})),
+        &secret(json!({"password": "b2xkLXBhc3M=", "gone": "bGVmdG92ZXI="})),
+    );
+    let comparison = compare(Some(&target), Some(&live), &Config::default());
+    assert!(comparison.modified);
+    let paths: Vec<&str> = comparison.changes.iter().map(|change| change.path.as_str()).collect();
+    assert_eq!(paths, ["/data/gone", "/data/odd", "/data/password"]);
+    assert_eq!(comparison.live["data"]["password"], "++++++++");
+    assert_eq!(comparison.predicted["data"]["password"], "++++++++++++");
+    assert_eq!(comparison.live["data"]["same"], comparison.predicted["data"]["same"]);
+    let shown = format!("{comparison:?}{}", unified(&comparison, false));
+    for value in
+        ["hunter2", "aHVudGVyMg==", "b2xkLXBhc3M=", "ZXF1YWw=", "equal", "bGVmdG92ZXI=", "12345"]
+    {
+        assert!(!shown.contains(value), "{value} is shown");
+    }
+
+    let broken = object("v1", "Secret", json!({"data": "hunter2"}));
+    let comparison = compare(Some(&broken), Some(&live), &Config::default());
+    assert!(!format!("{comparison:?}").contains("hunter2"), "data that is no object");
+}
+
+#[test]
+fn the_text_of_a_difference() {
+    let live = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "2"}}));
+    let target = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "3"}}));
+    let comparison = compare(Some(&target), Some(&live), &Config::default());
+    let want = "\
+--- live
++++ desired
+@@ -2,7 +2,7 @@
+   \"apiVersion\": \"v1\",
+   \"data\": {
+     \"a\": \"1\",
+-    \"b\": \"2\"
++    \"b\": \"3\"
+   },
+   \"kind\": \"ConfigMap\",
+   \"metadata\": {
+";
+    assert_eq!(unified(&comparison, false), want);
+    assert!(unified(&comparison, true).contains("\u{1b}[31m-    \"b\": \"2\"\u{1b}[0m\n"));
+    let same = compare(Some(&live), Some(&live), &Config::default());
+    assert_eq!(unified(&same, true), "");
+    assert_eq!(
+        comparison.changes,
+        [Change { path: "/data/b".to_owned(), from: Some(json!("2")), to: Some(json!("3")) }]
+    );
+}

@@ -1,0 +1,54 @@
+//! A comparison as text, for a terminal.
+
+use similar::{ChangeTag, TextDiff};
+
+use super::Comparison;
+
+/// Lines of unchanged text around a difference.
+const CONTEXT: usize = 3;
+
+const RED: &str = "\u{1b}[31m";
+const GREEN: &str = "\u{1b}[32m";
+const CYAN: &str = "\u{1b}[36m";
+const RESET: &str = "\u{1b}[0m";
+
+/// The difference as a unified diff of the pretty JSON texts, from live to what
+/// it would become. Empty where nothing differs. Secret values are masked, as
+/// in the comparison itself.
+pub fn unified(comparison: &Comparison, color: bool) -> String {
+    let text = |value: &serde_json::Value| match value {
+        serde_json::Value::Null => String::new(),
+        value => format!("{value:#}\n"),
+    };
+    let (from, to) = (text(&comparison.live), text(&comparison.predicted));
+    let diff = TextDiff::from_lines(from.as_str(), to.as_str());
+    let mut out = String::new();
+    let mut line = |paint: &str, sign: &str, text: &str| {
+        let (paint, reset) = if color && !paint.is_empty() { (paint, RESET) } else { ("", "") };
+        out.push_str(&format!("{paint}{sign}{}{reset}\n", text.trim_end_matches('\n')));
+    };
+    let hunks = diff.grouped_ops(CONTEXT);
+    if hunks.is_empty() {
+        return out;
+    }
+    line(RED, "--- ", "live");
+    line(GREEN, "+++ ", "desired");
+    for hunk in hunks {
+        if let (Some(first), Some(last)) = (hunk.first(), hunk.last()) {
+            let range = |start: usize, end: usize| format!("{},{}", start + 1, end - start);
+            let old = range(first.old_range().start, last.old_range().end);
+            let new = range(first.new_range().start, last.new_range().end);
+            line(CYAN, "", &format!("@@ -{old} +{new} @@"));
+        }
+        for op in &hunk {
+            for change in diff.iter_changes(op) {
+                match change.tag() {
+                    ChangeTag::Delete => line(RED, "-", change.value()),
+                    ChangeTag::Insert => line(GREEN, "+", change.value()),
+                    ChangeTag::Equal => line("", " ", change.value()),
+                }
+            }
+        }
+    }
+    out
+}
