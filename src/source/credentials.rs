@@ -13,7 +13,8 @@ pub struct Credentials {
     /// User name for https. With a password and no name, servers that take
     /// tokens accept any name; give one.
     pub username: String,
-    /// Password or token for https. One line.
+    /// Password or token for https. One line. Given to the host of the URL
+    /// only: a redirect to another host is not followed with it.
     pub password: String,
     /// Private key for ssh in PEM or OpenSSH form, without a passphrase.
     pub ssh_private_key: String,

@@ -3,7 +3,8 @@
 //! Every repository is taken to be hostile. No configuration but ours is
 //! read, no hook, filter, helper or submodule of a repository runs, nothing
 //! is asked on a terminal, URLs and revisions never stand where an option
-//! could, and credentials reach `git` through files only it can read.
+//! could, and credentials reach `git` through files only it can read. Needs
+//! `git` 2.32 or later.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -45,6 +46,8 @@ const DETAIL_LIMIT: usize = 600;
 #[derive(Debug)]
 pub(super) struct Git {
     settings: Settings,
+    /// The cache of this process; taken out of every message.
+    root: PathBuf,
     /// An empty home directory.
     home: PathBuf,
     /// Where credential files are put while a call runs; mode 0700.
@@ -79,7 +82,7 @@ impl Git {
         std::fs::create_dir_all(&home)?;
         std::fs::create_dir_all(&secrets)?;
         std::fs::set_permissions(&secrets, std::fs::Permissions::from_mode(0o700))?;
-        Ok(Self { settings, home, secrets })
+        Ok(Self { settings, root: root.to_owned(), home, secrets })
     }
 
     /// Runs one call and turns a non-zero exit into the matching error.
@@ -141,7 +144,9 @@ impl Git {
         if output.status.success() {
             return Ok(output.stdout);
         }
-        Err(failed(call.what, call.address, call.credentials, &output))
+        let mut detail = detail_of(&output.stderr, call.address, call.credentials);
+        detail = detail.replace(&self.root.display().to_string(), "(cache)");
+        Err(failed(call.what, call.address, &output, detail))
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {
@@ -301,14 +306,8 @@ pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
 }
 
 /// Reads the failure out of what `git` said, most specific first.
-fn failed(
-    what: &'static str,
-    address: &Address,
-    credentials: Option<&Credentials>,
-    output: &Output,
-) -> Error {
+fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
     let repo = address.shown.clone();
-    let detail = detail_of(&output.stderr, address, credentials);
     let said = output.stderr.to_ascii_lowercase();
     let any = |needles: &[&str]| needles.iter().any(|needle| said.contains(needle));
     if any(&["couldn't find remote ref", "not our ref", "unadvertised object", "no such ref"]) {

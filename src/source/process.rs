@@ -17,6 +17,10 @@ use tokio::process::Command;
 /// that a fast network adds only a few hundred megabytes in between.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
+/// How long a killed program is waited for, so that it is not still writing
+/// when its files are removed.
+const KILL_WAIT: Duration = Duration::from_secs(5);
+
 /// How much of standard error is kept. Enough for a page of messages; the
 /// rest is read and dropped so that the program does not block.
 const STDERR_LIMIT: usize = 16 * 1024;
@@ -105,8 +109,8 @@ impl Run<'_> {
             group.0 = None;
         } else {
             drop(group);
-            // Nothing survives SIGKILL for long; this only reaps it.
-            let _ = child.wait().await;
+            // Nothing survives SIGKILL for long, short of a dead network disk.
+            let _ = tokio::time::timeout(KILL_WAIT, child.wait()).await;
         }
         outcome
     }

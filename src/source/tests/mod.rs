@@ -1,5 +1,6 @@
 //! Tests of this room, against the real `git` program and real directories.
 
+mod credentials;
 mod directory;
 mod names;
 mod render;
@@ -17,9 +18,13 @@ struct Upstream {
 
 impl Upstream {
     fn new() -> Self {
+        Self::with_format("sha1")
+    }
+
+    fn with_format(format: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let upstream = Self { directory };
-        upstream.git(&["init", "-q", "-b", "main"]);
+        upstream.git(&["init", "-q", "-b", "main", &format!("--object-format={format}")]);
         upstream
     }
 
@@ -95,4 +100,53 @@ fn repositories(settings: Settings) -> (tempfile::TempDir, Repositories) {
 
 fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n")
+}
+
+/// A `git` that writes each subcommand into a file before it does its work.
+struct Counted {
+    directory: tempfile::TempDir,
+}
+
+impl Counted {
+    /// `extra` runs before the real program, with `$step` as the subcommand.
+    fn new(extra: &str) -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let log = directory.path().join("log");
+        let content = format!(
+            "step=\nskip=\nfor a in \"$@\"; do\n\
+             if [ -n \"$skip\" ]; then skip=; continue; fi\n\
+             case \"$a\" in -c|--git-dir) skip=1 ;; *) step=$a; break ;; esac\ndone\n\
+             echo \"$step\" >> '{}'\n{extra}\nexec git \"$@\"",
+            log.display()
+        );
+        script(directory.path(), "git", &content);
+        Self { directory }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings { program: self.directory.path().join("git"), ..settings() }
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn count(&self, step: &str) -> usize {
+        let log = std::fs::read_to_string(self.file("log")).unwrap_or_default();
+        log.lines().filter(|line| *line == step).count()
+    }
+}
+
+fn walk(root: &Path) -> impl Iterator<Item = String> {
+    let mut found = Vec::new();
+    let mut open = vec![root.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in std::fs::read_dir(directory).unwrap().flatten() {
+            found.push(entry.path().display().to_string());
+            if entry.file_type().unwrap().is_dir() {
+                open.push(entry.path());
+            }
+        }
+    }
+    found.into_iter()
 }
