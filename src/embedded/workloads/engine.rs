@@ -69,7 +69,7 @@ struct Tracked {
 
 /// What became of a write.
 pub(super) enum Written {
-    /// Done, or overtaken: an event tells, or has told, the rest.
+    /// Done, or never to be: an event tells, or has told, what is so now.
     Settled,
     /// Nothing is known to have changed; to be tried again.
     Failed,
@@ -243,8 +243,14 @@ impl Engine {
             match written {
                 Written::Settled => self.step(uid),
                 Written::Failed => {
-                    tracked.written_from = None;
-                    self.timers.insert((Instant::now() + RETRY, uid.clone()));
+                    let from = tracked.written_from.take().and_then(|(version, _)| version);
+                    let newest =
+                        tracked.object.as_ref().and_then(|object| object.resource_version());
+                    if from == newest {
+                        self.timers.insert((Instant::now() + RETRY, uid.clone()));
+                    } else {
+                        self.step(uid);
+                    }
                 }
             }
         }
@@ -339,15 +345,14 @@ fn namespaced(
 pub(super) fn settle(answer: Result<(), kube::Error>) -> Written {
     match answer {
         Ok(()) => Written::Settled,
-        // Changed or gone meanwhile; or refused, which the next try would be too.
-        Err(kube::Error::Api(status))
-            if matches!(status.code, 404 | 409 | 410 | 400 | 403 | 422) =>
-        {
-            if matches!(status.code, 400 | 403 | 422) {
-                tracing::warn!(error = %status.message, "a simulated status was refused");
-            }
+        // Gone meanwhile.
+        Err(kube::Error::Api(status)) if status.code == 404 => Written::Settled,
+        // The next try would be refused as well.
+        Err(kube::Error::Api(status)) if matches!(status.code, 400 | 403 | 422) => {
+            tracing::warn!(error = %status.message, "a simulated write was refused");
             Written::Settled
         }
+        // A conflict among others: the newer object comes, and is tried at once.
         Err(error) => {
             tracing::debug!(%error, "a simulated write failed; it is tried again");
             Written::Failed

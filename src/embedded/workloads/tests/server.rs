@@ -16,8 +16,8 @@ use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use crate::{
     decide::health::{self, Status},
     embedded::{
-        Effect, Fault, Server,
-        workloads::{DELAY_ANNOTATION, OUTCOME_ANNOTATION, Options, kind::Kind, run},
+        Effect, Fault, RequestRecord, Server,
+        workloads::{DELAY_ANNOTATION, Error, OUTCOME_ANNOTATION, Options, kind::Kind, run},
     },
 };
 
@@ -31,7 +31,7 @@ struct World {
     server: Server,
     client: Client,
     shutdown: CancellationToken,
-    simulation: Option<AbortOnDropHandle<Result<(), super::super::Error>>>,
+    simulation: Option<AbortOnDropHandle<Result<(), Error>>>,
 }
 
 impl World {
@@ -90,7 +90,7 @@ impl World {
         let mut objects = watcher(self.api(kind), config).applied_objects().boxed();
         let watching = async {
             while let Some(object) = objects.try_next().await.unwrap() {
-                let status = health(&object);
+                let status = health(kind, &object);
                 if seen.last() != Some(&status) {
                     seen.push(status);
                 }
@@ -134,9 +134,12 @@ fn template(version: &str, restart_policy: &str) -> Value {
     })
 }
 
-fn health(object: &DynamicObject) -> Status {
-    health::of(&serde_json::to_value(object).unwrap())
-        .map_or(Status::Healthy, |health| health.status)
+/// The objects of a list do not say what they are.
+fn health(kind: Kind, object: &DynamicObject) -> Status {
+    let ApiResource { api_version, kind: word, .. } = kind.resource();
+    let mut object = serde_json::to_value(object).unwrap();
+    (object["apiVersion"], object["kind"]) = (json!(api_version), json!(word));
+    health::of(&object).expect("a kind with a health check").status
 }
 
 fn options() -> Options {
@@ -203,11 +206,9 @@ async fn annotations_choose_the_end_and_the_delay() {
         world.healths(kind, "fails", Status::Degraded).await;
         tokio::time::sleep(Duration::from_secs(3600)).await;
         let hangs = world.api(kind).get("hangs").await.unwrap();
-        assert_eq!(health(&hangs), Status::Progressing, "{kind:?}");
-        assert!(
-            hangs.data["status"].get("startTime").is_some() || kind == Kind::Deployment,
-            "{kind:?} has started"
-        );
+        assert_eq!(health(kind, &hangs), Status::Progressing, "{kind:?}");
+        let trace = if kind == Kind::Deployment { "observedGeneration" } else { "startTime" };
+        assert!(hangs.data["status"].get(trace).is_some(), "{kind:?} has started");
     }
 }
 
@@ -255,7 +256,7 @@ async fn a_changed_outcome_is_a_new_try_without_a_new_generation() {
     let mended = world.deploy("web", json!({ OUTCOME_ANNOTATION: "succeed" }), "1").await;
     assert_eq!(mended.metadata.generation, Some(1));
     let (healths, _) = world.healths(Kind::Deployment, "web", Status::Healthy).await;
-    assert_eq!(healths, [Status::Degraded, Status::Progressing, Status::Healthy]);
+    assert_eq!(healths, [Status::Progressing, Status::Healthy]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -371,4 +372,42 @@ async fn a_deleted_pod_goes_without_waiting_for_its_grace_period() {
         assert!(started.elapsed() < Duration::from_secs(5), "the pod is still there");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_breaks_or_falls_behind_is_taken_up_again() {
+    let world = World::new(options()).await;
+    world.deploy("before", json!({}), "1").await;
+    tokio::time::sleep(DELAY / 2).await;
+    world.server.compact();
+    world.server.drop_watches();
+    world.deploy("after", json!({}), "1").await;
+    world.healths(Kind::Deployment, "before", Status::Healthy).await;
+    world.healths(Kind::Deployment, "after", Status::Healthy).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_may_not_watch_is_told_so() {
+    let mut world = World::new(options()).await;
+    world.stop().await;
+    let list = |request: &RequestRecord| request.verb == "list" && request.resource == "jobs";
+    world.server.inject(Fault::new(Effect::Status(403), list));
+    world.start(options());
+    let ended = world.simulation.take().unwrap().await.unwrap();
+    assert!(matches!(ended, Err(Error::Forbidden { kind: "Job", .. })), "{ended:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_lacks_does_not_stop_the_others() {
+    let mut world = World::new(options()).await;
+    world.stop().await;
+    let list = |request: &RequestRecord| request.verb == "list" && request.resource == "cronjobs";
+    world.server.inject(Fault::new(Effect::Status(404), list));
+    world.start(options());
+    world.deploy("web", json!({}), "1").await;
+    world.healths(Kind::Deployment, "web", Status::Healthy).await;
+    let lists = world.server.requests();
+    let lists =
+        lists.iter().filter(|request| request.resource == "cronjobs" && request.code == 404);
+    assert_eq!(lists.count(), 1, "it is not asked for again and again");
 }
