@@ -1,0 +1,156 @@
+//! Creates, patches and deletes the Applications of a set.
+
+use std::sync::Arc;
+
+use futures::StreamExt;
+use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
+use serde_json::Value;
+
+use super::application_set_status::is_conflict;
+use crate::decide::fleet::{Delete, Patch, Plan};
+use crate::watch::object::{Object, resource};
+use crate::watch::overlay::Overlay;
+
+/// What was done to one Application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// It was created.
+    Create,
+    /// Its spec or metadata was patched.
+    Update,
+    /// Its operation was started, maybe with a patch of its spec.
+    Start,
+    /// It was asked to be compared again.
+    Refresh,
+    /// It was deleted.
+    Delete,
+}
+
+/// What became of one write.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The Application's name.
+    pub application: String,
+    /// What was tried.
+    pub act: Act,
+    /// What became of it.
+    pub result: Result<Done, kube::Error>,
+}
+
+/// How a write that did not fail ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// It took effect.
+    Written,
+    /// The Application changed in the meantime, or is gone: the next pass
+    /// decides anew.
+    Outdated,
+}
+
+/// Writes Applications of one namespace.
+#[derive(Clone, Debug)]
+pub struct Writer {
+    api: Api<Object>,
+    overlay: Arc<Overlay>,
+    parallel: usize,
+    dry_run: bool,
+}
+
+impl Writer {
+    /// A writer with at most `parallel` requests under way. With `dry_run`
+    /// nothing is stored (AS-161).
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        overlay: Arc<Overlay>,
+        parallel: usize,
+        dry_run: bool,
+    ) -> Self {
+        let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
+        Self { api, overlay, parallel: parallel.max(1), dry_run }
+    }
+
+    /// Carries out a plan: creations, then patches, then deletions; each list
+    /// in order, several at once. All are tried, whatever fails (AS-157).
+    pub async fn carry_out(&self, plan: &Plan) -> Vec<Outcome> {
+        let creates = plan.creates.iter().cloned().map(Write::Create);
+        let patches = plan.patches.iter().cloned().map(Write::Patch);
+        let deletes = plan.deletes.iter().cloned().map(Write::Delete).collect();
+        let mut outcomes = self.all(creates.chain(patches).collect()).await;
+        outcomes.extend(self.all(deletes).await);
+        outcomes
+    }
+
+    async fn all(&self, writes: Vec<Write>) -> Vec<Outcome> {
+        let writes = writes.into_iter().map(|write| self.clone().one(write));
+        futures::stream::iter(writes).buffered(self.parallel).collect().await
+    }
+
+    async fn one(self, write: Write) -> Outcome {
+        match write {
+            Write::Create(object) => self.create(object).await,
+            Write::Patch(patch) => self.patch(&patch).await,
+            Write::Delete(delete) => self.delete(&delete).await,
+        }
+    }
+
+    async fn create(&self, object: Value) -> Outcome {
+        let params = PostParams { dry_run: self.dry_run, ..PostParams::default() };
+        let application = crate::desired::name_of(&object).to_owned();
+        let result = self.api.create(&params, &Object::from(object)).await;
+        Outcome { application, act: Act::Create, result: self.settle("", result) }
+    }
+
+    async fn patch(&self, patch: &Patch) -> Outcome {
+        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
+        let result = self.api.patch(&patch.name, &params, &KubePatch::Merge(&patch.body)).await;
+        Outcome {
+            application: patch.name.clone(),
+            act: match (patch.starts, patch.changes_spec) {
+                (true, _) => Act::Start,
+                (false, true) => Act::Update,
+                (false, false) => Act::Refresh,
+            },
+            result: self.settle(&patch.replaces, result),
+        }
+    }
+
+    async fn delete(&self, delete: &Delete) -> Outcome {
+        let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version: None };
+        let params = DeleteParams {
+            dry_run: self.dry_run,
+            preconditions: Some(preconditions),
+            ..DeleteParams::default()
+        };
+        let result = match self.api.delete(&delete.name, &params).await {
+            Ok(_) => Ok(Done::Written),
+            Err(error) if is_conflict(&error) => Ok(Done::Outdated),
+            Err(error) => Err(error),
+        };
+        Outcome { application: delete.name.clone(), act: Act::Delete, result }
+    }
+
+    fn settle(
+        &self,
+        replaced: &str,
+        result: Result<Object, kube::Error>,
+    ) -> Result<Done, kube::Error> {
+        match result {
+            Ok(object) => {
+                if !self.dry_run {
+                    self.overlay.wrote(replaced, object);
+                }
+                Ok(Done::Written)
+            }
+            Err(error) if is_conflict(&error) => Ok(Done::Outdated),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+enum Write {
+    Create(Value),
+    Patch(Patch),
+    Delete(Delete),
+}

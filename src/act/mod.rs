@@ -1,0 +1,10 @@
+//! Effects out: every write of Wavegate goes through here, and comes back as
+//! what became of it.
+
+pub mod application_set_status;
+pub mod application_status;
+pub mod applications;
+pub mod apply;
+pub mod delete;
+pub mod events;
+pub mod outcome;

@@ -1,0 +1,119 @@
+//! The end of a set: its Applications go first, in reverse order if asked
+//! (AS-167, AS-168, AS-380 to AS-384).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::pass::Next;
+use crate::act::applications::Writer;
+use crate::api::annotations::RESOURCES_FINALIZER;
+use crate::controller::context::Context;
+use crate::controller::error::Error;
+use crate::decide::fleet::deletion::{self, Stage};
+use crate::decide::fleet::policy::Policy;
+use crate::watch::object::{Object, resource};
+
+/// How long to wait for Applications to go if no event arrives (AS-505).
+const WHILE_DELETING: Duration = Duration::from_secs(10);
+
+/// One pass over a set that is being deleted.
+pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Next, Error> {
+    if !has_finalizer(set) {
+        // The rest is garbage collection's work, or somebody else's finalizer.
+        return Ok(Next::Gone);
+    }
+    let existing = context.applications.in_namespace(set.namespace());
+    let reverse = context.settings.progressive_syncs && deletion::is_reverse(set.value());
+    let stage = deletion::stage(set.value(), &existing, policy, reverse);
+    let writer = Writer::new(
+        &context.client,
+        set.namespace(),
+        Arc::clone(&context.applications.overlay),
+        context.settings.concurrent_application_updates,
+        context.settings.dry_run,
+    );
+    match stage {
+        Stage::Done => {
+            let finalizers = without_finalizer(set);
+            patch_set(
+                set,
+                context,
+                json!({
+                    "metadata": {
+                        "finalizers": finalizers,
+                        "resourceVersion": set.resource_version(),
+                    }
+                }),
+            )
+            .await?;
+            Ok(Next::Gone)
+        }
+        Stage::Act(plan) => {
+            let outcomes = writer.carry_out(&plan).await;
+            let failed = outcomes
+                .iter()
+                .find_map(|outcome| Some((&outcome.application, outcome.result.as_ref().err()?)));
+            if let Some((application, error)) = failed {
+                return Err(Error::Applications {
+                    name: format!("{}/{}", set.namespace(), set.name()),
+                    count: 1,
+                    first: format!("application {application}: {error}"),
+                });
+            }
+            Ok(Next::After(WHILE_DELETING))
+        }
+        Stage::Wait(applications) => {
+            tracing::info!(applications = applications.join(","), "waiting for applications to go");
+            Ok(Next::After(WHILE_DELETING))
+        }
+    }
+}
+
+/// Whether the set asks for reverse deletion and lacks the finalizer that makes
+/// it effective.
+pub fn needs_finalizer(set: &Object) -> bool {
+    deletion::is_reverse(set.value()) && !has_finalizer(set)
+}
+
+/// Adds the finalizer.
+pub async fn add_finalizer(set: &Object, context: &Context) -> Result<(), Error> {
+    let mut finalizers = finalizers(set);
+    finalizers.push(RESOURCES_FINALIZER.into());
+    let patch = json!({
+        "metadata": { "finalizers": finalizers, "resourceVersion": set.resource_version() }
+    });
+    patch_set(set, context, patch).await
+}
+
+/// Patches the set itself; a conflict is left to the next pass.
+pub async fn patch_set(set: &Object, context: &Context, patch: Value) -> Result<(), Error> {
+    let api: Api<Object> =
+        Api::namespaced_with(context.client.clone(), set.namespace(), &resource("ApplicationSet"));
+    let params = PatchParams { dry_run: context.settings.dry_run, ..PatchParams::default() };
+    match api.patch(set.name(), &params, &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(()),
+        Err(error) if crate::act::application_set_status::is_conflict(&error) => Ok(()),
+        Err(source) => {
+            let name = format!("{}/{}", set.namespace(), set.name());
+            Err(Error::Patch { name, source })
+        }
+    }
+}
+
+fn finalizers(set: &Object) -> Vec<Value> {
+    set.value()["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
+}
+
+fn has_finalizer(set: &Object) -> bool {
+    finalizers(set).iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
+}
+
+fn without_finalizer(set: &Object) -> Vec<Value> {
+    let mut finalizers = finalizers(set);
+    finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
+    finalizers
+}

@@ -1,0 +1,355 @@
+//! One pass over one ApplicationSet (AS-148).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{deletion, observe, tell};
+use crate::act::application_set_status::{self as status_writer, Written};
+use crate::act::applications::{Act, Done, Outcome, Writer};
+use crate::api::annotations::APPLICATION_SET_REFRESH;
+use crate::api::conditions::application_set::reason;
+use crate::controller::context::{Context, Generated, Memory};
+use crate::controller::error::Error;
+use crate::decide::fleet::ignore::Ignore;
+use crate::decide::fleet::policy::Policy;
+use crate::decide::fleet::preserve::Preserve;
+use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
+use crate::decide::fleet::validate::{self, Known};
+use crate::decide::fleet::{self, operation};
+use crate::decide::rollout::steps::{Labels, Problem, Strategy};
+use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
+use crate::watch::object::Object;
+use crate::watch::stores;
+
+/// How long to wait after an error that only a change can mend (AS-505).
+const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
+/// How long to wait for the watch after a conflict.
+const AFTER_CONFLICT: Duration = Duration::from_millis(100);
+
+/// What follows a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// The set is gone.
+    Gone,
+    /// Nothing until something changes.
+    Wait,
+    /// A pass after this time at the latest.
+    After(Duration),
+}
+
+/// Everything that is known in a pass, gathered before anything is decided.
+struct Seen {
+    strategy: Strategy,
+    strategy_problems: Vec<Problem>,
+    rolling: bool,
+    generated: Arc<Generated>,
+    existing: BTreeMap<String, Arc<Value>>,
+    invalid: BTreeMap<String, String>,
+    ignore: Ignore,
+    ignore_problems: Vec<String>,
+}
+
+/// Runs one pass.
+pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Result<Next, Error> {
+    wait_for_caches(context).await;
+    let now = context.clock.now();
+    let policy = policy(set, context);
+    if !set.value()["metadata"]["deletionTimestamp"].is_null() {
+        return deletion::pass(set, context, policy).await;
+    }
+    let seen = look(set, context, memory, now);
+    if seen.rolling && deletion::needs_finalizer(set) {
+        deletion::add_finalizer(set, context).await?;
+        // The change of the set itself wakes the next pass.
+        return Ok(Next::After(AFTER_CONFLICT));
+    }
+    let plan = seen.rolling.then(|| decide_rollout(set, context, &seen, memory, now));
+    let writes = decide_writes(set, context, policy, &seen, plan.as_ref());
+    let problems = plan
+        .as_ref()
+        .map(|plan| rollout::all_problems(seen.strategy_problems.clone(), plan.problems.clone()));
+
+    let findings = |failure: Option<Failure>, up_to_date: bool| Findings {
+        set: set.value(),
+        existing: &seen.existing,
+        generated: seen.generated.result.is_ok(),
+        up_to_date: up_to_date && failure.is_none(),
+        failure,
+        rollout: plan
+            .as_ref()
+            .zip(problems.as_ref())
+            .map(|(plan, problems)| Rollout { plan, problems: problems.as_slice() }),
+        disabled: is_disabled(&seen, context),
+        max_resources: context.settings.max_resources,
+    };
+    let bad_input = bad_input(&seen, context, &writes);
+    let nothing_to_write = writes == fleet::Plan::default();
+    let before = findings(bad_input.clone(), nothing_to_write);
+    let wanted = status::compute(&before, now);
+    let Some(set) = record(set, context, &wanted).await? else {
+        return Ok(Next::After(AFTER_CONFLICT));
+    };
+    tell::after_decision(&set, before.set, context, plan.as_ref(), bad_input.as_ref(), memory, now)
+        .await;
+
+    let writer = Writer::new(
+        &context.client,
+        set.namespace(),
+        Arc::clone(&context.applications.overlay),
+        context.settings.concurrent_application_updates,
+        context.settings.dry_run,
+    );
+    let outcomes = writer.carry_out(&writes).await;
+    tell::after_writes(&set, context, &outcomes, &writes, memory).await;
+    if let Some((failure, error)) = failed(&set, &outcomes, policy) {
+        let after = Findings { set: set.value(), ..findings(Some(failure), false) };
+        record(&set, context, &status::compute(&after, now)).await?;
+        return Err(error);
+    }
+    finish_refresh(&set, context).await?;
+    Ok(next(plan.as_ref(), bad_input.is_some(), &outcomes, now))
+}
+
+/// Decisions on half-filled caches would be decisions on absences that are
+/// none.
+async fn wait_for_caches(context: &Context) {
+    let ready = futures::join!(
+        context.applications.store.wait_until_ready(),
+        context.projects.store.wait_until_ready(),
+        context.clusters.wait_until_ready(),
+    );
+    if ready.0.is_err() || ready.1.is_err() || ready.2.is_err() {
+        // The watches are gone: the controller is being shut down.
+        futures::future::pending::<()>().await;
+    }
+}
+
+fn policy(set: &Object, context: &Context) -> Policy {
+    let own = set.value()["spec"]["syncPolicy"]["applicationsSync"].as_str();
+    context.settings.policy.effective(own, context.settings.policy_override)
+}
+
+fn look(set: &Object, context: &Context, memory: &mut Memory, now: Timestamp) -> Seen {
+    let (strategy, strategy_problems) = Strategy::read(set.value()["spec"].get("strategy"));
+    let enabled = context.settings.progressive_syncs;
+    let rolling = enabled && !strategy.steps().is_empty();
+    let known_generation = memory.generated.as_ref().map(|generated| generated.of);
+    let generated = observe::generate(set, rolling, now, memory);
+    if known_generation != Some(generated.of) {
+        tell::generated(&generated, rolling);
+    }
+    let (ignore, ignore_problems) = Ignore::read(set.value());
+    let existing = context.applications.in_namespace(set.namespace());
+    observe::observe_all(set.value(), &existing, &generated, &ignore, memory);
+    let known = Known {
+        projects: context
+            .projects
+            .in_namespace(&context.settings.control_plane_namespace)
+            .into_keys()
+            .collect(),
+        clusters: stores::clusters(&context.clusters),
+    };
+    let invalid = match &generated.result {
+        Ok(generation) => validate::problems(&generation.applications, &known),
+        Err(_) => BTreeMap::new(),
+    };
+    // Without a generation nothing is decided: a rollout under way is frozen
+    // (AS-141).
+    let rolling = rolling && generated.result.is_ok();
+    Seen {
+        strategy,
+        strategy_problems,
+        rolling,
+        generated,
+        existing,
+        invalid,
+        ignore,
+        ignore_problems,
+    }
+}
+
+fn is_disabled(seen: &Seen, context: &Context) -> bool {
+    !context.settings.progressive_syncs && matches!(seen.strategy, Strategy::RollingSync(_))
+}
+
+fn is_stuck(seen: &Seen, context: &Context) -> bool {
+    context.settings.progressive_syncs && seen.strategy.is_empty_rolling_sync()
+}
+
+fn decide_rollout(
+    set: &Object,
+    context: &Context,
+    seen: &Seen,
+    memory: &Memory,
+    now: Timestamp,
+) -> Plan {
+    let member = |(name, application): (&String, &Arc<Value>)| {
+        let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
+        let labels: Labels = labels
+            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
+            .collect();
+        (name.clone(), Member { labels, invalid: seen.invalid.get(name).cloned() })
+    };
+    let generated = seen.generated.applications.iter().map(member).collect();
+    let stored = entries::from_json(set.value()["status"].get("applicationStatus"));
+    let snapshot = rollout::Snapshot {
+        strategy: &seen.strategy,
+        generated: &generated,
+        current: &memory.observed,
+        entries: &stored,
+        settings: context.settings.rollout,
+    };
+    rollout::step(&snapshot, now)
+}
+
+fn decide_writes(
+    set: &Object,
+    context: &Context,
+    policy: Policy,
+    seen: &Seen,
+    plan: Option<&Plan>,
+) -> fleet::Plan {
+    // Nothing is written while it is not known what should exist, how it
+    // should be rolled out, or which fields are to be left alone (AS-140,
+    // AS-304, AS-164).
+    if seen.generated.result.is_err() || is_stuck(seen, context) || !seen.ignore_problems.is_empty()
+    {
+        return fleet::Plan::default();
+    }
+    let valid: BTreeMap<String, Arc<Value>> = seen
+        .generated
+        .applications
+        .iter()
+        .filter(|(name, _)| !seen.invalid.contains_key(*name))
+        .map(|(name, application)| (name.clone(), Arc::clone(application)))
+        .collect();
+    let operations: BTreeMap<String, Value> = plan
+        .into_iter()
+        .flat_map(|plan| &plan.starts)
+        .filter_map(|start| {
+            let original = seen.generated.originals.get(&start.application)?;
+            Some((start.application.clone(), operation::build(start, set.name(), original)))
+        })
+        .collect();
+    let refreshes: BTreeSet<String> =
+        plan.into_iter().flat_map(|plan| plan.refreshes.iter().cloned()).collect();
+    let settings = &context.settings;
+    let preserve =
+        Preserve::new(set.value(), &settings.preserved_annotations, &settings.preserved_labels);
+    fleet::plan(&fleet::Snapshot {
+        set: set.value(),
+        generated: &valid,
+        generated_names: &seen.generated.names,
+        existing: &seen.existing,
+        policy,
+        preserve: &preserve,
+        ignore: &seen.ignore,
+        operations: &operations,
+        refreshes: &refreshes,
+    })
+}
+
+/// What a user has to mend, the most serious first.
+fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Failure> {
+    if let Err(error) = &seen.generated.result {
+        return Some(Failure { reason: error.reason(), message: error.to_string() });
+    }
+    if is_stuck(seen, context) {
+        let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or \
+                       remove the strategy"
+            .to_owned();
+        return Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message });
+    }
+    if let Some(problem) = seen.ignore_problems.first() {
+        return Some(Failure {
+            reason: reason::UPDATE_APPLICATION_ERROR,
+            message: problem.clone(),
+        });
+    }
+    let problems = seen.invalid.iter().map(|(name, problem)| (name, problem));
+    if let Some(message) = first_of("application", problems, seen.invalid.len()) {
+        return Some(Failure { reason: reason::APPLICATION_VALIDATION_ERROR, message });
+    }
+    let refused = writes.refused.iter().map(|(name, problem)| (name, problem));
+    first_of("application", refused, writes.refused.len())
+        .map(|message| Failure { reason: reason::UPDATE_APPLICATION_ERROR, message })
+}
+
+fn first_of<'a>(
+    what: &str,
+    mut problems: impl Iterator<Item = (&'a String, &'a String)>,
+    count: usize,
+) -> Option<String> {
+    let (name, problem) = problems.next()?;
+    let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+    Some(format!("{what} {name}: {problem}{more}"))
+}
+
+/// Writes the status; `None` when the set changed in the meantime.
+async fn record(set: &Object, context: &Context, wanted: &Value) -> Result<Option<Object>, Error> {
+    let written =
+        status_writer::write(&context.client, set, wanted, context.settings.dry_run).await;
+    match written {
+        Ok(Written::Unchanged) => Ok(Some(set.clone())),
+        Ok(Written::Changed(new)) => {
+            if !context.settings.dry_run {
+                context.sets.overlay.wrote(set.resource_version(), new.clone());
+            }
+            Ok(Some(new))
+        }
+        Ok(Written::Conflict) => Ok(None),
+        Err(source) => {
+            let name = format!("{}/{}", set.namespace(), set.name());
+            Err(Error::Status { name, source })
+        }
+    }
+}
+
+/// The failure to tell when writes failed: that of the first Application by
+/// name (AS-157).
+fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure, Error)> {
+    let mut failures: Vec<(&Outcome, &kube::Error)> = outcomes
+        .iter()
+        .filter_map(|outcome| Some((outcome, outcome.result.as_ref().err()?)))
+        .collect();
+    failures.sort_by(|(a, _), (b, _)| a.application.cmp(&b.application));
+    let (first, cause) = failures.first()?;
+    let reason = match first.act {
+        Act::Delete => reason::DELETE_APPLICATION_ERROR,
+        _ if policy.updates() => reason::UPDATE_APPLICATION_ERROR,
+        _ => reason::CREATE_APPLICATION_ERROR,
+    };
+    let text = format!("application {}: {cause}", first.application);
+    let error = Error::Applications {
+        name: format!("{}/{}", set.namespace(), set.name()),
+        count: failures.len(),
+        first: text.clone(),
+    };
+    Some((Failure { reason, message: text }, error))
+}
+
+/// Removes the refresh annotation once a pass has come to its end (AS-420).
+async fn finish_refresh(set: &Object, context: &Context) -> Result<(), Error> {
+    if set.value()["metadata"]["annotations"][APPLICATION_SET_REFRESH].is_null() {
+        return Ok(());
+    }
+    let patch = serde_json::json!({
+        "metadata": { "annotations": { APPLICATION_SET_REFRESH: null } }
+    });
+    deletion::patch_set(set, context, patch).await.map(drop)
+}
+
+fn next(plan: Option<&Plan>, bad_input: bool, outcomes: &[Outcome], now: Timestamp) -> Next {
+    let outdated = |outcome: &Outcome| matches!(outcome.result, Ok(Done::Outdated));
+    let waits = [
+        plan.and_then(|plan| plan.wake_at)
+            .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(AFTER_CONFLICT)),
+        bad_input.then_some(AFTER_BAD_INPUT),
+        outcomes.iter().any(outdated).then_some(AFTER_CONFLICT),
+    ];
+    waits.into_iter().flatten().min().map_or(Next::Wait, Next::After)
+}

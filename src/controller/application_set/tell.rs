@@ -1,0 +1,213 @@
+//! What a pass tells people: log lines and events, one per transition.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::act::applications::{Act, Done, Outcome};
+use crate::act::events::Note;
+use crate::controller::context::{Context, Generated, Memory};
+use crate::decide::fleet::status::{Failure, rollout_message};
+use crate::decide::fleet::{self, autosync};
+use crate::decide::rollout::Plan;
+use crate::decide::rollout::status::step_text;
+use crate::desired;
+use crate::watch::object::Object;
+
+/// After this time a wait is told as stalled where there is no timeout.
+const STALLED: SignedDuration = SignedDuration::from_secs(300);
+
+/// A new generation was made.
+pub fn generated(generated: &Generated, rolling: bool) {
+    let Ok(generation) = &generated.result else { return };
+    let applications = generation.applications.len();
+    tracing::info!(applications, "generated");
+    for warning in &generation.warnings {
+        tracing::warn!("{warning}");
+    }
+    let automated = generated.originals.values().filter(|app| rolling && autosync::is_enabled(app));
+    for application in automated {
+        tracing::warn!(
+            application = desired::name_of(application),
+            "spec.template.spec.syncPolicy.automated is switched off by the RollingSync; the rollout decides when it syncs"
+        );
+    }
+}
+
+/// The decision is persisted.
+pub async fn after_decision(
+    set: &Object,
+    old: &Value,
+    context: &Context,
+    plan: Option<&Plan>,
+    failure: Option<&Failure>,
+    memory: &mut Memory,
+    now: Timestamp,
+) {
+    failures(set, old, context, failure).await;
+    disabled(set, old);
+    if let Some(plan) = plan {
+        transitions(set, context, plan).await;
+        steps(set, old, context, plan).await;
+        stalled(set, context, plan, memory, now).await;
+    }
+}
+
+/// A failure is told when it appears and when it changes.
+async fn failures(set: &Object, old: &Value, context: &Context, failure: Option<&Failure>) {
+    let Some(failure) = failure else { return };
+    let condition = |of: &Value| {
+        let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == "ErrorOccurred")
+    };
+    let message = |of: Option<Value>| {
+        of.map(|condition| (condition["status"].clone(), condition["message"].clone()))
+    };
+    if message(condition(old)) == message(condition(set.value())) {
+        return;
+    }
+    tracing::warn!(reason = failure.reason, "{}", failure.message);
+    let text = failure.message.clone();
+    let note = Note { warning: true, reason: failure.reason, action: "Reconcile", text };
+    context.events.tell(set, note).await;
+}
+
+fn disabled(set: &Object, old: &Value) {
+    let message = |of: &Value| {
+        let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let condition =
+            conditions.into_iter().find(|condition| condition["type"] == "InvalidRolloutConfig")?;
+        (condition["status"] == "True")
+            .then(|| condition["message"].as_str().unwrap_or_default().to_owned())
+    };
+    let now = message(set.value());
+    if let Some(text) = now.as_ref().filter(|_| now != message(old)) {
+        tracing::warn!("{text}");
+    }
+}
+
+async fn transitions(set: &Object, context: &Context, plan: &Plan) {
+    for transition in &plan.transitions {
+        let from = transition.from.map_or("-", |phase| phase.name());
+        let (application, step) = (&transition.application, step_text(transition.step));
+        let to = transition.to.name();
+        if transition.timed_out {
+            tracing::warn!(application, step, from, to, "{}", transition.message);
+            let text = format!("application {application} of step {step}: {}", transition.message);
+            let note =
+                Note { warning: true, reason: "ProgressingTimeout", action: "Rollout", text };
+            context.events.tell(set, note).await;
+        } else {
+            tracing::info!(application, step, from, to, "{}", transition.message);
+        }
+    }
+    for start in &plan.starts {
+        tracing::info!(
+            application = start.application,
+            step = start.step + 1,
+            revision = start.revisions.join(","),
+            "starting the sync"
+        );
+    }
+}
+
+/// A step that opened, and the end of the rollout.
+async fn steps(set: &Object, old: &Value, context: &Context, plan: &Plan) {
+    let told = |of: &Value| {
+        let rollout = &of["status"]["rollout"];
+        (rollout["step"].clone(), rollout["progress"].as_str().map(is_complete))
+    };
+    if told(old) == told(set.value()) {
+        return;
+    }
+    let text = rollout_message(plan);
+    tracing::info!("{text}");
+    let reason = if plan.open_step.is_some() { "StepOpened" } else { "RolloutComplete" };
+    context.events.tell(set, Note { warning: false, reason, action: "Rollout", text }).await;
+}
+
+fn is_complete(progress: &str) -> bool {
+    progress.split_once('/').is_some_and(|(done, total)| done == total)
+}
+
+/// Waits that go on for longer than the timeout, once each (AS-611).
+async fn stalled(
+    set: &Object,
+    context: &Context,
+    plan: &Plan,
+    memory: &mut Memory,
+    now: Timestamp,
+) {
+    let limit = context.settings.rollout.rules.progressing_timeout.unwrap_or(STALLED);
+    let waiting: std::collections::BTreeMap<&str, Timestamp> = plan
+        .waiting
+        .iter()
+        .filter_map(|wait| Some((wait.application.as_str(), wait.since?)))
+        .collect();
+    memory.stalled.retain(|application, since| waiting.get(application.as_str()) == Some(since));
+    for wait in &plan.waiting {
+        let Some(since) = wait.since.filter(|since| now.duration_since(*since) >= limit) else {
+            continue;
+        };
+        if memory.stalled.insert(wait.application.clone(), since).is_some() {
+            continue;
+        }
+        let text = format!(
+            "step {} waits for application {} since {since}: {}",
+            wait.step + 1,
+            wait.application,
+            wait.reason
+        );
+        tracing::warn!(application = wait.application, step = wait.step + 1, "{text}");
+        let note = Note { warning: true, reason: "RolloutStalled", action: "Rollout", text };
+        context.events.tell(set, note).await;
+    }
+}
+
+/// The writes were tried.
+pub async fn after_writes(
+    set: &Object,
+    context: &Context,
+    outcomes: &[Outcome],
+    writes: &fleet::Plan,
+    memory: &mut Memory,
+) {
+    for outcome in outcomes {
+        let application = &outcome.application;
+        match (&outcome.result, outcome.act) {
+            (Ok(Done::Outdated), act) => {
+                tracing::debug!(application, ?act, "changed in the meantime, looking again");
+            }
+            (Ok(Done::Written), Act::Refresh) => {
+                tracing::debug!(application, "asked to be compared again");
+            }
+            (Ok(Done::Written), Act::Start) => tracing::debug!(application, "operation written"),
+            (Ok(Done::Written), act) => {
+                let (reason, what) = match act {
+                    Act::Create => ("created", "Created"),
+                    Act::Delete => ("Deleted", "Deleted"),
+                    Act::Update | Act::Start | Act::Refresh => ("updated", "Updated"),
+                };
+                tracing::info!(application, "{}", what.to_lowercase());
+                let text = format!("{what} Application {application}");
+                let note = Note { warning: false, reason, action: "Write", text };
+                context.events.tell(set, note).await;
+            }
+            (Err(error), act) => tracing::error!(application, ?act, %error, "write failed"),
+        }
+    }
+    let mut failing: std::collections::BTreeMap<String, String> = outcomes
+        .iter()
+        .filter_map(|outcome| {
+            Some((outcome.application.clone(), outcome.result.as_ref().err()?.to_string()))
+        })
+        .collect();
+    failing.extend(writes.refused.iter().cloned());
+    for (application, error) in &failing {
+        if memory.told.get(application) != Some(error) {
+            let text = format!("application {application}: {error}");
+            let note = Note { warning: true, reason: "ApplicationError", action: "Write", text };
+            context.events.tell(set, note).await;
+        }
+    }
+    memory.told = failing;
+}

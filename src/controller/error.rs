@@ -1,0 +1,58 @@
+//! Why a pass of the ApplicationSet controller stopped, and what that leads to.
+
+use std::time::Duration;
+
+/// Why a pass stopped before its plan was carried out. Errors of what users
+/// wrote are none of these: they are told by the status.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The status could not be written.
+    #[error("cannot write the status of ApplicationSet {name}")]
+    Status {
+        /// The set, as `namespace/name`.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// The set itself could not be patched.
+    #[error("cannot patch ApplicationSet {name}")]
+    Patch {
+        /// The set, as `namespace/name`.
+        name: String,
+        /// Why.
+        source: kube::Error,
+    },
+    /// Applications could not be written; the status names the first.
+    #[error(
+        "cannot write {count} of the applications of ApplicationSet {name}; the first is {first}"
+    )]
+    Applications {
+        /// The set, as `namespace/name`.
+        name: String,
+        /// How many failed.
+        count: usize,
+        /// The first one by name, with the reason.
+        first: String,
+    },
+}
+
+/// The wait before a failed pass is tried again: it doubles from 0.2 s to
+/// 5 minutes, with up to a quarter more by chance, so that what failed together
+/// does not come back together.
+pub fn backoff(failures: u32, chance: f64) -> Duration {
+    let base = 0.2 * f64::from(2_u32.saturating_pow(failures.saturating_sub(1).min(16)));
+    Duration::from_secs_f64(base.min(300.0) * (1.0 + 0.25 * chance.clamp(0.0, 1.0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::backoff;
+
+    #[test]
+    fn waits_grow_and_are_bounded() {
+        let seconds = |failures| backoff(failures, 0.0).as_secs_f64();
+        assert_eq!([seconds(0), seconds(1), seconds(2), seconds(5)], [0.2, 0.2, 0.4, 3.2]);
+        assert_eq!(seconds(1000), 300.0);
+        assert!(backoff(1, 1.0) > backoff(1, 0.0));
+    }
+}

@@ -1,0 +1,255 @@
+//! The Applications of a set: which to create, patch and delete.
+//!
+//! Compares what is generated with what exists and plans writes that name only
+//! what the set owns: the spec, and of the metadata the labels, annotations,
+//! finalizers and the owner reference. Live `status` and `operation`, and what
+//! the user asked to preserve, are never touched (AS-152). An equal Application
+//! is not written at all.
+
+pub mod autosync;
+pub mod deletion;
+pub mod ignore;
+pub mod normalize;
+pub mod observe;
+pub mod operation;
+pub mod patch;
+pub mod policy;
+pub mod preserve;
+pub mod status;
+#[cfg(test)]
+mod tests;
+pub mod validate;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use self::ignore::Ignore;
+use self::policy::Policy;
+use self::preserve::Preserve;
+use crate::api::API_VERSION;
+use crate::api::annotations::REFRESH;
+
+/// Where the writes of a set stand against what exists.
+#[derive(Clone, Debug)]
+pub struct Snapshot<'a> {
+    /// The ApplicationSet, raw.
+    pub set: &'a Value,
+    /// The valid generated Applications by name, rewritten for the strategy
+    /// already.
+    pub generated: &'a BTreeMap<String, Arc<Value>>,
+    /// Every generated name, invalid ones too: these are not deleted.
+    pub generated_names: &'a BTreeSet<String>,
+    /// All existing Applications of the namespace by name, whoever owns them.
+    pub existing: &'a BTreeMap<String, Arc<Value>>,
+    /// What may be written.
+    pub policy: Policy,
+    /// What is kept of live metadata.
+    pub preserve: &'a Preserve,
+    /// Fields that are not compared and not written.
+    pub ignore: &'a Ignore,
+    /// Operations to start, by Application name.
+    pub operations: &'a BTreeMap<String, Value>,
+    /// Applications to be compared again, by name.
+    pub refreshes: &'a BTreeSet<String>,
+}
+
+/// The writes of a pass, each list in name order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// Applications to create, whole.
+    pub creates: Vec<Value>,
+    /// Applications to patch.
+    pub patches: Vec<Patch>,
+    /// Applications to delete.
+    pub deletes: Vec<Delete>,
+    /// Applications that cannot be written, with the reason.
+    pub refused: Vec<(String, String)>,
+}
+
+/// A JSON merge patch of one Application.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patch {
+    /// Its name.
+    pub name: String,
+    /// The merge patch. It carries the resource version that the decision was
+    /// made on when it starts an operation: at most one per promotion, and
+    /// never over another (AS-361).
+    pub body: Value,
+    /// The resource version of the object it was decided on.
+    pub replaces: String,
+    /// Whether it starts an operation.
+    pub starts: bool,
+    /// Whether it changes more than the operation and the refresh annotation.
+    pub changes_spec: bool,
+}
+
+/// An Application to delete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delete {
+    /// Its name.
+    pub name: String,
+    /// Its UID, so that only this very object is deleted.
+    pub uid: String,
+}
+
+/// Plans the writes of one pass.
+pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
+    let mut plan = Plan::default();
+    for (name, generated) in snapshot.generated {
+        match snapshot.existing.get(name) {
+            None if snapshot.policy.creates() => plan.creates.push(create(snapshot, generated)),
+            None => {}
+            Some(live) => plan_update(snapshot, name, generated, live, &mut plan),
+        }
+    }
+    if snapshot.policy.deletes() {
+        let orphans = snapshot.existing.iter().filter(|(name, live)| {
+            is_owned(live, snapshot.set)
+                && !snapshot.generated_names.contains(*name)
+                && live["metadata"]["deletionTimestamp"].is_null()
+        });
+        plan.deletes.extend(orphans.map(|(name, live)| Delete {
+            name: name.clone(),
+            uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+        }));
+    }
+    plan
+}
+
+fn plan_update(
+    snapshot: &Snapshot<'_>,
+    name: &str,
+    generated: &Value,
+    live: &Value,
+    plan: &mut Plan,
+) {
+    let owned = is_owned(live, snapshot.set);
+    if let Some(owner) = controller_of(live).filter(|_| !owned) {
+        let (kind, owner) = (&owner["kind"], &owner["name"]);
+        let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
+        plan.refused
+            .push((name.to_owned(), format!("it is owned by {} {}", text(kind), text(owner))));
+        return;
+    }
+    if !live["metadata"]["deletionTimestamp"].is_null() {
+        // It goes, and is created anew by the pass that its end triggers.
+        return;
+    }
+    if !snapshot.policy.updates() && !owned {
+        plan.refused.push((
+            name.to_owned(),
+            "it exists and belongs to nobody, and the policy forbids to update it".to_owned(),
+        ));
+        return;
+    }
+    let mut body = if snapshot.policy.updates() {
+        update(snapshot, generated, live).unwrap_or_else(|| json!({}))
+    } else {
+        json!({})
+    };
+    let changes_spec = body != json!({});
+    if snapshot.refreshes.contains(name) && live["metadata"]["annotations"][REFRESH].is_null() {
+        body["metadata"]["annotations"][REFRESH] = "normal".into();
+    }
+    let operation = snapshot.operations.get(name);
+    if let Some(operation) = operation {
+        body["operation"] = operation.clone();
+        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    }
+    if body != json!({}) {
+        plan.patches.push(Patch {
+            name: name.to_owned(),
+            body,
+            replaces: live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned(),
+            starts: operation.is_some(),
+            changes_spec,
+        });
+    }
+}
+
+fn create(snapshot: &Snapshot<'_>, generated: &Value) -> Value {
+    let mut object = generated.clone();
+    normalize::empty_objects(&mut object["spec"]);
+    object["metadata"]["ownerReferences"] = json!([owner_reference(snapshot.set)]);
+    object
+}
+
+/// The merge patch that makes `live` what is generated; `None` when it is
+/// already.
+fn update(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Option<Value> {
+    let target = target(snapshot, generated, live);
+    let mut body = json!({});
+    if !normalize::equal_specs(&live["spec"], &target["spec"]) {
+        body["spec"] = patch::between(&live["spec"], &target["spec"]);
+    }
+    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+        let (live, target) = (&live["metadata"][field], &target["metadata"][field]);
+        if !normalize::equal(live, target) {
+            body["metadata"][field] = patch::between(live, target);
+        }
+    }
+    (body != json!({})).then_some(body)
+}
+
+fn target(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Value {
+    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
+    normalize::empty_objects(&mut target["spec"]);
+    target["metadata"]["labels"] = snapshot.preserve.labels(generated, live);
+    target["metadata"]["annotations"] = snapshot.preserve.annotations(generated, live);
+    target["metadata"]["finalizers"] = preserve::finalizers(generated, live);
+    target["metadata"]["ownerReferences"] = owner_references(live, snapshot.set);
+    snapshot.ignore.keep_live(crate::desired::name_of(generated), &mut target, live);
+    target
+}
+
+/// Whether the spec in the cluster differs from the generated one (AS-353):
+/// exactly when [`plan`] would change it (AS-165, invariant I13).
+pub fn spec_differs(generated: &Value, live: &Value, ignore: &Ignore) -> bool {
+    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
+    normalize::empty_objects(&mut target["spec"]);
+    ignore.keep_live(crate::desired::name_of(generated), &mut target, live);
+    !normalize::equal_specs(&live["spec"], &target["spec"])
+}
+
+/// Whether the set is the Application's controller (AS-158, AS-159): by UID,
+/// so that a recreated set of the same name does not take over what another
+/// one left.
+pub fn is_owned(application: &Value, set: &Value) -> bool {
+    controller_of(application).is_some_and(|owner| {
+        owner["kind"] == "ApplicationSet"
+            && owner["apiVersion"] == API_VERSION
+            && owner["uid"] == set["metadata"]["uid"]
+    })
+}
+
+fn controller_of(object: &Value) -> Option<&Value> {
+    let owners = object["metadata"]["ownerReferences"].as_array()?;
+    owners.iter().find(|owner| owner["controller"] == Value::Bool(true))
+}
+
+fn owner_reference(set: &Value) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "ApplicationSet",
+        "name": set["metadata"]["name"],
+        "uid": set["metadata"]["uid"],
+        "controller": true,
+        "blockOwnerDeletion": true,
+    })
+}
+
+/// The live owners with ours among them, others untouched.
+fn owner_references(live: &Value, set: &Value) -> Value {
+    let ours = owner_reference(set);
+    let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let mut owners: Vec<Value> =
+        owners.into_iter().filter(|owner| owner["uid"] != ours["uid"]).collect();
+    let at = live["metadata"]["ownerReferences"]
+        .as_array()
+        .and_then(|owners| owners.iter().position(|owner| owner["uid"] == ours["uid"]))
+        .unwrap_or(owners.len());
+    owners.insert(at, ours);
+    owners.into()
+}

@@ -1,0 +1,59 @@
+//! The `operation` that starts a sync: the whole contract between a rollout
+//! and whoever syncs (AS-360, AS-361).
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::autosync;
+use crate::decide::rollout::Start;
+
+/// Who a rollout's operations are initiated by.
+pub const USERNAME: &str = "applicationset-controller";
+/// The info item that carries the promotion's time.
+pub const PROMOTION: &str = "RollingSync";
+
+/// The operation for a start.
+///
+/// `generated` is the Application as generated, before its automated sync was
+/// switched off.
+pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
+    let policy = &generated["spec"]["syncPolicy"];
+    let mut sync = json!({});
+    if let Some(options) = policy["syncOptions"].as_array() {
+        sync["syncOptions"] = options.clone().into();
+    }
+    if autosync::prunes(generated) {
+        sync["prune"] = true.into();
+    }
+    let multiple = generated["spec"]["sources"].as_array().is_some_and(|list| !list.is_empty());
+    match start.revisions.as_slice() {
+        [] => {}
+        revisions if multiple => sync["revisions"] = revisions.to_vec().into(),
+        [revision, ..] => sync["revision"] = revision.as_str().into(),
+    }
+    json!({
+        "initiatedBy": { "username": USERNAME, "automated": true },
+        "info": [
+            { "name": "Reason", "value": format!("step {} of the RollingSync of ApplicationSet {set}", start.step + 1) },
+            { "name": PROMOTION, "value": promotion_text(start.promotion) },
+        ],
+        "sync": sync,
+        "retry": match &policy["retry"] {
+            Value::Object(retry) => retry.clone().into(),
+            _ => json!({ "limit": 5 }),
+        },
+    })
+}
+
+/// A promotion's time as the info item has it: RFC 3339 with nanoseconds.
+pub fn promotion_text(promotion: Timestamp) -> String {
+    format!("{promotion:.9}")
+}
+
+/// The promotion that an operation was written for; `None` for one that no
+/// rollout wrote. Takes `operation` or `status.operationState.operation`.
+pub fn promotion_of(operation: &Value) -> Option<Timestamp> {
+    let info = operation["info"].as_array()?;
+    let item = info.iter().find(|item| item["name"] == PROMOTION)?;
+    item["value"].as_str()?.parse().ok()
+}

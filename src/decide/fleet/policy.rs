@@ -1,0 +1,50 @@
+//! What a set may do to its Applications (AS-150).
+
+/// Which writes are allowed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// Create, update and delete.
+    #[default]
+    Sync,
+    /// Create and update.
+    CreateUpdate,
+    /// Create and delete.
+    CreateDelete,
+    /// Create.
+    CreateOnly,
+}
+
+impl Policy {
+    /// Reads `sync`, `create-update`, `create-delete` or `create-only`; empty
+    /// means `sync`. `None` for any other text.
+    pub fn from_name(name: &str) -> Option<Self> {
+        match name {
+            "" | "sync" => Some(Self::Sync),
+            "create-update" => Some(Self::CreateUpdate),
+            "create-delete" => Some(Self::CreateDelete),
+            "create-only" => Some(Self::CreateOnly),
+            _ => None,
+        }
+    }
+
+    /// The policy of one set: its own if it has one and may, else the
+    /// controller's.
+    pub fn effective(self, own: Option<&str>, may_override: bool) -> Self {
+        own.filter(|own| may_override && !own.is_empty()).and_then(Self::from_name).unwrap_or(self)
+    }
+
+    /// Whether Applications may be created: always.
+    pub fn creates(self) -> bool {
+        true
+    }
+
+    /// Whether existing ones may be changed.
+    pub fn updates(self) -> bool {
+        matches!(self, Self::Sync | Self::CreateUpdate)
+    }
+
+    /// Whether those no longer generated are deleted.
+    pub fn deletes(self) -> bool {
+        matches!(self, Self::Sync | Self::CreateDelete)
+    }
+}

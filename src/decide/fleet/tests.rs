@@ -1,0 +1,463 @@
+//! Tables A.10, A.11 and A.14 of the ApplicationSet specification.
+
+use serde_json::json;
+
+use super::*;
+use crate::decide::rollout::Start;
+use validate::{Cluster, Known};
+
+fn set() -> Value {
+    json!({"metadata": {"name": "set", "uid": "u", "resourceVersion": "1"}, "spec": {}})
+}
+
+fn generated(name: &str, spec: Value) -> Value {
+    json!({"metadata": {"name": name, "namespace": "argocd"}, "spec": spec})
+}
+
+/// The generated Application as it lives in the cluster, owned by the set.
+fn live(generated: &Value) -> Value {
+    let mut live = generated.clone();
+    live["metadata"]["uid"] = "app-uid".into();
+    live["metadata"]["resourceVersion"] = "5".into();
+    live["metadata"]["ownerReferences"] = json!([owner_reference(&set())]);
+    live
+}
+
+/// Plans for one generated and one live Application.
+fn plan_one(set: &Value, generated: Option<&Value>, live: Option<&Value>, policy: Policy) -> Plan {
+    plan_with(set, generated, live, policy, &BTreeMap::new())
+}
+
+fn plan_with(
+    set: &Value,
+    generated: Option<&Value>,
+    live: Option<&Value>,
+    policy: Policy,
+    operations: &BTreeMap<String, Value>,
+) -> Plan {
+    let map = |object: Option<&Value>| {
+        object
+            .map(|object| (crate::desired::name_of(object).to_owned(), Arc::new(object.clone())))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+    };
+    let (wanted, existing) = (map(generated), map(live));
+    plan(&Snapshot {
+        set,
+        generated_names: &wanted.keys().cloned().collect(),
+        generated: &wanted,
+        existing: &existing,
+        policy,
+        preserve: &Preserve::new(set, &[], &[]),
+        ignore: &Ignore::read(set).0,
+        operations,
+        refreshes: &BTreeSet::new(),
+    })
+}
+
+fn patch_of(set: &Value, generated: &Value, live: &Value) -> Option<Value> {
+    let mut plan = plan_one(set, Some(generated), Some(live), Policy::Sync);
+    plan.patches.pop().map(|patch| patch.body)
+}
+
+fn spec() -> Value {
+    json!({"project": "default", "source": {"repoURL": "r", "path": "p"}, "destination": {"name": "in-cluster"}})
+}
+
+#[test]
+fn an_equal_application_is_not_written_and_a_changed_field_alone_is_patched_as_152() {
+    let want = generated("a", spec());
+    assert_eq!(patch_of(&set(), &want, &live(&want)), None);
+    let mut changed = want.clone();
+    changed["spec"]["source"]["path"] = "q".into();
+    changed["metadata"]["labels"] = json!({"new": "1"});
+    let mut old = live(&want);
+    old["metadata"]["labels"] = json!({"old": "1"});
+    old["status"] = json!({"sync": {}});
+    old["operation"] = json!({"sync": {}});
+    let want = json!({
+        "spec": {"source": {"path": "q"}},
+        "metadata": {"labels": {"new": "1", "old": null}},
+    });
+    assert_eq!(patch_of(&set(), &changed, &old), Some(want), "row 207: status and operation stay");
+}
+
+#[test]
+fn what_says_nothing_is_no_difference_as_153() {
+    let cases = [
+        (208, json!({"syncPolicy": {}}), json!({})),
+        (208, json!({"syncPolicy": {"syncOptions": [], "automated": null}}), json!({})),
+        (0, json!({"project": ""}), json!({"project": "default"})),
+        (0, json!({"source": {"helm": {}, "directory": {}}}), json!({"source": {}})),
+        (0, json!({"sources": [{"kustomize": {}}]}), json!({"sources": [{}]})),
+        (0, json!({"info": []}), json!({})),
+    ];
+    for (row, a, b) in cases {
+        for (a, b) in [(&a, &b), (&b, &a)] {
+            let (want, have) = (generated("a", a.clone()), live(&generated("a", b.clone())));
+            assert_eq!(patch_of(&set(), &want, &have), None, "row {row}: {a} and {b}");
+            assert!(!spec_differs(&want, &have, &Ignore::default()), "row {row}");
+        }
+    }
+}
+
+#[test]
+fn policies_allow_what_as_150_says() {
+    let want = generated("a", spec());
+    let mut other = live(&want);
+    other["spec"]["project"] = "other".into();
+    let gone = live(&generated("gone", spec()));
+    let cases = [
+        ("sync", true, true),
+        ("create-update", true, false),
+        ("create-delete", false, true),
+        ("create-only", false, false),
+    ];
+    for (name, updates, deletes) in cases {
+        let policy = Policy::from_name(name).unwrap();
+        let update = plan_one(&set(), Some(&want), Some(&other), policy);
+        assert_eq!(!update.patches.is_empty(), updates, "row 199: {name}");
+        let delete = plan_one(&set(), None, Some(&gone), policy);
+        assert_eq!(
+            delete.deletes.iter().any(|delete| delete.uid == "app-uid"),
+            deletes,
+            "row 199: {name}"
+        );
+        assert_eq!(plan_one(&set(), Some(&want), None, policy).creates.len(), 1);
+    }
+    assert_eq!(Policy::Sync.effective(Some("create-only"), false), Policy::Sync, "row 197");
+    assert_eq!(Policy::Sync.effective(Some("create-only"), true), Policy::CreateOnly, "row 198");
+    assert_eq!(Policy::from_name("nope"), None);
+}
+
+#[test]
+fn what_others_own_is_left_alone_as_151_as_158_as_159() {
+    let want = generated("a", spec());
+    let mut foreign = live(&want);
+    foreign["metadata"]["ownerReferences"][0]["uid"] = "another-set-of-the-same-name".into();
+    foreign["spec"]["project"] = "other".into();
+    let plan = plan_one(&set(), Some(&want), Some(&foreign), Policy::Sync);
+    assert_eq!(
+        (plan.patches.len(), plan.refused.len()),
+        (0, 1),
+        "owned by a controller that is not us"
+    );
+    assert_eq!(
+        plan_one(&set(), None, Some(&foreign), Policy::Sync),
+        Plan::default(),
+        "and never deleted"
+    );
+
+    let mut unowned = foreign.clone();
+    unowned["metadata"]["ownerReferences"] = json!([{"uid": "x", "kind": "Team"}]);
+    let plan = plan_one(&set(), Some(&want), Some(&unowned), Policy::CreateOnly);
+    assert_eq!((plan.patches.len(), plan.refused.len()), (0, 1), "AS-151");
+    let adopted = patch_of(&set(), &want, &unowned).unwrap();
+    let owners = &adopted["metadata"]["ownerReferences"];
+    assert_eq!((&owners[0]["uid"], &owners[1]["uid"]), (&json!("x"), &json!("u")));
+
+    let mut leaving = live(&generated("gone", spec()));
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert_eq!(plan_one(&set(), None, Some(&leaving), Policy::Sync), Plan::default());
+}
+
+#[test]
+fn metadata_is_preserved_as_in_table_a_11() {
+    let mut want = generated("a", spec());
+    want["metadata"]["annotations"] = json!({"preserved": "2"});
+    want["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    let mut have = live(&want);
+    have["metadata"]["annotations"] = json!({
+        "notified.notifications.argoproj.io": "x", "argocd.argoproj.io/refresh": "normal",
+        "argocd.argoproj.io/hydrate": "y", "other": "1", "preserved": "1",
+    });
+    have["metadata"]["finalizers"] = json!([
+        "pre-delete-finalizer.argocd.argoproj.io",
+        "post-delete-finalizer.argocd.argoproj.io/cleanup",
+        "foo",
+    ]);
+    let mut set = set();
+    set["spec"]["preservedFields"] = json!({"annotations": ["preserved"]});
+    let patch = patch_of(&set, &want, &have).unwrap();
+    assert_eq!(patch["metadata"]["annotations"], json!({"other": null}), "rows 204, 205");
+    assert_eq!(
+        patch["metadata"]["finalizers"],
+        json!([
+            "resources-finalizer.argocd.argoproj.io",
+            "pre-delete-finalizer.argocd.argoproj.io",
+            "post-delete-finalizer.argocd.argoproj.io/cleanup",
+        ]),
+        "row 206"
+    );
+}
+
+#[test]
+fn ignored_fields_are_neither_compared_nor_written_as_162_to_165() {
+    let sources = |first: &str, second: &str| {
+        json!({"project": "default", "sources": [
+            {"repoURL": "r1", "targetRevision": first}, {"repoURL": "r2", "targetRevision": second},
+        ]})
+    };
+    let mut set = set();
+    set["spec"]["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": [".spec.sources[] | select(.repoURL==\"r1\").targetRevision"]}]);
+    let have = live(&generated("a", sources("fix", "main")));
+    assert_eq!(patch_of(&set, &generated("a", sources("main", "main")), &have), None, "row 214");
+    let patch = patch_of(&set, &generated("a", sources("main", "v2")), &have).unwrap();
+    assert_eq!(patch["spec"]["sources"], sources("fix", "v2")["sources"], "row 215: r1 stays fix");
+
+    set["spec"]["ignoreApplicationDifferences"] = json!([
+        {"name": "a", "jsonPointers": ["/spec/source/targetRevision", "/metadata/labels/live"]},
+    ]);
+    let mut want = generated("a", spec());
+    want["spec"]["source"]["targetRevision"] = "main".into();
+    let mut have = live(&generated("a", spec()));
+    have["spec"]["source"]["targetRevision"] = "hotfix".into();
+    have["metadata"]["labels"] = json!({"live": "1"});
+    assert_eq!(patch_of(&set, &want, &have), None);
+    assert!(!spec_differs(&want, &have, &Ignore::read(&set).0), "I13: both paths agree");
+    set["spec"]["ignoreApplicationDifferences"][0]["name"] = "b".into();
+    assert!(patch_of(&set, &want, &have).is_some(), "the rule is for another Application");
+
+    set["spec"]["ignoreApplicationDifferences"] =
+        json!([{"jqPathExpressions": [".spec | while(true; .)"], "jsonPointers": ["no-slash"]}]);
+    let (_, problems) = Ignore::read(&set);
+    assert_eq!(problems.len(), 2, "{problems:?}");
+    assert!(
+        problems[0].contains("spec.ignoreApplicationDifferences[0].jsonPointers: \"no-slash\"")
+    );
+}
+
+#[test]
+fn operations_are_those_of_table_a_10() {
+    let start = Start {
+        application: "a".into(),
+        promotion: "2026-01-02T03:04:05Z".parse().unwrap(),
+        revisions: Vec::new(),
+        step: 1,
+    };
+    let build = |policy: Value| {
+        let mut application = generated("a", spec());
+        application["spec"]["syncPolicy"] = policy;
+        operation::build(&start, "set", &application)
+    };
+    let plain = build(json!(null));
+    assert_eq!(
+        plain["initiatedBy"],
+        json!({"username": "applicationset-controller", "automated": true}),
+        "row 190"
+    );
+    assert_eq!((&plain["sync"], &plain["retry"]), (&json!({}), &json!({"limit": 5})), "row 190");
+    assert_eq!(
+        plain["info"][1],
+        json!({"name": "RollingSync", "value": "2026-01-02T03:04:05.000000000Z"}),
+        "AS-361"
+    );
+    assert_eq!(operation::promotion_of(&plain), Some(start.promotion));
+    let full = build(
+        json!({"retry": {"limit": 10}, "syncOptions": ["CreateNamespace=true"], "automated": {"prune": true}}),
+    );
+    assert_eq!(
+        full["sync"],
+        json!({"syncOptions": ["CreateNamespace=true"], "prune": true}),
+        "row 191"
+    );
+    assert_eq!(full["retry"], json!({"limit": 10}), "row 191");
+    assert_eq!(
+        build(json!({"automated": {"prune": true, "enabled": false}}))["sync"],
+        json!({}),
+        "row 192"
+    );
+    assert_eq!(build(json!({"automated": {}}))["sync"], json!({}), "row 193");
+    assert_eq!(build(json!({"retry": {"limit": 0}}))["retry"], json!({"limit": 0}), "row 195");
+
+    let pinned = Start { revisions: vec!["abc".into()], ..start.clone() };
+    let mut application = generated("a", spec());
+    assert_eq!(operation::build(&pinned, "set", &application)["sync"], json!({"revision": "abc"}));
+    application["spec"]["sources"] = json!([{}, {}]);
+    assert_eq!(
+        operation::build(&pinned, "set", &application)["sync"],
+        json!({"revisions": ["abc"]})
+    );
+}
+
+#[test]
+fn automated_sync_is_switched_off_as_370() {
+    let disabled = |policy: Value| {
+        let mut application = json!({"spec": {"syncPolicy": policy}});
+        let enabled = autosync::is_enabled(&application);
+        autosync::disable(&mut application);
+        (enabled, application["spec"]["syncPolicy"].clone())
+    };
+    assert_eq!(
+        disabled(json!({"automated": {"prune": true}})),
+        (true, json!({"automated": {"enabled": false, "prune": true}})),
+        "row 191"
+    );
+    assert_eq!(
+        disabled(json!({"automated": {}})),
+        (true, json!({"automated": {"enabled": false}})),
+        "row 193"
+    );
+    assert_eq!(disabled(json!({"retry": {}})), (false, json!({"retry": {}})), "row 194");
+    let mut bare = json!({"spec": {}});
+    autosync::disable(&mut bare);
+    assert_eq!(bare, json!({"spec": {}}));
+}
+
+#[test]
+fn a_start_carries_the_version_it_was_decided_on() {
+    let want = generated("a", spec());
+    let operations = [("a".to_owned(), json!({"sync": {}}))].into();
+    let plan = plan_with(&set(), Some(&want), Some(&live(&want)), Policy::Sync, &operations);
+    assert_eq!(
+        plan.patches[0].body,
+        json!({"operation": {"sync": {}}, "metadata": {"resourceVersion": "5"}})
+    );
+    assert!(plan.patches[0].starts && !plan.patches[0].changes_spec);
+}
+
+#[test]
+fn invalid_applications_are_named_as_in_table_a_11() {
+    let known = Known {
+        projects: ["default".to_owned()].into(),
+        clusters: vec![
+            Cluster { name: "in-cluster".into(), server: "https://kubernetes.default.svc".into() },
+            Cluster { name: "twin".into(), server: "https://1".into() },
+            Cluster { name: "twin".into(), server: "https://2".into() },
+        ],
+    };
+    let problem = |name: &str, project: &str, destination: Value| {
+        let application = generated(name, json!({"project": project, "destination": destination}));
+        validate::problems(&[application], &known).remove(name)
+    };
+    let server = || json!({"server": "https://kubernetes.default.svc/"});
+    let cases = [
+        (0, problem("a", "", server()), None),
+        (0, problem("a", "default", json!({"name": "in-cluster"})), None),
+        (210, problem("a", "nope", server()), Some("spec.project: AppProject nope")),
+        (
+            211,
+            problem("a", "default", json!({"name": "in-cluster", "server": "https://1"})),
+            Some("both"),
+        ),
+        (
+            212,
+            problem("a", "default", json!({"name": "unknown"})),
+            Some("no cluster named unknown"),
+        ),
+        (0, problem("a", "default", json!({"name": "twin"})), Some("2 clusters")),
+        (0, problem("a", "default", json!({"server": "https://3"})), Some("https://3")),
+        (219, problem("a", "default", json!({})), Some("spec.destination")),
+        (213, problem("", "default", server()), Some("empty name")),
+    ];
+    for (row, got, want) in cases {
+        match want {
+            None => assert_eq!(got, None, "row {row}"),
+            Some(text) => {
+                assert!(got.as_ref().is_some_and(|got| got.contains(text)), "row {row}: {got:?}")
+            }
+        }
+    }
+    let twins = ["a", "a", "b"].map(|name| generated(name, json!({"destination": server()})));
+    let problems = validate::problems(&twins, &known);
+    assert_eq!(problems.keys().collect::<Vec<_>>(), ["a"], "row 209");
+}
+
+mod conditions {
+    use super::super::status::{Failure, Findings, compute};
+    use super::*;
+
+    fn findings<'a>(set: &'a Value, existing: &'a BTreeMap<String, Arc<Value>>) -> Findings<'a> {
+        Findings {
+            set,
+            existing,
+            generated: true,
+            failure: None,
+            up_to_date: true,
+            rollout: None,
+            disabled: false,
+            max_resources: 5000,
+        }
+    }
+
+    fn of<'a>(status: &'a Value, kind: &str) -> &'a Value {
+        let conditions = status["conditions"].as_array().unwrap();
+        conditions.iter().find(|condition| condition["type"] == kind).unwrap_or(&Value::Null)
+    }
+
+    fn at(second: i64) -> jiff::Timestamp {
+        jiff::Timestamp::from_second(1_700_000_000 + second).unwrap()
+    }
+
+    #[test]
+    fn conditions_are_those_of_table_a_14() {
+        let none = BTreeMap::new();
+        let mut set = super::set();
+        let failure =
+            || Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
+        let failed = compute(
+            &Findings { generated: false, failure: failure(), ..findings(&set, &none) },
+            at(0),
+        );
+        let told = |status: &Value, kind: &str| {
+            (of(status, kind)["status"].clone(), of(status, kind)["reason"].clone())
+        };
+        assert_eq!(
+            told(&failed, "ErrorOccurred"),
+            (json!("True"), json!("RenderTemplateParamsError")),
+            "row 254"
+        );
+        assert_eq!(
+            told(&failed, "ResourcesUpToDate"),
+            (json!("False"), json!("ErrorOccurred")),
+            "row 254"
+        );
+        assert_eq!(told(&failed, "ParametersGenerated"), (json!("False"), json!("ErrorOccurred")));
+        assert_eq!(failed["health"]["status"], "Degraded", "row 259");
+
+        set["status"] = failed;
+        let good = compute(&findings(&set, &none), at(5));
+        assert_eq!(
+            told(&good, "ErrorOccurred"),
+            (json!("False"), json!("ApplicationSetUpToDate")),
+            "row 255"
+        );
+        assert_eq!(good["health"]["status"], "Healthy", "row 261");
+        assert_eq!(of(&good, "ErrorOccurred")["lastTransitionTime"], "2023-11-14T22:13:25Z");
+
+        set["status"] = good.clone();
+        assert_eq!(compute(&findings(&set, &none), at(9)), good, "row 256: nothing moves");
+        set["status"]["conditions"]
+            .as_array_mut()
+            .unwrap()
+            .push(json!({"type": "RolloutProgressing", "status": "True"}));
+        let gone = compute(&findings(&set, &none), at(9));
+        assert_eq!(of(&gone, "RolloutProgressing"), &Value::Null, "row 257");
+        let bare = super::set();
+        let fresh = compute(&Findings { up_to_date: false, ..findings(&bare, &none) }, at(0));
+        assert_eq!(fresh["health"]["status"], "Unknown", "row 258");
+    }
+
+    #[test]
+    fn resources_are_listed_counted_and_cut_as_191() {
+        let apps: BTreeMap<String, Arc<Value>> = ["a", "b", "c"]
+            .map(|name| (name.to_owned(), Arc::new(live(&generated(name, spec())))))
+            .into();
+        let set = super::set();
+        let status = compute(&Findings { max_resources: 2, ..findings(&set, &apps) }, at(0));
+        assert_eq!(
+            (status["resources"].as_array().unwrap().len(), &status["resourcesCount"]),
+            (2, &json!(3))
+        );
+    }
+
+    #[test]
+    fn a_switched_off_feature_is_told_as_301() {
+        let set = super::set();
+        let none = BTreeMap::new();
+        let status = compute(&Findings { disabled: true, ..findings(&set, &none) }, at(0));
+        let condition = of(&status, "InvalidRolloutConfig");
+        assert_eq!(condition["status"], "True");
+        assert!(condition["message"].as_str().unwrap().contains("--enable-progressive-syncs"));
+    }
+}

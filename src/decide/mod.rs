@@ -1,0 +1,13 @@
+//! What to do next: pure decisions on snapshots.
+//!
+//! Nothing in here is `async`, holds a client, reads a clock or a file, or
+//! fails: what is wrong with the input is part of the answer.
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod compare;
+pub mod diff;
+pub mod fleet;
+pub mod health;
+pub mod rollout;
+pub mod sync;

@@ -1,0 +1,182 @@
+//! What should exist: an ApplicationSet becomes the Applications it generates.
+//!
+//! ```text
+//! generators ──▶ parameter sets ──▶ template ──▶ patch ──▶ Applications, by name
+//! ```
+//!
+//! Works on raw JSON throughout, so that nothing a user wrote in a template is
+//! lost, whether Wavegate models it or not. Pure: no cluster, no file; the time
+//! and the source of chance that a few template functions ask for are handed
+//! in. It either gives the whole set or an error, never a part of it: a part
+//! would look like a wish to delete the rest (AS-140).
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+pub mod generators;
+pub mod overrides;
+pub mod patch;
+pub mod selector;
+pub mod template;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use self::template::Engine;
+use crate::api::{
+    API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
+};
+use crate::template::go::Env;
+
+/// The generated set.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Generation {
+    /// Applications as raw objects, sorted by name; names may be empty or
+    /// occur twice, validation tells.
+    pub applications: Vec<Value>,
+    /// What is odd but no error, for a warning event (AS-043).
+    pub warnings: Vec<String>,
+}
+
+/// Why a set could not be generated.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A generator failed.
+    #[error("{place}: {cause}")]
+    Generator {
+        /// Which one, as a path such as `spec.generators[0].list`.
+        place: String,
+        /// What is wrong and what to do.
+        cause: String,
+    },
+    /// The template or the patch failed for a parameter set.
+    #[error("{place}: {cause} (parameters of {parameters})")]
+    Render {
+        /// Which string, as a path such as `spec.template.metadata.name`.
+        place: String,
+        /// What is wrong.
+        cause: String,
+        /// Which parameter set, as `spec.generators[0].list, set 3`.
+        parameters: String,
+    },
+    /// `goTemplateOptions` names an option that does not exist.
+    #[error("spec.goTemplateOptions: {0}")]
+    Options(String),
+}
+
+impl Error {
+    /// The reason of the condition it leads to (AS-140).
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Generator { .. } => reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR,
+            Self::Render { .. } | Self::Options(_) => reason::RENDER_TEMPLATE_PARAMS_ERROR,
+        }
+    }
+}
+
+/// Generates the Applications of an ApplicationSet, in name order.
+///
+/// `set` is the raw object; `env` serves template functions that ask for the
+/// time or for chance.
+///
+/// # Errors
+///
+/// The first error of any generator or parameter set, after all were tried.
+/// Trying again helps only once the set has changed.
+pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
+    let spec = &set["spec"];
+    let mut engine = Engine::of(spec)?;
+    let mut generation = Generation::default();
+    let mut first_error = None;
+    let generators = spec["generators"].as_array().map(Vec::as_slice).unwrap_or_default();
+    for (index, element) in generators.iter().enumerate() {
+        let place = format!("spec.generators[{index}]");
+        let outputs = match generators::parameter_sets(element, &place, engine.is_go()) {
+            Ok(outputs) => outputs,
+            Err(error) => {
+                first_error.get_or_insert(error);
+                continue;
+            }
+        };
+        if outputs.is_empty() {
+            generation.warnings.push(format!(
+                "{place} has no generator that is known and generates nothing; check its spelling"
+            ));
+        }
+        for output in outputs {
+            let template = overrides::merge(&output.template, &spec["template"]);
+            for (at, parameters) in output.sets.iter().enumerate() {
+                let which = || format!("{}, set {}", output.place, at + 1);
+                match render_one(set, &template, parameters, &mut engine, env, &which) {
+                    Ok(application) => generation.applications.push(application),
+                    Err(error) => {
+                        first_error.get_or_insert(error);
+                    }
+                }
+            }
+        }
+    }
+    if let Some(error) = first_error {
+        return Err(error);
+    }
+    // Stable, so that two of one name keep the order they were generated in.
+    generation.applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+    Ok(generation)
+}
+
+/// An object's `metadata.name`; empty when it has none.
+pub fn name_of(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+fn render_one(
+    set: &Value,
+    template: &Value,
+    parameters: &Map<String, Value>,
+    engine: &mut Engine,
+    env: &mut Env,
+    which: &dyn Fn() -> String,
+) -> Result<Value, Error> {
+    let mut application = Map::new();
+    application.insert("apiVersion".to_owned(), API_VERSION.into());
+    application.insert("kind".to_owned(), "Application".into());
+    for part in ["metadata", "spec"] {
+        let place = format!("spec.template.{part}");
+        let rendered = engine.render(&template[part], &place, parameters, env, which)?;
+        application.insert(part.to_owned(), rendered);
+    }
+    let mut application = Value::Object(application);
+    add_finalizer(&mut application, &set["spec"]["syncPolicy"]);
+    if let Some(text) = set["spec"]["templatePatch"].as_str() {
+        let place = "spec.templatePatch";
+        let text = engine.render_text(text, place, parameters, env, which)?;
+        let failed =
+            |cause: String| Error::Render { place: place.to_owned(), cause, parameters: which() };
+        patch::apply(&mut application, &text).map_err(failed)?;
+    }
+    force_namespace(&mut application, set);
+    Ok(application)
+}
+
+/// AS-160; also for an empty parameter set (AS-121).
+fn add_finalizer(application: &mut Value, sync_policy: &Value) {
+    let preserve = sync_policy["preserveResourcesOnDeletion"] == Value::Bool(true);
+    let Some(metadata) = application["metadata"].as_object_mut() else { return };
+    let has_any = metadata
+        .get("finalizers")
+        .and_then(Value::as_array)
+        .is_some_and(|finalizers| !finalizers.is_empty());
+    if !preserve && !has_any {
+        metadata.insert("finalizers".to_owned(), Value::from(vec![RESOURCES_FINALIZER]));
+    }
+}
+
+/// Generated Applications live beside their set, whatever the template or the
+/// patch say (AS-006): a security boundary.
+fn force_namespace(application: &mut Value, set: &Value) {
+    let Some(metadata) = application["metadata"].as_object_mut() else { return };
+    match set["metadata"]["namespace"].as_str() {
+        Some(namespace) => metadata.insert("namespace".to_owned(), namespace.into()),
+        None => metadata.remove("namespace"),
+    };
+}

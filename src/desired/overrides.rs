@@ -1,0 +1,76 @@
+//! A generator's own template over the set's template (AS-142).
+
+use serde_json::Value;
+
+/// Fills every empty field of `own` from `base`, recursively.
+///
+/// Empty are null, `false`, 0, `""` and empty lists and objects: such a value
+/// in a generator's template cannot override anything. Lists are taken whole.
+pub fn merge(own: &Value, base: &Value) -> Value {
+    match (own, base) {
+        (Value::Object(own), Value::Object(base)) => {
+            let mut merged = base.clone();
+            for (key, value) in own {
+                let value = merge(value, base.get(key).unwrap_or(&Value::Null));
+                merged.insert(key.clone(), value);
+            }
+            Value::Object(merged)
+        }
+        (own, base) if is_empty(own) && !base.is_null() => base.clone(),
+        (own, _) => own.clone(),
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Bool(true) => false,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(object) => object.is_empty(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::merge;
+    use serde_json::json;
+
+    #[test]
+    fn a_generators_template_goes_first_field_by_field_as_142() {
+        let cases = [
+            (
+                220,
+                json!({"path": "P"}),
+                json!({"path": "Q", "name": "N"}),
+                json!({"path": "P", "name": "N"}),
+            ),
+            (
+                283,
+                json!({"labels": {"a": "1"}}),
+                json!({"labels": {"a": "2", "b": "3"}}),
+                json!({"labels": {"a": "1", "b": "3"}}),
+            ),
+            (284, json!({"prune": false}), json!({"prune": true}), json!({"prune": true})),
+            (
+                285,
+                json!({"valueFiles": ["x"]}),
+                json!({"valueFiles": ["y", "z"]}),
+                json!({"valueFiles": ["x"]}),
+            ),
+            (286, json!({"project": ""}), json!({"project": "p"}), json!({"project": "p"})),
+            (
+                0,
+                json!({"source": {}}),
+                json!({"sources": [1]}),
+                json!({"source": {}, "sources": [1]}),
+            ),
+            (0, json!(null), json!({"a": 1}), json!({"a": 1})),
+            (0, json!({"a": 1}), json!(null), json!({"a": 1})),
+        ];
+        for (row, own, base, want) in cases {
+            assert_eq!(merge(&own, &base), want, "row {row}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! `selector` of a generator: which parameter sets are kept (AS-044, AS-045).
+//!
+//! The grammar is that of a Kubernetes label selector, but values may be any
+//! text: URLs are common here. That is why the client library's own selector,
+//! which refuses them, does not serve.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use crate::template::float_text;
+
+/// A parsed selector. The empty one matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    requirements: Vec<Requirement>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Requirement {
+    key: String,
+    rule: Rule,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Rule {
+    In(Vec<String>),
+    NotIn(Vec<String>),
+    Exists,
+    DoesNotExist,
+}
+
+impl Selector {
+    /// Reads `matchLabels` and `matchExpressions`; null matches everything.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, naming the key.
+    pub fn read(selector: &Value) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
+            let value = value
+                .as_str()
+                .ok_or_else(|| format!("matchLabels.{key}: must be a string; quote it"))?;
+            check_key(key)?;
+            requirements
+                .push(Requirement { key: key.clone(), rule: Rule::In(vec![value.to_owned()]) });
+        }
+        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
+            let key = expression["key"].as_str().unwrap_or_default();
+            check_key(key)?;
+            let listed = expression["values"].as_array().into_iter().flatten();
+            let values: Vec<String> =
+                listed.filter_map(|value| value.as_str().map(str::to_owned)).collect();
+            let operator = expression["operator"].as_str().unwrap_or_default();
+            let rule = match (operator, values.is_empty()) {
+                ("In", false) => Rule::In(values),
+                ("NotIn", false) => Rule::NotIn(values),
+                ("Exists", true) => Rule::Exists,
+                ("DoesNotExist", true) => Rule::DoesNotExist,
+                ("In" | "NotIn", true) => {
+                    return Err(format!("matchExpressions of {key}: {operator} needs values"));
+                }
+                ("Exists" | "DoesNotExist", false) => {
+                    return Err(format!("matchExpressions of {key}: {operator} takes no values"));
+                }
+                (other, _) => {
+                    return Err(format!(
+                        "matchExpressions of {key}: operator \"{other}\" is none of In, NotIn, Exists, DoesNotExist"
+                    ));
+                }
+            };
+            requirements.push(Requirement { key: key.to_owned(), rule });
+        }
+        Ok(Self { requirements })
+    }
+
+    /// Whether a parameter set is selected. Nested values are reached by keys
+    /// joined with dots, in both template modes.
+    pub fn matches(&self, set: &Map<String, Value>) -> bool {
+        if self.requirements.is_empty() {
+            return true;
+        }
+        let mut flat = BTreeMap::new();
+        for (key, value) in set {
+            flatten(key.clone(), value, &mut flat);
+        }
+        self.requirements.iter().all(|requirement| {
+            let value = flat.get(&requirement.key);
+            match &requirement.rule {
+                Rule::In(values) => value.is_some_and(|value| values.contains(value)),
+                Rule::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
+                Rule::Exists => value.is_some(),
+                Rule::DoesNotExist => value.is_none(),
+            }
+        })
+    }
+}
+
+/// A leaf per key; texts as AS-111 prints them.
+fn flatten(key: String, value: &Value, flat: &mut BTreeMap<String, String>) {
+    match value {
+        Value::Object(object) => {
+            for (inner, value) in object {
+                flatten(format!("{key}.{inner}"), value, flat);
+            }
+        }
+        Value::Array(list) => {
+            for (index, value) in list.iter().enumerate() {
+                flatten(format!("{key}.{index}"), value, flat);
+            }
+        }
+        leaf => {
+            flat.insert(key, leaf_text(leaf));
+        }
+    }
+}
+
+fn leaf_text(leaf: &Value) -> String {
+    match leaf {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), float_text),
+        Value::Null => "<nil>".to_owned(),
+        other => other.to_string(),
+    }
+}
+
+/// A key is a qualified name: an optional DNS prefix and a name of at most 63
+/// characters.
+fn check_key(key: &str) -> Result<(), String> {
+    let (prefix, name) =
+        key.rsplit_once('/').map_or((None, key), |(prefix, name)| (Some(prefix), name));
+    let ends = |text: &str| {
+        let edge = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        edge(text.chars().next()) && edge(text.chars().next_back())
+    };
+    let name_ok = name.len() <= 63
+        && ends(name)
+        && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
+    let prefix_ok = prefix.is_none_or(|prefix| {
+        prefix.len() <= 253
+            && ends(prefix)
+            && prefix
+                .chars()
+                .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c))
+    });
+    if name_ok && prefix_ok {
+        return Ok(());
+    }
+    Err(format!(
+        "\"{key}\" is no key of a selector: use letters, digits, '-', '_', '.' and at most one '/' prefix"
+    ))
+}

@@ -1,0 +1,8 @@
+//! Facts in from clusters: watched objects, kept raw, with what we wrote
+//! ourselves laid over them until the watch has caught up. Decides nothing.
+
+pub mod clusters;
+pub mod live;
+pub mod object;
+pub mod overlay;
+pub mod stores;

@@ -1,0 +1,117 @@
+//! What we wrote ourselves and the watch has not shown yet.
+//!
+//! A pass that looks at a cache older than its own last write would decide on
+//! yesterday's truth. So the answer to each write is kept until the watch shows
+//! anything other than what the write replaced.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use super::object::Object;
+use parking_lot::Mutex;
+
+/// How long an answer is believed at most: a watch that is this far behind will
+/// be caught by the resource version that every critical write carries.
+const LIFETIME: Duration = Duration::from_secs(30);
+
+/// Answers to our own writes, by namespace and name.
+#[derive(Debug, Default)]
+pub struct Overlay {
+    written: Mutex<HashMap<(String, String), Written>>,
+}
+
+#[derive(Debug)]
+struct Written {
+    /// The resource version that the write replaced; empty for a creation.
+    replaced: String,
+    object: Object,
+    at: Instant,
+}
+
+impl Overlay {
+    /// Remembers the answer to a write over `replaced` (a resource version,
+    /// empty for a creation).
+    pub fn wrote(&self, replaced: &str, object: Object) {
+        let key = (object.namespace().to_owned(), object.name().to_owned());
+        let mut written = self.written.lock();
+        // A second write goes on where the first began: the watch may still
+        // show what the first replaced.
+        let replaced = match written.get(&key) {
+            Some(earlier) if earlier.object.resource_version() == replaced => {
+                earlier.replaced.clone()
+            }
+            _ => replaced.to_owned(),
+        };
+        written.insert(key, Written { replaced, object, at: Instant::now() });
+    }
+
+    /// The newer of the watched object and what we wrote.
+    pub fn newest(&self, watched: Object) -> Object {
+        let key = (watched.namespace().to_owned(), watched.name().to_owned());
+        let mut written = self.written.lock();
+        match written.get(&key) {
+            Some(ours)
+                if ours.replaced == watched.resource_version() && ours.at.elapsed() < LIFETIME =>
+            {
+                ours.object.clone()
+            }
+            Some(_) => {
+                written.remove(&key);
+                watched
+            }
+            None => watched,
+        }
+    }
+
+    /// Objects of a namespace that we created and the watch does not show yet,
+    /// given whether it shows a name.
+    pub fn created(&self, namespace: &str, shown: impl Fn(&str) -> bool) -> Vec<Object> {
+        let mut written = self.written.lock();
+        written.retain(|_, ours| ours.at.elapsed() < LIFETIME);
+        let created = written.iter().filter(|((of, name), ours)| {
+            of == namespace && ours.replaced.is_empty() && !shown(name)
+        });
+        created.map(|(_, ours)| ours.object.clone()).collect()
+    }
+
+    /// Forgets what was written: the object is known to be gone.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        self.written.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(version: &str, mark: &str) -> Object {
+        json!({"metadata": {"namespace": "ns", "name": "a", "resourceVersion": version}, "mark": mark}).into()
+    }
+
+    fn mark(object: &Object) -> String {
+        object.value()["mark"].as_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn our_own_write_counts_until_the_watch_shows_something_else() {
+        let overlay = Overlay::default();
+        assert_eq!(mark(&overlay.newest(object("1", "watched"))), "watched");
+        overlay.wrote("1", object("2", "ours"));
+        overlay.wrote("2", object("3", "ours again"));
+        assert_eq!(mark(&overlay.newest(object("1", "watched"))), "ours again");
+        assert_eq!(mark(&overlay.newest(object("4", "theirs"))), "theirs");
+        assert_eq!(mark(&overlay.newest(object("1", "watched"))), "watched", "forgotten for good");
+    }
+
+    #[test]
+    fn a_creation_is_known_before_the_watch_shows_it() {
+        let overlay = Overlay::default();
+        overlay.wrote("", object("5", "created"));
+        assert_eq!(overlay.created("ns", |_| false).len(), 1);
+        assert_eq!(overlay.created("ns", |_| true).len(), 0);
+        assert_eq!(overlay.created("other", |_| false).len(), 0);
+        overlay.forget("ns", "a");
+        assert_eq!(overlay.created("ns", |_| false).len(), 0);
+    }
+}
