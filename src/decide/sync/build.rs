@@ -1,0 +1,370 @@
+//! From manifests and live objects to the ordered list of tasks.
+//!
+//! The list is rebuilt in every pass. What it holds depends only on the
+//! snapshot; what has happened to its tasks is overlaid from the results.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::hooks::{self, Class, DeletePolicies};
+use super::messages;
+use super::object::View;
+use super::options::{AppOptions, ResourceOptions};
+use super::order::{self, Placed, Slot, kind_rank};
+use super::plan::Verb;
+use super::prune;
+use super::snapshot::{Denial, GroupVersionKind, Kind, LiveObject, NamespaceFact, Snapshot};
+use super::task::{OperationPhase, SyncPhase, Task, TaskKey};
+use crate::api::annotations;
+use crate::api::resource_key::ResourceKey;
+
+/// The tasks in run order, and mistakes that do not stop the operation.
+pub(super) struct Built<'a> {
+    pub tasks: Vec<Task<'a>>,
+    pub warnings: Vec<String>,
+}
+
+/// Builds all tasks of one pass.
+pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
+    let mut builder = Builder {
+        snapshot,
+        app,
+        defined: defined_kinds(&snapshot.targets),
+        stamps: (snapshot.live.iter())
+            .filter_map(|(key, live)| Some((hooks::stamp_of(&live.object)?, (key, live))))
+            .collect(),
+        claimed: BTreeSet::new(),
+        tasks: Vec::new(),
+        warnings: app.unknown.iter().map(|o| format!("unknown sync option {o}")).collect(),
+    };
+    builder.add_targets();
+    builder.add_namespace();
+    builder.add_prunes();
+    builder.add_vanished();
+    let Builder { mut tasks, warnings, .. } = builder;
+
+    prune::assign_waves(&mut tasks, app);
+    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
+        let planned = snapshot.progress.prune_waves.get(&task.key.resource.to_string());
+        task.wave = planned.copied().unwrap_or(task.wave);
+    }
+    Built { tasks: arrange(tasks), warnings }
+}
+
+/// Orders tasks; promotion may change their phase and wave.
+fn arrange(tasks: Vec<Task<'_>>) -> Vec<Task<'_>> {
+    let placed = tasks.into_iter().map(|task| {
+        let ResourceKey { group, kind, namespace, name } = task.key.resource.clone();
+        let (phase, wave, hook) = (task.key.phase, task.wave, task.hook);
+        let kind_rank = kind_rank(&kind);
+        let slot = Slot { phase, wave, kind_rank, name, namespace, group, kind, hook };
+        let target = task.target.clone();
+        Placed::new(slot, target.as_deref(), task)
+    });
+    let mut seen = BTreeSet::new();
+    let mut tasks = Vec::new();
+    for Placed { slot, item: mut task, .. } in order::arrange(placed.collect()) {
+        task.key.phase = slot.phase;
+        task.wave = slot.wave;
+        // Two phases of one hook can be promoted into the same place.
+        if seen.insert(task.key.clone()) {
+            tasks.push(task);
+        }
+    }
+    tasks
+}
+
+/// Kinds that CustomResourceDefinitions among the targets bring along, and
+/// whether they are cluster-scoped.
+fn defined_kinds(targets: &[Arc<Value>]) -> BTreeMap<(&str, &str), bool> {
+    let defined = targets.iter().filter_map(|target| View(target).defines());
+    defined.map(|(group, kind, scope)| ((group, kind), scope == "Cluster")).collect()
+}
+
+struct Builder<'a, 'b> {
+    snapshot: &'a Snapshot,
+    app: &'b AppOptions,
+    defined: BTreeMap<(&'a str, &'a str), bool>,
+    /// Live objects by the stamp they carry.
+    stamps: BTreeMap<&'a str, (&'a ResourceKey, &'a LiveObject)>,
+    /// Live objects that some target, of whatever class, accounts for.
+    claimed: BTreeSet<&'a ResourceKey>,
+    tasks: Vec<Task<'a>>,
+    warnings: Vec<String>,
+}
+
+impl<'a> Builder<'a, '_> {
+    fn add_targets(&mut self) {
+        let targets = &self.snapshot.targets;
+        let mut last = BTreeMap::new();
+        for (index, target) in targets.iter().enumerate() {
+            let nameless = View(target).name().is_empty().then_some(index);
+            last.insert((self.key_of(target), nameless), index);
+        }
+        let kept: BTreeSet<usize> = last.into_values().collect();
+        for index in kept {
+            self.add_target(index, &targets[index]);
+        }
+    }
+
+    fn add_target(&mut self, index: usize, target: &'a Arc<Value>) {
+        let key = self.key_of(target);
+        let view = View(target);
+        match hooks::classify(target) {
+            Class::Resource => {
+                let nameless = view.name().is_empty();
+                let stamp = self.stamp(SyncPhase::Sync, nameless.then_some(index));
+                let mut key = key;
+                if nameless {
+                    // No name to tell it by: its place in the source does.
+                    key.name = format!("{}{index}", view.generate_name());
+                }
+                let live = match nameless {
+                    true => self.stamps.get(stamp.as_str()).copied(),
+                    false => self.find(&key),
+                };
+                self.claim(live);
+                if !self.is_selected(&key) {
+                    return;
+                }
+                let live = live.map(|(_, live)| live);
+                let task = self.task(key, SyncPhase::Sync, target.clone(), live, stamp);
+                self.tasks.push(Task { nameless, ..task });
+            }
+            Class::Hook(phases) => {
+                for phase in phases {
+                    let mut key = key.clone();
+                    if view.name().is_empty() {
+                        let (prefix, started) = (view.generate_name(), self.snapshot.started_at);
+                        let revision = &self.snapshot.operation.revision;
+                        key.name = hooks::generated_name(prefix, revision, phase, started);
+                    }
+                    let live = self.find(&key);
+                    self.claim(live);
+                    if !self.snapshot.operation.runs_hooks() {
+                        continue;
+                    }
+                    let stamp = self.stamp(phase, None);
+                    let live = live.map(|(_, live)| live);
+                    let task = self.task(key, phase, target.clone(), live, stamp);
+                    let policies = DeletePolicies::of(target);
+                    self.tasks.push(Task { hook: true, policies, ..task });
+                }
+            }
+            Class::Ignored => {
+                let kind = view.kind();
+                self.warnings.push(format!("{kind} {} has no hook type that exists", key.name));
+                self.claim(self.find(&key));
+            }
+            Class::Skipped | Class::DeleteHook => self.claim(self.find(&key)),
+        }
+    }
+
+    /// A task without hook traits; validity is checked on the way.
+    fn task(
+        &self,
+        key: ResourceKey,
+        phase: SyncPhase,
+        target: Arc<Value>,
+        live: Option<&'a LiveObject>,
+        stamp: String,
+    ) -> Task<'a> {
+        let view = View(&target);
+        let (skip_dry_run, invalid) = self.judge(&key, view);
+        let invalid = invalid.map(|message| (OperationPhase::Failed, message));
+        Task {
+            version: view.version().to_owned(),
+            wave: hooks::wave(&target),
+            hook: false,
+            policies: DeletePolicies::default(),
+            nameless: false,
+            key: TaskKey { phase, resource: key },
+            live,
+            stamp,
+            skip_dry_run,
+            invalid,
+            state: None,
+            target: Some(target),
+        }
+    }
+
+    /// Whether the dry run is left out, and why the task must not run (SE-206).
+    fn judge(&self, key: &ResourceKey, view: View<'_>) -> (bool, Option<String>) {
+        if let Some(denial) = self.snapshot.denied.get(key) {
+            let project = &self.snapshot.project;
+            return (false, Some(messages::denied(key, *denial, project)));
+        }
+        let missing = match self.fact(view) {
+            None | Some(Kind::Namespaced | Kind::ClusterScoped) => return (false, None),
+            Some(Kind::Failed(error)) => return (false, Some(error.clone())),
+            Some(Kind::Missing { other_versions }) => other_versions,
+        };
+        let tolerated = self.app.skip_dry_run_on_missing
+            || ResourceOptions::of(view.0).skip_dry_run_on_missing
+            || self.defined.contains_key(&(view.group(), view.kind()));
+        match tolerated {
+            true => (true, None),
+            false => (false, Some(messages::missing_kind(key, view.version(), missing))),
+        }
+    }
+
+    fn fact(&self, view: View<'_>) -> Option<&'a Kind> {
+        let [group, version, kind] = [view.group(), view.version(), view.kind()].map(str::to_owned);
+        self.snapshot.kinds.get(&GroupVersionKind { group, version, kind })
+    }
+
+    /// The identity of a target: cluster-scoped kinds have no namespace, all
+    /// others without one are in the destination namespace (SE-131, SE-195).
+    fn key_of(&self, target: &Value) -> ResourceKey {
+        let view = View(target);
+        let defined = self.defined.get(&(view.group(), view.kind()));
+        let cluster_scoped = match self.fact(view) {
+            Some(Kind::ClusterScoped) => true,
+            Some(Kind::Namespaced) => false,
+            _ if view.is_namespace() || view.defines().is_some() => true,
+            _ => defined.copied().unwrap_or(false),
+        };
+        let namespace = match (cluster_scoped, view.namespace()) {
+            (true, _) => "",
+            (false, "") => self.snapshot.destination_namespace.as_str(),
+            (false, namespace) => namespace,
+        };
+        ResourceKey::new(view.group(), view.kind(), namespace, view.name())
+    }
+
+    /// The live object of a target. Both scopes are tried, for the scope of a
+    /// kind may be unknown (SE-142).
+    fn find(&self, key: &ResourceKey) -> Option<(&'a ResourceKey, &'a LiveObject)> {
+        let live = &self.snapshot.live;
+        let scoped = live.get_key_value(key);
+        scoped.or_else(|| live.get_key_value(&key.clone().in_namespace("")))
+    }
+
+    fn claim(&mut self, live: Option<(&'a ResourceKey, &'a LiveObject)>) {
+        self.claimed.extend(live.map(|(key, _)| key));
+    }
+
+    fn stamp(&self, phase: SyncPhase, index: Option<usize>) -> String {
+        hooks::stamp(&self.snapshot.operation_id, self.snapshot.attempt, phase, index)
+    }
+
+    fn is_selected(&self, key: &ResourceKey) -> bool {
+        let selected = &self.snapshot.operation.resources;
+        selected.is_empty() || selected.iter().any(|selector| selector.matches(key))
+    }
+
+    /// The destination namespace, when the sync has to create it or to keep
+    /// its metadata (SE-200..SE-202).
+    fn add_namespace(&mut self) {
+        let name = self.snapshot.destination_namespace.as_str();
+        let declared = |target: &Arc<Value>| {
+            let applied = matches!(hooks::classify(target), Class::Resource | Class::Hook(_));
+            View(target).is_namespace() && View(target).name() == name && applied
+        };
+        if !self.app.create_namespace
+            || name.is_empty()
+            || self.snapshot.targets.iter().any(declared)
+        {
+            return;
+        }
+        let key = ResourceKey::new("", "Namespace", "", name);
+        let task_key = TaskKey { phase: SyncPhase::PreSync, resource: key.clone() };
+        let metadata = self.snapshot.managed_namespace_metadata.as_ref();
+        let begun = self.snapshot.results.iter().any(|result| result.task() == task_key);
+        let failed = match &self.snapshot.namespace {
+            NamespaceFact::Failed(error) if !begun => {
+                Some((OperationPhase::Error, messages::namespace_unreadable(error)))
+            }
+            NamespaceFact::Exists if metadata.is_none() && !begun => return,
+            _ => None,
+        };
+        let mut target = json!({
+            "apiVersion": "v1",
+            "kind": "Namespace",
+            "metadata": { "name": name },
+        });
+        if let Some(metadata) = metadata {
+            let mut all = metadata.annotations.clone();
+            all.insert(annotations::SYNC_OPTIONS.to_owned(), "ServerSideApply=true".to_owned());
+            target["metadata"]["annotations"] = json!(all);
+            target["metadata"]["labels"] = json!(metadata.labels);
+        }
+        let found = self.find(&key);
+        self.claim(found);
+        let stamp = self.stamp(SyncPhase::PreSync, None);
+        let live = found.map(|(_, live)| live);
+        let mut task = self.task(key, SyncPhase::PreSync, Arc::new(target), live, stamp);
+        task.wave = 0;
+        task.invalid = failed.or(task.invalid);
+        self.tasks.push(task);
+    }
+
+    /// Live resources that nothing in the source accounts for (SE-190, SE-191).
+    fn add_prunes(&mut self) {
+        let operation = &self.snapshot.operation_id;
+        for (key, live) in &self.snapshot.live {
+            if self.claimed.contains(key) || hooks::is_stamped_by(&live.object, operation) {
+                continue;
+            }
+            match hooks::classify(&live.object) {
+                Class::Resource if self.is_selected(key) => {
+                    let version = View(&live.object).version().to_owned();
+                    let wave = hooks::wave(&live.object);
+                    let task = self.prune_task(key.clone(), version, wave, Some(live));
+                    self.tasks.push(task);
+                }
+                Class::Hook(_) => {
+                    let name = format!("{}/{} {}", key.group, key.kind, key.name);
+                    self.warnings.push(format!("hook {name} is no longer in the source"));
+                }
+                Class::Resource | Class::Skipped | Class::DeleteHook | Class::Ignored => {}
+            }
+        }
+    }
+
+    fn prune_task(
+        &self,
+        key: ResourceKey,
+        version: String,
+        wave: i64,
+        live: Option<&'a LiveObject>,
+    ) -> Task<'a> {
+        let denial = self.snapshot.denied.get(&key).copied();
+        let project = &self.snapshot.project;
+        Task {
+            version,
+            wave,
+            hook: false,
+            policies: DeletePolicies::default(),
+            target: None,
+            live,
+            nameless: false,
+            stamp: String::new(),
+            skip_dry_run: true,
+            invalid: denial.map(|denial: Denial| {
+                (OperationPhase::Failed, messages::denied(&key, denial, project))
+            }),
+            state: None,
+            key: TaskKey { phase: SyncPhase::Sync, resource: key },
+        }
+    }
+
+    /// Objects that were about to be pruned and are gone: still tasks, until
+    /// their result is recorded.
+    fn add_vanished(&mut self) {
+        let in_flight = &self.snapshot.progress.in_flight;
+        if in_flight.is_empty() {
+            return;
+        }
+        let mut known: BTreeSet<TaskKey> = self.tasks.iter().map(|t| t.key.clone()).collect();
+        for action in in_flight.iter().filter(|action| action.verb == Verb::Prune) {
+            if known.insert(action.task.clone()) {
+                let (key, version) = (action.task.resource.clone(), action.version.clone());
+                let task = self.prune_task(key, version, action.wave, None);
+                self.tasks.push(Task { invalid: None, ..task });
+            }
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! How operations end: well, failed with SyncFail hooks, or terminated; and
+//! how a decision becomes a plan.
+
+use jiff::Timestamp;
+
+use super::gate;
+use super::messages;
+use super::pass::{Pass, earlier};
+use super::plan::{
+    DeleteReason, Ending, Group, Happened, Plan, Progress, ResourceResult, Verb, WaitReason,
+    Waiting,
+};
+use super::snapshot::HookPolicyScope;
+use super::task::{OperationPhase, ResultCode};
+
+impl Pass<'_> {
+    /// Releases the hooks that are over (SE-241.6) and, where the policy goes
+    /// by the hook's own end, deletes them.
+    pub(super) fn release_hooks(&mut self) {
+        let own = self.snapshot.settings.hook_policy_scope == HookPolicyScope::Hook;
+        let reasons = |pass: &Self, at: usize| {
+            let task = &pass.tasks[at];
+            match task.state {
+                Some(OperationPhase::Succeeded) if task.policies.succeeded => {
+                    Some(DeleteReason::HookSucceeded)
+                }
+                Some(OperationPhase::Failed | OperationPhase::Error) if task.policies.failed => {
+                    Some(DeleteReason::HookFailed)
+                }
+                _ => None,
+            }
+        };
+        let groups = self.clean_up(|pass, at| reasons(pass, at).filter(|_| own));
+        self.cleanup.extend(groups);
+    }
+
+    /// Groups that take the finalizer off completed hooks and delete those for
+    /// which a reason is given. Objects of another phase are left alone.
+    fn clean_up(&self, reason: impl Fn(&Self, usize) -> Option<DeleteReason>) -> Vec<Group> {
+        let (mut released, mut deleted) = (Group::default(), Group::default());
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            let foreign = task.is_foreign(&self.snapshot.operation_id);
+            let Some(view) = task.live_view().filter(|_| task.hook && !foreign) else { continue };
+            let reason = reason(self, at);
+            if task.is_completed() || reason.is_some() {
+                released.actions.extend(self.release(at, view));
+            }
+            deleted.actions.extend(reason.and_then(|reason| self.delete_hook(at, view, reason)));
+        }
+        let groups = [released, deleted].into_iter();
+        groups.filter(|group| !group.actions.is_empty()).collect()
+    }
+
+    /// Whether the policy of the operation's end removes a hook (SE-291, SE-292).
+    fn reason_at_end(&self, at: usize, end: OperationPhase) -> Option<DeleteReason> {
+        let task = &self.tasks[at];
+        let by_operation = self.snapshot.settings.hook_policy_scope == HookPolicyScope::Operation;
+        if task.is_running() || !by_operation {
+            return None;
+        }
+        match end {
+            OperationPhase::Succeeded if task.policies.succeeded => {
+                Some(DeleteReason::HookSucceeded)
+            }
+            OperationPhase::Failed if task.policies.failed => Some(DeleteReason::HookFailed),
+            _ => None,
+        }
+    }
+
+    /// A failed operation: HookFailed hooks go, SyncFail hooks run wave by
+    /// wave, then it ends (SE-241.7, SE-271..SE-274).
+    pub(super) fn fail(mut self) -> Plan {
+        let base = match self.progress.failure.take() {
+            Some(base) => base,
+            None => messages::UNSUCCESSFUL.to_owned(),
+        };
+        self.progress.failure = Some(base.clone());
+        let failed = self.clean_up(|pass, at| {
+            let waits = pass.tasks[at].is_pending() && pass.tasks[at].is_sync_fail();
+            pass.reason_at_end(at, OperationPhase::Failed).filter(|_| !waits)
+        });
+        let tidy = !failed.is_empty();
+        if tidy {
+            // Holds the finalizers of all completed hooks as well.
+            self.cleanup = failed;
+        }
+        let sync_fail: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| self.tasks[*at].is_sync_fail() && self.tasks[*at].is_pending())
+            .collect();
+        let slot = sync_fail.first().map(|at| self.tasks[*at].slot());
+        let wave: Vec<usize> =
+            sync_fail.into_iter().filter(|at| Some(self.tasks[*at].slot()) == slot).collect();
+        if !wave.is_empty()
+            && let Some(plan) = self.run(&wave)
+        {
+            return plan;
+        }
+        let message = messages::failure(&base, &self.results);
+        self.end(Ending { phase: OperationPhase::Failed, message })
+    }
+
+    /// Cleans up hooks, then ends. The end is stored first, so that a restart
+    /// in between goes on cleaning up.
+    pub(super) fn end(&mut self, ending: Ending) -> Plan {
+        let phase = ending.phase;
+        self.cleanup.clear();
+        self.progress.ending = Some(ending.clone());
+        let groups = self.clean_up(|pass, at| pass.reason_at_end(at, phase));
+        match groups.is_empty() {
+            true => self.complete(phase, ending.message),
+            false => self.act(groups),
+        }
+    }
+
+    /// Stops running hooks and ends; resources stay as they are (SE-285).
+    pub(super) fn terminate(mut self) -> Plan {
+        self.refresh();
+        let groups = self.clean_up(|pass, at| {
+            let task = &pass.tasks[at];
+            match task.is_running() {
+                true => Some(DeleteReason::Terminated),
+                false if task.is_completed() && task.policies.failed => {
+                    Some(DeleteReason::HookFailed)
+                }
+                false => None,
+            }
+        });
+        if !groups.is_empty() {
+            let message = match self.progress.timed_out {
+                true => messages::TIMED_OUT,
+                false => messages::TERMINATING,
+            };
+            let phase = OperationPhase::Terminating;
+            return self.plan(phase, message.to_owned(), groups, Vec::new(), None);
+        }
+        let mut errors = false;
+        for at in 0..self.tasks.len() {
+            let verbs = [Verb::RemoveFinalizer, Verb::DeleteHook];
+            let refused = |verb| matches!(self.outcome(verb, at), Some(Happened::Failed(_)));
+            errors |= verbs.into_iter().any(refused);
+            if self.tasks[at].hook && self.tasks[at].is_running() {
+                self.set(at, None, OperationPhase::Failed, "Terminated");
+            }
+        }
+        let (phase, message) = match errors {
+            true => (OperationPhase::Error, messages::TERMINATED_WITH_ERRORS),
+            false => (OperationPhase::Failed, messages::TERMINATED),
+        };
+        let by = if self.progress.timed_out { messages::BY_TIMEOUT } else { "" };
+        self.complete(phase, format!("{message}{by}"))
+    }
+
+    /// The pause between two waves: nothing is judged and nothing starts.
+    pub(super) fn pause(&mut self, until: Timestamp, message: String) -> Plan {
+        let running: Vec<usize> =
+            (0..self.tasks.len()).filter(|at| self.tasks[*at].is_running()).collect();
+        let waiting = running.iter().map(|at| {
+            let wait = self.wait(*at, WaitReason::WaveDelay);
+            Waiting { until: Some(until), ..wait }
+        });
+        let waiting = waiting.collect();
+        self.plan(OperationPhase::Running, message, Vec::new(), waiting, Some(until))
+    }
+
+    pub(super) fn wait(&self, at: usize, reason: WaitReason) -> Waiting {
+        let since = self.result(at).and_then(|result| result.since);
+        let since =
+            since.or((reason == WaitReason::PruneConfirmation).then_some(self.snapshot.started_at));
+        gate::waiting(&self.tasks[at], reason, since, &self.snapshot.settings, self.deadline())
+    }
+
+    /// A plan that does something.
+    pub(super) fn act(&mut self, groups: Vec<Group>) -> Plan {
+        let message = messages::TASKS_RUNNING.to_owned();
+        self.plan(OperationPhase::Running, message, groups, Vec::new(), None)
+    }
+
+    /// The last plan of an operation.
+    pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> Plan {
+        self.progress = Progress::default();
+        self.plan(phase, message, Vec::new(), Vec::new(), None)
+    }
+
+    /// Any plan. Decides whether it must be stored before its actions run, and
+    /// adds the instants at which some wait ends by itself.
+    pub(super) fn plan(
+        &mut self,
+        phase: OperationPhase,
+        message: String,
+        actions: Vec<Group>,
+        waiting_for: Vec<Waiting>,
+        wake_at: Option<Timestamp>,
+    ) -> Plan {
+        let learnt = phase != self.snapshot.phase
+            || significant(&self.results) != significant(&self.snapshot.results)
+            || essential(&self.progress) != essential(&self.snapshot.progress);
+        let limits = waiting_for.iter().filter_map(|wait| wait.until);
+        let limit = limits.chain(self.deadline()).filter(|at| *at > self.now).min();
+        let wake_at = match phase.is_completed() {
+            true => None,
+            false => earlier(wake_at, limit),
+        };
+        Plan {
+            needs_persist_before_actions: !actions.is_empty() && learnt,
+            actions,
+            results: std::mem::take(&mut self.results),
+            progress: std::mem::take(&mut self.progress),
+            phase,
+            message,
+            waiting_for,
+            wake_at,
+            warnings: std::mem::take(&mut self.warnings),
+        }
+    }
+}
+
+/// Results that a crash must not forget: skipping a prune again costs nothing.
+fn significant(results: &[ResourceResult]) -> Vec<&ResourceResult> {
+    results.iter().filter(|result| result.status != Some(ResultCode::PruneSkipped)).collect()
+}
+
+/// Notes that a crash must not forget; the rest is worked out again.
+fn essential(progress: &Progress) -> Progress {
+    Progress {
+        dry_run_done: false,
+        multi_step: None,
+        prune_waves: Default::default(),
+        ..progress.clone()
+    }
+}

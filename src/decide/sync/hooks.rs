@@ -1,0 +1,127 @@
+//! What hooks mean to a sync: their phases, names, policies and stamps.
+//!
+//! When a hook is complete is decided in `gate.rs`; when it is deleted, in
+//! `wave.rs` and `finish.rs`.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::object::View;
+use super::task::SyncPhase;
+use crate::api::annotations;
+use crate::api::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
+
+/// The annotation that names the pass that created a hook.
+///
+/// The executor writes it with the object, so that a restarted controller
+/// sees from the object alone that this operation has created the hook.
+pub const OPERATION_ANNOTATION: &str = "wavegate.dev/operation";
+
+/// What an object is for a sync (SE-140, SE-141, SE-180..SE-183).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// An ordinary resource, applied in phase Sync.
+    Resource,
+    /// A hook of at least one sync phase, in phase order without repeats.
+    Hook(Vec<SyncPhase>),
+    /// `Skip` alone: listed, but never applied, pruned or awaited.
+    Skipped,
+    /// A hook of Application deletion only; no part in a sync.
+    DeleteHook,
+    /// It says that it is a hook, but of no type that exists.
+    Ignored,
+}
+
+/// Reads what an object is to a sync from its hook annotations.
+pub fn classify(object: &Value) -> Class {
+    let types = match role(object) {
+        Role::Resource => return Class::Resource,
+        Role::Skip => return Class::Skipped,
+        Role::Ignored => return Class::Ignored,
+        Role::Hook(types) => types,
+    };
+    let mut phases: Vec<SyncPhase> = types.into_iter().filter_map(phase_of).collect();
+    phases.sort();
+    phases.dedup();
+    if phases.is_empty() { Class::DeleteHook } else { Class::Hook(phases) }
+}
+
+fn phase_of(hook: HookType) -> Option<SyncPhase> {
+    match hook {
+        HookType::PreSync => Some(SyncPhase::PreSync),
+        HookType::Sync => Some(SyncPhase::Sync),
+        HookType::PostSync => Some(SyncPhase::PostSync),
+        HookType::SyncFail => Some(SyncPhase::SyncFail),
+        HookType::PreDelete | HookType::PostDelete => None,
+    }
+}
+
+/// When a hook object is deleted (SE-185); several may hold at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeletePolicies {
+    /// The previous object goes before the hook is created. The default.
+    pub before_creation: bool,
+    /// Deleted when the operation succeeded.
+    pub succeeded: bool,
+    /// Deleted when the operation failed.
+    pub failed: bool,
+}
+
+impl DeletePolicies {
+    /// Reads them from an object's annotations.
+    pub fn of(object: &Value) -> Self {
+        let policies = delete_policies(object);
+        let has = |policy| policies.contains(&policy);
+        Self {
+            before_creation: has(DeletePolicy::BeforeHookCreation),
+            succeeded: has(DeletePolicy::HookSucceeded),
+            failed: has(DeletePolicy::HookFailed),
+        }
+    }
+}
+
+/// The wave of an object (SE-186), wide enough to count past the last one.
+pub fn wave(object: &Value) -> i64 {
+    annotations::sync_wave(object).into()
+}
+
+/// The name of a hook that only has `generateName` (SE-193).
+///
+/// It depends on nothing but its arguments, so that creating it twice within
+/// one operation is a conflict and not a second hook.
+pub fn generated_name(
+    prefix: &str,
+    revision: &str,
+    phase: SyncPhase,
+    started_at: Timestamp,
+) -> String {
+    let revision = match revision.chars().count() {
+        8.. => revision.chars().take(7).collect::<String>(),
+        _ => revision.to_owned(),
+    };
+    let suffix = format!("{revision}-{phase}-{}", started_at.as_second());
+    format!("{prefix}{}", suffix.to_lowercase())
+}
+
+/// The value of [`OPERATION_ANNOTATION`] for one task of one attempt.
+///
+/// A retry runs the hooks again and a hook of two phases runs twice, hence
+/// the attempt and the phase. `index` tells apart nameless resources.
+pub fn stamp(operation: &str, attempt: u64, phase: SyncPhase, index: Option<usize>) -> String {
+    let phase = phase.to_string().to_lowercase();
+    match index {
+        Some(index) => format!("{operation}/{attempt}/{phase}/{index}"),
+        None => format!("{operation}/{attempt}/{phase}"),
+    }
+}
+
+/// The stamp that a live object carries.
+pub(super) fn stamp_of(object: &Value) -> Option<&str> {
+    View(object).annotation(OPERATION_ANNOTATION)
+}
+
+/// Whether an object was created by any attempt of an operation.
+pub(super) fn is_stamped_by(object: &Value, operation: &str) -> bool {
+    let rest = stamp_of(object).and_then(|stamp| stamp.strip_prefix(operation));
+    rest.is_some_and(|rest| rest.starts_with('/'))
+}

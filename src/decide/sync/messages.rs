@@ -1,0 +1,141 @@
+//! Messages that users and their scripts know by heart (SE-206..SE-208,
+//! SE-262, SE-272). Texts here are part of the compatibility surface.
+
+use std::collections::BTreeSet;
+
+use super::plan::{ResourceResult, WaitReason};
+use super::snapshot::Denial;
+use super::task::{ResultCode, SyncPhase, Task};
+use crate::api::resource_key::ResourceKey;
+
+pub(super) const NO_MORE_TASKS: &str = "successfully synced (no more tasks)";
+pub(super) const ALL_TASKS_RUN: &str = "successfully synced (all tasks run)";
+pub(super) const TASKS_RUNNING: &str = "one or more tasks are running";
+pub(super) const FAILED_TO_APPLY: &str = "one or more objects failed to apply";
+pub(super) const FAILED_DRY_RUN: &str = "one or more objects failed to apply (dry run)";
+pub(super) const FAILED_NAMESPACE: &str = "the namespace failed to apply";
+pub(super) const UNSUCCESSFUL: &str = "one or more synchronization tasks completed unsuccessfully";
+pub(super) const INVALID: &str = "one or more synchronization tasks are not valid";
+pub(super) const TERMINATING: &str = "operation is terminating";
+pub(super) const TIMED_OUT: &str = "operation is terminating due to timeout";
+pub(super) const TERMINATED: &str = "Operation terminated";
+pub(super) const TERMINATED_WITH_ERRORS: &str = "Operation termination had errors";
+pub(super) const BY_TIMEOUT: &str = ", triggered by controller sync timeout";
+
+/// `waiting for <reason> <group>/<kind>/<name> and <n> more <type>`; empty
+/// when there is nothing to wait for (SE-262).
+pub(super) fn waiting(reason: WaitReason, tasks: &[&Task<'_>]) -> String {
+    let Some(first) = tasks.iter().find(|task| task.hook).or(tasks.first()) else {
+        return String::new();
+    };
+    let ResourceKey { group, kind, name, .. } = &first.key.resource;
+    let message = format!("waiting for {} {group}/{kind}/{name}", reason.as_str());
+    let kind = if tasks.iter().all(|task| task.hook) { "hooks" } else { "resources" };
+    match tasks.len() - 1 {
+        0 => message,
+        others => format!("{message} and {others} more {kind}"),
+    }
+}
+
+/// The message of a failed operation: what went wrong, then the words of the
+/// API server, each once and in order of result (SE-272).
+pub(super) fn failure(base: &str, results: &[ResourceResult]) -> String {
+    let reasons = |of_sync_fail: bool| {
+        let mut distinct: Vec<&str> = Vec::new();
+        for result in results {
+            let failed = result.status == Some(ResultCode::SyncFailed);
+            let wanted = (result.sync_phase == SyncPhase::SyncFail) == of_sync_fail;
+            if failed && wanted && !distinct.contains(&result.message.as_str()) {
+                distinct.push(&result.message);
+            }
+        }
+        distinct.join(",")
+    };
+    let mut message = base.to_owned();
+    match reasons(false) {
+        reasons if reasons.is_empty() => {}
+        reasons => message.push_str(&format!(", reason: {reasons}")),
+    }
+    match reasons(true) {
+        reasons if reasons.is_empty() => {}
+        reasons => {
+            let base = "one or more SyncFail hooks failed";
+            message.push_str(&format!("\n{base}, reason: {reasons}"));
+        }
+    }
+    message
+}
+
+/// Why an operation could not start (SE-207): the distinct messages, sorted.
+pub(super) fn invalid<'m>(messages: impl Iterator<Item = &'m str>) -> String {
+    let distinct: BTreeSet<&str> = messages.filter(|message| !message.is_empty()).collect();
+    match distinct.is_empty() {
+        true => INVALID.to_owned(),
+        false => {
+            format!("{INVALID}: {}", distinct.into_iter().collect::<Vec<_>>().join("; "))
+        }
+    }
+}
+
+pub(super) fn denied(key: &ResourceKey, denial: Denial, project: &str) -> String {
+    let ResourceKey { group, kind, namespace, .. } = key;
+    match denial {
+        Denial::Kind => {
+            format!("resource {group}:{kind} is not permitted in project {project}")
+        }
+        Denial::Namespace => {
+            format!("namespace {namespace} is not permitted in project '{project}'")
+        }
+    }
+}
+
+/// A kind that the API server does not have, at all or in this version (SE-208).
+pub(super) fn missing_kind(key: &ResourceKey, version: &str, others: &BTreeSet<String>) -> String {
+    let ResourceKey { group, kind, namespace, name } = key;
+    if others.is_empty() {
+        return format!(
+            "The Kubernetes API could not find {group}/{kind} for requested resource \
+             {namespace}/{name}. Make sure the \"{kind}\" CRD is installed on the destination \
+             cluster."
+        );
+    }
+    let others: Vec<&str> = others.iter().map(String::as_str).collect();
+    format!(
+        "The Kubernetes API could not find version \"{version}\" of {group}/{kind} for requested \
+         resource {namespace}/{name}. Version \"{}\" of {group}/{kind} is installed on the \
+         destination cluster.",
+        others.join("\", \"")
+    )
+}
+
+pub(super) fn namespace_unreadable(error: &str) -> String {
+    format!("namespace auto creation failed: {error}")
+}
+
+/// The API server's refusal, with a hint where users are known to be puzzled.
+pub(super) fn refusal(error: &str) -> String {
+    if error.contains("metadata.annotations: Too long: must have at most 262144 bytes") {
+        return format!(
+            "{error}; the object is too large for the last-applied annotation: \
+             sync it with ServerSideApply=true or Replace=true"
+        );
+    }
+    error.to_owned()
+}
+
+/// `created` in kubectl's words, for an object that was found created.
+pub(super) fn created(key: &ResourceKey) -> String {
+    let kind = key.kind.to_lowercase();
+    match key.group.as_str() {
+        "" => format!("{kind}/{} created", key.name),
+        group => format!("{kind}.{group}/{} created", key.name),
+    }
+}
+
+/// `pruned` and `created`, when nothing was changed (SE-282).
+pub(super) fn dry_run(message: &str) -> String {
+    match message.ends_with("(dry run)") {
+        true => message.to_owned(),
+        false => format!("{message} (dry run)"),
+    }
+}

@@ -1,0 +1,116 @@
+//! The wave engine: how an Application's manifests reach the cluster, in
+//! phases and waves.
+//!
+//! # The story
+//!
+//! An *operation* is a list of *tasks*: a manifest to apply, a hook to run, an
+//! extraneous object to prune. Each has a slot, and slots are run in order:
+//!
+//! 1. *phase*: PreSync, Sync, PostSync; SyncFail only when the rest failed,
+//! 2. *wave*: the number from the sync-wave annotation, lowest first; prune
+//!    tasks run through the waves backwards,
+//! 3. *kind*: Namespace first, custom resources last,
+//! 4. *name*.
+//!
+//! Tasks with the same phase and wave make up a wave. Before anything else,
+//! all tasks are tried in a dry run. Then, for each wave: prune, delete the
+//! old hooks, apply kind by kind, pause (`ARGOCD_SYNC_WAVE_DELAY`), and wait
+//! until hooks are complete, resources healthy and pruned objects gone. Only
+//! then the next wave starts. A failure anywhere stops the sequence, runs the
+//! SyncFail hooks and ends the operation.
+//!
+//! # One pass
+//!
+//! [`step`] is a plain function from a [`Snapshot`] and the time to a
+//! [`Plan`]. It keeps nothing between two calls. Whoever carries plans out
+//!
+//! 1. stores `results`, `progress`, `phase` and `message`, where they changed:
+//!    before the actions if [`Plan::needs_persist_before_actions`], and in any
+//!    case when a plan has no actions,
+//! 2. runs the actions, group after group, and notes an [`Outcome`] for each,
+//! 3. calls [`step`] again with the plan's own state (stored or not), the
+//!    outcomes of its actions and a fresh look at the live objects,
+//!
+//! until a plan has no actions; then the next event or [`Plan::wake_at`] calls
+//! again, without outcomes. Outcomes are never stored: after a crash they are
+//! lost, and the pass goes on from what was stored and what is live. No hook
+//! runs twice, for a hook carries the stamp of the task that created it. No
+//! prune result is lost, for prunes are announced in [`Progress::in_flight`].
+//! Everything else is safe to repeat.
+//!
+//! A live object that is older than what was applied (a cache that lags
+//! behind) never completes a task.
+//!
+//! # Files
+//!
+//! `snapshot.rs` facts in; `plan.rs` decisions out; `task.rs` one unit of work;
+//! `build.rs` manifests to tasks; `order.rs`, `prune.rs` slots; `hooks.rs`,
+//! `options.rs` annotations; `gate.rs` completion; `pass.rs`, `wave.rs`,
+//! `finish.rs` the decision; `messages.rs` its words; `retry.rs` what follows
+//! a failed attempt.
+//!
+//! Nothing here talks to a cluster, reads a clock, fails, or panics.
+
+#![deny(clippy::disallowed_types, clippy::disallowed_methods)]
+
+mod build;
+mod finish;
+mod gate;
+mod hooks;
+mod messages;
+mod object;
+mod options;
+mod order;
+mod pass;
+mod plan;
+mod prune;
+mod retry;
+mod snapshot;
+mod task;
+mod wave;
+
+#[cfg(test)]
+mod tests;
+
+use jiff::{SignedDuration, Timestamp};
+
+pub use hooks::{
+    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, stamp, wave,
+};
+pub use options::{How, Method, Propagation};
+pub use order::{Slot, kind_rank, order};
+pub use plan::{
+    Action, ActionId, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Outcome,
+    Plan, Progress, ResourceResult, Verb, WaitReason, Waiting,
+};
+pub use prune::prune_order;
+pub use retry::{Backoff, BadDuration, Retry, RetryStrategy, delay, retry, retrying};
+pub use snapshot::{
+    Denial, GroupVersionKind, HookPolicyScope, Kind, LiveObject, NamespaceFact, NamespaceMetadata,
+    Operation, Selector, Settings, Snapshot, Strategy, wave_delay,
+};
+pub use task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
+
+/// How long to wait before an action whose answer got lost is tried again.
+const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
+
+/// Decides what one operation does next.
+///
+/// A plan without actions and without [`Plan::waiting_for`] is an end. A
+/// snapshot of a completed operation gives back its own state.
+pub fn step(snapshot: &Snapshot, now: Timestamp) -> Plan {
+    if snapshot.phase.is_completed() {
+        return Plan {
+            actions: Vec::new(),
+            results: snapshot.results.clone(),
+            progress: snapshot.progress.clone(),
+            phase: snapshot.phase,
+            message: snapshot.message.clone(),
+            waiting_for: Vec::new(),
+            wake_at: None,
+            needs_persist_before_actions: false,
+            warnings: Vec::new(),
+        };
+    }
+    pass::Pass::new(snapshot, now).decide()
+}

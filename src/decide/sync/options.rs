@@ -1,0 +1,207 @@
+//! Sync options: per operation, per resource, and which of the two wins.
+//!
+//! Options match exactly; whatever is not known is ignored (SE-300..SE-302).
+
+use serde_json::Value;
+
+use super::object::View;
+use super::snapshot::Operation;
+use crate::api::annotations;
+
+/// The `Prune` option.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Prune {
+    True,
+    False,
+    Confirm,
+}
+
+/// How objects that hang on a deleted one are treated (SE-317).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Propagation {
+    /// Dependents go first; the object stays visible until they are gone.
+    #[default]
+    Foreground,
+    /// The object goes at once, dependents later.
+    Background,
+    /// Dependents stay.
+    Orphan,
+}
+
+/// Options of the operation itself (SE-300): `operation.sync.syncOptions` is
+/// the only list that is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct AppOptions {
+    pub no_validation: bool,
+    pub skip_dry_run_on_missing: bool,
+    pub prune: Option<Prune>,
+    pub prune_last: bool,
+    pub propagation: Propagation,
+    pub out_of_sync_only: bool,
+    pub replace: bool,
+    pub force: bool,
+    pub server_side: bool,
+    pub no_migration: bool,
+    pub fail_on_shared: bool,
+    pub create_namespace: bool,
+    pub unknown: Vec<String>,
+}
+
+const KNOWN_ELSEWHERE: [&str; 10] = [
+    "Validate=true",
+    "ApplyOutOfSyncOnly=false",
+    "RespectIgnoreDifferences=true",
+    "Delete=false",
+    "Delete=confirm",
+    "Delete=true",
+    "Replace=false",
+    "ServerSideApply=false",
+    "ClientSideApplyMigration=true",
+    "PrunePropagationPolicy=foreground",
+];
+
+impl AppOptions {
+    pub fn of(operation: &Operation) -> Self {
+        let mut options = Self { force: operation.strategy.is_forced(), ..Self::default() };
+        let (mut background, mut orphan) = (false, false);
+        for item in operation.sync_options.iter().map(|item| item.trim()) {
+            match item {
+                "Validate=false" => options.no_validation = true,
+                "SkipDryRunOnMissingResource=true" => options.skip_dry_run_on_missing = true,
+                "PruneLast=true" => options.prune_last = true,
+                "PrunePropagationPolicy=background" => background = true,
+                "PrunePropagationPolicy=orphan" => orphan = true,
+                "ApplyOutOfSyncOnly=true" => options.out_of_sync_only = true,
+                "Replace=true" => options.replace = true,
+                "Force=true" => options.force = true,
+                "ServerSideApply=true" => options.server_side = true,
+                "ClientSideApplyMigration=false" => options.no_migration = true,
+                "FailOnSharedResource=true" => options.fail_on_shared = true,
+                "CreateNamespace=true" => options.create_namespace = true,
+                _ => match prune(item) {
+                    // The first of several values wins (SE-019).
+                    Some(value) => options.prune = options.prune.or(Some(value)),
+                    None if KNOWN_ELSEWHERE.contains(&item) => {}
+                    None => options.unknown.push(item.to_owned()),
+                },
+            }
+        }
+        let foreground =
+            operation.sync_options.iter().any(|item| item == "PrunePropagationPolicy=foreground");
+        options.propagation = match (background, foreground, orphan) {
+            (true, _, _) => Propagation::Background,
+            (false, false, true) => Propagation::Orphan,
+            (false, _, _) => Propagation::Foreground,
+        };
+        options
+    }
+}
+
+fn prune(item: &str) -> Option<Prune> {
+    match item {
+        "Prune=true" => Some(Prune::True),
+        "Prune=false" => Some(Prune::False),
+        "Prune=confirm" => Some(Prune::Confirm),
+        _ => None,
+    }
+}
+
+/// Options in the annotation of one object.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ResourceOptions {
+    pub no_validation: bool,
+    pub skip_dry_run_on_missing: bool,
+    pub prune: Option<Prune>,
+    pub prune_last: bool,
+    pub replace: Option<bool>,
+    pub force: bool,
+    pub server_side: Option<bool>,
+}
+
+impl ResourceOptions {
+    pub fn of(object: &Value) -> Self {
+        let mut options = Self::default();
+        let text = View(object).annotation(annotations::SYNC_OPTIONS).unwrap_or_default();
+        for item in text.split(',').map(str::trim) {
+            match item {
+                "Validate=false" => options.no_validation = true,
+                "SkipDryRunOnMissingResource=true" => options.skip_dry_run_on_missing = true,
+                "PruneLast=true" => options.prune_last = true,
+                "Replace=true" => options.replace = Some(true),
+                "Replace=false" => options.replace = options.replace.or(Some(false)),
+                "Force=true" => options.force = true,
+                "ServerSideApply=true" => options.server_side = Some(true),
+                "ServerSideApply=false" => {
+                    options.server_side = options.server_side.or(Some(false));
+                }
+                _ => options.prune = options.prune.or(prune(item)),
+            }
+        }
+        options
+    }
+}
+
+/// Which request brings an object to its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// Three-way patch from the last-applied annotation (SE-340).
+    ClientSide,
+    /// Server-side apply, forcing conflicts (SE-345).
+    ServerSide,
+    /// Replace what is there, create what is not; no annotation is added.
+    Replace,
+    /// Replace, and never delete: a CustomResourceDefinition or a Namespace
+    /// would take everything in it along (SE-350).
+    Update,
+    /// Create, with a name that the server chooses.
+    Create,
+}
+
+/// How one object is applied (SE-310, SE-319..SE-322).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// The request.
+    pub how: How,
+    /// Delete and create again where the API server refuses a change of an
+    /// immutable field or keeps reporting a conflict (SE-355). With
+    /// [`How::Replace`]: always delete and create.
+    pub force: bool,
+    /// Whether unknown or wrong fields are refused.
+    pub validate: bool,
+    /// Whether fields of a former client-side manager are taken over first
+    /// (SE-346). Only with [`How::ServerSide`].
+    pub migrate: bool,
+}
+
+/// Decides how to apply. `Replace` and `Force` count on target or live;
+/// `Replace` beats `ServerSideApply`; a resource's word beats the operation's.
+pub(super) fn method(
+    target: &Value,
+    live: Option<&Value>,
+    app: &AppOptions,
+    nameless: bool,
+) -> Method {
+    let on_target = ResourceOptions::of(target);
+    let on_live = live.map(ResourceOptions::of).unwrap_or_default();
+    let view = View(target);
+    let replace = match (on_target.replace, on_live.replace) {
+        (Some(word), _) => word,
+        (None, Some(true)) => true,
+        (None, _) => app.replace,
+    };
+    let keep = view.is_namespace() || view.defines().is_some();
+    let how = match (replace, on_target.server_side.unwrap_or(app.server_side)) {
+        _ if nameless => How::Create,
+        (true, _) if keep && live.is_some() => How::Update,
+        (true, _) => How::Replace,
+        (false, true) => How::ServerSide,
+        (false, false) => How::ClientSide,
+    };
+    let force = on_target.force || on_live.force || app.force;
+    Method {
+        how,
+        force: force && !matches!(how, How::Update | How::Create),
+        validate: !(on_target.no_validation || app.no_validation),
+        migrate: how == How::ServerSide && !app.no_migration,
+    }
+}

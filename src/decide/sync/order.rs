@@ -1,0 +1,215 @@
+//! The order of a sync: phase, wave, kind, name (SE-215..SE-220).
+//!
+//! The same order serves the engine and `wavegate order`. It is total: two
+//! different resources never tie, so the order of the input does not matter.
+
+use std::collections::{BTreeMap, HashMap};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::hooks::{self, Class};
+use super::object::View;
+use super::task::SyncPhase;
+
+/// A task's place in the sync order. Field order is sort order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Slot {
+    /// The first thing that counts.
+    pub phase: SyncPhase,
+    /// From the sync-wave annotation: may be negative, 0 when absent.
+    pub wave: i64,
+    /// See [`kind_rank`]. Not printed.
+    #[serde(skip)]
+    pub kind_rank: u8,
+    /// Byte-wise; a hook without name is listed by its `generateName`.
+    pub name: String,
+    /// Empty for cluster-scoped kinds and where the manifest says nothing.
+    pub namespace: String,
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Kind as written.
+    pub kind: String,
+    /// Whether it is a hook.
+    pub hook: bool,
+}
+
+/// Kinds in the order in which they are applied within a wave, whatever their
+/// group (SE-216).
+const KINDS: [&str; 35] = [
+    "Namespace",
+    "NetworkPolicy",
+    "ResourceQuota",
+    "LimitRange",
+    "PodSecurityPolicy",
+    "PodDisruptionBudget",
+    "ServiceAccount",
+    "Secret",
+    "SecretList",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleList",
+    "ClusterRoleBinding",
+    "ClusterRoleBindingList",
+    "Role",
+    "RoleList",
+    "RoleBinding",
+    "RoleBindingList",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "HorizontalPodAutoscaler",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "IngressClass",
+    "Ingress",
+    "APIService",
+];
+
+/// Position of a kind within a wave, from 1; all kinds that are not listed
+/// share the last place and go by name alone.
+pub fn kind_rank(kind: &str) -> u8 {
+    let found = KINDS.iter().position(|known| *known == kind);
+    let rank = found.map_or(KINDS.len() + 1, |index| index + 1);
+    u8::try_from(rank).unwrap_or(u8::MAX)
+}
+
+/// A slot together with what promotion needs to know (SE-218, SE-219).
+#[derive(Clone, Debug)]
+pub(super) struct Placed<T> {
+    pub slot: Slot,
+    pub item: T,
+    /// The namespace that this target creates.
+    pub creates_namespace: Option<String>,
+    /// The group and kind that this target defines.
+    pub defines_kind: Option<(String, String)>,
+    /// Whether there is a target; prune tasks take no part in promotion.
+    pub has_target: bool,
+}
+
+impl<T> Placed<T> {
+    pub fn new(slot: Slot, target: Option<&Value>, item: T) -> Self {
+        let view = target.map(View);
+        let namespace = view.filter(|view| view.is_namespace()).map(|view| view.name().to_owned());
+        let defines = view.and_then(View::defines);
+        Self {
+            slot,
+            item,
+            creates_namespace: namespace,
+            defines_kind: defines.map(|(group, kind, _)| (group.to_owned(), kind.to_owned())),
+            has_target: target.is_some(),
+        }
+    }
+}
+
+/// Sorts, then moves each Namespace and each CustomResourceDefinition that
+/// would come too late right before the first target that needs it, into that
+/// target's phase and wave.
+pub(super) fn arrange<T>(mut items: Vec<Placed<T>>) -> Vec<Placed<T>> {
+    items.sort_by(|a, b| a.slot.cmp(&b.slot));
+    let items = promote(
+        items,
+        |placed| placed.creates_namespace.clone(),
+        |placed| Some(placed.slot.namespace.clone()).filter(|name| !name.is_empty()),
+    );
+    promote(
+        items,
+        |placed| placed.defines_kind.clone(),
+        |placed| Some((placed.slot.group.clone(), placed.slot.kind.clone())),
+    )
+}
+
+fn promote<T, K: std::hash::Hash + Eq>(
+    mut items: Vec<Placed<T>>,
+    provides: impl Fn(&Placed<T>) -> Option<K>,
+    needs: impl Fn(&Placed<T>) -> Option<K>,
+) -> Vec<Placed<T>> {
+    let mut first_need: HashMap<K, usize> = HashMap::new();
+    let mut moves: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (index, placed) in items.iter().enumerate().filter(|(_, placed)| placed.has_target) {
+        if let Some(provided) = provides(placed) {
+            if let Some(at) = first_need.get(&provided) {
+                moves.entry(*at).or_default().push(index);
+            }
+        } else if let Some(needed) = needs(placed) {
+            first_need.entry(needed).or_insert(index);
+        }
+    }
+    if moves.is_empty() {
+        return items;
+    }
+    for (at, moved) in &moves {
+        let (phase, wave) = (items[*at].slot.phase, items[*at].slot.wave);
+        for index in moved {
+            (items[*index].slot.phase, items[*index].slot.wave) = (phase, wave);
+        }
+    }
+    let mut left: Vec<Option<Placed<T>>> = items.into_iter().map(Some).collect();
+    let mut arranged = Vec::with_capacity(left.len());
+    for index in 0..left.len() {
+        let before = moves.get(&index).into_iter().flatten().copied();
+        for from in before.chain([index]) {
+            arranged.extend(left[from].take());
+        }
+    }
+    arranged
+}
+
+/// The order in which manifests are applied, SyncFail hooks last.
+///
+/// A resource that occurs twice counts once, the last manifest winning
+/// (SE-138). What is never applied (`Skip`, deletion hooks, unknown hook
+/// types) is left out.
+pub fn order(manifests: &[Value]) -> Vec<Slot> {
+    let mut placed = Vec::new();
+    for manifest in last_of_each(manifests) {
+        let (phases, hook) = match hooks::classify(manifest) {
+            Class::Resource => (vec![SyncPhase::Sync], false),
+            Class::Hook(phases) => (phases, true),
+            Class::Skipped | Class::DeleteHook | Class::Ignored => continue,
+        };
+        for phase in phases {
+            let slot = slot(manifest, phase, hooks::wave(manifest), hook);
+            placed.push(Placed::new(slot, Some(manifest), ()));
+        }
+    }
+    arrange(placed).into_iter().map(|placed| placed.slot).collect()
+}
+
+pub(super) fn slot(manifest: &Value, phase: SyncPhase, wave: i64, hook: bool) -> Slot {
+    let view = View(manifest);
+    let name = if view.name().is_empty() { view.generate_name() } else { view.name() };
+    Slot {
+        phase,
+        wave,
+        kind_rank: kind_rank(view.kind()),
+        name: name.to_owned(),
+        namespace: view.namespace().to_owned(),
+        group: view.group().to_owned(),
+        kind: view.kind().to_owned(),
+        hook,
+    }
+}
+
+/// Manifests without those that a later one of the same identity replaces.
+/// Objects that have only `generateName` never replace each other.
+pub(super) fn last_of_each(manifests: &[Value]) -> Vec<&Value> {
+    let mut last = HashMap::new();
+    for (index, manifest) in manifests.iter().enumerate() {
+        let view = View(manifest);
+        let nameless = view.name().is_empty().then_some(index);
+        let key = (view.group(), view.kind(), view.namespace(), view.name(), nameless);
+        last.insert(key, index);
+    }
+    let mut kept: Vec<usize> = last.into_values().collect();
+    kept.sort_unstable();
+    kept.into_iter().map(|index| &manifests[index]).collect()
+}

@@ -1,0 +1,494 @@
+//! One pass: lay what is known over the tasks, then decide.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::build;
+use super::gate;
+use super::messages;
+use super::options::AppOptions;
+use super::plan::{
+    Action, ActionId, Ending, Group, Happened, Plan, Progress, ResourceResult, Verb, WaitReason,
+};
+use super::snapshot::{NamespaceFact, Snapshot};
+use super::task::{OperationPhase, ResultCode, Task, TaskKey};
+
+/// A pass under way. Tasks are named by their index in run order.
+pub(super) struct Pass<'a> {
+    pub snapshot: &'a Snapshot,
+    pub now: Timestamp,
+    pub app: AppOptions,
+    pub tasks: Vec<Task<'a>>,
+    pub results: Vec<ResourceResult>,
+    /// Where in `results` a task's result is.
+    index: BTreeMap<TaskKey, usize>,
+    pub progress: Progress,
+    outcomes: BTreeMap<&'a ActionId, &'a Happened>,
+    /// Tasks of a wave that were run since the stored state.
+    pub ran: Vec<usize>,
+    /// Tasks with an action whose answer got lost.
+    lost: Vec<usize>,
+    /// Groups that go before all others: hooks that are over are released.
+    pub cleanup: Vec<Group>,
+    pub warnings: Vec<String>,
+}
+
+impl<'a> Pass<'a> {
+    pub fn new(snapshot: &'a Snapshot, now: Timestamp) -> Self {
+        let app = AppOptions::of(&snapshot.operation);
+        let built = build::build(snapshot, &app);
+        let results = snapshot.results.clone();
+        let index = results.iter().enumerate().map(|(i, result)| (result.task(), i)).collect();
+        let outcomes = snapshot.outcomes.iter().map(|o| (&o.action, &o.result)).collect();
+        let mut pass = Self {
+            snapshot,
+            now,
+            app,
+            tasks: built.tasks,
+            results,
+            index,
+            progress: snapshot.progress.clone(),
+            outcomes,
+            ran: Vec::new(),
+            lost: Vec::new(),
+            cleanup: Vec::new(),
+            warnings: built.warnings,
+        };
+        for task in &mut pass.tasks {
+            let stored = pass.index.get(&task.key).map(|at| &pass.results[*at]);
+            task.state = stored.map(|result| result.hook_phase);
+        }
+        pass
+    }
+
+    /// The whole decision (SE-241), the first rule that applies.
+    pub fn decide(mut self) -> Plan {
+        self.record();
+        let overdue = self.deadline().is_some_and(|deadline| deadline <= self.now);
+        self.progress.timed_out |= overdue && self.snapshot.phase == OperationPhase::Running;
+        let stopping = self.snapshot.phase == OperationPhase::Terminating;
+        if !self.lost.is_empty() {
+            return self.wait_for_answers(stopping);
+        }
+        if stopping || self.progress.timed_out {
+            return self.terminate();
+        }
+        if let Some(ending) = self.progress.ending.clone() {
+            return self.end(ending);
+        }
+        if let Some(plan) = self.refuse() {
+            return plan;
+        }
+        if self.snapshot.operation.dry_run {
+            return self.dry_run_operation();
+        }
+        if !self.has_started()
+            && let Some(plan) = self.prepare()
+        {
+            return plan;
+        }
+        if let Some(plan) = self.after_wave() {
+            return plan;
+        }
+        self.refresh();
+        if let Some(plan) = self.await_running() {
+            return plan;
+        }
+        if let Some(plan) = self.await_deletions() {
+            return plan;
+        }
+        self.release_hooks();
+        let failed = self.tasks.iter().any(|task| !task.is_sync_fail() && task.has_failed());
+        if failed || self.progress.failure.is_some() {
+            return self.fail();
+        }
+        self.next_wave()
+    }
+
+    /// When the operation has to stop; absent without a limit (SE-288).
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let limit = self.snapshot.settings.sync_timeout.filter(|limit| limit.is_positive())?;
+        self.snapshot.started_at.checked_add(limit).ok()
+    }
+
+    pub fn outcome(&self, verb: Verb, task: usize) -> Option<&'a Happened> {
+        let action = ActionId { verb, task: self.tasks[task].key.clone() };
+        self.outcomes.get(&action).copied()
+    }
+
+    pub fn result(&self, task: usize) -> Option<&ResourceResult> {
+        self.index.get(&self.tasks[task].key).map(|at| &self.results[*at])
+    }
+
+    /// Stores what became of a task. The first call adds its result at the end
+    /// of the list; `None` as the code leaves the code as it was.
+    pub fn set(
+        &mut self,
+        at: usize,
+        code: Option<ResultCode>,
+        state: OperationPhase,
+        message: impl Into<String>,
+    ) {
+        let task = &mut self.tasks[at];
+        task.state = Some(state);
+        let index = *self.index.entry(task.key.clone()).or_insert_with(|| {
+            self.results.push(ResourceResult {
+                group: task.key.resource.group.clone(),
+                version: task.version.clone(),
+                kind: task.key.resource.kind.clone(),
+                namespace: task.key.resource.namespace.clone(),
+                name: task.key.resource.name.clone(),
+                status: None,
+                message: String::new(),
+                hook_type: task.hook.then_some(task.key.phase),
+                hook_phase: state,
+                sync_phase: task.key.phase,
+                images: Vec::new(),
+                uid: String::new(),
+                resource_version: String::new(),
+                since: None,
+            });
+            self.results.len() - 1
+        });
+        let result = &mut self.results[index];
+        result.status = code.or(result.status);
+        result.hook_phase = state;
+        result.message = message.into();
+        if let Some(target) = &task.target {
+            result.images = super::object::View(target).images();
+        }
+        if state.is_completed() && code != Some(ResultCode::Pruned) {
+            (result.uid, result.resource_version, result.since) = Default::default();
+        }
+    }
+
+    /// Notes which object a result is about.
+    pub fn note(&mut self, at: usize, uid: &str, resource_version: &str) {
+        let now = self.now;
+        if let Some(index) = self.index.get(&self.tasks[at].key) {
+            let result = &mut self.results[*index];
+            result.uid = uid.to_owned();
+            result.resource_version = resource_version.to_owned();
+            result.since = Some(now);
+        }
+    }
+
+    /// Turns outcomes, and what the world shows of actions whose outcome is
+    /// not known, into results.
+    fn record(&mut self) {
+        for at in 0..self.tasks.len() {
+            for verb in [Verb::CreateNamespace, Verb::Apply, Verb::CreateHook] {
+                self.record_apply(at, verb);
+            }
+            self.record_prune(at);
+            for (verb, what) in [
+                (Verb::RemoveFinalizer, "remove hook finalizer"),
+                (Verb::DeleteHook, "delete resource"),
+            ] {
+                match self.outcome(verb, at) {
+                    Some(Happened::Failed(error)) => {
+                        let pending = self.tasks[at].is_pending();
+                        let message = format!("failed to {what}: {error}");
+                        self.set(at, None, OperationPhase::Error, message);
+                        if pending && self.progress.ending.is_none() {
+                            self.ran.push(at);
+                        }
+                    }
+                    Some(Happened::Unknown(_)) => self.lost.push(at),
+                    Some(Happened::Done { .. } | Happened::Gone) | None => {}
+                }
+            }
+            for verb in [Verb::DryRun, Verb::Read] {
+                if let Some(Happened::Unknown(_)) = self.outcome(verb, at) {
+                    self.lost.push(at);
+                }
+            }
+            // Created by a pass that was cut off before it could say so.
+            let task = &self.tasks[at];
+            if task.is_pending()
+                && task.is_created()
+                && let Some(view) = task.live_view()
+            {
+                let message = messages::created(&task.key.resource);
+                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
+                self.note(at, view.uid(), view.resource_version());
+                self.lost.retain(|lost| *lost != at);
+                self.ran.push(at);
+            }
+        }
+        let pending: std::collections::BTreeSet<&TaskKey> =
+            self.tasks.iter().filter(|task| task.is_pending()).map(|task| &task.key).collect();
+        self.progress.in_flight.retain(|action| pending.contains(&action.task));
+    }
+
+    fn record_apply(&mut self, at: usize, verb: Verb) {
+        match self.outcome(verb, at) {
+            Some(Happened::Done { message, uid, resource_version }) => {
+                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message.as_str());
+                self.note(at, uid, resource_version);
+            }
+            Some(Happened::Failed(error)) => {
+                let message = messages::refusal(error);
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Gone) => {
+                let message = "the object vanished while it was applied";
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Unknown(_)) => return self.lost.push(at),
+            None => return,
+        }
+        if verb != Verb::CreateNamespace {
+            self.ran.push(at);
+        }
+    }
+
+    fn record_prune(&mut self, at: usize) {
+        let task = &self.tasks[at];
+        let in_flight = self.progress.in_flight.iter().find(|action| action.task == task.key);
+        let uid = in_flight.map(|action| action.uid.clone()).unwrap_or_default();
+        let vanished = task.is_prune() && task.is_pending() && task.live.is_none();
+        match self.outcome(Verb::Prune, at) {
+            Some(Happened::Failed(error)) => {
+                let message = messages::refusal(error);
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Unknown(_)) if !vanished => return self.lost.push(at),
+            None if !vanished => return,
+            _ => {
+                self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
+                self.note(at, &uid, "");
+            }
+        }
+        self.ran.push(at);
+    }
+
+    /// Whether the dry run is behind us. Should that note be lost, a result of
+    /// anything but the destination namespace says so too.
+    fn has_started(&self) -> bool {
+        let namespace = self.namespace_task().map(|at| &self.tasks[at].key);
+        self.progress.dry_run_done
+            || self.results.iter().any(|result| Some(&result.task()) != namespace)
+    }
+
+    /// The task that makes the destination namespace, automatic or declared.
+    pub fn namespace_task(&self) -> Option<usize> {
+        let name = self.snapshot.destination_namespace.as_str();
+        self.tasks.iter().position(|task| {
+            let target = task.target.as_deref().map(super::object::View);
+            !task.hook && target.is_some_and(|view| view.is_namespace() && view.name() == name)
+        })
+    }
+
+    /// What forbids the operation before it does anything (SE-207, SE-323).
+    fn refuse(&mut self) -> Option<Plan> {
+        let shared = &self.snapshot.shared;
+        if self.app.fail_on_shared && !shared.is_empty() && !self.has_started() {
+            let message = format!("Shared resource found: {}", shared.join(", "));
+            return Some(self.complete(OperationPhase::Failed, message));
+        }
+        let invalid: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| self.tasks[*at].is_pending() && self.tasks[*at].invalid.is_some())
+            .collect();
+        let mut reasons = Vec::new();
+        for at in invalid {
+            if let Some((state, message)) = self.tasks[at].invalid.clone() {
+                self.set(at, Some(ResultCode::SyncFailed), state, message.as_str());
+                reasons.push(message);
+            }
+        }
+        if reasons.is_empty() {
+            return None;
+        }
+        let message = messages::invalid(reasons.iter().map(String::as_str));
+        Some(self.complete(OperationPhase::Failed, message))
+    }
+
+    /// After the last action of a wave: the end, or the pause before the next
+    /// wave (SE-241.11, SE-241.12, SE-265).
+    fn after_wave(&mut self) -> Option<Plan> {
+        if self.progress.failure.is_some() {
+            return None;
+        }
+        let Some(last) = self.ran.last().copied() else {
+            let until = self.progress.delay_until.filter(|until| *until > self.now)?;
+            return Some(self.pause(until, self.snapshot.message.clone()));
+        };
+        if self.ran.iter().any(|at| self.tasks[*at].has_failed()) {
+            self.progress.failure = Some(messages::FAILED_TO_APPLY.to_owned());
+            return None;
+        }
+        let slot = self.tasks[last].slot();
+        let pending = self.pending();
+        if pending.iter().any(|at| self.tasks[*at].slot() == slot) {
+            return None;
+        }
+        let wave: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| self.tasks[*at].slot() == slot && !self.tasks[*at].is_pending())
+            .collect();
+        if pending.is_empty() {
+            return self.all_run(&wave);
+        }
+        let delay = self.snapshot.settings.wave_delay;
+        let until = self.now.checked_add(delay).ok().filter(|until| *until > self.now)?;
+        self.progress.delay_until = Some(until);
+        let message = self.waiting_message(&wave);
+        Some(self.pause(until, message))
+    }
+
+    /// Success without waiting for health, unless the wave has hooks (SE-242).
+    pub fn all_run(&mut self, wave: &[usize]) -> Option<Plan> {
+        let hooks = wave.iter().any(|at| self.tasks[*at].hook);
+        if hooks || self.snapshot.settings.wait_for_health {
+            return None;
+        }
+        let message = messages::ALL_TASKS_RUN.to_owned();
+        Some(self.end(Ending { phase: OperationPhase::Succeeded, message }))
+    }
+
+    /// Brings running tasks up to date with what is live (SE-255, SE-256).
+    pub fn refresh(&mut self) {
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            let Some(result) = self.result(at).filter(|_| task.is_running()) else { continue };
+            let judged = gate::judge(task, result, &self.snapshot.settings, self.now);
+            if let Some((state, message)) = judged {
+                self.set(at, None, state, message);
+            } else if task.live.is_none()
+                && self.snapshot.namespace == NamespaceFact::Exists
+                && self.namespace_task() == Some(at)
+            {
+                let message = result.message.clone();
+                self.set(at, None, OperationPhase::Succeeded, message);
+            }
+        }
+    }
+
+    /// Whether a running task holds up what comes after it: hooks always,
+    /// resources where there is something after them (SE-241.4, SE-257).
+    fn is_awaited(&self, task: &Task<'_>) -> bool {
+        let resources = self.snapshot.settings.wait_for_health || self.is_multi_step();
+        task.is_running() && (task.hook || (resources && self.progress.failure.is_none()))
+    }
+
+    pub fn is_multi_step(&self) -> bool {
+        self.progress.multi_step.unwrap_or_else(|| {
+            let counts = self.snapshot.settings.sync_fail_counts_as_wave;
+            let mut tasks = self.tasks.iter().filter(|task| counts || !task.is_sync_fail());
+            let first = tasks.next().map(Task::slot);
+            tasks.next_back().is_some_and(|last| Some(last.slot()) != first)
+        })
+    }
+
+    fn await_running(&mut self) -> Option<Plan> {
+        let mut read = Group::default();
+        let mut wake = None;
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            if !self.is_awaited(task) || task.live.is_some() {
+                continue;
+            }
+            let since = self.result(at).and_then(|result| result.since);
+            let due = since.and_then(|since| since.checked_add(gate::READ_AFTER).ok());
+            match self.outcome(Verb::Read, at) {
+                Some(Happened::Gone) => {
+                    let key = &task.key.resource;
+                    let name = format!("{}/{}/{}", key.group, key.kind, key.name);
+                    let message = format!("Resource {name} is missing, it might have been deleted");
+                    self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Error, message);
+                }
+                Some(Happened::Failed(error)) => {
+                    self.set(at, None, OperationPhase::Error, error.as_str());
+                }
+                // It is there; the cache will show it.
+                Some(_) => wake = earlier(wake, self.now.checked_add(gate::READ_AFTER).ok()),
+                None => match due.filter(|due| *due > self.now) {
+                    Some(due) => wake = earlier(wake, Some(due)),
+                    None => read.actions.push(Action::Read(task.key.clone())),
+                },
+            }
+        }
+        let awaited: Vec<usize> =
+            (0..self.tasks.len()).filter(|at| self.is_awaited(&self.tasks[*at])).collect();
+        if awaited.is_empty() {
+            return None;
+        }
+        let message = self.waiting_message(&awaited);
+        let waiting = awaited.iter().map(|at| self.wait(*at, self.reason(*at))).collect();
+        let actions = vec![read].into_iter().filter(|group| !group.actions.is_empty()).collect();
+        Some(self.plan(OperationPhase::Running, message, actions, waiting, wake))
+    }
+
+    pub fn reason(&self, at: usize) -> WaitReason {
+        if self.tasks[at].hook { WaitReason::HookCompletion } else { WaitReason::Health }
+    }
+
+    pub fn waiting_message(&self, tasks: &[usize]) -> String {
+        let tasks: Vec<&Task<'_>> = tasks.iter().map(|at| &self.tasks[*at]).collect();
+        let reason = match tasks.iter().any(|task| task.hook) {
+            true => WaitReason::HookCompletion,
+            false => WaitReason::Health,
+        };
+        messages::waiting(reason, &tasks)
+    }
+
+    /// A wave is over only when what it pruned is gone (SE-241.5). An object
+    /// of the same name with another UID is not the pruned one.
+    fn await_deletions(&mut self) -> Option<Plan> {
+        let leaving: Vec<usize> = (0..self.tasks.len())
+            .filter(|at| {
+                let pruned = self.result(*at).filter(|r| r.status == Some(ResultCode::Pruned));
+                let view = self.tasks[*at].live_view().filter(|_| self.tasks[*at].is_prune());
+                let (Some(result), Some(view)) = (pruned, view) else { return false };
+                view.is_deleting() || view.uid() == result.uid
+            })
+            .collect();
+        if leaving.is_empty() {
+            return None;
+        }
+        let tasks: Vec<&Task<'_>> = leaving.iter().map(|at| &self.tasks[*at]).collect();
+        let message = messages::waiting(WaitReason::Deletion, &tasks);
+        let waiting = leaving.iter().map(|at| self.wait(*at, WaitReason::Deletion)).collect();
+        Some(self.plan(OperationPhase::Running, message, Vec::new(), waiting, None))
+    }
+
+    fn wait_for_answers(&mut self, stopping: bool) -> Plan {
+        let lost = std::mem::take(&mut self.lost);
+        let tasks: Vec<&Task<'_>> = lost.iter().map(|at| &self.tasks[*at]).collect();
+        let message = messages::waiting(WaitReason::LostAnswer, &tasks);
+        let waiting = lost.iter().map(|at| self.wait(*at, WaitReason::LostAnswer)).collect();
+        let again = self.now.checked_add(super::LOST_ANSWER_PAUSE).ok();
+        let phase = match stopping {
+            true => OperationPhase::Terminating,
+            false => OperationPhase::Running,
+        };
+        self.plan(phase, message, Vec::new(), waiting, again)
+    }
+
+    /// Tasks still to run, SyncFail left out; unmodified resources too with
+    /// `ApplyOutOfSyncOnly` (SE-318), unless their apply was under way.
+    pub fn pending(&self) -> Vec<usize> {
+        let in_flight: std::collections::BTreeSet<&TaskKey> =
+            self.progress.in_flight.iter().map(|action| &action.task).collect();
+        (0..self.tasks.len())
+            .filter(|at| {
+                let task = &self.tasks[*at];
+                let unmodified = self.app.out_of_sync_only
+                    && !task.hook
+                    && !task.is_prune()
+                    && task.live.is_some_and(|live| !live.out_of_sync)
+                    && !in_flight.contains(&task.key);
+                task.is_pending() && !task.is_sync_fail() && !unmodified
+            })
+            .collect()
+    }
+}
+
+/// The earlier of two instants, where absent is never.
+pub(super) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

@@ -1,0 +1,78 @@
+//! What goes, what is protected, and in which order.
+//!
+//! Deletion runs through the waves backwards: what was applied last goes
+//! first, so that nothing loses what it stands on (SE-210..SE-212).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::hooks::{self, Class};
+use super::options::{AppOptions, Prune, ResourceOptions};
+use super::order::{self, Placed, Slot};
+use super::task::{SyncPhase, Task};
+
+/// The new wave of each wave in which something is pruned: the sorted waves
+/// are swapped symmetrically, first with last and so on (SE-210).
+pub(super) fn mirror(waves: impl IntoIterator<Item = i64>) -> BTreeMap<i64, i64> {
+    let waves: BTreeSet<i64> = waves.into_iter().collect();
+    waves.iter().copied().zip(waves.iter().rev().copied()).collect()
+}
+
+/// Gives prune tasks their waves. `tasks` holds every task of the operation;
+/// those of other phases and kinds only matter for `PruneLast` (SE-211).
+pub(super) fn assign_waves(tasks: &mut [Task<'_>], app: &AppOptions) {
+    let mirrored = mirror(tasks.iter().filter(|task| task.is_prune()).map(|task| task.wave));
+    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
+        task.wave = mirrored.get(&task.wave).copied().unwrap_or(task.wave);
+    }
+    let in_sync = tasks.iter().filter(|task| task.key.phase == SyncPhase::Sync);
+    let last = in_sync.map(|task| task.wave).max().unwrap_or(0).max(0).saturating_add(1);
+    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
+        let on_object = task.live.is_some_and(|live| ResourceOptions::of(&live.object).prune_last);
+        if app.prune_last || on_object {
+            task.wave = last;
+        }
+    }
+}
+
+/// What an operation does with an extraneous object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Delete,
+    /// Left in place, with the message that says why (SE-252).
+    Skip(&'static str),
+    /// Deleted once a person has approved (SE-313).
+    Confirm,
+}
+
+pub(super) fn verdict(live: &Value, app: &AppOptions, prune: bool) -> Verdict {
+    if !prune {
+        return Verdict::Skip("ignored (requires pruning)");
+    }
+    match ResourceOptions::of(live).prune.or(app.prune) {
+        Some(Prune::False) => Verdict::Skip("ignored (no prune)"),
+        Some(Prune::Confirm) => Verdict::Confirm,
+        Some(Prune::True) | None => Verdict::Delete,
+    }
+}
+
+/// The order in which these objects are deleted when none of them is wanted
+/// any more: waves mirrored, `PruneLast` honoured, hooks left out (SE-191).
+pub fn prune_order(manifests: &[Value]) -> Vec<Slot> {
+    let gone: Vec<&Value> = order::last_of_each(manifests)
+        .into_iter()
+        .filter(|object| hooks::classify(object) == Class::Resource)
+        .collect();
+    let mirrored = mirror(gone.iter().map(|object| hooks::wave(object)));
+    let last = mirrored.keys().next_back().copied().unwrap_or(0).max(0).saturating_add(1);
+    let placed = gone.into_iter().map(|object| {
+        let wave = hooks::wave(object);
+        let wave = match ResourceOptions::of(object).prune_last {
+            true => last,
+            false => mirrored.get(&wave).copied().unwrap_or(wave),
+        };
+        Placed::new(order::slot(object, SyncPhase::Sync, wave, false), None, ())
+    });
+    order::arrange(placed.collect()).into_iter().map(|placed| placed.slot).collect()
+}

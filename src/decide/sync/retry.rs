@@ -1,0 +1,194 @@
+//! What follows a failed attempt: another one, later and later, or the end.
+
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use serde::{Deserialize, Serialize};
+
+use super::task::OperationPhase;
+
+/// `operation.retry`, and `spec.syncPolicy.retry` (SE-020..SE-024).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RetryStrategy {
+    /// How many attempts follow the first; negative means no limit.
+    pub limit: i64,
+    /// How long to wait before each; absent means 5 s, twice as long each
+    /// time, 3 min at most.
+    pub backoff: Option<Backoff>,
+    /// Whether a retry resolves the newest revision instead of the pinned one.
+    pub refresh: bool,
+}
+
+/// The wait before a retry.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Backoff {
+    /// Wait before the first retry: whole seconds, or Go's notation (`1m30s`);
+    /// empty means 5 s.
+    pub duration: String,
+    /// What each further wait is multiplied by; absent means 2, less than
+    /// zero counts as zero.
+    pub factor: Option<i64>,
+    /// Longest wait, in the same notation; empty means 3 min, zero or less
+    /// means no limit.
+    pub max_duration: String,
+}
+
+/// A duration that nobody can read; no retry helps until it is corrected.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unable to parse {0} as a duration")]
+pub struct BadDuration(pub String);
+
+/// What follows an attempt that ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// The operation is over, with this phase and message.
+    Over {
+        /// A completed phase.
+        phase: OperationPhase,
+        /// The attempt's message, and how often it was retried.
+        message: String,
+    },
+    /// Another attempt follows. The operation stays `Running`; meanwhile
+    /// `finishedAt` is set. At `at`, results and progress are dropped.
+    Again {
+        /// When.
+        at: Timestamp,
+        /// Its number, from 1: the new `retryCount`.
+        attempt: u64,
+        /// What to show until then.
+        message: String,
+    },
+}
+
+/// Decides what follows an attempt that ended at `now` (SE-390..SE-396).
+///
+/// `terminated` tells that a person or the sync timeout stopped it: no retry.
+/// A dry-run operation is retried like any other.
+pub fn retry(
+    strategy: Option<&RetryStrategy>,
+    retry_count: u64,
+    phase: OperationPhase,
+    message: &str,
+    terminated: bool,
+    now: Timestamp,
+) -> Retry {
+    let message = message.to_owned();
+    let failed = matches!(phase, OperationPhase::Failed | OperationPhase::Error);
+    let Some(strategy) = strategy.filter(|_| failed && !terminated) else {
+        return Retry::Over { phase, message };
+    };
+    if u64::try_from(strategy.limit).is_ok_and(|limit| retry_count >= limit) {
+        let message = match retry_count {
+            0 => message,
+            times => format!("{message} (retried {times} times)."),
+        };
+        return Retry::Over { phase, message };
+    }
+    let attempt = retry_count.saturating_add(1);
+    let wait = match delay(strategy.backoff.as_ref(), attempt) {
+        Ok(wait) => wait,
+        Err(error) => {
+            let message = format!("{message} (failed to retry: {error})");
+            return Retry::Over { phase: OperationPhase::Error, message };
+        }
+    };
+    let at = now.checked_add(wait).unwrap_or(Timestamp::MAX);
+    let clock = at.to_zoned(TimeZone::UTC);
+    let (hour, half) = match clock.hour() {
+        hour @ 0..12 => (hour, "AM"),
+        hour => (hour - 12, "PM"),
+    };
+    let hour = if hour == 0 { 12 } else { hour };
+    let time = format!("{hour}:{:02}{half}", clock.minute());
+    let message = format!("{message}. Retrying attempt #{attempt} at {time}.");
+    Retry::Again { at, attempt, message }
+}
+
+/// The message with which a retry begins (SE-390).
+pub fn retrying(attempt: u64, refresh: bool) -> String {
+    match refresh {
+        true => format!("Retrying operation with latest revisions. Attempt #{attempt}"),
+        false => format!("Retrying operation. Attempt #{attempt}"),
+    }
+}
+
+/// The wait before retry `n`, counted from 1 (SE-392..SE-394).
+///
+/// Never negative. Saturates at the longest wait, and without one at the
+/// longest duration there is.
+///
+/// # Errors
+///
+/// [`BadDuration`] when one of the texts is none.
+pub fn delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDuration> {
+    let backoff = backoff.cloned().unwrap_or_default();
+    let or = |text: &str, default: &str| match text {
+        "" => duration(default),
+        text => duration(text),
+    };
+    let first = or(&backoff.duration, "5s")?;
+    let longest = or(&backoff.max_duration, "3m")?;
+    let cap = if longest > 0 { longest } else { i128::from(i64::MAX) };
+    let factor = i128::from(backoff.factor.unwrap_or(2).max(0));
+
+    let mut wait = first.max(0);
+    for _ in 1..n {
+        let next = wait.saturating_mul(factor).min(cap);
+        // From here on nothing changes any more, however large n is.
+        if next == wait {
+            break;
+        }
+        wait = next;
+    }
+    let nanoseconds = wait.min(cap);
+    Ok(SignedDuration::from_nanos(i64::try_from(nanoseconds).unwrap_or(i64::MAX)))
+}
+
+/// Nanoseconds of a duration: whole seconds, or Go's notation.
+fn duration(text: &str) -> Result<i128, BadDuration> {
+    let bad = || BadDuration(text.to_owned());
+    if let Ok(seconds) = text.parse::<i64>() {
+        return Ok(i128::from(seconds) * 1_000_000_000);
+    }
+    let (sign, mut rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if rest.is_empty() {
+        return Err(bad());
+    }
+    let mut total: i128 = 0;
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
+        let (number, tail) = rest.split_at(end);
+        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
+        let (unit, tail) = tail.split_at(unit_end);
+        let unit: i128 = match unit {
+            "ns" => 1,
+            "us" | "µs" | "μs" => 1_000,
+            "ms" => 1_000_000,
+            "s" => 1_000_000_000,
+            "m" => 60_000_000_000,
+            "h" => 3_600_000_000_000,
+            _ => return Err(bad()),
+        };
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        if whole.is_empty() && fraction.is_empty() {
+            return Err(bad());
+        }
+        // Digits beyond a nanosecond, and beyond 300 years, do not count.
+        if whole.len() > 19 || fraction.contains('.') {
+            return Err(bad());
+        }
+        let fraction = &fraction[..fraction.len().min(18)];
+        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
+        total = total.saturating_add(whole.saturating_mul(unit));
+        if !fraction.is_empty() {
+            let digits = u32::try_from(fraction.len()).unwrap_or(0);
+            let part: i128 = fraction.parse().map_err(|_| bad())?;
+            total = total.saturating_add(part * unit / 10_i128.pow(digits));
+        }
+        rest = tail;
+    }
+    Ok(sign * total.min(i128::from(i64::MAX)))
+}

@@ -1,0 +1,237 @@
+//! One manifest in its slot: what it should be, what is live, how far it is.
+//!
+//! Also the small vocabulary that tasks, results and actions share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::hooks::{self, DeletePolicies, OPERATION_ANNOTATION};
+use super::object::View;
+use super::snapshot::LiveObject;
+use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::resource_key::ResourceKey;
+
+/// When a task runs within an operation. Declaration order is run order.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+pub enum SyncPhase {
+    /// Before anything of the Application is applied.
+    PreSync,
+    /// The Application itself, with its Sync hooks.
+    #[default]
+    Sync,
+    /// After everything of phase Sync is applied and healthy.
+    PostSync,
+    /// Only when the operation failed.
+    SyncFail,
+}
+
+impl fmt::Display for SyncPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::PreSync => "PreSync",
+            Self::Sync => "Sync",
+            Self::PostSync => "PostSync",
+            Self::SyncFail => "SyncFail",
+        })
+    }
+}
+
+/// How far an operation, or one task of it, is (SE-050).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
+pub enum OperationPhase {
+    /// In progress; for a task: applied and not yet complete.
+    #[default]
+    Running,
+    /// Told to stop.
+    Terminating,
+    /// Done.
+    Succeeded,
+    /// A task failed, or the operation was terminated.
+    Failed,
+    /// The engine or its configuration failed.
+    Error,
+}
+
+impl OperationPhase {
+    /// Whether nothing more will happen.
+    pub fn is_completed(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Failed | Self::Error)
+    }
+}
+
+/// What became of one resource (SE-053).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ResultCode {
+    /// Applied.
+    Synced,
+    /// Refused or lost.
+    SyncFailed,
+    /// A deletion was accepted.
+    Pruned,
+    /// Extraneous, but left in place.
+    PruneSkipped,
+}
+
+/// Names one task: a resource, and the phase it runs in. A hook of two phases
+/// is two tasks (SE-184).
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+pub struct TaskKey {
+    /// The phase comes first, so that keys sort roughly as tasks run.
+    pub phase: SyncPhase,
+    /// The resource; the namespace is empty for cluster-scoped kinds.
+    #[serde(with = "StoredKey")]
+    pub resource: ResourceKey,
+}
+
+/// How a [`ResourceKey`] is stored.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ResourceKey")]
+struct StoredKey {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+/// One unit of work, rebuilt in each pass from target and live object.
+#[derive(Clone, Debug)]
+pub(super) struct Task<'a> {
+    pub key: TaskKey,
+    pub version: String,
+    pub wave: i64,
+    pub hook: bool,
+    pub policies: DeletePolicies,
+    /// Absent: the object is to be pruned.
+    pub target: Option<Arc<Value>>,
+    pub live: Option<&'a LiveObject>,
+    /// Whether the object is created with a server-chosen name.
+    pub nameless: bool,
+    /// What marks an object as created by this very task; see `hooks::stamp`.
+    pub stamp: String,
+    pub skip_dry_run: bool,
+    /// Why the task must not run at all, and the state it gets (SE-206).
+    pub invalid: Option<(OperationPhase, String)>,
+    /// `None` is pending; the rest is overlaid from the stored result.
+    pub state: Option<OperationPhase>,
+}
+
+impl<'a> Task<'a> {
+    pub fn is_pending(&self) -> bool {
+        self.state.is_none()
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.state == Some(OperationPhase::Running)
+    }
+
+    pub fn is_completed(&self) -> bool {
+        self.state.is_some_and(OperationPhase::is_completed)
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.is_completed() && self.state != Some(OperationPhase::Succeeded)
+    }
+
+    pub fn is_prune(&self) -> bool {
+        self.target.is_none()
+    }
+
+    pub fn is_sync_fail(&self) -> bool {
+        self.key.phase == SyncPhase::SyncFail
+    }
+
+    pub fn slot(&self) -> (SyncPhase, i64) {
+        (self.key.phase, self.wave)
+    }
+
+    pub fn live_view(&self) -> Option<View<'a>> {
+        self.live.map(|live| View(&live.object))
+    }
+
+    /// Whether the live object was created by this very task: this operation,
+    /// this attempt, this phase.
+    pub fn is_created(&self) -> bool {
+        let live = self.live.and_then(|live| hooks::stamp_of(&live.object));
+        live == Some(self.stamp.as_str())
+    }
+
+    /// Whether the live object may be another task's of the same operation: a
+    /// hook of two phases shares one name, and must not be touched by the
+    /// phase that is over.
+    pub fn is_foreign(&self, operation: &str) -> bool {
+        let live = self.live.is_some_and(|live| hooks::is_stamped_by(&live.object, operation));
+        live && !self.is_created()
+    }
+
+    /// The object that is in the way of creating this hook: one that this
+    /// task has not made, and that must not simply be applied over.
+    pub fn obstacle(&self) -> Option<View<'a>> {
+        let live = self.live_view()?;
+        let in_the_way = self.policies.before_creation || live.is_deleting();
+        (self.hook && !self.is_created() && in_the_way).then_some(live)
+    }
+
+    /// The manifest to send: the target with its final name and namespace,
+    /// and for what must not be created twice the stamp; hooks also get the
+    /// finalizer (SE-193..SE-195). The source's object is not changed.
+    pub fn manifest(&self) -> Option<Arc<Value>> {
+        let target = self.target.as_ref()?;
+        let namespace = self.key.resource.namespace.as_str();
+        let named = self.nameless || View(target).name() == self.key.resource.name;
+        let placed = namespace.is_empty() || View(target).namespace() == namespace;
+        if named && placed && !self.needs_stamp() {
+            return Some(target.clone());
+        }
+        let mut manifest = target.as_ref().clone();
+        let metadata = object_at(&mut manifest, "metadata")?;
+        if !self.nameless {
+            metadata.insert("name".into(), self.key.resource.name.clone().into());
+        }
+        if !namespace.is_empty() {
+            metadata.insert("namespace".into(), namespace.into());
+        }
+        if self.hook {
+            let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(vec![]));
+            match finalizers.as_array_mut() {
+                Some(list) if list.iter().any(|item| item == HOOK_FINALIZER) => {}
+                Some(list) => list.push(HOOK_FINALIZER.into()),
+                None => *finalizers = Value::Array(vec![HOOK_FINALIZER.into()]),
+            }
+        }
+        if self.needs_stamp() {
+            let entry = metadata.entry("annotations").or_insert_with(|| Value::Object(default()));
+            if !entry.is_object() {
+                *entry = Value::Object(default());
+            }
+            if let Some(annotations) = entry.as_object_mut() {
+                annotations.insert(OPERATION_ANNOTATION.into(), self.stamp.clone().into());
+            }
+        }
+        Some(Arc::new(manifest))
+    }
+
+    pub fn needs_stamp(&self) -> bool {
+        self.hook || self.nameless
+    }
+}
+
+fn default() -> serde_json::Map<String, Value> {
+    serde_json::Map::new()
+}
+
+fn object_at<'v>(
+    value: &'v mut Value,
+    key: &str,
+) -> Option<&'v mut serde_json::Map<String, Value>> {
+    let entry = value.as_object_mut()?.entry(key).or_insert_with(|| Value::Object(default()));
+    if !entry.is_object() {
+        *entry = Value::Object(default());
+    }
+    entry.as_object_mut()
+}

@@ -1,0 +1,13 @@
+//! Tests of the wave engine. Row numbers (V-…) and traces (E.…) are those of
+//! the specification's appendices; `world.rs` carries plans out.
+
+mod crash;
+mod hooks;
+mod options;
+mod order;
+mod properties;
+mod retry;
+mod scenarios;
+mod scenarios_ends;
+mod traces;
+mod world;

@@ -1,0 +1,155 @@
+//! The worked traces of Appendix E.
+
+use super::super::*;
+use super::world::{World, manifest};
+use crate::decide::health::Status;
+
+fn trace_one() -> World {
+    let migrate = || manifest("Job", "migrate").hook("PreSync");
+    World::new([
+        migrate(),
+        manifest("ConfigMap", "cfg").wave(-1),
+        manifest("Deployment", "web"),
+        manifest("Service", "svc"),
+        manifest("Job", "smoke").hook("PostSync").policy("HookSucceeded"),
+    ])
+    .live(migrate().finalizer("argocd.argoproj.io/hook-finalizer"))
+    .live(manifest("ConfigMap", "old"))
+}
+
+fn phase_of(world: &World, name: &str) -> Option<OperationPhase> {
+    world.result(name).map(|result| result.hook_phase)
+}
+
+/// Waits out the pause between waves, without any other change.
+fn after_delay(world: &mut World) -> Plan {
+    let until = world.last.as_ref().unwrap().wake_at.expect("a pause has an end");
+    assert_eq!(until, world.now + jiff::SignedDuration::from_secs(2));
+    world.now = until;
+    world.pump()
+}
+
+#[test]
+fn e1_phases_waves_prune_and_hooks() {
+    use OperationPhase::{Running, Succeeded};
+    let mut world = trace_one();
+
+    let plan = world.pump();
+    assert_eq!(plan.message, "waiting for deletion of hook batch/Job/migrate", "step 1");
+    let dry_runs = world.log.iter().filter(|line| line.starts_with("DryRun")).count();
+    assert_eq!(dry_runs, 5, "step 1: all six tasks but the prune need one");
+    assert_eq!(
+        world.changes(),
+        ["RemoveFinalizer batch/Job/migrate", "DeleteHook batch/Job/migrate"],
+        "step 1"
+    );
+    assert!(world.seen.results.is_empty(), "step 1");
+
+    world.vanish();
+    world.log.clear();
+    let plan = world.pump();
+    assert_eq!(plan.message, "waiting for completion of hook batch/Job/migrate", "step 2");
+    assert_eq!(world.changes(), ["CreateHook batch/Job/migrate"], "step 2");
+    assert_eq!(phase_of(&world, "migrate"), Some(Running), "step 2");
+
+    world.set_health("migrate", Status::Healthy);
+    world.log.clear();
+    let plan = after_delay(&mut world);
+    assert_eq!(world.changes(), ["RemoveFinalizer batch/Job/migrate", "Apply /ConfigMap/cfg"], "3");
+    assert_eq!(plan.message, "waiting for healthy state of /ConfigMap/cfg", "step 3");
+    assert_eq!(phase_of(&world, "migrate"), Some(Succeeded), "step 3");
+    assert_eq!(phase_of(&world, "cfg"), Some(Running), "step 3");
+
+    world.log.clear();
+    let plan = after_delay(&mut world);
+    assert_eq!(
+        world.changes(),
+        ["Prune /ConfigMap/old", "Apply /Service/svc", "Apply apps/Deployment/web"],
+        "step 4"
+    );
+    let message = "waiting for healthy state of /ConfigMap/old and 2 more resources";
+    assert_eq!(plan.message, message, "step 4");
+    assert_eq!(phase_of(&world, "cfg"), Some(Succeeded), "step 4");
+    assert_eq!(phase_of(&world, "old"), Some(Succeeded), "step 4");
+    assert_eq!(world.result("old").unwrap().status, Some(ResultCode::Pruned));
+
+    world.vanish();
+    let plan = after_delay(&mut world);
+    assert_eq!(plan.message, "waiting for healthy state of apps/Deployment/web", "step 5");
+    assert_eq!(phase_of(&world, "svc"), Some(Succeeded), "step 5");
+
+    world.set_health("web", Status::Healthy);
+    world.log.clear();
+    let plan = world.pump();
+    assert_eq!(plan.message, "waiting for completion of hook batch/Job/smoke", "step 6");
+    assert_eq!(world.changes(), ["CreateHook batch/Job/smoke"], "step 6");
+    assert_eq!(plan.wake_at, None, "step 6: no pause after the final wave");
+
+    world.set_health("smoke", Status::Healthy);
+    world.log.clear();
+    let plan = world.pump();
+    assert_eq!(plan.phase, Succeeded, "step 7");
+    assert_eq!(plan.message, "successfully synced (no more tasks)", "step 7");
+    assert_eq!(
+        world.changes(),
+        ["RemoveFinalizer batch/Job/smoke", "DeleteHook batch/Job/smoke"],
+        "step 7"
+    );
+    world.vanish();
+    assert!(!world.has("smoke") && world.has("migrate"), "step 7");
+    let order: Vec<&str> = world.seen.results.iter().map(|r| r.name.as_str()).collect();
+    assert_eq!(order, ["migrate", "cfg", "old", "svc", "web", "smoke"], "order of first result");
+}
+
+#[test]
+fn e1_with_a_pruned_object_that_does_not_go() {
+    let mut world = trace_one();
+    let held = manifest("ConfigMap", "old").finalizer("example.com/hold").0;
+    world.store(held);
+    for _ in 0..12 {
+        world.pump();
+        world.advance();
+    }
+    let plan = world.pump();
+    assert_eq!(plan.message, "waiting for deletion of /ConfigMap/old");
+    assert_eq!(plan.waiting_for[0].detail, "held by example.com/hold", "SE-600");
+    assert!(plan.waiting_for[0].since.is_some());
+    assert!(!world.has("smoke"));
+}
+
+#[test]
+fn e2_failure_with_retry() {
+    let strategy = RetryStrategy { limit: 2, ..RetryStrategy::default() };
+    let mut world = World::new([
+        manifest("Job", "before").hook("PreSync"),
+        manifest("Deployment", "web"),
+        manifest("ConfigMap", "late").wave(1),
+        manifest("Job", "alarm").hook("SyncFail"),
+    ])
+    .no_delay();
+    world.set_health("web", Status::Degraded);
+    let mut ran = vec![];
+    let message = loop {
+        let plan = world.run();
+        assert_eq!(plan.phase, OperationPhase::Failed);
+        ran.push(world.changes().iter().filter(|line| line.starts_with("CreateHook")).count());
+        world.log.clear();
+        let count = world.seen.attempt;
+        match retry(Some(&strategy), count, plan.phase, &plan.message, false, world.now) {
+            Retry::Over { phase, message } => {
+                assert_eq!(phase, OperationPhase::Failed);
+                break message;
+            }
+            Retry::Again { at, attempt, message } => {
+                let wait = at.duration_since(world.now).as_secs();
+                assert_eq!(wait, [5, 10][usize::try_from(count).unwrap()]);
+                assert!(message.contains(&format!(". Retrying attempt #{attempt} at ")));
+                world.now = at;
+                world.retry(attempt);
+            }
+        }
+    };
+    assert!(message.ends_with(" (retried 2 times)."), "{message}");
+    assert_eq!(ran, [2, 2, 2], "PreSync and SyncFail hooks run in each attempt, once");
+    assert!(!world.has("late"));
+}

@@ -1,0 +1,486 @@
+//! A toy cluster and a toy executor: runs plans, moves health and the clock,
+//! and can be cut off before or after everything that it does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::super::object::View;
+use super::super::*;
+use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::health::{Health, Status};
+
+pub const START: i64 = 1_700_000_000;
+
+/// A manifest; each method changes one fact.
+#[derive(Clone, Debug)]
+pub struct Manifest(pub Value);
+
+pub fn manifest(kind: &str, name: &str) -> Manifest {
+    let api_version = match kind {
+        "Deployment" | "StatefulSet" | "DaemonSet" | "ReplicaSet" => "apps/v1",
+        "Job" | "CronJob" => "batch/v1",
+        "Ingress" | "IngressClass" => "networking.k8s.io/v1",
+        "CustomResourceDefinition" => "apiextensions.k8s.io/v1",
+        "APIService" => "apiregistration.k8s.io/v1",
+        "Widget" | "Gadget" => "x.io/v1",
+        _ => "v1",
+    };
+    let namespace = if kind == "Namespace" { "" } else { "default" };
+    let value = json!({
+        "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
+        "spec": { "of": name },
+    });
+    Manifest(value).namespace(namespace)
+}
+
+impl Manifest {
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        if namespace.is_empty() {
+            self.0["metadata"].as_object_mut().unwrap().remove("namespace");
+        } else {
+            self.0["metadata"]["namespace"] = namespace.into();
+        }
+        self
+    }
+
+    pub fn note(mut self, key: &str, value: &str) -> Self {
+        self.0["metadata"]["annotations"][key] = value.into();
+        self
+    }
+
+    pub fn wave(self, wave: i64) -> Self {
+        self.note("argocd.argoproj.io/sync-wave", &wave.to_string())
+    }
+
+    pub fn hook(self, hook: &str) -> Self {
+        self.note("argocd.argoproj.io/hook", hook)
+    }
+
+    pub fn policy(self, policy: &str) -> Self {
+        self.note("argocd.argoproj.io/hook-delete-policy", policy)
+    }
+
+    pub fn options(self, options: &str) -> Self {
+        self.note("argocd.argoproj.io/sync-options", options)
+    }
+
+    pub fn generate(mut self, prefix: &str) -> Self {
+        let metadata = self.0["metadata"].as_object_mut().unwrap();
+        metadata.remove("name");
+        metadata.insert("generateName".into(), prefix.into());
+        self
+    }
+
+    pub fn finalizer(mut self, name: &str) -> Self {
+        self.0["metadata"]["finalizers"] = json!([name]);
+        self
+    }
+
+    pub fn set(mut self, field: &str, value: Value) -> Self {
+        self.0[field] = value;
+        self
+    }
+
+    /// Makes a CustomResourceDefinition define a kind.
+    pub fn defines(self, group: &str, kind: &str) -> Self {
+        let spec = json!({ "group": group, "names": { "kind": kind }, "scope": "Namespaced" });
+        self.namespace("").set("spec", spec)
+    }
+}
+
+/// Where a run is cut off: the n-th thing that the executor does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutOff;
+
+#[derive(Clone, Debug)]
+pub struct World {
+    pub now: Timestamp,
+    pub objects: BTreeMap<ResourceKey, Value>,
+    /// By name; the rest goes by kind.
+    pub health: BTreeMap<String, Status>,
+    /// Answers to requests, by verb and name.
+    pub refused: BTreeMap<(Verb, String), String>,
+    /// What the next snapshot is made of, the state of the run included.
+    pub seen: Snapshot,
+    /// The state that survives a crash.
+    stored: (OperationPhase, String, Vec<ResourceResult>, Progress),
+    /// What was really done, one line each.
+    pub log: Vec<String>,
+    /// How often each stamp was created.
+    pub created: BTreeMap<(ResourceKey, String), usize>,
+    pub writes: usize,
+    pub last: Option<Plan>,
+    /// Whether the store drops what is not Argo CD's.
+    pub forgets_progress: bool,
+    /// Cut off at this crash point, once.
+    pub crash_at: Option<usize>,
+    pub crash_points: usize,
+    version: u64,
+}
+
+impl World {
+    pub fn new(targets: impl IntoIterator<Item = Manifest>) -> Self {
+        let now = Timestamp::from_second(START).unwrap();
+        let seen = Snapshot {
+            operation: Operation {
+                revision: "0123456789abcdef".into(),
+                prune: true,
+                ..Operation::default()
+            },
+            operation_id: "op-1".into(),
+            attempt: 0,
+            started_at: now,
+            phase: OperationPhase::Running,
+            message: String::new(),
+            results: vec![],
+            progress: Progress::default(),
+            outcomes: vec![],
+            destination_namespace: "default".into(),
+            project: "p".into(),
+            targets: targets.into_iter().map(|m| Arc::new(m.0)).collect(),
+            live: BTreeMap::new(),
+            kinds: BTreeMap::new(),
+            denied: BTreeMap::new(),
+            shared: vec![],
+            namespace: NamespaceFact::Exists,
+            managed_namespace_metadata: None,
+            deletion_approved_at: None,
+            settings: Settings::default(),
+        };
+        Self {
+            now,
+            objects: BTreeMap::new(),
+            health: BTreeMap::new(),
+            refused: BTreeMap::new(),
+            seen,
+            stored: Default::default(),
+            log: vec![],
+            created: BTreeMap::new(),
+            writes: 0,
+            last: None,
+            forgets_progress: false,
+            crash_at: None,
+            crash_points: 0,
+            version: 0,
+        }
+    }
+
+    pub fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    pub fn option(mut self, option: &str) -> Self {
+        self.seen.operation.sync_options.push(option.into());
+        self
+    }
+
+    pub fn no_delay(mut self) -> Self {
+        self.seen.settings.wave_delay = SignedDuration::ZERO;
+        self
+    }
+
+    /// Puts an object into the cluster.
+    pub fn live(mut self, object: Manifest) -> Self {
+        self.store(object.0);
+        self
+    }
+
+    pub fn store(&mut self, mut object: Value) -> (String, String) {
+        self.version += 1;
+        let key = ResourceKey::from_object(&object).unwrap();
+        let old = self.objects.get(&key).map(|old| View(old).uid().to_owned());
+        let uid = old.unwrap_or_else(|| format!("uid-{}", self.version));
+        object["metadata"]["uid"] = uid.clone().into();
+        object["metadata"]["resourceVersion"] = self.version.to_string().into();
+        self.objects.insert(key, object);
+        (uid, self.version.to_string())
+    }
+
+    pub fn key(&self, name: &str) -> Option<ResourceKey> {
+        self.objects.keys().find(|key| key.name == name).cloned()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.key(name).is_some()
+    }
+
+    pub fn set_health(&mut self, name: &str, status: Status) {
+        self.health.insert(name.into(), status);
+    }
+
+    fn health_of(&self, key: &ResourceKey) -> Option<Status> {
+        if let Some(status) = self.health.get(&key.name) {
+            return Some(*status);
+        }
+        match key.kind.as_str() {
+            "Deployment" | "StatefulSet" | "Job" | "Pod" | "Widget" => Some(Status::Progressing),
+            "Service" => Some(Status::Healthy),
+            _ => None,
+        }
+    }
+
+    pub fn snapshot(&self) -> Snapshot {
+        let targets: BTreeMap<_, _> = self
+            .seen
+            .targets
+            .iter()
+            .filter_map(|t| Some((ResourceKey::from_object(t)?, t)))
+            .collect();
+        let mut snapshot = self.seen.clone();
+        for (key, object) in &self.objects {
+            let status = self.health_of(key);
+            let health = status.map(|status| Ok(Health { status, message: String::new() }));
+            let target = targets.get(key).map(|target| target["spec"].clone());
+            let out_of_sync = target.is_some_and(|spec| spec != object["spec"]);
+            let object = Arc::new(object.clone());
+            snapshot.live.insert(key.clone(), LiveObject { object, health, out_of_sync });
+        }
+        if self.objects.keys().any(|k| k.kind == "Namespace" && k.name == "default") {
+            snapshot.namespace = NamespaceFact::Exists;
+        }
+        snapshot
+    }
+
+    fn crash_point(&mut self) -> Result<(), CutOff> {
+        self.crash_points += 1;
+        if self.crash_at == Some(self.crash_points) {
+            self.crash_at = None;
+            let seen = &mut self.seen;
+            seen.outcomes.clear();
+            (seen.phase, seen.message, seen.results, seen.progress) = self.stored.clone();
+            return Err(CutOff);
+        }
+        Ok(())
+    }
+
+    fn persist(&mut self, plan: &Plan) -> Result<(), CutOff> {
+        self.crash_point()?;
+        let json = serde_json::to_value(&plan.results).unwrap();
+        let results: Vec<ResourceResult> = serde_json::from_value(json).unwrap();
+        assert_eq!(results, plan.results, "results survive being stored");
+        let json = serde_json::to_value(&plan.progress).unwrap();
+        let progress: Progress = serde_json::from_value(json).unwrap();
+        assert_eq!(progress, plan.progress, "progress survives being stored");
+        let mut state = (plan.phase, plan.message.clone(), results, progress);
+        if self.forgets_progress {
+            state.3 = Progress::default();
+            for result in &mut state.2 {
+                (result.uid, result.resource_version, result.since) = Default::default();
+            }
+        }
+        self.writes += usize::from(self.stored != state);
+        self.stored = state;
+        self.crash_point()
+    }
+
+    /// One pass of the executor; `true` when it did something.
+    pub fn pass(&mut self) -> Result<bool, CutOff> {
+        let snapshot = self.snapshot();
+        let plan = step(&snapshot, self.now);
+        assert_eq!(plan, step(&snapshot, self.now), "same snapshot, same plan");
+        if plan.phase.is_completed() {
+            assert!(plan.actions.is_empty(), "a completed operation does nothing");
+        }
+        self.last = Some(plan.clone());
+        if plan.needs_persist_before_actions || plan.actions.is_empty() {
+            self.persist(&plan)?;
+        }
+        let seen = &mut self.seen;
+        (seen.phase, seen.message) = (plan.phase, plan.message.clone());
+        (seen.results, seen.progress) = (plan.results.clone(), plan.progress.clone());
+        let mut outcomes = vec![];
+        for group in &plan.actions {
+            assert!(!group.actions.is_empty(), "no empty groups");
+            let mut failed = false;
+            for action in &group.actions {
+                self.crash_point()?;
+                let result = self.carry_out(action);
+                self.crash_point()?;
+                failed |= matches!(result, Happened::Failed(_));
+                outcomes.push(Outcome { action: action.id(), result });
+            }
+            if failed && group.stops_on_failure {
+                break;
+            }
+        }
+        let acted = !plan.actions.is_empty();
+        self.seen.outcomes = outcomes;
+        Ok(acted)
+    }
+
+    /// Passes until the engine waits; the plan it ends with.
+    pub fn pump(&mut self) -> Plan {
+        for _ in 0..200 {
+            match self.pass() {
+                Ok(true) | Err(CutOff) => {}
+                Ok(false) => return self.last.clone().unwrap(),
+            }
+        }
+        panic!("the engine does not come to rest: {:#?}", self.last);
+    }
+
+    /// Lets the world move on: finished deletions vanish, what progresses
+    /// becomes healthy, the clock goes to the next wake-up.
+    pub fn advance(&mut self) {
+        self.vanish();
+        let keys: Vec<ResourceKey> = self.objects.keys().cloned().collect();
+        for key in keys {
+            if self.health_of(&key) == Some(Status::Progressing)
+                && !self.health.contains_key(&key.name)
+            {
+                self.set_health(&key.name, Status::Healthy);
+            }
+        }
+        self.tick();
+    }
+
+    /// Deleted objects that nothing holds disappear.
+    pub fn vanish(&mut self) {
+        self.objects.retain(|_, object| {
+            !View(object).is_deleting() || View(object).finalizers().next().is_some()
+        });
+    }
+
+    pub fn tick(&mut self) {
+        let second = self.now + SignedDuration::from_secs(1);
+        let wake = self.last.as_ref().and_then(|plan| plan.wake_at);
+        self.now = wake.filter(|wake| *wake > self.now).unwrap_or(second);
+    }
+
+    /// Runs to the end, the world moving on whenever the engine waits.
+    pub fn run(&mut self) -> Plan {
+        for _ in 0..100 {
+            let plan = self.pump();
+            if plan.phase.is_completed() {
+                assert!(!self.pass().unwrap(), "nothing after the end");
+                return plan;
+            }
+            assert!(!plan.waiting_for.is_empty(), "no silent wait: {}", plan.message);
+            self.advance();
+        }
+        panic!("the operation does not end: {:#?}", self.last);
+    }
+
+    fn carry_out(&mut self, action: &Action) -> Happened {
+        let id = action.id();
+        let ResourceKey { group, kind, namespace: _, name } = &id.task.resource;
+        let refused = self.refused.get(&(id.verb, name.clone())).cloned();
+        let verb = format!("{:?}", id.verb);
+        self.log.push(format!("{verb} {group}/{kind}/{name}"));
+        if let Some(error) = refused {
+            return Happened::Failed(error);
+        }
+        let done = |message: String, (uid, resource_version): (String, String)| Happened::Done {
+            message,
+            uid,
+            resource_version,
+        };
+        match action {
+            Action::DryRun(_) => done(
+                format!("{}/{name} created (dry run)", kind.to_lowercase()),
+                Default::default(),
+            ),
+            Action::CreateNamespace(apply) | Action::Apply(apply) | Action::CreateHook(apply) => {
+                let mut object = apply.manifest.as_ref().clone();
+                if object["metadata"]["name"].is_null() {
+                    let prefix = View(&object).generate_name().to_owned();
+                    object["metadata"]["name"] = format!("{prefix}{}", self.version).into();
+                }
+                let key = ResourceKey::from_object(&object).unwrap();
+                let existing = self.objects.get(&key).cloned();
+                if let Action::CreateHook(_) = action
+                    && let Some(existing) = &existing
+                {
+                    let same = View(existing).annotation(OPERATION_ANNOTATION);
+                    if same != apply.stamp.as_deref() {
+                        return Happened::Failed("already exists".into());
+                    }
+                    let view = View(existing);
+                    let (uid, version) = (view.uid().into(), view.resource_version().into());
+                    return done("exists".into(), (uid, version));
+                }
+                let fresh = existing.is_none();
+                if let Some(stamp) = apply.stamp.clone().filter(|_| fresh) {
+                    *self.created.entry((key.clone(), stamp)).or_default() += 1;
+                    // A new object of this name starts anew.
+                    self.health.remove(&format!("{} ", key.name));
+                }
+                if let Some(old) = existing.filter(|old| View(old).is_deleting()) {
+                    object["metadata"]["deletionTimestamp"] =
+                        old["metadata"]["deletionTimestamp"].clone();
+                }
+                let word = if fresh { "created" } else { "configured" };
+                let stored = self.store(object);
+                done(format!("{}/{name} {word}", kind.to_lowercase()), stored)
+            }
+            Action::RemoveFinalizer(object) => match self.objects.get_mut(&object.key) {
+                Some(live) if View(live).uid() == object.uid => {
+                    let list = live["metadata"]["finalizers"].as_array_mut().unwrap();
+                    list.retain(|name| name != HOOK_FINALIZER);
+                    done(String::new(), Default::default())
+                }
+                _ => Happened::Gone,
+            },
+            Action::DeleteHook(object, ..) | Action::Prune(object, _) => {
+                let now = self.now.to_string();
+                match self.objects.get_mut(&object.key) {
+                    Some(live) if View(live).uid() == object.uid => {
+                        live["metadata"]["deletionTimestamp"] = now.into();
+                        done(String::new(), Default::default())
+                    }
+                    _ => Happened::Gone,
+                }
+            }
+            Action::Read(task) => match self.objects.contains_key(&task.resource) {
+                true => done(String::new(), Default::default()),
+                false => Happened::Gone,
+            },
+        }
+    }
+
+    /// What was really changed, in order.
+    pub fn changes(&self) -> Vec<&str> {
+        let quiet = |line: &&str| !line.starts_with("DryRun") && !line.starts_with("Read");
+        self.log.iter().map(String::as_str).filter(quiet).collect()
+    }
+
+    pub fn result(&self, name: &str) -> Option<&ResourceResult> {
+        self.seen.results.iter().find(|result| result.name == name)
+    }
+
+    /// Everything that a user sees in the end, independent of the way there.
+    pub fn picture(&self) -> (OperationPhase, String, BTreeSet<String>, Vec<String>) {
+        let results = self
+            .seen
+            .results
+            .iter()
+            .map(|r| format!("{:?} {:?} {:?} {}", r.task(), r.status, r.hook_phase, r.message));
+        let mut objects = vec![];
+        for object in self.objects.values() {
+            let mut object = object.clone();
+            let metadata = object["metadata"].as_object_mut().unwrap();
+            for key in ["uid", "resourceVersion", "deletionTimestamp"] {
+                metadata.remove(key);
+            }
+            objects.push(object.to_string());
+        }
+        (self.seen.phase, self.seen.message.clone(), results.collect(), objects)
+    }
+}
+
+impl World {
+    /// Starts the next attempt, as a retry does.
+    pub fn retry(&mut self, attempt: u64) {
+        let seen = &mut self.seen;
+        (seen.attempt, seen.phase) = (attempt, OperationPhase::Running);
+        (seen.results, seen.progress, seen.message) = Default::default();
+        self.stored = (seen.phase, String::new(), vec![], Progress::default());
+        // Hooks are made anew and progress from the start.
+        self.health.retain(|_, status| *status != Status::Healthy);
+    }
+}

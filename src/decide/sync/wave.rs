@@ -1,0 +1,302 @@
+//! From "nothing runs" to the actions of the next wave: dry run, prune,
+//! deletion of old hooks, creation (SE-241, SE-250..SE-254).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::hooks;
+use super::messages;
+use super::object::View;
+use super::options;
+use super::pass::Pass;
+use super::plan::{
+    Action, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Plan, Verb, WaitReason,
+};
+use super::prune::{self, Verdict};
+use super::snapshot::NamespaceFact;
+use super::task::{OperationPhase, ResultCode};
+use crate::api::annotations::HOOK_FINALIZER;
+
+impl Pass<'_> {
+    /// Destination namespace and dry run; `None` once both are behind us.
+    pub(super) fn prepare(&mut self) -> Option<Plan> {
+        if let Some(at) = self.namespace_task() {
+            let task = &self.tasks[at];
+            if task.has_failed() {
+                let message = messages::failure(messages::FAILED_NAMESPACE, &self.results);
+                return Some(self.complete(OperationPhase::Failed, message));
+            }
+            let missing = task.live.is_none() && self.snapshot.namespace == NamespaceFact::Missing;
+            if task.is_pending() && missing {
+                let create = self.apply(at).map(Action::CreateNamespace);
+                let groups = vec![parallel(create.into_iter().collect())];
+                return Some(self.act(groups));
+            }
+        }
+        let checks = self.dry_runs(&self.pending_with_sync_fail());
+        if checks.iter().any(|(at, _)| self.outcome(Verb::DryRun, *at).is_none()) {
+            let checks = checks.into_iter().map(|(_, action)| action).collect();
+            return Some(self.act(vec![parallel(checks)]));
+        }
+        if self.record_refused(&checks) {
+            let message = messages::FAILED_DRY_RUN.to_owned();
+            return Some(self.complete(OperationPhase::Failed, message));
+        }
+        // From here on the plan holds, whatever disappears from the task list.
+        self.progress.multi_step = Some(self.is_multi_step());
+        self.progress.prune_waves = self.planned_prune_waves();
+        self.progress.dry_run_done = true;
+        None
+    }
+
+    fn pending_with_sync_fail(&self) -> Vec<usize> {
+        let mut tasks = self.pending();
+        let all = 0..self.tasks.len();
+        tasks.extend(
+            all.filter(|at| self.tasks[*at].is_sync_fail() && self.tasks[*at].is_pending()),
+        );
+        tasks
+    }
+
+    fn dry_runs(&self, tasks: &[usize]) -> Vec<(usize, Action)> {
+        let checked = tasks.iter().filter(|at| !self.tasks[**at].skip_dry_run);
+        checked.filter_map(|at| Some((*at, Action::DryRun(self.apply(*at)?)))).collect()
+    }
+
+    fn record_refused(&mut self, checks: &[(usize, Action)]) -> bool {
+        let mut refused = false;
+        for (at, _) in checks {
+            let message = match self.outcome(Verb::DryRun, *at) {
+                Some(Happened::Failed(error)) => messages::refusal(error),
+                Some(Happened::Gone) => "the object vanished during its dry run".to_owned(),
+                _ => continue,
+            };
+            self.set(*at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            refused = true;
+        }
+        refused
+    }
+
+    /// Kept only where waves differ: then they cannot be told any more once
+    /// some of the objects are gone.
+    fn planned_prune_waves(&self) -> BTreeMap<String, i64> {
+        let prunes = || self.tasks.iter().filter(|task| task.is_prune());
+        let waves: BTreeSet<i64> = prunes().map(|task| task.wave).collect();
+        let own = |live: &super::snapshot::LiveObject| hooks::wave(&live.object);
+        let moved = prunes().any(|task| task.live.is_some_and(|live| own(live) != task.wave));
+        match waves.len() > 1 || moved {
+            true => prunes().map(|task| (task.key.resource.to_string(), task.wave)).collect(),
+            false => BTreeMap::new(),
+        }
+    }
+
+    /// An operation that only says what it would do (SE-282).
+    pub(super) fn dry_run_operation(&mut self) -> Plan {
+        let tasks = self.pending();
+        let checks = self.dry_runs(&tasks);
+        if checks.iter().any(|(at, _)| self.outcome(Verb::DryRun, *at).is_none()) {
+            let checks = checks.into_iter().map(|(_, action)| action).collect();
+            return self.act(vec![parallel(checks)]);
+        }
+        if self.record_refused(&checks) {
+            return self.complete(OperationPhase::Failed, messages::FAILED_DRY_RUN.to_owned());
+        }
+        for at in tasks {
+            let (code, message) = match (&self.tasks[at].live, self.outcome(Verb::DryRun, at)) {
+                (Some(live), _) if self.tasks[at].is_prune() => {
+                    match prune::verdict(&live.object, &self.app, self.snapshot.operation.prune) {
+                        Verdict::Skip(message) => (ResultCode::PruneSkipped, message.to_owned()),
+                        Verdict::Delete | Verdict::Confirm => {
+                            (ResultCode::Pruned, messages::dry_run("pruned"))
+                        }
+                    }
+                }
+                (_, Some(Happened::Done { message, .. })) => {
+                    (ResultCode::Synced, messages::dry_run(message))
+                }
+                _ => (
+                    ResultCode::Synced,
+                    messages::dry_run("not checked, its kind is not there yet"),
+                ),
+            };
+            self.set(at, Some(code), OperationPhase::Succeeded, message);
+        }
+        self.complete(OperationPhase::Succeeded, messages::ALL_TASKS_RUN.to_owned())
+    }
+
+    /// Runs the first wave that has something left to do, or ends well.
+    pub(super) fn next_wave(&mut self) -> Plan {
+        loop {
+            let pending = self.pending();
+            let Some(slot) = pending.first().map(|at| self.tasks[*at].slot()) else {
+                let message = messages::NO_MORE_TASKS.to_owned();
+                return self.end(Ending { phase: OperationPhase::Succeeded, message });
+            };
+            let (wave, later): (Vec<usize>, Vec<usize>) =
+                pending.into_iter().partition(|at| self.tasks[*at].slot() == slot);
+            if let Some(plan) = self.run(&wave) {
+                return plan;
+            }
+            // Nothing had to be sent: no reason to pause, either.
+            if later.is_empty()
+                && let Some(plan) = self.all_run(&wave)
+            {
+                return plan;
+            }
+        }
+    }
+
+    /// The next actions of one wave, or what it waits for. `None` when nothing
+    /// of it needs an action; its tasks then have results.
+    pub(super) fn run(&mut self, wave: &[usize]) -> Option<Plan> {
+        let (prunes, unapproved) = self.prunes(wave);
+        let mut blocked = Vec::new();
+        let (mut released, mut deleted) = (Group::default(), Group::default());
+        released.stops_on_failure = true;
+        for at in wave.iter().copied().filter(|at| self.tasks[*at].hook) {
+            let Some(view) = self.tasks[at].obstacle() else { continue };
+            if self.outcome(Verb::DeleteHook, at) == Some(&Happened::Gone) {
+                continue;
+            }
+            blocked.push(at);
+            released.actions.extend(self.release(at, view));
+            deleted.actions.extend(self.delete_hook(at, view, DeleteReason::BeforeHookCreation));
+        }
+
+        let mut groups = std::mem::take(&mut self.cleanup);
+        groups.push(Group { actions: prunes, stops_on_failure: true });
+        if blocked.is_empty() {
+            groups.extend(self.creations(wave));
+        } else {
+            groups.extend([released, deleted]);
+        }
+        groups.retain(|group| !group.actions.is_empty());
+
+        let (reason, tasks) = match (blocked.is_empty(), unapproved.is_empty()) {
+            (false, _) => (WaitReason::HookDeletion, blocked),
+            (true, false) => (WaitReason::PruneConfirmation, unapproved),
+            (true, true) if groups.is_empty() => return None,
+            (true, true) => return Some(self.act(groups)),
+        };
+        let named: Vec<_> = tasks.iter().map(|at| &self.tasks[*at]).collect();
+        let message = messages::waiting(reason, &named);
+        let waiting = tasks.iter().map(|at| self.wait(*at, reason)).collect();
+        Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
+    }
+
+    /// Deletions of a wave, and those that still need a person's approval.
+    /// What is left in place, or is already going, gets its result at once.
+    fn prunes(&mut self, wave: &[usize]) -> (Vec<Action>, Vec<usize>) {
+        let approved = self.snapshot.deletion_approved_at;
+        let approved = approved.is_some_and(|at| at >= self.snapshot.started_at);
+        let (mut actions, mut unapproved) = (Vec::new(), Vec::new());
+        for at in wave.iter().copied() {
+            let task = &self.tasks[at];
+            let Some(live) = task.live.filter(|_| task.is_prune()) else { continue };
+            let view = View(&live.object);
+            match prune::verdict(&live.object, &self.app, self.snapshot.operation.prune) {
+                Verdict::Skip(message) => {
+                    let code = Some(ResultCode::PruneSkipped);
+                    self.set(at, code, OperationPhase::Succeeded, message);
+                }
+                Verdict::Confirm if !approved => unapproved.push(at),
+                Verdict::Delete | Verdict::Confirm if view.is_deleting() => {
+                    self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
+                    self.note(at, view.uid(), "");
+                }
+                Verdict::Delete | Verdict::Confirm => {
+                    let object = self.object(at, view);
+                    self.announce(at, Verb::Prune, view.uid());
+                    actions.push(Action::Prune(object, self.app.propagation));
+                }
+            }
+        }
+        (actions, unapproved)
+    }
+
+    /// Notes an action that a restart could not tell from the world.
+    fn announce(&mut self, at: usize, verb: Verb, uid: &str) {
+        let task = &self.tasks[at];
+        let action = InFlight {
+            verb,
+            task: task.key.clone(),
+            wave: task.wave,
+            version: task.version.clone(),
+            uid: uid.to_owned(),
+        };
+        self.progress.in_flight.retain(|known| known.task != action.task);
+        self.progress.in_flight.push(action);
+    }
+
+    /// Creations and applies: neighbours of one kind run together, kinds one
+    /// after another, and a failure does not stop the rest (SE-251 e).
+    fn creations(&mut self, wave: &[usize]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        let mut kind = None;
+        for at in wave.iter().copied() {
+            // A prune task has no manifest to apply.
+            let Some(apply) = self.apply(at) else { continue };
+            if self.app.out_of_sync_only && !self.tasks[at].hook {
+                self.announce(at, Verb::Apply, "");
+            }
+            let task = &self.tasks[at];
+            // A hook that may stay from earlier is applied over (SE-294).
+            let gone = self.outcome(Verb::DeleteHook, at) == Some(&Happened::Gone);
+            let action = match task.hook && (task.live.is_none() || gone) {
+                true => Action::CreateHook(apply),
+                false => Action::Apply(apply),
+            };
+            let this = Some(task.key.resource.kind.clone());
+            match groups.last_mut().filter(|_| kind == this) {
+                Some(group) => group.actions.push(action),
+                None => groups.push(parallel(vec![action])),
+            }
+            kind = this;
+        }
+        groups
+    }
+
+    fn apply(&self, at: usize) -> Option<Apply> {
+        let task = &self.tasks[at];
+        let manifest = task.manifest()?;
+        let live = task.live.map(|live| live.object.as_ref());
+        Some(Apply {
+            task: task.key.clone(),
+            method: options::method(&manifest, live, &self.app, task.nameless),
+            stamp: task.needs_stamp().then(|| task.stamp.clone()),
+            wait_established: View(&manifest).defines().is_some(),
+            manifest,
+        })
+    }
+
+    pub(super) fn object(&self, at: usize, view: View<'_>) -> Object {
+        let task = &self.tasks[at];
+        let mut key = task.key.resource.clone();
+        key.namespace = view.namespace().to_owned();
+        let version = view.version().to_owned();
+        Object { task: task.key.clone(), key, version, uid: view.uid().to_owned() }
+    }
+
+    /// Takes the finalizer off a hook object, unless that was just tried.
+    pub(super) fn release(&self, at: usize, view: View<'_>) -> Option<Action> {
+        let held = view.finalizers().any(|name| name == HOOK_FINALIZER);
+        let tried = self.outcome(Verb::RemoveFinalizer, at).is_some();
+        (held && !tried).then(|| Action::RemoveFinalizer(self.object(at, view)))
+    }
+
+    /// Deletes a hook object, unless it is going already.
+    pub(super) fn delete_hook(
+        &self,
+        at: usize,
+        view: View<'_>,
+        reason: DeleteReason,
+    ) -> Option<Action> {
+        let tried = self.outcome(Verb::DeleteHook, at).is_some();
+        let needed = !tried && !view.is_deleting();
+        let propagation = self.app.propagation;
+        needed.then(|| Action::DeleteHook(self.object(at, view), reason, propagation))
+    }
+}
+
+fn parallel(actions: Vec<Action>) -> Group {
+    Group { actions, stops_on_failure: false }
+}
