@@ -113,6 +113,10 @@ fn on_any(kind: &Kind, object: &mut Value) {
         }
         _ => {}
     }
+    if kind.plural == "podtemplates" && object["template"]["spec"].is_object() {
+        pod_spec(&mut object["template"]["spec"]);
+        strip_nulls(&mut object["template"]);
+    }
     if !object["spec"].is_object() {
         return;
     }

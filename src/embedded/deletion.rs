@@ -23,9 +23,13 @@ struct Options {
 }
 
 impl Options {
-    fn read(body: Option<&Value>, query: &Query, dry_run: bool) -> Result<Self, ApiError> {
-        let empty = Value::Null;
-        let body = body.unwrap_or(&empty);
+    fn read(body: Option<&Value>, query: &Query) -> Result<Self, ApiError> {
+        // A body, even an empty object, makes the query count for nothing.
+        let nothing = Query::default();
+        let (body, query) = match body {
+            Some(body) => (body, &nothing),
+            None => (&Value::Null, query),
+        };
         let text = |v: &Value| v.as_str().map(str::to_owned);
         let policy = text(&body["propagationPolicy"])
             .or_else(|| query.get("propagationPolicy").map(str::to_owned));
@@ -46,8 +50,8 @@ impl Options {
                 None => None,
             },
         };
-        let dry_run =
-            dry_run || body["dryRun"].as_array().is_some_and(|l| l.iter().any(|d| d == "All"));
+        let dry_run = query.dry_run()?
+            || body["dryRun"].as_array().is_some_and(|l| l.iter().any(|d| d == "All"));
         Ok(Self {
             propagation,
             uid: text(&body["preconditions"]["uid"]),
@@ -108,7 +112,7 @@ pub(crate) fn delete(
     call: &Call<'_>,
     body: Option<&Value>,
 ) -> Result<Reply, ApiError> {
-    let options = Options::read(body, &call.query, writer.dry_run)?;
+    let options = Options::read(body, &call.query)?;
     let current = found(writer)?;
     let kind = writer.kind.clone();
     options.check(&kind, &current.value)?;
@@ -152,7 +156,7 @@ pub(crate) fn delete_collection(
     if kind.is("", "namespaces") {
         return Err(ApiError::method_not_allowed(&kind));
     }
-    let options = Options::read(body, &call.query, writer.dry_run)?;
+    let options = Options::read(body, &call.query)?;
     let selectors =
         Selectors::parse(&kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
     let chosen: Vec<(Key, Value)> = writer

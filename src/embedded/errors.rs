@@ -141,18 +141,26 @@ impl ApiError {
 
     /// A server-side apply that would take fields from other managers.
     pub fn apply_conflict(causes: Vec<Cause>) -> Self {
-        let plural = if causes.len() == 1 { "" } else { "s" };
-        let list = causes
-            .iter()
-            .map(|c| format!("{}: {}", c.message, c.field))
-            .collect::<Vec<_>>()
-            .join("\n- ");
-        let text = if causes.len() == 1 { format!(": {list}") } else { format!(":\n- {list}") };
-        let mut e = Self::new(
-            409,
-            "Conflict",
-            format!("Apply failed with {} conflict{plural}{text}", causes.len()),
-        );
+        let text = match causes.as_slice() {
+            [only] => format!("1 conflict: {}: {}", only.message, only.field),
+            several => {
+                let mut text = format!("{} conflicts:", several.len());
+                let mut last = "";
+                for cause in several {
+                    if cause.message != last {
+                        let separator = if last.is_empty() { ' ' } else { '\n' };
+                        text.push(separator);
+                        text.push_str(&cause.message.replacen("conflict ", "conflicts ", 1));
+                        text.push(':');
+                        last = &cause.message;
+                    }
+                    text.push_str("\n- ");
+                    text.push_str(&cause.field);
+                }
+                text
+            }
+        };
+        let mut e = Self::new(409, "Conflict", format!("Apply failed with {text}"));
         e.details.causes = causes;
         e
     }

@@ -68,12 +68,13 @@ pub(crate) fn apply(
     let mut causes = Vec::new();
     for other in managers.iter().filter(|m| !m.same(&me)) {
         for path in other.fields.intersection(&comparison.changed).paths() {
-            let using = if other.subresource.is_empty() {
-                format!("using {}", other.api_version)
-            } else {
-                format!("with subresource {:?} using {}", other.subresource, other.api_version)
-            };
-            let message = format!("conflict with {:?} {using}", other.name);
+            let mut message = format!("conflict with {:?}", other.name);
+            if !other.subresource.is_empty() {
+                message = format!("{message} with subresource {:?}", other.subresource);
+            }
+            if !other.apply {
+                message = format!("{message} using {}", other.api_version);
+            }
             causes.push(Cause::new("FieldManagerConflict", path, message));
         }
     }

@@ -1,0 +1,89 @@
+//! What a Kubernetes API server does where a controller can tell.
+//!
+//! The same cases run against the embedded server and a real one (1.20 or
+//! later, with its controller manager): what differs is a bug of the embedded
+//! one. A case gets a namespace of its own, and names cluster-scoped objects
+//! after it, so that cases can run side by side.
+
+mod applying;
+mod collections;
+mod custom;
+mod deletion;
+mod objects;
+mod patches;
+mod support;
+mod watching;
+
+use std::future::Future;
+use std::pin::Pin;
+
+/// A case: panics when the server does something else.
+pub type Case = fn(kube::Client, String) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+
+macro_rules! cases {
+    ($($module:ident :: $name:ident),* $(,)?) => {
+        vec![$((
+            stringify!($name),
+            (|client, namespace| Box::pin(async move { $module::$name(client, &namespace).await })) as Case,
+        )),*]
+    };
+}
+
+/// All cases, by name.
+pub fn all() -> Vec<(&'static str, Case)> {
+    cases![
+        objects::objects_are_created_read_replaced_and_deleted,
+        objects::names_are_checked_and_generated,
+        objects::bodies_must_fit_their_url,
+        objects::creation_needs_a_namespace,
+        objects::a_stale_version_or_another_uid_is_a_conflict,
+        objects::a_write_that_changes_nothing_is_none,
+        objects::dry_runs_store_nothing,
+        objects::generations_count_changes_of_spec,
+        objects::status_has_an_endpoint_of_its_own,
+        objects::built_in_kinds_have_defaults,
+        objects::selectors_of_workloads_stay,
+        objects::scale_reads_and_writes_replicas,
+        objects::unknown_places_are_not_found,
+        objects::discovery_names_resources,
+        objects::access_can_be_reviewed,
+        patches::merge_patches_merge_maps_and_replace_lists,
+        patches::json_patches_apply_in_order_or_not_at_all,
+        patches::strategic_patches_merge_lists_by_key,
+        patches::strategic_directives_delete_replace_and_order,
+        patches::patches_can_ask_for_a_version,
+        patches::media_types_are_checked,
+        applying::apply_creates_and_is_idempotent,
+        applying::apply_refuses_fields_of_others_unless_forced,
+        applying::apply_removes_what_it_no_longer_says,
+        applying::apply_shares_what_is_equal,
+        applying::apply_merges_lists_by_their_keys,
+        applying::apply_needs_a_manager_and_known_fields,
+        applying::updates_take_fields_from_appliers,
+        collections::labels_and_fields_select,
+        collections::pages_show_one_moment,
+        collections::collections_are_deleted_by_selector,
+        collections::tables_are_for_people,
+        collections::metadata_can_be_asked_for_alone,
+        watching::a_watch_begins_with_what_there_is,
+        watching::a_watch_resumes_where_a_list_ended,
+        watching::a_selector_turns_changes_into_additions_and_deletions,
+        watching::a_watch_ends_on_time,
+        deletion::finalizers_hold_an_object,
+        deletion::preconditions_guard_deletion,
+        deletion::dependents_follow_their_owner,
+        deletion::orphans_stay,
+        deletion::foreground_deletion_waits_for_dependents,
+        deletion::one_living_owner_is_enough,
+        deletion::an_absent_owner_is_a_dead_one,
+        deletion::a_namespace_takes_its_objects_along,
+        custom::definitions_are_established_and_served,
+        custom::custom_objects_are_validated,
+        custom::unknown_fields_are_pruned_and_defaults_filled_in,
+        custom::custom_status_and_generation,
+        custom::without_a_status_subresource_status_is_a_field,
+        custom::custom_objects_need_a_version_to_be_replaced,
+        custom::custom_lists_merge_as_declared,
+        custom::deleting_a_definition_deletes_its_objects,
+    ]
+}
