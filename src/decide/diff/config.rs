@@ -1,11 +1,14 @@
 //! What is to be ignored, and how to compare: read once, used for many objects.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::glob;
 use super::jq::Expression;
 use super::kind::Kind;
 use super::path::parse_pointer;
+use super::schema::Schemas;
 
 /// The field manager that server-side apply uses unless told otherwise (SE-345).
 pub const DEFAULT_MANAGER: &str = "argocd-controller";
@@ -35,6 +38,10 @@ pub struct Config {
     pub include_mutation_webhook: bool,
     /// Fields of custom resources whose type is known (SE-168).
     pub known_fields: Vec<KnownField>,
+    /// Definitions of custom resources. Where the one of an object is known,
+    /// its defaults are filled in and its lists merge as they do on the server
+    /// (SE-605); otherwise it is compared more leniently.
+    pub schemas: Arc<Schemas>,
 }
 
 impl Default for Config {
@@ -54,6 +61,7 @@ impl Default for Config {
             server_side_diff: None,
             include_mutation_webhook: false,
             known_fields: vec![rollout],
+            schemas: Arc::default(),
         }
     }
 }

@@ -7,7 +7,7 @@ use super::fields::{elements, entries, is_leaf, keys_match};
 use super::keys;
 use super::keys::ListKind;
 use super::kind::Kind;
-use super::normalize::{ignores_status, normalize};
+use super::normalize::{Purpose, ignores_status, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
 
 /// Removes what the rules ignore from both sides. `owned` is the live object
@@ -163,7 +163,7 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     let mut wanted = target.clone();
     let mut found = live.clone();
     for side in [&mut wanted, &mut found] {
-        normalize(side, config);
+        normalize(side, Purpose::Apply, config);
     }
     let status_ignored = ignores_status(Kind::of(target), config);
     let mut skipped = Vec::new();

@@ -50,7 +50,8 @@ pub fn list_kind(kind: Kind<'_>, path: &[&str]) -> ListKind {
         }
         (_, _, [.., "metadata", "ownerReferences"]) => keyed(&["uid"]),
         ("", "Service", ["spec", "ports"]) => keyed(&["port", "protocol"]),
-        ("", "ServiceAccount", ["secrets" | "imagePullSecrets"]) => keyed(&["name"]),
+        // Not its imagePullSecrets, which servers treat as one value.
+        ("", "ServiceAccount", ["secrets"]) => keyed(&["name"]),
         (
             "admissionregistration.k8s.io",
             "ValidatingWebhookConfiguration" | "MutatingWebhookConfiguration",

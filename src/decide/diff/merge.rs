@@ -9,9 +9,10 @@
 //!   server-side apply does (SE-157).
 //!
 //! Lists of built-in kinds merge by Appendix B.1, those of custom resources as
-//! field ownership shows, else as one value. In the latter, elements of a
-//! custom resource keep fields that only live has: the defaults of its schema
-//! are not known here, and must not differ for ever (SE-153, SE-605).
+//! their schema says, else as field ownership shows, else as one value. In the
+//! last case, elements of a custom resource keep fields that only live has: the
+//! schema's defaults are not known then, and must not differ for ever (SE-153,
+//! SE-605).
 
 use serde_json::{Map, Value};
 
@@ -19,12 +20,13 @@ use super::fields::{Owners, without_mine};
 use super::keys::{self, ListKind};
 use super::kind::Kind;
 use super::normalize::strip_nulls;
+use super::schema;
 
 /// What is known beside target and live.
 pub struct Basis<'a> {
     /// The kind, for its merge keys.
     pub kind: Kind<'a>,
-    /// Whether the kind's schema is known.
+    /// Whether it is a kind of Kubernetes itself.
     pub built_in: bool,
 }
 
@@ -35,6 +37,8 @@ pub struct Past<'a> {
     pub original: Option<&'a Value>,
     /// Ownership here; nothing where the strategy does not use it.
     pub owners: Owners<'a>,
+    /// A custom resource's schema here; nothing where it is not known.
+    pub schema: Option<&'a Value>,
 }
 
 impl<'a> Past<'a> {
@@ -42,7 +46,17 @@ impl<'a> Past<'a> {
         Self {
             original: self.original.and_then(|original| original.get(name)),
             owners: self.owners.field(name),
+            schema: self.schema.and_then(|schema| schema::field(schema, name)),
         }
+    }
+
+    fn element(&self, original: Option<&'a Value>, owners: Owners<'a>) -> Self {
+        Self { original, owners, schema: self.schema.and_then(schema::items) }
+    }
+
+    /// Whether we own a list here without any manager owning an element of it.
+    fn owned_as_one_value(&self) -> bool {
+        self.owners.is_leaf() && self.owners.list_keys().is_none() && !self.owners.is_set()
     }
 }
 
@@ -88,7 +102,8 @@ fn merge_objects<'a>(
     // even then.
     let selector = basis.built_in && path.last().is_some_and(|field| field.ends_with("elector"));
     let owned_whole = past.owners.is_leaf() && (!target.is_empty() || selector);
-    let atomic = basis.built_in && keys::is_atomic_map(basis.kind, path);
+    let atomic = basis.built_in && keys::is_atomic_map(basis.kind, path)
+        || past.schema.is_some_and(schema::is_atomic_map);
     if owned_whole || atomic {
         let kept = target.iter().filter(|(_, value)| !value.is_null());
         return kept.map(|(key, value)| (key.clone(), whole(value))).collect();
@@ -138,7 +153,15 @@ fn merge_lists<'a>(
     past: &Past<'a>,
     path: &mut Vec<&'a str>,
 ) -> Vec<Value> {
-    match list_kind(basis, past, path) {
+    let kind = match list_kind(basis, past, path) {
+        // Our ownership of the list as one value is better knowledge, unless
+        // all we applied was an empty list.
+        ListKind::Keyed(_) | ListKind::Set if past.owned_as_one_value() && !target.is_empty() => {
+            ListKind::Atomic
+        }
+        kind => kind,
+    };
+    match kind {
         ListKind::Keyed(keys) => match pair(&keys, target, live) {
             Some(pairs) => merge_keyed(basis, &keys, target, live, &pairs, past, path),
             // Keys that are missing or double cannot tell elements apart: by
@@ -146,7 +169,9 @@ fn merge_lists<'a>(
             None => merge_by_position(basis, target, live, past, path),
         },
         ListKind::Set => merge_sets(target, live, past),
-        ListKind::Atomic if basis.built_in => target.iter().map(whole).collect(),
+        ListKind::Atomic if basis.built_in || past.schema.is_some() => {
+            target.iter().map(whole).collect()
+        }
         ListKind::Atomic => merge_by_position(basis, target, live, past, path),
     }
 }
@@ -157,6 +182,9 @@ fn list_kind(basis: &Basis<'_>, past: &Past<'_>, path: &[&str]) -> ListKind {
         if known != ListKind::Atomic {
             return known;
         }
+    }
+    if let Some(schema) = past.schema {
+        return schema::list_kind(schema);
     }
     if let Some(keys) = past.owners.list_keys() {
         return ListKind::Keyed(keys);
@@ -246,7 +274,7 @@ fn merge_keyed<'a>(
     for (index, found) in live.iter().enumerate() {
         match pairs.iter().position(|pair| *pair == Some(index)) {
             Some(at) => {
-                let past = Past { original: before(found), owners: past.owners.element(found) };
+                let past = past.element(before(found), past.owners.element(found));
                 merged.push((Some(at), merge(basis, &target[at], found, &past, path)));
             }
             None if before(found).is_some() => {}
@@ -290,7 +318,7 @@ fn merge_by_position<'a>(
         Some(found) => {
             let original = original.and_then(|original| original.get(index));
             // Ownership does not go by position.
-            let past = Past { original, owners: Owners::default() };
+            let past = past.element(original, Owners::default());
             merge(basis, wanted, found, &past, path)
         }
         None => whole(wanted),

@@ -28,17 +28,19 @@
 mod changes;
 mod config;
 mod defaults;
+mod dry_run;
 mod fields;
 mod glob;
 mod ignore;
-mod jq;
+pub mod jq;
 mod keys;
 mod kind;
 mod mask;
 mod merge;
 mod normalize;
-mod path;
+pub mod path;
 mod quantity;
+mod schema;
 mod sync_status;
 mod unified;
 
@@ -52,17 +54,19 @@ pub use config::{
     Config, DEFAULT_MANAGER, IgnoreStatus, KnownField, KnownType, Problem, Rule, compare_options,
     sync_options,
 };
+pub use dry_run::compare_dry_run;
 pub use ignore::respect_ignored;
 pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
 pub use kind::Kind;
 pub use normalize::LAST_APPLIED;
+pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
 pub use unified::unified;
 
 use fields::Owners;
 use merge::{Basis, Past, merge};
-use normalize::strip_nulls;
+use normalize::{Purpose, strip_nulls};
 
 /// What the merge takes away from live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +79,8 @@ pub enum Strategy {
     /// What our field manager owns alone and the target has not: live was, or
     /// will be, applied on the server's side (SE-157).
     Structured,
+    /// Nothing is worked out here: the server was asked (SE-158).
+    ServerSide,
 }
 
 /// The outcome of comparing one object.
@@ -109,10 +115,16 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     let mut wanted = target.cloned();
     let mut found = live.cloned();
     if let Some(wanted) = &mut wanted {
-        normalize::normalize(wanted, config);
+        normalize::normalize(wanted, Purpose::Apply, config);
     }
     if let Some(found) = &mut found {
         settle(found, config);
+    }
+    let schema = target.and_then(|target| config.schemas.of(Kind::of(target)));
+    for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
+        if let (Some(side), Some(schema)) = (side, schema) {
+            schema::apply_key_defaults(side, schema);
+        }
     }
     let skipped_rules = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
 
@@ -123,9 +135,9 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
             drop_namespace(&mut wanted, &found);
             let owners = match strategy {
                 Strategy::Structured => Owners::of(live, &config.manager).unwrap_or_default(),
-                Strategy::TwoWay | Strategy::ThreeWay => Owners::default(),
+                Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => Owners::default(),
             };
-            let past = Past { original: original.as_ref(), owners };
+            let past = Past { original: original.as_ref(), owners, schema };
             let kind = Kind::of(&wanted);
             let basis = Basis { kind, built_in: kind.is_built_in() };
             let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
@@ -134,8 +146,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
         (wanted, found, _) => (wanted.unwrap_or_default(), found.unwrap_or_default()),
     };
     for side in [&mut predicted, &mut found] {
-        settle(side, config);
-        defaults::apply(side);
+        fill(side, config);
     }
     let modified = target.is_some() && predicted != found;
     let secret = [target, live].into_iter().flatten().any(|object| Kind::of(object).is_secret());
@@ -152,17 +163,27 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
 /// are not applied, and the values of Secrets are not masked.
 pub fn normalized(object: &Value, config: &Config) -> Value {
     let mut object = object.clone();
-    settle(&mut object, config);
-    defaults::apply(&mut object);
+    fill(&mut object, config);
     object
+}
+
+fn fill(object: &mut Value, config: &Config) {
+    settle(object, config);
+    defaults::apply(object);
+    let schema = config.schemas.of(Kind::of(object)).cloned();
+    if let Some(schema) = schema {
+        schema::apply_defaults(object, &schema);
+        // A default may be spelled in another way than a value.
+        settle(object, config);
+    }
 }
 
 /// Normalises an object that asks for nothing to be removed.
 fn settle(object: &mut Value, config: &Config) {
-    normalize::normalize(object, config);
+    normalize::normalize(object, Purpose::Compare, config);
     strip_nulls(object);
     // Without its nulls an object may have become empty.
-    normalize::normalize(object, config);
+    normalize::normalize(object, Purpose::Compare, config);
 }
 
 /// SE-150, where an entry of our manager decides before options do: it is the

@@ -19,9 +19,20 @@ const SERVER_FIELDS: [&str; 6] =
 /// Where kubectl keeps what it applied last.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Normalises an object in place. Explicit nulls stay: in a target they ask
-/// for a field to be removed.
-pub fn normalize(object: &mut Value, config: &Config) {
+/// What an object is normalised for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// To be merged into live: an explicit null, empty or zero value asks for
+    /// something, so it stays.
+    Apply,
+    /// To be compared: what a built-in type omits is gone. Nulls are not
+    /// looked at; see [`strip_nulls`].
+    Compare,
+}
+
+/// Normalises an object in place.
+pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
+    let compare = purpose == Purpose::Compare;
     let (api_version, kind) = {
         let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
         (text("apiVersion"), text("kind"))
@@ -33,15 +44,17 @@ pub fn normalize(object: &mut Value, config: &Config) {
     strip_server_fields(object, kind, config);
     match (kind.group, kind.kind) {
         ("", "Secret") => secret(object),
-        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, config),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, compare, config),
         _ => {}
     }
-    if let Some(metadata) = object.get_mut("metadata") {
+    if let Some(metadata) = object.get_mut("metadata").filter(|_| compare) {
         drop_empty_metadata(metadata);
     }
     if kind.is_built_in() {
         quantities(object);
-        drop_empty(object, "");
+        if compare {
+            drop_empty(object, "");
+        }
     }
     if kind.group.is_empty() && kind.kind == "Endpoints" {
         // Last, since the order is that of the final texts.
@@ -51,7 +64,9 @@ pub fn normalize(object: &mut Value, config: &Config) {
         at_path(object, &known.path, &mut |value| match known.known {
             KnownType::PodSpec => {
                 quantities(value);
-                drop_empty(value, "");
+                if compare {
+                    drop_empty(value, "");
+                }
             }
             KnownType::Quantity => quantity::canonicalize(value),
             KnownType::ResourceList => quantity_map(value),
@@ -139,12 +154,13 @@ fn secret(object: &mut Value) {
 }
 
 /// SE-165.
-fn role(object: &mut Value, config: &Config) {
+fn role(object: &mut Value, compare: bool, config: &Config) {
     let Some(root) = object.as_object_mut() else { return };
     let aggregated = root.get("aggregationRule").is_some_and(Value::is_object);
-    let empty = root
-        .get("rules")
-        .is_some_and(|rules| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty));
+    let empty = compare
+        && root
+            .get("rules")
+            .is_some_and(|rules| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty));
     if empty || (aggregated && config.ignore_aggregated_roles) {
         root.remove("rules");
     }

@@ -25,12 +25,23 @@ pub fn apply(object: &mut Value) {
     if let Some(spec) = kind.pod_spec().and_then(|path| walk(object, path)) {
         pod::spec(spec, kind.group.is_empty() && kind.kind == "Pod");
     }
+    if kind.group.is_empty() && kind.kind == "ReplicationController" {
+        let labels = object.pointer("/spec/template/metadata/labels").cloned();
+        if let (Some(spec), Some(labels)) = (walk(object, &["spec"]), labels) {
+            set(spec, "selector", labels);
+        }
+    }
     let Some(root) = object.as_object_mut() else { return };
     match (kind.group, kind.kind) {
         ("", "Secret") => set(root, "type", "Opaque"),
         ("storage.k8s.io", "StorageClass") => {
             set(root, "reclaimPolicy", "Delete");
             set(root, "volumeBindingMode", "Immediate");
+        }
+        ("discovery.k8s.io", "EndpointSlice") => {
+            for port in each(root, "ports") {
+                set(port, "protocol", "TCP");
+            }
         }
         ("rbac.authorization.k8s.io", _) => binding(root),
         ("admissionregistration.k8s.io", _) => webhooks(root, kind.kind),
@@ -232,6 +243,7 @@ fn autoscaler(version: &str, spec: &mut Object) {
 }
 
 fn network_policy(spec: &mut Object) {
+    set(spec, "podSelector", json!({}));
     let egress = spec.get("egress").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     let types = if egress { json!(["Ingress", "Egress"]) } else { json!(["Ingress"]) };
     set(spec, "policyTypes", types);

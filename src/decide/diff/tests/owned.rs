@@ -410,3 +410,42 @@ fn built_in_kinds_as_a_server_gives_them_back() {
     );
     assert_eq!(paths(&secret, &live), [""; 0]);
 }
+
+#[test]
+fn of_a_servers_prediction_only_what_is_ours_counts() {
+    let config = Config::default();
+    let of = |predicted: &Value, config: &Config| {
+        let comparison = compare_dry_run(predicted, &live(), config);
+        assert_eq!(comparison.modified, !comparison.changes.is_empty());
+        assert_eq!(comparison.strategy, Strategy::ServerSide);
+        comparison.changes.into_iter().map(|change| change.path).collect::<Vec<_>>()
+    };
+    assert_eq!(of(&live(), &config), [""; 0], "SE-158 nothing changed");
+
+    // A webhook adds an annotation, a sidecar and a variable.
+    let mut mutated = with(
+        &live(),
+        json!({"metadata": {"resourceVersion": "13", "annotations": {"hook": "was here"}}}),
+    );
+    let pod = &mut mutated["spec"]["template"]["spec"];
+    pod["containers"][0]["env"].as_array_mut().unwrap().push(json!({"name": "HOOK", "value": "1"}));
+    pod["containers"].as_array_mut().unwrap().push(json!({"name": "proxy", "image": "p"}));
+    assert_eq!(of(&mutated, &config), [""; 0], "SE-158 webhooks do not count");
+    let including = Config { include_mutation_webhook: true, ..config.clone() };
+    assert_eq!(of(&mutated, &including).len(), 3, "SE-158 unless they are asked for");
+
+    // On top of that our own changes.
+    let mut changed = with(&mutated, json!({"spec": {"replicas": 3}}));
+    let container = &mut changed["spec"]["template"]["spec"]["containers"][0];
+    container["env"].as_array_mut().unwrap().remove(0);
+    container["image"] = json!("registry.example.com/web:1.3");
+    changed["metadata"].as_object_mut().unwrap().remove("labels");
+    const MAIN: &str = "/spec/template/spec/containers/0";
+    let ignoring_replicas = ignoring(
+        json!([{"group": "apps", "kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]),
+    );
+    let want = ["/metadata/labels".to_owned(), format!("{MAIN}/env/0"), format!("{MAIN}/image")];
+    let found = of(&changed, &ignoring_replicas);
+    assert_eq!(found, want, "SE-158 ignored after the dry run");
+    assert!(of(&changed, &config).contains(&"/spec/replicas".to_owned()));
+}

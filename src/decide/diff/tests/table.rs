@@ -461,3 +461,108 @@ fn the_text_of_a_difference() {
         [Change { path: "/data/b".to_owned(), from: Some(json!("2")), to: Some(json!("3")) }]
     );
 }
+
+#[test]
+fn a_known_definition_makes_custom_resources_exact() {
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "spec": {"group": "example.com", "names": {"kind": "Widget"}, "versions": [{"name": "v1",
+            "schema": {"openAPIV3Schema": {"properties": {"spec": {"properties": {
+                "mode": {"default": "auto"},
+                "limit": {"properties": {"n": {"default": 1}}},
+                "selector": {"x-kubernetes-map-type": "atomic", "additionalProperties": {}},
+                "steps": {"items": {"properties": {"run": {}, "shell": {"default": "sh"}}}},
+                "tags": {"x-kubernetes-list-type": "set", "items": {}},
+                "ports": {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["port", "protocol"],
+                    "items": {"properties": {"port": {}, "protocol": {"default": "TCP"}, "name": {}}}},
+            }}}}}}]},
+    });
+    let mut schemas = Schemas::default();
+    schemas.add_definition(&definition);
+    let config = Config { schemas: std::sync::Arc::new(schemas), ..Config::default() };
+    let widget = |spec| object("example.com/v1", "Widget", json!({"spec": spec}));
+    let rows = [
+        ("a default", json!({}), json!({"mode": "auto"}), false),
+        ("no default below what is absent", json!({}), json!({"limit": {"n": 2}}), false),
+        (
+            "a default spelled out",
+            json!({"mode": "auto", "limit": {"n": 1}}),
+            json!({"limit": {}}),
+            false,
+        ),
+        (
+            "a default in a list",
+            json!({"steps": [{"run": "x"}]}),
+            json!({"steps": [{"run": "x", "shell": "sh"}]}),
+            false,
+        ),
+        (
+            "no default in a list",
+            json!({"steps": [{"run": "x"}]}),
+            json!({"steps": [{"run": "x", "shell": "zsh"}]}),
+            true,
+        ),
+        (
+            "an atomic object",
+            json!({"selector": {"a": "1"}}),
+            json!({"selector": {"a": "1", "b": "2"}}),
+            true,
+        ),
+        ("a set", json!({"tags": ["a", "b"]}), json!({"tags": ["z", "b", "a"]}), false),
+        (
+            "a key's default",
+            json!({"ports": [{"port": 1}, {"port": 1, "protocol": "UDP"}]}),
+            json!({"ports": [{"port": 1, "protocol": "UDP"}, {"port": 1, "protocol": "TCP"}]}),
+            false,
+        ),
+        (
+            "an element's field",
+            json!({"ports": [{"port": 1, "name": "a"}]}),
+            json!({"ports": [{"port": 2, "protocol": "TCP"}, {"port": 1, "protocol": "TCP", "name": "b"}]}),
+            true,
+        ),
+    ];
+    for (name, target, live, want) in rows {
+        let comparison = compare(Some(&widget(target)), Some(&widget(live)), &config);
+        assert_eq!(comparison.modified, want, "SE-605 {name}: {:?}", comparison.changes);
+    }
+    let exact = normalized(&widget(json!({"ports": [{"port": 1}]})), &config);
+    assert_eq!(exact["spec"], json!({"mode": "auto", "ports": [{"port": 1, "protocol": "TCP"}]}));
+}
+
+#[test]
+fn an_explicit_empty_takes_back_what_another_set() {
+    let pod = |spec: Value| {
+        deployment(json!({"spec": {"template": {"spec": spec}, "paused": spec["hostNetwork"]}}))
+    };
+    let rows = [
+        (
+            "false against true",
+            pod(json!({"hostNetwork": false})),
+            pod(json!({"hostNetwork": true})),
+            true,
+        ),
+        ("false against absent", pod(json!({"hostNetwork": false})), pod(json!({})), false),
+        (
+            "an empty list",
+            deployment(container(json!({"args": []}))),
+            deployment(container(json!({"args": ["x"]}))),
+            true,
+        ),
+        (
+            "an empty role",
+            object("rbac.authorization.k8s.io/v1", "Role", json!({"rules": []})),
+            object("rbac.authorization.k8s.io/v1", "Role", json!({"rules": [{"verbs": ["*"]}]})),
+            true,
+        ),
+        (
+            "an empty object asks for nothing",
+            deployment(container(json!({"resources": {}}))),
+            deployment(container(json!({"resources": {"limits": {"cpu": "1"}}}))),
+            false,
+        ),
+    ];
+    for (name, target, live, want) in rows {
+        assert_eq!(modified(&target, &live), want, "{name}");
+    }
+}
