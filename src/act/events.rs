@@ -1,19 +1,35 @@
 //! Kubernetes Events: one per transition, none for a state that goes on.
+//!
+//! The client library's own recorder counts events of one reason together and
+//! keeps the first text only, which would lose what changed. Here the caller
+//! tells each transition once, so each is an Event of its own.
 
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::{Client, Resource};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ApiResource, ObjectMeta, PostParams};
+use kube::{Api, Client, Resource};
 
 use crate::watch::object::Object;
 
-/// The most characters of a note that the API server takes is 1,024 bytes.
-const NOTE_LIMIT: usize = 900;
+/// The API server takes notes of up to 1,024 bytes.
+const NOTE_LIMIT: usize = 1024;
+/// And actions and reasons of up to 128; ours are words.
+const INSTANCE_LIMIT: usize = 128;
 
 /// Writes events about objects of one kind.
 #[derive(Clone)]
 pub struct Events {
-    recorder: Recorder,
-    resource: kube::api::ApiResource,
+    client: Client,
+    component: String,
+    instance: String,
+    resource: ApiResource,
     dry_run: bool,
+    /// Makes names unique within this process.
+    count: Arc<AtomicU64>,
 }
 
 impl std::fmt::Debug for Events {
@@ -27,7 +43,7 @@ impl std::fmt::Debug for Events {
 pub struct Note {
     /// Whether somebody should look at it.
     pub warning: bool,
-    /// Why, in one PascalCase word, or the peer's own spelling.
+    /// Why, in one word.
     pub reason: &'static str,
     /// What was done or tried, in one word.
     pub action: &'static str,
@@ -37,32 +53,76 @@ pub struct Note {
 
 impl Events {
     /// Events of a component about a kind. With `dry_run` none are written.
-    pub fn new(
-        client: Client,
-        component: &str,
-        resource: kube::api::ApiResource,
-        dry_run: bool,
-    ) -> Self {
-        let reporter = Reporter { controller: component.to_owned(), instance: None };
-        Self { recorder: Recorder::new(client, reporter), resource, dry_run }
+    pub fn new(client: Client, component: &str, resource: ApiResource, dry_run: bool) -> Self {
+        let host = std::env::var("HOSTNAME").unwrap_or_default();
+        let instance = format!("{component}-{host}").chars().take(INSTANCE_LIMIT).collect();
+        Self {
+            client,
+            component: component.to_owned(),
+            instance,
+            resource,
+            dry_run,
+            count: Arc::default(),
+        }
     }
 
-    /// Writes one event. A failure is logged and no more: an event is told
-    /// besides, the status tells the same.
+    /// Writes one event. A failure is logged and no more: the status tells the
+    /// same.
     pub async fn tell(&self, about: &Object, note: Note) {
         if self.dry_run {
             return;
         }
-        let event = Event {
-            type_: if note.warning { EventType::Warning } else { EventType::Normal },
-            reason: note.reason.to_owned(),
-            note: Some(note.text.chars().take(NOTE_LIMIT).collect()),
-            action: note.action.to_owned(),
-            secondary: None,
-        };
-        let reference = about.object_ref(&self.resource);
-        if let Err(error) = self.recorder.publish(&event, &reference).await {
-            tracing::debug!(%error, reason = note.reason, "event was not written");
+        let reason = note.reason;
+        let event = self.event(about, note);
+        let api: Api<Event> = Api::namespaced(self.client.clone(), about.namespace());
+        if let Err(error) = api.create(&PostParams::default(), &event).await {
+            tracing::debug!(%error, reason, "event was not written");
         }
+    }
+
+    fn event(&self, about: &Object, note: Note) -> Event {
+        let now = Timestamp::now();
+        let count = self.count.fetch_add(1, Ordering::Relaxed);
+        // Names of objects have up to 253 characters, and so has the event's.
+        let about_name: String = about.name().chars().take(200).collect();
+        let name = format!("{about_name}.{:x}.{count:x}", now.as_nanosecond());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(about.namespace().to_owned()),
+                ..ObjectMeta::default()
+            },
+            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(note.reason.to_owned()),
+            action: Some(note.action.to_owned()),
+            note: Some(cut(&note.text).to_owned()),
+            event_time: Some(MicroTime(now)),
+            reporting_controller: Some(self.component.clone()),
+            reporting_instance: Some(self.instance.clone()),
+            regarding: Some(about.object_ref(&self.resource)),
+            ..Event::default()
+        }
+    }
+}
+
+/// Cuts to whole characters within the limit in bytes.
+fn cut(text: &str) -> &str {
+    let mut end = text.len().min(NOTE_LIMIT);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cut;
+
+    #[test]
+    fn notes_are_cut_between_characters() {
+        let text = "ä".repeat(600);
+        assert_eq!(cut(&text).len(), 1024);
+        assert_eq!(cut("short"), "short");
+        assert_eq!(cut(&format!("x{text}")).len(), 1023);
     }
 }

@@ -1,7 +1,86 @@
 //! Thin shells: one pass each, no rules in them. An `if` about steps, waves or
 //! health here belongs in `decide`.
+//!
+//! Two controllers run side by side and talk only through fields of Kubernetes
+//! resources that Argo CD has too, so that either can be replaced.
 
 pub mod application;
 pub mod application_set;
 pub mod context;
 pub mod error;
+pub mod leader;
+
+use std::sync::Arc;
+
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::{Config, SyncEngine};
+use crate::source::Repositories;
+
+/// Why the controllers stopped by themselves.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    /// The Application controller cannot run.
+    #[error("the application controller stopped")]
+    Application(#[source] application::Error),
+    /// A controller ended although nobody asked it to.
+    #[error("a controller ended by itself; this is a bug")]
+    Unexpected,
+}
+
+/// Runs the controllers until `shutdown`: both, or with
+/// `--sync-engine=external` only the first.
+///
+/// # Errors
+///
+/// When one of them cannot go on; the other is stopped then.
+pub async fn run(
+    client: Client,
+    config: &Config,
+    sources: Arc<Repositories>,
+    clock: Clock,
+    shutdown: CancellationToken,
+) -> Result<(), Stopped> {
+    let stop = shutdown.child_token();
+    // Whichever way this function is left, nothing goes on behind its back.
+    let _guard = stop.clone().drop_guard();
+    let sets = application_set::run(
+        client.clone(),
+        config.application_sets.clone(),
+        clock,
+        stop.clone(),
+    );
+    let sets = async {
+        sets.await;
+        if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
+    };
+    let applications = async {
+        match config.sync_engine {
+            SyncEngine::External => {
+                shutdown.cancelled().await;
+                Ok(())
+            }
+            SyncEngine::Embedded => {
+                let settings = application_settings(config);
+                let ran = application::run(client.clone(), settings, sources, stop.clone()).await;
+                match ran {
+                    Err(error) => Err(Stopped::Application(error)),
+                    Ok(()) if shutdown.is_cancelled() => Ok(()),
+                    Ok(()) => Err(Stopped::Unexpected),
+                }
+            }
+        }
+    };
+    tokio::try_join!(sets, applications).map(|_| ())
+}
+
+fn application_settings(config: &Config) -> application::Settings {
+    application::Settings {
+        control_plane_namespace: config.application_sets.control_plane_namespace.clone(),
+        wave_delay: config.sync_wave_delay,
+        allow_local: config.allow_local_sources,
+        ..application::Settings::default()
+    }
+}

@@ -93,9 +93,6 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     let Some(set) = record(set, context, &wanted).await? else {
         return Ok(Next::After(AFTER_CONFLICT));
     };
-    tell::after_decision(&set, before.set, context, plan.as_ref(), bad_input.as_ref(), memory, now)
-        .await;
-
     let writer = Writer::new(
         &context.client,
         set.namespace(),
@@ -103,7 +100,17 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
         context.settings.concurrent_application_updates,
         context.settings.dry_run,
     );
-    let outcomes = writer.carry_out(&writes).await;
+    // Nobody's sync waits for an event to be written.
+    let told = tell::after_decision(
+        &set,
+        before.set,
+        context,
+        plan.as_ref(),
+        bad_input.as_ref(),
+        memory,
+        now,
+    );
+    let (outcomes, ()) = futures::join!(writer.carry_out(&writes), told);
     tell::after_writes(&set, context, &outcomes, &writes, memory).await;
     if let Some((failure, error)) = failed(&set, &outcomes, policy) {
         let after = Findings { set: set.value(), ..findings(Some(failure), false) };
@@ -270,8 +277,7 @@ fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Fai
             message: problem.clone(),
         });
     }
-    let problems = seen.invalid.iter().map(|(name, problem)| (name, problem));
-    if let Some(message) = first_of("application", problems, seen.invalid.len()) {
+    if let Some(message) = first_of("application", seen.invalid.iter(), seen.invalid.len()) {
         return Some(Failure { reason: reason::APPLICATION_VALIDATION_ERROR, message });
     }
     let refused = writes.refused.iter().map(|(name, problem)| (name, problem));

@@ -1,0 +1,188 @@
+//! `wavegate run`: the controllers against the cluster of a kubeconfig, or the
+//! one that this process runs in.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::config::{CONFIG_MAP, Config, Flags};
+use crate::controller;
+use crate::controller::leader::Candidate;
+use crate::serve::{self, Readiness};
+use crate::source::{self, Repositories};
+
+/// How long a pass that has begun may take after a signal to stop.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Runs the controllers
+#[derive(Clone, Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    flags: Flags,
+    /// Context of the kubeconfig to use instead of the current one
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
+    /// Folder for checkouts of Git repositories; a temporary one by default
+    #[arg(long, value_name = "DIR")]
+    cache_dir: Option<std::path::PathBuf>,
+}
+
+/// Runs until a signal, the loss of the lease, or an error.
+///
+/// # Errors
+///
+/// When the configuration cannot be used, the cluster cannot be reached, or a
+/// controller cannot go on.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run_async(args))
+}
+
+async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
+    let client = super::cluster::client(args.context.as_deref()).await?;
+    let environment = |name: &str| std::env::var(name).ok();
+    // Twice, since the ConfigMap is in the namespace that the flags name.
+    let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;
+    let namespace = &first.application_sets.control_plane_namespace;
+    let (config_map, unread) = match config_map(&client, namespace).await {
+        Ok(map) => (map, None),
+        Err(error) => (BTreeMap::new(), Some(error)),
+    };
+    let config = Config::resolve(args.flags, &environment, &config_map)?;
+    crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    if let Some(error) = unread {
+        tracing::warn!(%error, "ConfigMap {CONFIG_MAP} cannot be read, its settings are not used");
+    }
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        namespace,
+        progressive_syncs = config.application_sets.progressive_syncs,
+        sync_engine = ?config.sync_engine,
+        "starting"
+    );
+
+    let shutdown = CancellationToken::new();
+    let readiness = Readiness::default();
+    stop_on_signal(shutdown.clone());
+    if let Some(addr) = config.probe_addr.clone() {
+        let probes = serve::probes(&addr, readiness.clone(), shutdown.child_token());
+        tokio::spawn(async move {
+            if let Err(error) = probes.await {
+                tracing::error!(%error, "probes are not answered");
+            }
+        });
+    }
+    let lease =
+        config.leader_election.then(|| Candidate::new(client.clone(), namespace, identity()));
+    if let Some(candidate) = &lease {
+        tracing::info!("waiting for the lease");
+        if candidate.acquire(&shutdown).await.is_none() {
+            return Ok(ExitCode::SUCCESS);
+        }
+    }
+    readiness.set(true);
+    let result = lead(client, &config, lease, args.cache_dir.as_deref(), &shutdown).await;
+    readiness.set(false);
+    result
+}
+
+/// Runs the controllers as long as the lease is held.
+async fn lead(
+    client: Client,
+    config: &Config,
+    lease: Option<Candidate>,
+    cache_dir: Option<&std::path::Path>,
+    shutdown: &CancellationToken,
+) -> anyhow::Result<ExitCode> {
+    let temporary;
+    let cache_dir = match cache_dir {
+        Some(dir) => dir,
+        None => {
+            temporary = tempfile::tempdir().context("cannot make a folder for checkouts")?;
+            temporary.path()
+        }
+    };
+    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources)?);
+    let stop = shutdown.child_token();
+    let keep = async {
+        match &lease {
+            Some(candidate) => candidate.keep(shutdown).await,
+            None => shutdown.cancelled().await,
+        }
+    };
+    let run = controller::run(client, config, sources, Clock::system(), stop.clone());
+    tokio::pin!(run);
+    tokio::select! {
+        result = &mut run => {
+            result?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        () = keep => {}
+    }
+    let lost = !shutdown.is_cancelled();
+    stop.cancel();
+    if lost {
+        // Another copy may act from now on: nothing more may be written.
+        anyhow::bail!(
+            "the lease is lost: another copy holds it or it could not be renewed in time"
+        );
+    }
+    tracing::info!("stopping");
+    match tokio::time::timeout(GRACE, run).await {
+        Ok(result) => result?,
+        Err(_) => tracing::warn!("a pass did not end in time and is left to the next start"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Opens the cache of repositories.
+pub fn open_sources(dir: &std::path::Path, local: bool) -> anyhow::Result<Repositories> {
+    let mut settings = source::Settings::default();
+    settings.allow.local = local;
+    Repositories::open(dir, settings)
+        .with_context(|| format!("cannot use {} for checkouts", dir.display()))
+}
+
+async fn config_map(
+    client: &Client,
+    namespace: &str,
+) -> Result<BTreeMap<String, String>, kube::Error> {
+    let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+    Ok(api.get_opt(CONFIG_MAP).await?.and_then(|map| map.data).unwrap_or_default())
+}
+
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "wavegate".to_owned());
+    format!("{host}_{}", std::process::id())
+}
+
+fn stop_on_signal(shutdown: CancellationToken) {
+    tokio::spawn(async move {
+        let terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate());
+        match terminate {
+            Ok(mut terminate) => {
+                tokio::select! {
+                    _ = terminate.recv() => {}
+                    _ = tokio::signal::ctrl_c() => {}
+                }
+            }
+            Err(error) => {
+                tracing::warn!(%error, "SIGTERM is not noticed");
+                // Without a handler Ctrl-C still has to work.
+                if tokio::signal::ctrl_c().await.is_err() {
+                    return;
+                }
+            }
+        }
+        shutdown.cancel();
+    });
+}
