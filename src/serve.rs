@@ -48,7 +48,7 @@ pub async fn probes(
             } else {
                 (
                     StatusCode::SERVICE_UNAVAILABLE,
-                    "not ready: the lease is not held or the caches are not filled",
+                    "not ready: it is starting or stopping",
                 )
             }
         }

@@ -89,7 +89,6 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    readiness.set(true);
     let result = lead(client, &config, lease, args.cache_dir.as_deref(), &shutdown).await;
     readiness.set(false);
     result
