@@ -6,9 +6,9 @@ use serde_json::{Map, Value, json};
 use super::kinds::Kind;
 use super::state::State;
 
-/// Sets a field unless it has a value.
+/// Sets a field unless it has a value; empty text is none.
 fn or(object: &mut Value, field: &str, value: Value) {
-    if object[field].is_null() {
+    if object[field].is_null() || object[field] == "" {
         object[field] = value;
     }
 }

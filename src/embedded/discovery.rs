@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::errors::ApiError;
 use super::handler::Reply;
 use super::kinds::{Kind, Registry};
+use super::protobuf;
 use super::request::ResourcePath;
 use super::store::to_json;
 
@@ -248,16 +249,23 @@ pub(crate) fn review(
     method: &Method,
     body: &[u8],
 ) -> Option<Result<Reply, ApiError>> {
-    REVIEWS.iter().find(|r| r.0 == path.group && r.1 == path.resource && path.version == "v1")?;
+    let found = REVIEWS
+        .iter()
+        .find(|r| r.0 == path.group && r.1 == path.resource && path.version == "v1")?;
     if *method != Method::POST {
         return Some(Err(ApiError::new(405, "MethodNotAllowed", "reviews can only be created")));
     }
-    let Ok(mut object) = serde_json::from_slice::<Value>(body) else {
-        return Some(Err(ApiError::bad_request("error decoding JSON")));
+    // In protobuf, what is asked does not matter either.
+    let mut object = if protobuf::is_protobuf(body) {
+        json!({})
+    } else {
+        serde_json::from_slice(body).unwrap_or_default()
     };
     if !object.is_object() {
         return Some(Err(ApiError::bad_request("a review must be a JSON object")));
     }
+    object["apiVersion"] = json!(format!("{}/v1", path.group));
+    object["kind"] = json!(found.2);
     object["status"] = match path.resource.as_str() {
         "selfsubjectrulesreviews" => json!({
             "incomplete": false, "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],

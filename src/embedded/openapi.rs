@@ -25,7 +25,7 @@ pub(crate) fn v2(accept: &str) -> Reply {
     };
     let info = [field(1, b"Kubernetes"), field(2, b"v1.33.0")].concat();
     let document = [field(1, b"2.0"), field(2, &info), field(8, b"")].concat();
-    Reply::Typed("application/com.github.proto-openapi.spec.v2@v1.0+protobuf", document)
+    Reply::Typed("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", document)
 }
 
 fn group_path(kind: &Kind) -> String {

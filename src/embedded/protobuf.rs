@@ -91,6 +91,11 @@ fn metadata(bytes: &[u8]) -> Option<Value> {
     Some(Value::Object(meta))
 }
 
+/// Whether a body is an object in protobuf, as its first bytes tell.
+pub(crate) fn is_protobuf(body: &[u8]) -> bool {
+    body.starts_with(MAGIC)
+}
+
 /// Reads a protobuf body; `None` for kinds that are not known here and for what is no protobuf.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
     let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
