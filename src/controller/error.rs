@@ -22,6 +22,15 @@ pub enum Error {
         /// Why.
         source: kube::Error,
     },
+    /// The pass panicked: a bug, which must not take the other sets along
+    /// (AS-149).
+    #[error("the pass over ApplicationSet {name} panicked: {message}")]
+    Panic {
+        /// The set, as `namespace/name`.
+        name: String,
+        /// What the panic said.
+        message: String,
+    },
     /// Applications could not be written; the status names the first.
     #[error(
         "cannot write {count} of the applications of ApplicationSet {name}; the first is {first}"

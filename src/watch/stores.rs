@@ -30,7 +30,7 @@ pub struct Cache {
     pub overlay: Arc<Overlay>,
 }
 
-/// The changes of a watch; errors were logged and are retried by the watch.
+/// The changes of a watch; errors are told in the log and retried.
 pub type Changes = futures::stream::BoxStream<'static, Result<Object, watcher::Error>>;
 
 impl Cache {
@@ -41,10 +41,8 @@ impl Cache {
         let api = api(client, namespace, &resource);
         let writer = reflector::store::Writer::new(resource);
         let store = writer.as_reader();
-        let changes = watcher(api, watcher::Config::default())
-            .default_backoff()
-            .reflect(writer)
-            .touched_objects();
+        let changes = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
+        let changes = told(changes, format!("{kind}s")).touched_objects();
         (Self { store, overlay: Arc::default() }, changes.boxed())
     }
 
@@ -62,6 +60,33 @@ impl Cache {
         }
         objects
     }
+}
+
+/// Tells in the log that a watch fails, once for each reason until it works
+/// again: until then nothing is decided, and nobody should have to guess why.
+fn told<K: 'static>(
+    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
+    what: String,
+) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static {
+    let mut last = None;
+    events.inspect(move |event| match event {
+        Ok(_) => last = None,
+        Err(error) => {
+            let text = error.to_string();
+            if last.as_ref() != Some(&text) {
+                let hint = match error {
+                    watcher::Error::InitialListFailed(kube::Error::Api(status))
+                        if status.code == 404 =>
+                    {
+                        "; is its CustomResourceDefinition installed? (wavegate crds)"
+                    }
+                    _ => "",
+                };
+                tracing::warn!(error = text, "cannot watch {what}, trying again{hint}");
+                last = Some(text);
+            }
+        }
+    })
 }
 
 /// The API of one of our kinds, in one namespace or all.
@@ -90,9 +115,8 @@ pub fn cluster_secrets(
                 data.retain(|key, _| key == "name" || key == "server");
             }
         })
-        .reflect(writer)
-        .touched_objects();
-    (store, changes)
+        .reflect(writer);
+    (store, told(changes, "cluster Secrets".to_owned()).touched_objects())
 }
 
 /// The clusters that Applications may name, the local one included.

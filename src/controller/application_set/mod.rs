@@ -9,10 +9,12 @@ mod observe;
 mod pass;
 mod tell;
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use kube::Client;
 use kube::runtime::Controller;
 use kube::runtime::controller::{Action, Config};
@@ -20,8 +22,9 @@ use kube::runtime::reflector::ObjectRef;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
-use super::context::{Context, Settings};
+use super::context::{Context, Memory, Settings};
 use super::error::{Error, backoff};
 use crate::act::events::Events;
 use crate::clock::Clock;
@@ -118,10 +121,16 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         application_set = format!("{}/{}", set.namespace(), set.name())
     );
     let mut memory = context.take_memory(&uid);
-    let result = {
-        use tracing::Instrument;
-        pass::pass(&set, &context, &mut memory).instrument(span).await
-    };
+    let pass = AssertUnwindSafe(pass::pass(&set, &context, &mut memory)).catch_unwind();
+    let result = pass.instrument(span).await.unwrap_or_else(|panic| {
+        let name = format!("{}/{}", set.namespace(), set.name());
+        Err(Error::Panic { name, message: panic_text(&*panic) })
+    });
+    if matches!(result, Err(Error::Panic { .. })) {
+        // What a panic left behind is not to be trusted; all of it can be
+        // computed again.
+        memory = Memory { failures: memory.failures, ..Memory::default() };
+    }
     match &result {
         Ok(_) => memory.failures = 0,
         Err(_) => memory.failures = memory.failures.saturating_add(1),
@@ -135,6 +144,12 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         pass::Next::Gone | pass::Next::Wait => Action::await_change(),
         pass::Next::After(delay) => Action::requeue(delay),
     })
+}
+
+/// What a panic said, if it was text.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()
 }
 
 fn on_error(set: Arc<Object>, error: &Error, context: Arc<Context>) -> Action {
