@@ -272,7 +272,10 @@ impl<'a> Builder<'a, '_> {
         let key = ResourceKey::new("", "Namespace", "", name);
         let task_key = TaskKey { phase: SyncPhase::PreSync, resource: key.clone() };
         let metadata = self.snapshot.managed_namespace_metadata.as_ref();
-        let begun = self.snapshot.results.iter().any(|result| result.task() == task_key);
+        // Once it is ours to create, it stays a task of this operation.
+        let in_flight = &self.snapshot.progress.in_flight;
+        let begun = in_flight.iter().any(|action| action.task == task_key)
+            || self.snapshot.results.iter().any(|result| result.task() == task_key);
         let failed = match &self.snapshot.namespace {
             NamespaceFact::Failed(error) if !begun => {
                 Some((OperationPhase::Error, messages::namespace_unreadable(error)))
@@ -309,7 +312,7 @@ impl<'a> Builder<'a, '_> {
                 continue;
             }
             match hooks::classify(&live.object) {
-                Class::Resource if self.is_selected(key) => {
+                Class::Resource if live.tracked && self.is_selected(key) => {
                     let version = View(&live.object).version().to_owned();
                     let wave = hooks::wave(&live.object);
                     let task = self.prune_task(key.clone(), version, wave, Some(live));

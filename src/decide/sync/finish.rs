@@ -15,23 +15,9 @@ use super::task::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
     /// Releases the hooks that are over (SE-241.6) and, where the policy goes
-    /// by the hook's own end, deletes them.
+    /// by the hook's own end, deletes them. Goes before whatever comes next.
     pub(super) fn release_hooks(&mut self) {
-        let own = self.snapshot.settings.hook_policy_scope == HookPolicyScope::Hook;
-        let reasons = |pass: &Self, at: usize| {
-            let task = &pass.tasks[at];
-            match task.state {
-                Some(OperationPhase::Succeeded) if task.policies.succeeded => {
-                    Some(DeleteReason::HookSucceeded)
-                }
-                Some(OperationPhase::Failed | OperationPhase::Error) if task.policies.failed => {
-                    Some(DeleteReason::HookFailed)
-                }
-                _ => None,
-            }
-        };
-        let groups = self.clean_up(|pass, at| reasons(pass, at).filter(|_| own));
-        self.cleanup.extend(groups);
+        self.cleanup = self.clean_up(|pass, at| pass.delete_reason(at, None));
     }
 
     /// Groups that take the finalizer off completed hooks and delete those for
@@ -52,18 +38,22 @@ impl Pass<'_> {
         groups.filter(|group| !group.actions.is_empty()).collect()
     }
 
-    /// Whether the policy of the operation's end removes a hook (SE-291, SE-292).
-    fn reason_at_end(&self, at: usize, end: OperationPhase) -> Option<DeleteReason> {
+    /// Whether its policy removes a hook now: by the hook's own end, or by
+    /// that of the operation once it is known (SE-291, SE-292).
+    fn delete_reason(&self, at: usize, end: Option<OperationPhase>) -> Option<DeleteReason> {
         let task = &self.tasks[at];
-        let by_operation = self.snapshot.settings.hook_policy_scope == HookPolicyScope::Operation;
-        if task.is_running() || !by_operation {
-            return None;
-        }
-        match end {
+        let decisive = match self.snapshot.settings.hook_policy_scope {
+            HookPolicyScope::Operation if task.is_running() => None,
+            HookPolicyScope::Operation => end,
+            HookPolicyScope::Hook => task.state,
+        };
+        match decisive? {
             OperationPhase::Succeeded if task.policies.succeeded => {
                 Some(DeleteReason::HookSucceeded)
             }
-            OperationPhase::Failed if task.policies.failed => Some(DeleteReason::HookFailed),
+            OperationPhase::Failed | OperationPhase::Error if task.policies.failed => {
+                Some(DeleteReason::HookFailed)
+            }
             _ => None,
         }
     }
@@ -76,15 +66,10 @@ impl Pass<'_> {
             None => messages::UNSUCCESSFUL.to_owned(),
         };
         self.progress.failure = Some(base.clone());
-        let failed = self.clean_up(|pass, at| {
+        self.cleanup = self.clean_up(|pass, at| {
             let waits = pass.tasks[at].is_pending() && pass.tasks[at].is_sync_fail();
-            pass.reason_at_end(at, OperationPhase::Failed).filter(|_| !waits)
+            pass.delete_reason(at, Some(OperationPhase::Failed)).filter(|_| !waits)
         });
-        let tidy = !failed.is_empty();
-        if tidy {
-            // Holds the finalizers of all completed hooks as well.
-            self.cleanup = failed;
-        }
         let sync_fail: Vec<usize> = (0..self.tasks.len())
             .filter(|at| self.tasks[*at].is_sync_fail() && self.tasks[*at].is_pending())
             .collect();
@@ -104,9 +89,8 @@ impl Pass<'_> {
     /// in between goes on cleaning up.
     pub(super) fn end(&mut self, ending: Ending) -> Plan {
         let phase = ending.phase;
-        self.cleanup.clear();
         self.progress.ending = Some(ending.clone());
-        let groups = self.clean_up(|pass, at| pass.reason_at_end(at, phase));
+        let groups = self.clean_up(|pass, at| pass.delete_reason(at, Some(phase)));
         match groups.is_empty() {
             true => self.complete(phase, ending.message),
             false => self.act(groups),
@@ -153,8 +137,12 @@ impl Pass<'_> {
 
     /// The pause between two waves: nothing is judged and nothing starts.
     pub(super) fn pause(&mut self, until: Timestamp, message: String) -> Plan {
-        let running: Vec<usize> =
-            (0..self.tasks.len()).filter(|at| self.tasks[*at].is_running()).collect();
+        let running = (0..self.tasks.len()).filter(|at| self.tasks[*at].is_running());
+        let mut running: Vec<usize> = running.collect();
+        if running.is_empty() {
+            // Everything is complete: name what the pause holds back.
+            running.extend(self.pending().first());
+        }
         let waiting = running.iter().map(|at| {
             let wait = self.wait(*at, WaitReason::WaveDelay);
             Waiting { until: Some(until), ..wait }
@@ -178,7 +166,7 @@ impl Pass<'_> {
 
     /// The last plan of an operation.
     pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> Plan {
-        self.progress = Progress::default();
+        let _ = self.take_progress();
         self.plan(phase, message, Vec::new(), Vec::new(), None)
     }
 
@@ -192,9 +180,10 @@ impl Pass<'_> {
         waiting_for: Vec<Waiting>,
         wake_at: Option<Timestamp>,
     ) -> Plan {
+        let progress = self.take_progress();
         let learnt = phase != self.snapshot.phase
             || significant(&self.results) != significant(&self.snapshot.results)
-            || essential(&self.progress) != essential(&self.snapshot.progress);
+            || essential(&progress) != essential(&self.snapshot.progress);
         let limits = waiting_for.iter().filter_map(|wait| wait.until);
         let limit = limits.chain(self.deadline()).filter(|at| *at > self.now).min();
         let wake_at = match phase.is_completed() {
@@ -205,7 +194,7 @@ impl Pass<'_> {
             needs_persist_before_actions: !actions.is_empty() && learnt,
             actions,
             results: std::mem::take(&mut self.results),
-            progress: std::mem::take(&mut self.progress),
+            progress,
             phase,
             message,
             waiting_for,

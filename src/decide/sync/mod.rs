@@ -45,8 +45,8 @@
 //!
 //! `snapshot.rs` facts in; `plan.rs` decisions out; `task.rs` one unit of work;
 //! `build.rs` manifests to tasks; `order.rs`, `prune.rs` slots; `hooks.rs`,
-//! `options.rs` annotations; `gate.rs` completion; `pass.rs`, `wave.rs`,
-//! `finish.rs` the decision; `messages.rs` its words; `retry.rs` what follows
+//! `options.rs` annotations; `gate.rs` completion; `pass.rs`, `record.rs`,
+//! `wave.rs`, `finish.rs` the decision; `messages.rs` its words; `retry.rs` what follows
 //! a failed attempt.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
@@ -64,6 +64,7 @@ mod order;
 mod pass;
 mod plan;
 mod prune;
+mod record;
 mod retry;
 mod snapshot;
 mod task;
@@ -87,7 +88,7 @@ pub use prune::prune_order;
 pub use retry::{Backoff, BadDuration, Retry, RetryStrategy, delay, retry, retrying};
 pub use snapshot::{
     Denial, GroupVersionKind, HookPolicyScope, Kind, LiveObject, NamespaceFact, NamespaceMetadata,
-    Operation, Selector, Settings, Snapshot, Strategy, wave_delay,
+    Operation, Selector, Settings, Snapshot, SyncStrategy, wave_delay,
 };
 pub use task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
 

@@ -3,7 +3,7 @@
 //! The same order serves the engine and `wavegate order`. It is total: two
 //! different resources never tie, so the order of the input does not matter.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::Serialize;
 use serde_json::Value;
@@ -170,7 +170,7 @@ fn promote<T, K: std::hash::Hash + Eq>(
 /// types) is left out.
 pub fn order(manifests: &[Value]) -> Vec<Slot> {
     let mut placed = Vec::new();
-    for manifest in last_of_each(manifests) {
+    for (index, manifest) in last_of_each(manifests).into_iter().enumerate() {
         let (phases, hook) = match hooks::classify(manifest) {
             Class::Resource => (vec![SyncPhase::Sync], false),
             Class::Hook(phases) => (phases, true),
@@ -178,10 +178,14 @@ pub fn order(manifests: &[Value]) -> Vec<Slot> {
         };
         for phase in phases {
             let slot = slot(manifest, phase, hooks::wave(manifest), hook);
-            placed.push(Placed::new(slot, Some(manifest), ()));
+            placed.push(Placed::new(slot, Some(manifest), index));
         }
     }
-    arrange(placed).into_iter().map(|placed| placed.slot).collect()
+    let mut placed = arrange(placed);
+    // Two phases of one hook can be promoted into the same place.
+    let mut seen = HashSet::new();
+    placed.retain(|placed| seen.insert((placed.item, placed.slot.phase)));
+    placed.into_iter().map(|placed| placed.slot).collect()
 }
 
 pub(super) fn slot(manifest: &Value, phase: SyncPhase, wave: i64, hook: bool) -> Slot {

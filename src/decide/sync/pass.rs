@@ -9,7 +9,7 @@ use super::gate;
 use super::messages;
 use super::options::AppOptions;
 use super::plan::{
-    Action, ActionId, Ending, Group, Happened, Plan, Progress, ResourceResult, Verb, WaitReason,
+    Action, Ending, Group, Happened, InFlight, Plan, Progress, ResourceResult, Verb, WaitReason,
 };
 use super::snapshot::{NamespaceFact, Snapshot};
 use super::task::{OperationPhase, ResultCode, Task, TaskKey};
@@ -24,11 +24,13 @@ pub(super) struct Pass<'a> {
     /// Where in `results` a task's result is.
     index: BTreeMap<TaskKey, usize>,
     pub progress: Progress,
-    outcomes: BTreeMap<&'a ActionId, &'a Happened>,
+    /// The working copy of `progress.in_flight`.
+    pub in_flight: BTreeMap<TaskKey, InFlight>,
+    outcomes: BTreeMap<(&'a TaskKey, Verb), &'a Happened>,
     /// Tasks of a wave that were run since the stored state.
     pub ran: Vec<usize>,
     /// Tasks with an action whose answer got lost.
-    lost: Vec<usize>,
+    pub lost: Vec<usize>,
     /// Groups that go before all others: hooks that are over are released.
     pub cleanup: Vec<Group>,
     pub warnings: Vec<String>,
@@ -40,7 +42,10 @@ impl<'a> Pass<'a> {
         let built = build::build(snapshot, &app);
         let results = snapshot.results.clone();
         let index = results.iter().enumerate().map(|(i, result)| (result.task(), i)).collect();
-        let outcomes = snapshot.outcomes.iter().map(|o| (&o.action, &o.result)).collect();
+        let outcomes = snapshot.outcomes.iter();
+        let outcomes = outcomes.map(|o| ((&o.action.task, o.action.verb), &o.result)).collect();
+        let in_flight = snapshot.progress.in_flight.iter();
+        let in_flight = in_flight.map(|action| (action.task.clone(), action.clone())).collect();
         let mut pass = Self {
             snapshot,
             now,
@@ -49,6 +54,7 @@ impl<'a> Pass<'a> {
             results,
             index,
             progress: snapshot.progress.clone(),
+            in_flight,
             outcomes,
             ran: Vec::new(),
             lost: Vec::new(),
@@ -113,8 +119,7 @@ impl<'a> Pass<'a> {
     }
 
     pub fn outcome(&self, verb: Verb, task: usize) -> Option<&'a Happened> {
-        let action = ActionId { verb, task: self.tasks[task].key.clone() };
-        self.outcomes.get(&action).copied()
+        self.outcomes.get(&(&self.tasks[task].key, verb)).copied()
     }
 
     pub fn result(&self, task: usize) -> Option<&ResourceResult> {
@@ -174,94 +179,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Turns outcomes, and what the world shows of actions whose outcome is
-    /// not known, into results.
-    fn record(&mut self) {
-        for at in 0..self.tasks.len() {
-            for verb in [Verb::CreateNamespace, Verb::Apply, Verb::CreateHook] {
-                self.record_apply(at, verb);
-            }
-            self.record_prune(at);
-            for (verb, what) in [
-                (Verb::RemoveFinalizer, "remove hook finalizer"),
-                (Verb::DeleteHook, "delete resource"),
-            ] {
-                match self.outcome(verb, at) {
-                    Some(Happened::Failed(error)) => {
-                        let pending = self.tasks[at].is_pending();
-                        let message = format!("failed to {what}: {error}");
-                        self.set(at, None, OperationPhase::Error, message);
-                        if pending && self.progress.ending.is_none() {
-                            self.ran.push(at);
-                        }
-                    }
-                    Some(Happened::Unknown(_)) => self.lost.push(at),
-                    Some(Happened::Done { .. } | Happened::Gone) | None => {}
-                }
-            }
-            for verb in [Verb::DryRun, Verb::Read] {
-                if let Some(Happened::Unknown(_)) = self.outcome(verb, at) {
-                    self.lost.push(at);
-                }
-            }
-            // Created by a pass that was cut off before it could say so.
-            let task = &self.tasks[at];
-            if task.is_pending()
-                && task.is_created()
-                && let Some(view) = task.live_view()
-            {
-                let message = messages::created(&task.key.resource);
-                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
-                self.note(at, view.uid(), view.resource_version());
-                self.lost.retain(|lost| *lost != at);
-                self.ran.push(at);
-            }
-        }
-        let pending: std::collections::BTreeSet<&TaskKey> =
-            self.tasks.iter().filter(|task| task.is_pending()).map(|task| &task.key).collect();
-        self.progress.in_flight.retain(|action| pending.contains(&action.task));
+    /// Notes an action that a restart could not tell from the world.
+    pub fn announce(&mut self, at: usize, verb: Verb, uid: &str) {
+        let Task { key, wave, version, .. } = &self.tasks[at];
+        let (task, wave, version, uid) = (key.clone(), *wave, version.clone(), uid.to_owned());
+        self.in_flight.insert(task.clone(), InFlight { verb, task, wave, version, uid });
     }
 
-    fn record_apply(&mut self, at: usize, verb: Verb) {
-        match self.outcome(verb, at) {
-            Some(Happened::Done { message, uid, resource_version }) => {
-                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message.as_str());
-                self.note(at, uid, resource_version);
-            }
-            Some(Happened::Failed(error)) => {
-                let message = messages::refusal(error);
-                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
-            }
-            Some(Happened::Gone) => {
-                let message = "the object vanished while it was applied";
-                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
-            }
-            Some(Happened::Unknown(_)) => return self.lost.push(at),
-            None => return,
-        }
-        if verb != Verb::CreateNamespace {
-            self.ran.push(at);
-        }
-    }
-
-    fn record_prune(&mut self, at: usize) {
-        let task = &self.tasks[at];
-        let in_flight = self.progress.in_flight.iter().find(|action| action.task == task.key);
-        let uid = in_flight.map(|action| action.uid.clone()).unwrap_or_default();
-        let vanished = task.is_prune() && task.is_pending() && task.live.is_none();
-        match self.outcome(Verb::Prune, at) {
-            Some(Happened::Failed(error)) => {
-                let message = messages::refusal(error);
-                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
-            }
-            Some(Happened::Unknown(_)) if !vanished => return self.lost.push(at),
-            None if !vanished => return,
-            _ => {
-                self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
-                self.note(at, &uid, "");
-            }
-        }
-        self.ran.push(at);
+    /// The notes to store; the pass is over.
+    pub fn take_progress(&mut self) -> Progress {
+        let in_flight = std::mem::take(&mut self.in_flight).into_values().collect();
+        Progress { in_flight, ..std::mem::take(&mut self.progress) }
     }
 
     /// Whether the dry run is behind us. Should that note be lost, a result of
@@ -415,12 +343,12 @@ impl<'a> Pass<'a> {
             return None;
         }
         let message = self.waiting_message(&awaited);
-        let waiting = awaited.iter().map(|at| self.wait(*at, self.reason(*at))).collect();
+        let waiting = awaited.iter().map(|at| self.wait(*at, self.wait_reason(*at))).collect();
         let actions = vec![read].into_iter().filter(|group| !group.actions.is_empty()).collect();
         Some(self.plan(OperationPhase::Running, message, actions, waiting, wake))
     }
 
-    pub fn reason(&self, at: usize) -> WaitReason {
+    fn wait_reason(&self, at: usize) -> WaitReason {
         if self.tasks[at].hook { WaitReason::HookCompletion } else { WaitReason::Health }
     }
 
@@ -469,8 +397,6 @@ impl<'a> Pass<'a> {
     /// Tasks still to run, SyncFail left out; unmodified resources too with
     /// `ApplyOutOfSyncOnly` (SE-318), unless their apply was under way.
     pub fn pending(&self) -> Vec<usize> {
-        let in_flight: std::collections::BTreeSet<&TaskKey> =
-            self.progress.in_flight.iter().map(|action| &action.task).collect();
         (0..self.tasks.len())
             .filter(|at| {
                 let task = &self.tasks[*at];
@@ -478,7 +404,7 @@ impl<'a> Pass<'a> {
                     && !task.hook
                     && !task.is_prune()
                     && task.live.is_some_and(|live| !live.out_of_sync)
-                    && !in_flight.contains(&task.key);
+                    && !self.in_flight.contains_key(&task.key);
                 task.is_pending() && !task.is_sync_fail() && !unmodified
             })
             .collect()

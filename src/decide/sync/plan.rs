@@ -211,8 +211,10 @@ pub struct ResourceResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hook_type: Option<SyncPhase>,
     /// How far the task is, for hooks and resources alike.
+    #[serde(default)]
     pub hook_phase: OperationPhase,
     /// The phase it ran in.
+    #[serde(default)]
     pub sync_phase: SyncPhase,
     /// Images of the applied object.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -286,7 +288,7 @@ pub struct Ending {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
-    /// `Prune`, or `Apply` with ApplyOutOfSyncOnly.
+    /// `Prune`, `CreateNamespace`, or `Apply` with ApplyOutOfSyncOnly.
     pub verb: Verb,
     /// Which task.
     pub task: TaskKey,

@@ -45,8 +45,9 @@ pub struct Snapshot {
     /// What should exist, in source order, tracked and placed in namespaces,
     /// with `RespectIgnoreDifferences` already applied (SE-331).
     pub targets: Vec<Arc<Value>>,
-    /// What exists of it: objects that the Application manages, hooks
-    /// included, and the destination namespace if it exists. Without those
+    /// What exists: objects that the Application manages, hooks included,
+    /// objects with the identity of a target, and the destination namespace.
+    /// Without those
     /// that carry another object's tracking id (SE-116), have an owner
     /// (SE-115), or that the project hides (SE-082). A read that failed must
     /// end the pass before it gets here, for an object that is not in this
@@ -81,6 +82,10 @@ pub struct LiveObject {
     pub health: Option<Result<Health, String>>,
     /// Whether it differs from its target. Without meaning for hooks.
     pub out_of_sync: bool,
+    /// Whether it is tracked as the Application's own (SE-115). What is not,
+    /// such as an object that a target is about to adopt (SE-119) or the
+    /// destination namespace, is never pruned.
+    pub tracked: bool,
 }
 
 /// A sync request (SE-040..SE-049), resolved.
@@ -93,7 +98,7 @@ pub struct Operation {
     /// Whether to only say what would happen.
     pub dry_run: bool,
     /// With hooks or without.
-    pub strategy: Strategy,
+    pub strategy: SyncStrategy,
     /// When not empty: only these resources, and no hooks (SE-280).
     pub resources: Vec<Selector>,
     /// `operation.sync.syncOptions`.
@@ -105,13 +110,13 @@ pub struct Operation {
 impl Operation {
     /// Whether hooks take part (SE-192).
     pub fn runs_hooks(&self) -> bool {
-        matches!(self.strategy, Strategy::Hook { .. }) && self.resources.is_empty()
+        matches!(self.strategy, SyncStrategy::Hook { .. }) && self.resources.is_empty()
     }
 }
 
 /// `operation.sync.syncStrategy` (SE-043).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Strategy {
+pub enum SyncStrategy {
     /// With hooks; also when the request says nothing.
     Hook {
         /// Delete and create again on conflict.
@@ -124,13 +129,13 @@ pub enum Strategy {
     },
 }
 
-impl Default for Strategy {
+impl Default for SyncStrategy {
     fn default() -> Self {
         Self::Hook { force: false }
     }
 }
 
-impl Strategy {
+impl SyncStrategy {
     pub(super) fn is_forced(self) -> bool {
         match self {
             Self::Hook { force } | Self::Apply { force } => force,

@@ -9,7 +9,7 @@ use super::object::View;
 use super::options;
 use super::pass::Pass;
 use super::plan::{
-    Action, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Plan, Verb, WaitReason,
+    Action, Apply, DeleteReason, Ending, Group, Happened, Object, Plan, Verb, WaitReason,
 };
 use super::prune::{self, Verdict};
 use super::snapshot::NamespaceFact;
@@ -27,6 +27,7 @@ impl Pass<'_> {
             }
             let missing = task.live.is_none() && self.snapshot.namespace == NamespaceFact::Missing;
             if task.is_pending() && missing {
+                self.announce(at, Verb::CreateNamespace, "");
                 let create = self.apply(at).map(Action::CreateNamespace);
                 let groups = vec![parallel(create.into_iter().collect())];
                 return Some(self.act(groups));
@@ -211,20 +212,6 @@ impl Pass<'_> {
             }
         }
         (actions, unapproved)
-    }
-
-    /// Notes an action that a restart could not tell from the world.
-    fn announce(&mut self, at: usize, verb: Verb, uid: &str) {
-        let task = &self.tasks[at];
-        let action = InFlight {
-            verb,
-            task: task.key.clone(),
-            wave: task.wave,
-            version: task.version.clone(),
-            uid: uid.to_owned(),
-        };
-        self.progress.in_flight.retain(|known| known.task != action.task);
-        self.progress.in_flight.push(action);
     }
 
     /// Creations and applies: neighbours of one kind run together, kinds one

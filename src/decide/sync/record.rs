@@ -1,0 +1,102 @@
+//! What became of actions: outcomes, and what the world shows of those whose
+//! outcome nobody knows, become results.
+
+use super::messages;
+use super::pass::Pass;
+use super::plan::{Happened, Verb};
+use super::task::{OperationPhase, ResultCode};
+
+impl Pass<'_> {
+    /// Turns outcomes, and what the world shows of actions whose outcome is
+    /// not known, into results.
+    pub(super) fn record(&mut self) {
+        for at in 0..self.tasks.len() {
+            for verb in [Verb::CreateNamespace, Verb::Apply, Verb::CreateHook] {
+                self.record_apply(at, verb);
+            }
+            self.record_prune(at);
+            for (verb, what) in [
+                (Verb::RemoveFinalizer, "remove hook finalizer"),
+                (Verb::DeleteHook, "delete resource"),
+            ] {
+                match self.outcome(verb, at) {
+                    Some(Happened::Failed(error)) => {
+                        let pending = self.tasks[at].is_pending();
+                        let message = format!("failed to {what}: {error}");
+                        self.set(at, None, OperationPhase::Error, message);
+                        if pending && self.progress.ending.is_none() {
+                            self.ran.push(at);
+                        }
+                    }
+                    Some(Happened::Unknown(_)) => self.lost.push(at),
+                    Some(Happened::Done { .. } | Happened::Gone) | None => {}
+                }
+            }
+            for verb in [Verb::DryRun, Verb::Read] {
+                if let Some(Happened::Unknown(_)) = self.outcome(verb, at) {
+                    self.lost.push(at);
+                }
+            }
+            // Created by a pass that was cut off before it could say so.
+            let task = &self.tasks[at];
+            let announced = self.in_flight.get(&task.key);
+            let announced = announced.is_some_and(|a| a.verb == Verb::CreateNamespace);
+            if task.is_pending()
+                && (task.is_created() || announced)
+                && let Some(view) = task.live_view()
+            {
+                let message = messages::created(&task.key.resource);
+                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message);
+                self.note(at, view.uid(), view.resource_version());
+                self.lost.retain(|lost| *lost != at);
+                if self.tasks[at].needs_stamp() {
+                    self.ran.push(at);
+                }
+            }
+        }
+        for task in self.tasks.iter().filter(|task| !task.is_pending()) {
+            self.in_flight.remove(&task.key);
+        }
+    }
+
+    fn record_apply(&mut self, at: usize, verb: Verb) {
+        match self.outcome(verb, at) {
+            Some(Happened::Done { message, uid, resource_version }) => {
+                self.set(at, Some(ResultCode::Synced), OperationPhase::Running, message.as_str());
+                self.note(at, uid, resource_version);
+            }
+            Some(Happened::Failed(error)) => {
+                let message = messages::refusal(error);
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Gone) => {
+                let message = "the object vanished while it was applied";
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Unknown(_)) => return self.lost.push(at),
+            None => return,
+        }
+        if verb != Verb::CreateNamespace {
+            self.ran.push(at);
+        }
+    }
+
+    fn record_prune(&mut self, at: usize) {
+        let task = &self.tasks[at];
+        let uid = self.in_flight.get(&task.key).map(|action| action.uid.clone());
+        let vanished = task.is_prune() && task.is_pending() && task.live.is_none();
+        match self.outcome(Verb::Prune, at) {
+            Some(Happened::Failed(error)) => {
+                let message = messages::refusal(error);
+                self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
+            }
+            Some(Happened::Unknown(_)) if !vanished => return self.lost.push(at),
+            None if !vanished => return,
+            _ => {
+                self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
+                self.note(at, &uid.unwrap_or_default(), "");
+            }
+        }
+        self.ran.push(at);
+    }
+}
