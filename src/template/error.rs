@@ -1,0 +1,60 @@
+//! What can go wrong with a template, and where.
+
+/// Why a text could not be parsed or rendered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The text is not a template; parse errors know only the line.
+    #[error("template: {name}:{line}: {message}")]
+    Parse {
+        /// Name of the template, mostly empty.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// What is wrong.
+        message: String,
+    },
+    /// The template failed for these parameters.
+    #[error("template: {name}:{line}:{column}: executing {name:?} at <{context}>: {message}")]
+    Execute {
+        /// Name of the template, mostly empty.
+        name: String,
+        /// Line, from 1.
+        line: usize,
+        /// Column in bytes, from 0.
+        column: usize,
+        /// The part of the template that failed.
+        context: String,
+        /// What is wrong.
+        message: String,
+    },
+    /// An engine option that does not exist.
+    #[error("unrecognized template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error")]
+    Option {
+        /// The option as given.
+        option: String,
+    },
+    /// A `{{` without `}}` in a template of the simple engine.
+    #[error("template: line {line}: {{{{ without closing }}}}")]
+    Unclosed {
+        /// Line of the `{{`, from 1.
+        line: usize,
+    },
+}
+
+impl Error {
+    /// The line of the error, from 1, where it has one.
+    pub const fn line(&self) -> Option<usize> {
+        match self {
+            Self::Parse { line, .. } | Self::Execute { line, .. } | Self::Unclosed { line } => Some(*line),
+            Self::Option { .. } => None,
+        }
+    }
+
+    /// The column of the error in bytes from 0, where it has one.
+    pub const fn column(&self) -> Option<usize> {
+        match self {
+            Self::Execute { column, .. } => Some(*column),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,336 @@
+//! Evaluates operands: fields, variables, functions and methods with their arguments.
+
+use super::ast::{Arg, Cmd, Number};
+use super::exec::{At, Exec};
+use super::function::{self, Body, Fail, Function, Param};
+use super::value::{IntKind, Value};
+use super::{Error, MissingKey, methods};
+
+type Evaluated = Result<Value, Error>;
+
+impl<'t> Exec<'t, '_> {
+    /// Evaluates a command; `last` is what the pipeline hands on to it.
+    pub fn command(&mut self, dot: &Value, cmd: &'t Cmd, last: Option<Value>) -> Evaluated {
+        let first = &cmd.args[0];
+        match first {
+            Arg::Field(_, names) => {
+                self.at = At::Arg(first);
+                return self.fields(dot, dot.clone(), At::Arg(first), names, &cmd.args, last);
+            }
+            Arg::Chain(_, inner, names) => return self.chain(dot, first, inner, names, &cmd.args, last),
+            Arg::Func(_, function) => {
+                self.at = At::Arg(first);
+                return self.function(dot, function, At::Cmd(cmd), &cmd.args, last);
+            }
+            Arg::Pipe(pipe) => {
+                self.not_a_function(&cmd.args, last.as_ref())?;
+                return self.pipeline(dot, pipe);
+            }
+            Arg::Variable(_, names) => return self.variable(dot, first, names, &cmd.args, last),
+            _ => {}
+        }
+        self.at = At::Arg(first);
+        self.not_a_function(&cmd.args, last.as_ref())?;
+        match first {
+            Arg::Bool(_, yes) => Ok(Value::Bool(*yes)),
+            Arg::Dot(_) => Ok(dot.clone()),
+            Arg::Number(_, number) => self.ideal_constant(number),
+            Arg::Str(_, _, text) => Ok(Value::str(text)),
+            _ => self.fail("nil is not a command"),
+        }
+    }
+
+    fn not_a_function(&self, args: &[Arg], last: Option<&Value>) -> Result<(), Error> {
+        match args {
+            [first, ..] if args.len() > 1 || last.is_some() => {
+                self.fail(format_args!("can't give argument to non-function {first}"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn chain(
+        &mut self,
+        dot: &Value,
+        node: &'t Arg,
+        inner: &'t Arg,
+        names: &'t [String],
+        args: &'t [Arg],
+        last: Option<Value>,
+    ) -> Evaluated {
+        self.at = At::Arg(node);
+        let receiver = self.operand(dot, inner)?;
+        self.fields(dot, receiver, At::Arg(node), names, args, last)
+    }
+
+    fn variable(
+        &mut self,
+        dot: &Value,
+        node: &'t Arg,
+        names: &'t [String],
+        args: &'t [Arg],
+        last: Option<Value>,
+    ) -> Evaluated {
+        self.at = At::Arg(node);
+        let value = self.var(&names[0])?;
+        if names.len() == 1 {
+            self.not_a_function(args, last.as_ref())?;
+            return Ok(value);
+        }
+        self.fields(dot, value, At::Arg(node), &names[1..], args, last)
+    }
+
+    /// Follows a chain of fields; only the last of them may be a method with arguments.
+    fn fields(
+        &mut self,
+        dot: &Value,
+        mut receiver: Value,
+        node: At<'t>,
+        names: &'t [String],
+        args: &'t [Arg],
+        mut last: Option<Value>,
+    ) -> Evaluated {
+        for (i, name) in names.iter().enumerate() {
+            let end = i + 1 == names.len();
+            let args = if end { args } else { &[] };
+            receiver = self.field(dot, name, node, args, if end { last.take() } else { None }, receiver)?;
+        }
+        Ok(receiver)
+    }
+
+    fn field(
+        &mut self,
+        dot: &Value,
+        name: &str,
+        node: At<'t>,
+        args: &'t [Arg],
+        last: Option<Value>,
+        receiver: Value,
+    ) -> Evaluated {
+        match &receiver {
+            Value::Absent => {
+                if self.missing_key == MissingKey::Error {
+                    return self.fail(format_args!("nil data; no entry for key {name:?}"));
+                }
+                return Ok(Value::Absent);
+            }
+            Value::Nil => return self.fail(format_args!("nil pointer evaluating interface {{}}.{name}")),
+            _ => {}
+        }
+        if let Some(method) = methods::find(&receiver, name) {
+            return self.call(dot, method.name, method.params, method.body, Some(receiver), node, args, last);
+        }
+        let has_args = args.len() > 1 || last.is_some();
+        match &receiver {
+            Value::Dict(dict) => {
+                if has_args {
+                    return self.fail(format_args!("{name} is not a method but has arguments"));
+                }
+                if let Some(value) = dict.get(name) {
+                    return Ok(value);
+                }
+                match self.missing_key {
+                    MissingKey::Default => Ok(Value::Absent),
+                    MissingKey::Zero if dict.text => Ok(Value::str("")),
+                    MissingKey::Zero => Ok(Value::Nil),
+                    MissingKey::Error => self.fail(format_args!("map has no entry for key {name:?}")),
+                }
+            }
+            Value::Certificate(certificate) if matches!(name, "Cert" | "Key") => {
+                if has_args {
+                    return self.fail(format_args!("{name} has arguments but cannot be invoked as function"));
+                }
+                Ok(Value::str(if name == "Cert" { &certificate.cert } else { &certificate.key }))
+            }
+            _ => self.fail(format_args!("can't evaluate field {name} in type {}", receiver.type_name())),
+        }
+    }
+
+    /// Calls a function of the language or the library.
+    fn function(
+        &mut self,
+        dot: &Value,
+        function: &'static Function,
+        node: At<'t>,
+        args: &'t [Arg],
+        last: Option<Value>,
+    ) -> Evaluated {
+        self.call(dot, function.name, function.params, function.body, None, node, args, last)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "a call has this many parts, and one caller each for both kinds")]
+    fn call(
+        &mut self,
+        dot: &Value,
+        name: &str,
+        params: &str,
+        body: Body,
+        receiver: Option<Value>,
+        node: At<'t>,
+        args: &'t [Arg],
+        last: Option<Value>,
+    ) -> Evaluated {
+        let args = args.get(1..).unwrap_or_default();
+        let given = args.len() + usize::from(last.is_some());
+        let (fixed, variadic) = (function::fixed(params), function::is_variadic(params));
+        if variadic && given < fixed {
+            let n = args.len();
+            return self.fail(format_args!("wrong number of args for {name}: want at least {fixed} got {n}"));
+        }
+        if !variadic && given != fixed {
+            return self.fail(format_args!("wrong number of args for {name}: want {fixed} got {given}"));
+        }
+        if name == "and" || name == "or" {
+            return self.short_circuit(dot, name == "or", args, last);
+        }
+        let mut values: Vec<Value> = receiver.into_iter().collect();
+        for (i, arg) in args.iter().enumerate() {
+            values.push(self.argument(dot, function::param(params, i), arg)?);
+        }
+        if let Some(last) = last {
+            values.push(self.validate(last, function::param(params, given - 1))?);
+        }
+        let outcome = self.run.charge(1).and_then(|()| body(&mut self.run, &values));
+        let failed = match outcome {
+            Ok(Value::Str(text)) => match self.run.charge_bytes(text.bytes().len()) {
+                Ok(()) => return Ok(Value::Str(text)),
+                Err(fail) => fail,
+            },
+            Ok(value) => return Ok(value),
+            Err(fail) => fail,
+        };
+        self.at = node;
+        match failed {
+            Fail::Message(message) => self.fail(format_args!("error calling {name}: {message}")),
+            Fail::Limit(message) => self.fail(format_args!("error calling {name}: limit exceeded: {message}")),
+        }
+    }
+
+    /// `and` and `or` evaluate no more arguments than they need.
+    fn short_circuit(&mut self, dot: &Value, or: bool, args: &'t [Arg], last: Option<Value>) -> Evaluated {
+        let mut value = Value::Absent;
+        for arg in args {
+            value = self.argument(dot, Param::Raw, arg)?;
+            if value.truth() == or {
+                return Ok(value);
+            }
+        }
+        Ok(last.unwrap_or(value))
+    }
+
+    /// Evaluates something that stands in the place of an argument, whatever its type.
+    fn operand(&mut self, dot: &Value, node: &'t Arg) -> Evaluated {
+        match node {
+            Arg::Dot(_) => Ok(dot.clone()),
+            Arg::Pipe(pipe) => {
+                self.at = At::Arg(node);
+                self.pipeline(dot, pipe)
+            }
+            Arg::Func(_, function) => {
+                self.at = At::Arg(node);
+                self.function(dot, function, At::Arg(node), &[], None)
+            }
+            Arg::Field(_, names) => {
+                self.at = At::Arg(node);
+                self.fields(dot, dot.clone(), At::Arg(node), names, &[], None)
+            }
+            Arg::Variable(_, names) => self.variable(dot, node, names, &[], None),
+            Arg::Chain(_, inner, names) => self.chain(dot, node, inner, names, &[], None),
+            Arg::Nil(_) => {
+                self.at = At::Arg(node);
+                self.fail(format_args!("indirection through explicit nil in {node}"))
+            }
+            _ => {
+                self.at = At::Arg(node);
+                self.fail(format_args!("can't use {node} here"))
+            }
+        }
+    }
+
+    /// Evaluates an argument for a parameter.
+    fn argument(&mut self, dot: &Value, param: Param, node: &'t Arg) -> Evaluated {
+        self.at = At::Arg(node);
+        match node {
+            Arg::Nil(_) => match param {
+                Param::Any => Ok(Value::Nil),
+                Param::Raw => Ok(Value::Absent),
+                Param::List | Param::Dict | Param::Version => self.validate(Value::Absent, param),
+                _ => self.fail(format_args!("cannot assign nil to {}", param.type_name())),
+            },
+            Arg::Bool(_, yes) => match param {
+                Param::Bool | Param::Any | Param::Raw => Ok(Value::Bool(*yes)),
+                _ => self.not_a(param, node),
+            },
+            Arg::Str(_, _, text) => match param {
+                Param::Str | Param::Any | Param::Raw => Ok(Value::str(text)),
+                _ => self.not_a(param, node),
+            },
+            Arg::Number(_, number) => match (param, number) {
+                (Param::Int, Number { int: Some(n), .. }) => Ok(Value::int(*n)),
+                (Param::Duration, Number { int: Some(n), .. }) => Ok(Value::Int(IntKind::Duration, *n)),
+                (Param::Uint32, Number { uint: Some(n), .. }) => Ok(Value::int((*n as u32).into())),
+                (Param::Float, Number { float: Some(n), .. }) => Ok(Value::Float(*n)),
+                (Param::Any | Param::Raw, _) => self.ideal_constant(number),
+                _ => self.not_a(param, node),
+            },
+            _ => {
+                let value = self.operand(dot, node)?;
+                self.validate(value, param)
+            }
+        }
+    }
+
+    fn not_a(&self, param: Param, node: &Arg) -> Evaluated {
+        match param {
+            Param::List | Param::Dict | Param::Time | Param::Version | Param::Certificate => {
+                self.fail(format_args!("can't handle {node} for arg of type {}", param.type_name()))
+            }
+            _ => self.fail(format_args!("expected {}; found {node}", param.type_name())),
+        }
+    }
+
+    /// Checks that a value can be passed for a parameter.
+    fn validate(&self, value: Value, param: Param) -> Evaluated {
+        let fits = match (&value, param) {
+            (_, Param::Raw) => true,
+            (_, Param::Any) => return Ok(value.or_nil()),
+            (Value::Absent, Param::List) => {
+                return Ok(Value::List(super::value::List::nil(super::value::Elem::Any)));
+            }
+            (Value::Absent, Param::Dict) => return Ok(Value::Dict(super::value::Dict::nil())),
+            (Value::Absent, _) => return self.fail(format_args!("invalid value; expected {}", param.type_name())),
+            (Value::Bool(_), Param::Bool)
+            | (Value::Int(IntKind::Int, _), Param::Int)
+            | (Value::Int(IntKind::Duration, _), Param::Duration)
+            | (Value::Float(_), Param::Float)
+            | (Value::Str(_), Param::Str)
+            | (Value::Time(_), Param::Time)
+            | (Value::Version(_), Param::Version)
+            | (Value::Certificate(_), Param::Certificate) => true,
+            (Value::List(list), Param::List) => list.elem == super::value::Elem::Any,
+            (Value::Dict(dict), Param::Dict) => !dict.text,
+            _ => false,
+        };
+        if fits {
+            return Ok(value);
+        }
+        let got = if matches!(value, Value::Nil) { "interface {}" } else { value.type_name() };
+        self.fail(format_args!("wrong type for value; expected {}; got {got}", param.type_name()))
+    }
+
+    /// The value of a number that nothing gives a type to.
+    fn ideal_constant(&self, number: &Number) -> Evaluated {
+        let text = &number.text;
+        if let Some((re, im)) = number.complex {
+            return Ok(Value::Complex(re, im));
+        }
+        let rune = text.starts_with('\'');
+        let hex = text.len() > 2 && text.starts_with('0') && matches!(text.as_bytes()[1], b'x' | b'X');
+        let hex_int = hex && !text.contains(['p', 'P']);
+        match (number.float, number.int) {
+            (Some(f), _) if !rune && !hex_int && text.contains(['.', 'e', 'E', 'p', 'P']) => Ok(Value::Float(f)),
+            (_, Some(n)) => Ok(Value::int(n)),
+            _ => self.fail(format_args!("{text} overflows int")),
+        }
+    }
+}

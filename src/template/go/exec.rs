@@ -1,0 +1,338 @@
+//! Executes a tree: writes text, walks the control structures, keeps the variables.
+//!
+//! `at` always holds the node that an error would be reported at. It moves exactly when Go's moves, which is what makes
+//! line and column agree.
+
+use std::fmt;
+
+use super::ast::{Branch, List, Node, Pipe, Pos};
+use super::ast::{Arg, Cmd};
+use super::format;
+use super::function::{Fail, Outcome};
+use super::parse::Trees;
+use super::run::Run;
+use super::value::Value;
+use super::{Error, MissingKey, position};
+
+/// The node that an error is reported at.
+#[derive(Clone, Copy)]
+pub(super) enum At<'t> {
+    List(&'t List),
+    Node(&'t Node),
+    Pipe(&'t Pipe),
+    Cmd(&'t Cmd),
+    Arg(&'t Arg),
+}
+
+impl At<'_> {
+    fn pos(self) -> Pos {
+        match self {
+            Self::List(list) => list.pos,
+            Self::Node(node) => node.pos(),
+            Self::Pipe(pipe) => pipe.pos,
+            Self::Cmd(cmd) => cmd.pos,
+            Self::Arg(arg) => arg.pos(),
+        }
+    }
+}
+
+impl fmt::Display for At<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List(list) => list.fmt(f),
+            Self::Node(node) => node.fmt(f),
+            Self::Pipe(pipe) => pipe.fmt(f),
+            Self::Cmd(cmd) => cmd.fmt(f),
+            Self::Arg(arg) => arg.fmt(f),
+        }
+    }
+}
+
+/// How a walk ended.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    On,
+    Break,
+    Continue,
+}
+
+/// One execution of a template.
+pub(super) struct Exec<'t, 'e> {
+    pub source: &'t str,
+    pub name: &'t str,
+    pub trees: &'t Trees,
+    pub missing_key: MissingKey,
+    pub run: Run<'e>,
+    pub at: At<'t>,
+    vars: Vec<(&'t str, Value)>,
+    out: Vec<u8>,
+    depth: usize,
+}
+
+impl<'t, 'e> Exec<'t, 'e> {
+    pub fn new(template: &'t super::Template, root: &'t List, run: Run<'e>) -> Self {
+        Self {
+            source: &template.text,
+            name: &template.name,
+            trees: &template.trees,
+            missing_key: template.options.missing_key,
+            run,
+            at: At::List(root),
+            vars: Vec::new(),
+            out: Vec::new(),
+            depth: 0,
+        }
+    }
+
+    /// Executes the tree with the given data and returns what it wrote.
+    pub fn execute(mut self, root: &'t List, data: Value) -> Result<Vec<u8>, Error> {
+        self.vars.push(("$", data.clone()));
+        self.walk_list(&data, root)?;
+        Ok(self.out)
+    }
+
+    /// An error at the present node.
+    pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
+        let (line, column) = position(self.source, self.at.pos());
+        let mut context = self.at.to_string();
+        if context.chars().count() > 200 {
+            context = context.chars().take(200).chain("...".chars()).collect();
+        }
+        Err(Error::Execute { name: self.name.to_owned(), line, column, context, message: message.to_string() })
+    }
+
+    /// Takes the outcome of something that knows no place, and reports an error at the present node.
+    pub fn check<T>(&self, outcome: Outcome<T>) -> Result<T, Error> {
+        match outcome {
+            Ok(value) => Ok(value),
+            Err(Fail::Message(message)) => self.fail(message),
+            Err(Fail::Limit(message)) => self.fail(format_args!("limit exceeded: {message}")),
+        }
+    }
+
+    pub fn enter(&mut self) -> Result<(), Error> {
+        self.depth += 1;
+        if self.depth > self.run.limits.depth {
+            return self.fail(format_args!("limit exceeded: nested deeper than {} levels", self.run.limits.depth));
+        }
+        Ok(())
+    }
+
+    pub fn leave(&mut self) {
+        self.depth -= 1;
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        if self.out.len() + bytes.len() > self.run.limits.output_bytes {
+            let limit = self.run.limits.output_bytes;
+            return self.fail(format_args!("limit exceeded: output longer than {limit} bytes"));
+        }
+        self.out.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn step(&mut self) -> Result<(), Error> {
+        let outcome = self.run.charge(1);
+        self.check(outcome)
+    }
+
+    fn walk_list(&mut self, dot: &Value, list: &'t List) -> Result<Flow, Error> {
+        self.enter()?;
+        self.at = At::List(list);
+        for node in &list.nodes {
+            let flow = self.walk(dot, node)?;
+            if flow != Flow::On {
+                self.leave();
+                return Ok(flow);
+            }
+        }
+        self.leave();
+        Ok(Flow::On)
+    }
+
+    fn walk(&mut self, dot: &Value, node: &'t Node) -> Result<Flow, Error> {
+        self.at = At::Node(node);
+        self.step()?;
+        match node {
+            Node::Text(_, text) => self.write(text.as_bytes())?,
+            Node::Action(_, pipe) => {
+                let value = self.pipeline(dot, pipe)?;
+                if pipe.decl.is_empty() {
+                    self.at = At::Node(node);
+                    self.print(&value)?;
+                }
+            }
+            Node::If(branch) => return self.walk_if(dot, branch, false),
+            Node::With(branch) => return self.walk_if(dot, branch, true),
+            Node::Range(branch) => self.walk_range(dot, branch)?,
+            Node::Template { name, pipe, .. } => self.walk_template(dot, name, pipe.as_ref())?,
+            Node::Break(_) => return Ok(Flow::Break),
+            Node::Continue(_) => return Ok(Flow::Continue),
+        }
+        Ok(Flow::On)
+    }
+
+    fn print(&mut self, value: &Value) -> Result<(), Error> {
+        match value {
+            // A missing value says so; as an argument of a function it would be a nil.
+            Value::Absent => self.write(b"<no value>"),
+            Value::Str(text) => self.write(text.bytes()),
+            _ => {
+                let text = format::print(&mut self.run, std::slice::from_ref(value));
+                let text = self.check(text)?;
+                self.write(&text)
+            }
+        }
+    }
+
+    fn walk_if(&mut self, dot: &Value, branch: &'t Branch, with: bool) -> Result<Flow, Error> {
+        let mark = self.vars.len();
+        let value = self.pipeline(dot, &branch.pipe)?;
+        let flow = if value.truth() {
+            self.walk_list(if with { &value } else { dot }, &branch.list)?
+        } else if let Some(list) = &branch.otherwise {
+            self.walk_list(dot, list)?
+        } else {
+            Flow::On
+        };
+        self.vars.truncate(mark);
+        Ok(flow)
+    }
+
+    fn walk_range(&mut self, dot: &Value, branch: &'t Branch) -> Result<(), Error> {
+        let mark = self.vars.len();
+        let value = self.pipeline(dot, &branch.pipe)?;
+        let body = self.vars.len();
+        let mut any = false;
+        let mut flow = Flow::On;
+        match &value {
+            Value::List(list) => {
+                for (i, item) in list.items().iter().enumerate() {
+                    any = true;
+                    if flow != Flow::Break {
+                        flow = self.iteration(branch, body, Value::int(i as i64), item.clone())?;
+                    }
+                }
+            }
+            Value::Dict(dict) => {
+                for (key, _) in dict.entries() {
+                    any = true;
+                    // A body that changes the dict is seen: a removed key gives no value.
+                    if flow != Flow::Break {
+                        let item = dict.get(&key).unwrap_or(Value::Absent);
+                        flow = self.iteration(branch, body, Value::str(key), item)?;
+                    }
+                }
+            }
+            Value::Int(..) | Value::Uint(..) => {
+                if branch.pipe.decl.len() > 1 {
+                    return self.fail("can't use a number to iterate over more than one variable");
+                }
+                any = self.count(branch, body, &value)?;
+            }
+            Value::Absent => {}
+            _ => return self.fail(format_args!("range can't iterate over a value of type {}", value.type_name())),
+        }
+        if !any && let Some(list) = &branch.otherwise {
+            // A break here belongs to this range too, since Go ends the innermost range around it.
+            self.walk_list(dot, list)?;
+        }
+        self.vars.truncate(mark);
+        Ok(())
+    }
+
+    fn count(&mut self, branch: &'t Branch, body: usize, value: &Value) -> Result<bool, Error> {
+        let (end, make): (u64, Box<dyn Fn(u64) -> Value>) = match *value {
+            Value::Int(kind, n) => (u64::try_from(n).unwrap_or(0), Box::new(move |i| Value::Int(kind, i as i64))),
+            Value::Uint(kind, n) => (n, Box::new(move |i| Value::Uint(kind, i))),
+            _ => return Ok(false),
+        };
+        for i in 0..end {
+            if self.iteration(branch, body, Value::Absent, make(i))? == Flow::Break {
+                break;
+            }
+        }
+        Ok(end > 0)
+    }
+
+    fn iteration(&mut self, branch: &'t Branch, body: usize, index: Value, item: Value) -> Result<Flow, Error> {
+        self.step()?;
+        let decl = &branch.pipe.decl;
+        if branch.pipe.assign {
+            match decl.as_slice() {
+                [one] => self.set_var(one, item.clone())?,
+                [first, second, ..] => {
+                    self.set_var(first, index)?;
+                    self.set_var(second, item.clone())?;
+                }
+                [] => {}
+            }
+        } else {
+            if !decl.is_empty() {
+                self.vars[body - 1].1 = item.clone();
+            }
+            if decl.len() > 1 {
+                self.vars[body - 2].1 = index;
+            }
+        }
+        let flow = self.walk_list(&item, &branch.list)?;
+        self.vars.truncate(body);
+        Ok(flow)
+    }
+
+    fn walk_template(&mut self, dot: &Value, name: &[u8], pipe: Option<&'t Pipe>) -> Result<(), Error> {
+        let Some(tree) = self.trees.get(name) else {
+            return self.fail(format_args!("template {:?} not defined", String::from_utf8_lossy(name)));
+        };
+        let dot = match pipe {
+            Some(pipe) => self.pipeline(dot, pipe)?,
+            None => Value::Absent,
+        };
+        let vars = std::mem::replace(&mut self.vars, vec![("$", dot.clone())]);
+        let at = self.at;
+        self.walk_list(&dot, tree)?;
+        self.at = at;
+        self.vars = vars;
+        Ok(())
+    }
+
+    /// Evaluates a pipeline and sets its variables.
+    pub fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> Result<Value, Error> {
+        self.enter()?;
+        self.at = At::Pipe(pipe);
+        let mut value = None;
+        for cmd in &pipe.cmds {
+            let result = self.command(dot, cmd, value)?;
+            // Coming out of a command a nil is no value any more.
+            value = Some(if matches!(result, Value::Nil) { Value::Absent } else { result });
+        }
+        let value = value.unwrap_or(Value::Absent);
+        for name in &pipe.decl {
+            if pipe.assign {
+                self.set_var(name, value.clone())?;
+            } else {
+                self.vars.push((name, value.clone()));
+            }
+        }
+        self.leave();
+        Ok(value)
+    }
+
+    fn set_var(&mut self, name: &str, value: Value) -> Result<(), Error> {
+        match self.vars.iter_mut().rev().find(|(known, _)| *known == name) {
+            Some(var) => {
+                var.1 = value;
+                Ok(())
+            }
+            None => self.fail(format_args!("undefined variable: {name}")),
+        }
+    }
+
+    /// The value of a variable.
+    pub fn var(&self, name: &str) -> Result<Value, Error> {
+        match self.vars.iter().rev().find(|(known, _)| *known == name) {
+            Some((_, value)) => Ok(value.clone()),
+            None => self.fail(format_args!("undefined variable: {name}")),
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The Go `text/template` language (AS-120 to AS-135).
+//!
+//! [`Template::parse`] compiles a text once; [`Template::execute`] renders it for one set of parameters, and can be
+//! called from many threads. Output, errors and their places agree with Go 1.26. Unlike Go, a run is bounded by
+//! [`Limits`] and can neither exhaust memory nor the stack.
+
+mod ast;
+mod builtins;
+mod call;
+mod compare;
+mod escape;
+mod exec;
+mod float;
+pub(in crate::template) mod format;
+pub(in crate::template) mod function;
+pub(in crate::template) mod gotime;
+mod layout;
+mod lex;
+mod methods;
+mod parse;
+mod run;
+pub(in crate::template) mod strconv;
+pub(in crate::template) mod value;
+mod verbs;
+
+pub use run::{Env, Limits, Random};
+pub(in crate::template) use run::{Args, Run};
+pub(in crate::template) use compare::deep_equal;
+pub(in crate::template) use layout::parse as layout_parse;
+pub(in crate::template) use float::{format_float, shortest};
+
+use super::Error;
+
+/// What `{{.x}}` means when the parameters have no `x` (AS-132).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MissingKey {
+    /// No value, which prints as `<no value>`.
+    #[default]
+    Default,
+    /// The zero value of the map's type.
+    Zero,
+    /// The execution fails.
+    Error,
+}
+
+/// The options of an engine, `goTemplateOptions` of an ApplicationSet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What a missing key means.
+    pub missing_key: MissingKey,
+}
+
+impl Options {
+    /// Reads options such as `missingkey=error`; the last one wins. An unknown option is an error (AS-133).
+    pub fn parse(options: &[String]) -> Result<Self, Error> {
+        let mut parsed = Self::default();
+        for option in options {
+            parsed.missing_key = match option.as_str() {
+                "missingkey=invalid" | "missingkey=default" => MissingKey::Default,
+                "missingkey=zero" => MissingKey::Zero,
+                "missingkey=error" => MissingKey::Error,
+                _ => return Err(Error::Option { option: option.clone() }),
+            };
+        }
+        Ok(parsed)
+    }
+}
+
+/// A compiled template.
+#[derive(Debug)]
+pub struct Template {
+    name: String,
+    text: String,
+    options: Options,
+    trees: parse::Trees,
+}
+
+impl Template {
+    /// Compiles a template without a name. Syntax errors and unknown functions are errors that name the line (AS-131).
+    pub fn parse(text: &str, options: &Options) -> Result<Self, Error> {
+        Self::parse_named("", text, options)
+    }
+
+    /// Compiles a template whose name appears in its errors.
+    pub fn parse_named(name: &str, text: &str, options: &Options) -> Result<Self, Error> {
+        let trees = parse::parse(name, text).map_err(|error| Error::Parse {
+            name: name.to_owned(),
+            line: error.line,
+            message: error.message,
+        })?;
+        Ok(Self { name: name.to_owned(), text: text.to_owned(), options: *options, trees })
+    }
+
+    /// Renders the template. Functions of time and chance (`now`, `randInt`, …) fail: see [`Self::execute_in`].
+    pub fn execute(
+        &self,
+        data: &serde_json::Map<String, serde_json::Value>,
+        limits: &Limits,
+    ) -> Result<String, Error> {
+        self.run(data, Run::new(*limits, None))
+    }
+
+    /// Renders the template with the given time and source of chance.
+    pub fn execute_in(
+        &self,
+        data: &serde_json::Map<String, serde_json::Value>,
+        limits: &Limits,
+        env: &mut Env,
+    ) -> Result<String, Error> {
+        self.run(data, Run::new(*limits, Some(env)))
+    }
+
+    fn run(&self, data: &serde_json::Map<String, serde_json::Value>, run: Run<'_>) -> Result<String, Error> {
+        let Some(root) = self.trees.get(self.name.as_bytes()) else { return Ok(String::new()) };
+        let out = exec::Exec::new(self, root, run).execute(root, value::Value::from_object(data))?;
+        // Functions that count bytes may leave half a character; a Kubernetes field cannot hold one.
+        Ok(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+    }
+}
+
+/// The line (from 1) and the column (in bytes, from 0) of a byte offset, as Go counts them.
+fn position(text: &str, pos: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..pos.min(text.len())];
+    let line = 1 + before.iter().filter(|b| **b == b'\n').count();
+    let column = before.iter().rev().take_while(|b| **b != b'\n').count();
+    (line, column)
+}

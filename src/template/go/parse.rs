@@ -1,0 +1,545 @@
+//! Builds the tree of a template from its items.
+//!
+//! A recursive descent with the same look-ahead as Go's, because the line of an error is the line of the item read
+//! last. Nesting is bounded, so that hostile text cannot exhaust the stack.
+
+use std::collections::HashMap;
+
+use super::ast::{Arg, Branch, Cmd, List, Node, Pipe, Pos};
+use super::function;
+use super::lex::{Item, Kind, lex};
+use super::strconv;
+
+/// How deep parentheses and control structures may nest.
+const MAX_NESTING: usize = 100;
+
+/// The trees of a template by name; the template itself has its own name.
+pub(super) type Trees = HashMap<Vec<u8>, List>;
+
+/// What is wrong, and in which line.
+#[derive(Debug)]
+pub(super) struct ParseError {
+    pub line: usize,
+    pub message: String,
+}
+
+type Parsed<T> = Result<T, ParseError>;
+
+/// Parses the text of the template of the given name.
+pub(super) fn parse(name: &str, text: &str) -> Parsed<Trees> {
+    let eof = Item { kind: Kind::Eof, pos: text.len(), text: String::new(), line: 0 };
+    let mut parser = Parser {
+        items: lex(text).into_iter(),
+        token: [eof.clone(), eof.clone(), eof],
+        peek_count: 0,
+        vars: vec!["$".to_owned()],
+        action_line: 0,
+        range_depth: 0,
+        nesting: 0,
+        trees: Trees::new(),
+    };
+    let root = parser.root()?;
+    parser.add(name.as_bytes().to_vec(), root)?;
+    Ok(parser.trees)
+}
+
+struct Parser {
+    items: std::vec::IntoIter<Item>,
+    token: [Item; 3],
+    peek_count: usize,
+    vars: Vec<String>,
+    action_line: usize,
+    range_depth: usize,
+    nesting: usize,
+    trees: Trees,
+}
+
+/// What ended a list of nodes.
+enum Ending {
+    End,
+    Else,
+}
+
+/// One step of a list: a node, or what ends the list.
+enum Step {
+    Node(Node),
+    Ending(Ending),
+}
+
+impl Ending {
+    fn describe(&self) -> &'static str {
+        match self {
+            Self::End => "{{end}}",
+            Self::Else => "{{else}}",
+        }
+    }
+}
+
+impl Parser {
+    fn read(&mut self) -> Item {
+        // After the last item there is only the end of the text.
+        self.items.next().unwrap_or(Item { kind: Kind::Eof, text: String::new(), ..self.token[0].clone() })
+    }
+
+    fn next(&mut self) -> Item {
+        if self.peek_count > 0 {
+            self.peek_count -= 1;
+        } else {
+            self.token[0] = self.read();
+        }
+        self.token[self.peek_count].clone()
+    }
+
+    fn backup(&mut self) {
+        self.peek_count += 1;
+    }
+
+    fn backup2(&mut self, first: Item) {
+        self.token[1] = first;
+        self.peek_count = 2;
+    }
+
+    fn backup3(&mut self, second: Item, first: Item) {
+        self.token[1] = first;
+        self.token[2] = second;
+        self.peek_count = 3;
+    }
+
+    fn peek(&mut self) -> Item {
+        if self.peek_count == 0 {
+            self.peek_count = 1;
+            self.token[0] = self.read();
+        }
+        self.token[self.peek_count - 1].clone()
+    }
+
+    fn next_non_space(&mut self) -> Item {
+        loop {
+            let item = self.next();
+            if item.kind != Kind::Space {
+                return item;
+            }
+        }
+    }
+
+    fn peek_non_space(&mut self) -> Item {
+        let item = self.next_non_space();
+        self.backup();
+        item
+    }
+
+    fn error<T>(&self, message: impl Into<String>) -> Parsed<T> {
+        Err(ParseError { line: self.token[0].line, message: message.into() })
+    }
+
+    fn unexpected<T>(&self, item: &Item, context: &str) -> Parsed<T> {
+        if item.kind == Kind::Error {
+            let started = if self.action_line != 0 && self.action_line != item.line {
+                format!(" in action started at line {}", self.action_line)
+            } else {
+                String::new()
+            };
+            return self.error(format!("{}{started}", item.text));
+        }
+        self.error(format!("unexpected {} in {context}", item.describe()))
+    }
+
+    fn expect(&mut self, kind: Kind, context: &str) -> Parsed<Item> {
+        let item = self.next_non_space();
+        if item.kind == kind { Ok(item) } else { self.unexpected(&item, context) }
+    }
+
+    fn enter(&mut self) -> Parsed<()> {
+        self.nesting += 1;
+        if self.nesting > MAX_NESTING {
+            return self.error(format!("nested deeper than {MAX_NESTING} levels"));
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self) {
+        self.nesting -= 1;
+    }
+
+    /// Puts a tree under its name; a second definition may only replace an empty one.
+    fn add(&mut self, name: Vec<u8>, tree: List) -> Parsed<()> {
+        let is_empty = |list: &List| list.nodes.iter().all(Node::is_empty);
+        match self.trees.get(&name) {
+            Some(old) if !is_empty(old) => {
+                if is_empty(&tree) {
+                    return Ok(());
+                }
+                self.error(format!("multiple definition of template {:?}", String::from_utf8_lossy(&name)))
+            }
+            _ => {
+                self.trees.insert(name, tree);
+                Ok(())
+            }
+        }
+    }
+
+    fn root(&mut self) -> Parsed<List> {
+        let mut list = List { pos: self.peek().pos, nodes: Vec::new() };
+        loop {
+            let item = self.peek();
+            if item.kind == Kind::Eof {
+                return Ok(list);
+            }
+            if item.kind == Kind::LeftDelim {
+                let delim = self.next();
+                if self.next_non_space().kind == Kind::Define {
+                    self.definition()?;
+                    continue;
+                }
+                self.backup2(delim);
+            }
+            match self.text_or_action()? {
+                Step::Node(node) => list.nodes.push(node),
+                Step::Ending(ending) => return self.error(format!("unexpected {}", ending.describe())),
+            }
+        }
+    }
+
+    fn definition(&mut self) -> Parsed<()> {
+        const CONTEXT: &str = "define clause";
+        let item = self.next_non_space();
+        let name = self.template_name(&item, CONTEXT)?;
+        self.expect(Kind::RightDelim, CONTEXT)?;
+        self.own_tree(name, CONTEXT)
+    }
+
+    /// Parses the body of a definition or a block as a tree of its own, without the variables around it.
+    fn own_tree(&mut self, name: Vec<u8>, context: &str) -> Parsed<()> {
+        let vars = std::mem::replace(&mut self.vars, vec!["$".to_owned()]);
+        let range_depth = std::mem::take(&mut self.range_depth);
+        let (list, ending) = self.item_list()?;
+        if matches!(ending, Ending::Else) {
+            return self.error(format!("unexpected {{{{else}}}} in {context}"));
+        }
+        self.add(name, list)?;
+        self.vars = vars;
+        self.range_depth = range_depth;
+        Ok(())
+    }
+
+    fn template_name(&mut self, item: &Item, context: &str) -> Parsed<Vec<u8>> {
+        match item.kind {
+            Kind::Str | Kind::RawString => self.unquote(&item.text),
+            _ => self.unexpected(item, context),
+        }
+    }
+
+    fn unquote(&self, text: &str) -> Parsed<Vec<u8>> {
+        strconv::unquote(text).map_or_else(|| self.error("invalid syntax"), Ok)
+    }
+
+    fn item_list(&mut self) -> Parsed<(List, Ending)> {
+        self.enter()?;
+        let mut list = List { pos: self.peek_non_space().pos, nodes: Vec::new() };
+        while self.peek_non_space().kind != Kind::Eof {
+            match self.text_or_action()? {
+                Step::Node(node) => list.nodes.push(node),
+                Step::Ending(ending) => {
+                    self.leave();
+                    return Ok((list, ending));
+                }
+            }
+        }
+        self.error("unexpected EOF")
+    }
+
+    fn text_or_action(&mut self) -> Parsed<Step> {
+        let item = self.next_non_space();
+        match item.kind {
+            Kind::Text => Ok(Step::Node(Node::Text(item.pos, item.text))),
+            Kind::LeftDelim => {
+                self.action_line = item.line;
+                let step = self.action()?;
+                self.action_line = 0;
+                Ok(step)
+            }
+            _ => self.unexpected(&item, "input"),
+        }
+    }
+
+    fn action(&mut self) -> Parsed<Step> {
+        let item = self.next_non_space();
+        let node = match item.kind {
+            Kind::Else => {
+                let peek = self.peek_non_space();
+                if !matches!(peek.kind, Kind::If | Kind::With) {
+                    self.expect(Kind::RightDelim, "else")?;
+                }
+                return Ok(Step::Ending(Ending::Else));
+            }
+            Kind::End => {
+                self.expect(Kind::RightDelim, "end")?;
+                return Ok(Step::Ending(Ending::End));
+            }
+            Kind::Block => self.block()?,
+            Kind::Break => {
+                self.jump("{{break}}")?;
+                Node::Break(item.pos)
+            }
+            Kind::Continue => {
+                self.jump("{{continue}}")?;
+                Node::Continue(item.pos)
+            }
+            Kind::If => Node::If(self.control("if")?),
+            Kind::Range => Node::Range(self.control("range")?),
+            Kind::With => Node::With(self.control("with")?),
+            Kind::Template => self.template()?,
+            _ => {
+                self.backup();
+                let pos = self.peek().pos;
+                Node::Action(pos, self.pipeline("command", Kind::RightDelim)?)
+            }
+        };
+        Ok(Step::Node(node))
+    }
+
+    fn jump(&mut self, name: &str) -> Parsed<()> {
+        let item = self.next_non_space();
+        if item.kind != Kind::RightDelim {
+            return self.unexpected(&item, name);
+        }
+        if self.range_depth == 0 {
+            return self.error(format!("{name} outside {{{{range}}}}"));
+        }
+        Ok(())
+    }
+
+    fn control(&mut self, context: &str) -> Parsed<Branch> {
+        let mark = self.vars.len();
+        let pipe = self.pipeline(context, Kind::RightDelim)?;
+        if context == "range" {
+            self.range_depth += 1;
+        }
+        let (list, ending) = self.item_list()?;
+        if context == "range" {
+            self.range_depth -= 1;
+        }
+        let mut otherwise = None;
+        if matches!(ending, Ending::Else) {
+            // "else if" and "else with" stand for an "if" or "with" inside the "else", with one "end" for both.
+            let next = self.peek();
+            let chained = matches!((context, next.kind), ("if", Kind::If) | ("with", Kind::With));
+            if chained {
+                self.next();
+                self.enter()?;
+                let branch = self.control(context)?;
+                self.leave();
+                let node = if context == "if" { Node::If(branch) } else { Node::With(branch) };
+                otherwise = Some(List { pos: next.pos, nodes: vec![node] });
+            } else {
+                let (list, ending) = self.item_list()?;
+                if matches!(ending, Ending::Else) {
+                    return self.error("expected end; found {{else}}");
+                }
+                otherwise = Some(list);
+            }
+        }
+        self.vars.truncate(mark);
+        Ok(Branch { pipe, list, otherwise })
+    }
+
+    fn block(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "block clause";
+        let item = self.next_non_space();
+        let name = self.template_name(&item, CONTEXT)?;
+        let pipe = self.pipeline(CONTEXT, Kind::RightDelim)?;
+        self.own_tree(name.clone(), CONTEXT)?;
+        Ok(Node::Template { pos: item.pos, name, pipe: Some(pipe) })
+    }
+
+    fn template(&mut self) -> Parsed<Node> {
+        const CONTEXT: &str = "template clause";
+        let item = self.next_non_space();
+        let name = self.template_name(&item, CONTEXT)?;
+        let mut pipe = None;
+        if self.next_non_space().kind != Kind::RightDelim {
+            self.backup();
+            pipe = Some(self.pipeline(CONTEXT, Kind::RightDelim)?);
+        }
+        Ok(Node::Template { pos: item.pos, name, pipe })
+    }
+
+    fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
+        self.enter()?;
+        let mut pipe =
+            Pipe { pos: self.peek_non_space().pos, assign: false, decl: Vec::new(), cmds: Vec::new() };
+        self.declarations(&mut pipe, context)?;
+        loop {
+            let item = self.next_non_space();
+            match item.kind {
+                _ if item.kind == end => {
+                    self.check_pipeline(&pipe, context)?;
+                    self.leave();
+                    return Ok(pipe);
+                }
+                Kind::Bool
+                | Kind::CharConstant
+                | Kind::Complex
+                | Kind::Dot
+                | Kind::Field
+                | Kind::Identifier
+                | Kind::Number
+                | Kind::Nil
+                | Kind::RawString
+                | Kind::Str
+                | Kind::Variable
+                | Kind::LeftParen => {
+                    self.backup();
+                    pipe.cmds.push(self.command()?);
+                }
+                _ => return self.unexpected(&item, context),
+            }
+        }
+    }
+
+    fn declarations(&mut self, pipe: &mut Pipe, context: &str) -> Parsed<()> {
+        loop {
+            let variable = self.peek_non_space();
+            if variable.kind != Kind::Variable {
+                return Ok(());
+            }
+            self.next();
+            // A space is an item of its own, so three items may have to be looked at to tell "$x foo" from "$x := foo".
+            let after = self.peek();
+            let next = self.peek_non_space();
+            match next.kind {
+                Kind::Assign | Kind::Declare => {
+                    pipe.assign = next.kind == Kind::Assign;
+                    self.next_non_space();
+                    pipe.decl.push(variable.text.clone());
+                    self.vars.push(variable.text);
+                    return Ok(());
+                }
+                Kind::Char if next.text == "," => {
+                    self.next_non_space();
+                    pipe.decl.push(variable.text.clone());
+                    self.vars.push(variable.text);
+                    if context != "range" || pipe.decl.len() >= 2 {
+                        return self.error(format!("too many declarations in {context}"));
+                    }
+                    if !matches!(
+                        self.peek_non_space().kind,
+                        Kind::Variable | Kind::RightDelim | Kind::RightParen
+                    ) {
+                        return self.error("range can only initialize variables");
+                    }
+                }
+                _ if after.kind == Kind::Space => {
+                    self.backup3(variable, after);
+                    return Ok(());
+                }
+                _ => {
+                    self.backup2(variable);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    fn check_pipeline(&self, pipe: &Pipe, context: &str) -> Parsed<()> {
+        if pipe.cmds.is_empty() {
+            return self.error(format!("missing value for {context}"));
+        }
+        for (i, cmd) in pipe.cmds.iter().enumerate().skip(1) {
+            if let Some(Arg::Bool(..) | Arg::Dot(_) | Arg::Nil(_) | Arg::Number(..) | Arg::Str(..)) =
+                cmd.args.first()
+            {
+                return self.error(format!("non executable command in pipeline stage {}", i + 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn command(&mut self) -> Parsed<Cmd> {
+        let mut cmd = Cmd { pos: self.peek_non_space().pos, args: Vec::new() };
+        loop {
+            self.peek_non_space();
+            if let Some(operand) = self.operand()? {
+                cmd.args.push(operand);
+            }
+            let item = self.next();
+            match item.kind {
+                Kind::Space => continue,
+                Kind::RightDelim | Kind::RightParen => self.backup(),
+                Kind::Pipe => {}
+                _ => return self.unexpected(&item, "operand"),
+            }
+            break;
+        }
+        if cmd.args.is_empty() {
+            return self.error("empty command");
+        }
+        Ok(cmd)
+    }
+
+    fn operand(&mut self) -> Parsed<Option<Arg>> {
+        let Some(mut term) = self.term()? else { return Ok(None) };
+        let first = self.peek();
+        if first.kind != Kind::Field {
+            return Ok(Some(term));
+        }
+        let mut fields = Vec::new();
+        while self.peek().kind == Kind::Field {
+            fields.push(self.next().text[1..].to_owned());
+        }
+        // An error in a chain of fields is reported at its second field.
+        match &mut term {
+            Arg::Field(pos, names) | Arg::Variable(pos, names) => {
+                *pos = first.pos;
+                names.append(&mut fields);
+                Ok(Some(term))
+            }
+            Arg::Bool(..) | Arg::Str(..) | Arg::Number(..) | Arg::Nil(_) | Arg::Dot(_) => {
+                self.error(format!("unexpected . after term {:?}", term.to_string()))
+            }
+            _ => Ok(Some(Arg::Chain(first.pos, Box::new(term), fields))),
+        }
+    }
+
+    fn term(&mut self) -> Parsed<Option<Arg>> {
+        let item = self.next_non_space();
+        let pos: Pos = item.pos;
+        let arg = match item.kind {
+            Kind::Identifier => match function::find(&item.text) {
+                Some(function) => Arg::Func(pos, function),
+                None => return self.error(format!("function {:?} not defined", item.text)),
+            },
+            Kind::Dot => Arg::Dot(pos),
+            Kind::Nil => Arg::Nil(pos),
+            Kind::Variable => {
+                if !self.vars.contains(&item.text) {
+                    return self.error(format!("undefined variable {:?}", item.text));
+                }
+                Arg::Variable(pos, vec![item.text])
+            }
+            Kind::Field => Arg::Field(pos, vec![item.text[1..].to_owned()]),
+            Kind::Bool => Arg::Bool(pos, item.text == "true"),
+            Kind::CharConstant | Kind::Complex | Kind::Number => {
+                let number = match item.kind {
+                    Kind::CharConstant => strconv::parse_char(&item.text),
+                    Kind::Complex => strconv::parse_complex(&item.text),
+                    _ => strconv::parse_number(&item.text),
+                };
+                match number {
+                    Ok(number) => Arg::Number(pos, number),
+                    Err(message) => return self.error(message),
+                }
+            }
+            Kind::LeftParen => Arg::Pipe(self.pipeline("parenthesized pipeline", Kind::RightParen)?),
+            Kind::Str | Kind::RawString => {
+                let text = self.unquote(&item.text)?;
+                Arg::Str(pos, item.text, text)
+            }
+            _ => {
+                self.backup();
+                return Ok(None);
+            }
+        };
+        Ok(Some(arg))
+    }
+}

@@ -1,0 +1,39 @@
+//! The simple engine (`goTemplate: false`): `{{name}}` is replaced, and that is all (AS-113 to AS-115).
+
+use serde_json::{Map, Value};
+
+use super::Error;
+
+/// Replaces each `{{name}}` by the parameter of that name if it is a string, and leaves it as it is otherwise.
+///
+/// White space around the name is ignored. A text without both braces on one line is not looked at. One pass: what was
+/// put in is not scanned again. A `{{` that is never closed is an error.
+pub fn render(text: &str, params: &Map<String, Value>) -> Result<String, Error> {
+    if !has_placeholder(text) {
+        return Ok(text.to_owned());
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("{{") {
+        out.push_str(before);
+        let Some((tag, tail)) = after.split_once("}}") else {
+            let line = 1 + text[..text.len() - after.len()].matches('\n').count();
+            return Err(Error::Unclosed { line });
+        };
+        match params.get(tag.trim()) {
+            Some(Value::String(value)) if !tag.trim().is_empty() => out.push_str(value),
+            _ => {
+                out.push_str("{{");
+                out.push_str(tag);
+                out.push_str("}}");
+            }
+        }
+        rest = tail;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+fn has_placeholder(text: &str) -> bool {
+    text.split('\n').any(|line| line.split_once("{{").is_some_and(|(_, after)| after.contains("}}")))
+}
