@@ -183,8 +183,10 @@ pub enum Happened {
     Unknown(String),
 }
 
-/// What became of one task (SE-053). The fields after `images` are ours:
-/// storing them is optional, and they are dropped once the task is complete.
+/// What became of one task (SE-053). The fields after `images` are ours, and
+/// dropped once the task is complete. A store that has no room for them costs
+/// safety, not correctness: without `resource_version` a gate may judge by a
+/// cache that is older than the apply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceResult {

@@ -223,6 +223,21 @@ proptest! {
     }
 
     #[test]
+    fn the_printed_order_is_the_order_of_application(targets in manifests(10)) {
+        let mut world = World::new(targets).no_delay();
+        let planned = order(&world.seen.targets.iter().map(|t| t.as_ref().clone()).collect::<Vec<_>>());
+        let planned: Vec<String> = (planned.iter())
+            .filter(|slot| slot.phase != SyncPhase::SyncFail)
+            .map(|slot| format!("{}/{}/{}", slot.group, slot.kind, slot.name))
+            .collect();
+        prop_assert_eq!(world.run().phase, OperationPhase::Succeeded);
+        let creations = world.changes().into_iter().filter_map(|line| {
+            line.strip_prefix("Apply ").or_else(|| line.strip_prefix("CreateHook "))
+        });
+        prop_assert_eq!(creations.collect::<Vec<_>>(), planned);
+    }
+
+    #[test]
     fn nothing_panics_on_arbitrary_manifests(
         targets in prop::collection::vec(any_json(), 0..5),
         live in prop::collection::vec(any_json(), 0..5),

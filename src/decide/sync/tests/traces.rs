@@ -153,3 +153,47 @@ fn e2_failure_with_retry() {
     assert_eq!(ran, [2, 2, 2], "PreSync and SyncFail hooks run in each attempt, once");
     assert!(!world.has("late"));
 }
+
+#[test]
+fn results_are_stored_as_argo_cd_stores_them() {
+    let image = serde_json::json!({ "containers": [{ "image": "shop:1" }, { "image": "log:2" }] });
+    let mut world = trace_one();
+    world.seen.targets.push(manifest("Pod", "shop").set("spec", image).0.into());
+    world.run();
+    for result in &world.seen.results {
+        let json = serde_json::to_value(result).unwrap();
+        let typed: crate::api::operation::ResourceResult =
+            serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(typed.name, result.name);
+        assert_ne!(typed.sync_phase, crate::api::operation::SyncPhase::Unknown, "{json}");
+        assert_ne!(typed.hook_phase, crate::api::operation::OperationPhase::Unknown, "{json}");
+        assert_ne!(typed.status, crate::api::operation::ResultCode::Unknown, "{json}");
+        let back: ResourceResult =
+            serde_json::from_value(serde_json::to_value(&typed).unwrap()).unwrap();
+        // The fields that are ours may get lost on the way; nothing else may.
+        let (uid, resource_version, since) = Default::default();
+        let public = ResourceResult { uid, resource_version, since, ..result.clone() };
+        let back = ResourceResult { uid: String::new(), since: None, ..back };
+        assert_eq!(back, public);
+    }
+    assert_eq!(world.result("shop").unwrap().images, ["shop:1", "log:2"], "SE-053");
+}
+
+#[test]
+fn hooks_of_an_earlier_operation_or_attempt_are_made_anew() {
+    for stamp in ["op-0/0/presync", "op-1/7/presync"] {
+        let hook = manifest("Job", "pre").hook("PreSync");
+        let old = hook.clone().note(OPERATION_ANNOTATION, stamp);
+        let mut world = World::new([hook.clone(), manifest("Secret", "s")]).live(old);
+        world.run();
+        assert_eq!(world.changes()[..2], ["DeleteHook batch/Job/pre", "CreateHook batch/Job/pre"]);
+
+        // SE-294: without BeforeHookCreation it stays, and is applied over.
+        let keep = hook.policy("HookFailed");
+        let old = keep.clone().note(OPERATION_ANNOTATION, stamp);
+        let mut world = World::new([keep, manifest("Secret", "s")]).live(old);
+        world.run();
+        assert_eq!(world.changes()[0], "Apply batch/Job/pre");
+        assert!(!world.log.iter().any(|line| line.starts_with("DeleteHook")));
+    }
+}

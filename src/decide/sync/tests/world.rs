@@ -92,7 +92,7 @@ impl Manifest {
     }
 }
 
-/// Where a run is cut off: the n-th thing that the executor does.
+/// The run was cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutOff;
 
@@ -313,7 +313,6 @@ impl World {
             for action in &group.actions {
                 self.crash_point()?;
                 let result = self.carry_out(action);
-                self.crash_point()?;
                 failed |= matches!(result, Happened::Failed(_));
                 outcomes.push(Outcome { action: action.id(), result });
             }
@@ -322,6 +321,10 @@ impl World {
             }
         }
         let acted = !plan.actions.is_empty();
+        if acted {
+            // After an action is before the next one; this is after the last.
+            self.crash_point()?;
+        }
         self.seen.outcomes = outcomes;
         Ok(acted)
     }
