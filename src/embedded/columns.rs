@@ -51,7 +51,7 @@ fn names(kind: &Kind) -> &'static [&'static str] {
             &["Min available", "Max unavailable", "Allowed disruptions"]
         }
         ("coordination.k8s.io", "leases") => &["Holder"],
-        ("apiextensions.k8s.io", "customresourcedefinitions") => &["+Created At"],
+        ("apiextensions.k8s.io", "customresourcedefinitions") => &["Created At"],
         _ => &[],
     }
 }
@@ -68,7 +68,9 @@ pub(crate) fn definitions(kind: &Kind) -> Vec<Value> {
         definition(name, if number { "integer" } else { "string" }, "", priority, "")
     };
     out.extend(names(kind).iter().filter(|n| !n.starts_with('+')).map(|n| column(n, 0)));
-    out.push(definition("Age", "string", "", 0, "Time since the object was created."));
+    if !kind.is_crd() {
+        out.push(definition("Age", "string", "", 0, "Time since the object was created."));
+    }
     out.extend(names(kind).iter().filter_map(|n| n.strip_prefix('+')).map(|n| column(n, 1)));
     out
 }
@@ -79,7 +81,9 @@ pub(crate) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     out.extend(
         names(kind).iter().filter(|n| !n.starts_with('+')).map(|n| cell(kind, n, object, now)),
     );
-    out.push(json!(created(object, now)));
+    if !kind.is_crd() {
+        out.push(json!(created(object, now)));
+    }
     out.extend(
         names(kind).iter().filter_map(|n| n.strip_prefix('+')).map(|n| cell(kind, n, object, now)),
     );

@@ -24,10 +24,10 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// A stored object in the version of a kind; the same `Arc` when it already is.
 pub(crate) fn served(kind: &Kind, stored: &Arc<Stored>) -> Arc<Stored> {
     let wanted = kind.api_version();
-    if stored.value["apiVersion"] == wanted.as_str() {
+    if stored.slim["apiVersion"] == wanted.as_str() {
         return stored.clone();
     }
-    Stored::new(to_version(kind, &wanted, stored.value.clone()))
+    Stored::new(to_version(kind, &wanted, stored.full()))
 }
 
 /// An object under another `apiVersion` of its kind.

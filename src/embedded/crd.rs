@@ -22,6 +22,10 @@ pub(crate) fn resource() -> ResourceKey {
 
 /// Fills in what may be left out: names, scope of conversion, column defaults.
 pub(crate) fn default(object: &mut Value) {
+    if !object["spec"]["names"].is_object() {
+        // Refused by validation, which says why.
+        return;
+    }
     let kind = object["spec"]["names"]["kind"].as_str().unwrap_or_default().to_owned();
     let names = &mut object["spec"]["names"];
     if names["singular"].as_str().is_none_or(str::is_empty) {
@@ -241,13 +245,13 @@ pub(crate) fn contents(state: &State, definition: &Value) -> Vec<Place> {
 pub(crate) fn definition_of(state: &State, storage: &ResourceKey) -> Option<Place> {
     let place = (resource(), Key::new("", format!("{}.{}", storage.resource, storage.group)));
     let stored = state.store.get(&place.0, &place.1)?;
-    is_deleting(&stored.value).then_some(place)
+    is_deleting(&stored.slim).then_some(place)
 }
 
 /// Stops to serve the kinds of a definition that is gone.
 pub(crate) fn removed(state: &mut State, place: &Place, last: &Stored) {
     if place.0 == resource() {
-        let spec = &last.value["spec"];
+        let spec = &last.slim["spec"];
         let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
         state.kinds.remove(&text(&spec["group"]), &text(&spec["names"]["plural"]));
         state.kinds_changed += 1;

@@ -115,7 +115,7 @@ pub(crate) fn delete(
     let options = Options::read(body, &call.query)?;
     let current = found(writer)?;
     let kind = writer.kind.clone();
-    options.check(&kind, &current.value)?;
+    options.check(&kind, &current.slim)?;
     if writer.place().0 == namespaces()
         && matches!(writer.name.as_str(), "default" | "kube-system" | "kube-public")
     {
@@ -130,7 +130,7 @@ pub(crate) fn delete(
             .delete(&place, options.propagation(&kind), writer.now)
             .ok_or_else(|| ApiError::not_found(&kind, &writer.name))?
     };
-    let last_value = &last.value;
+    let last_value = &last.slim;
     if gone && !returns_object(&kind) && !is_deleting(last_value) && !kind.is("", "namespaces") {
         let mut details =
             json!({"name": writer.name, "kind": kind.plural, "uid": last_value["metadata"]["uid"]});
@@ -165,8 +165,8 @@ pub(crate) fn delete_collection(
         .table(&kind.storage)
         .into_iter()
         .flat_map(|t| t.range(call.path.namespace.as_deref()))
-        .filter(|(_, stored)| selectors.matches(&stored.value))
-        .map(|(key, stored)| (key.clone(), stored.value.clone()))
+        .filter(|(_, stored)| selectors.matches(&stored.slim))
+        .map(|(key, stored)| (key.clone(), stored.full()))
         .collect();
     for (key, object) in &chosen {
         options.check(&kind, object)?;

@@ -48,21 +48,23 @@ impl State {
         now: Timestamp,
     ) -> Option<(Arc<Stored>, bool)> {
         let before = self.store.get(&place.0, &place.1)?.clone();
-        self.settle(vec![Work::Delete(place.clone(), propagation)], now);
-        match self.store.get(&place.0, &place.1) {
-            Some(still) if still.value["metadata"]["uid"] == before.value["metadata"]["uid"] => {
-                Some((still.clone(), false))
-            }
-            _ => Some((before, true)),
-        }
+        let mut queue = VecDeque::new();
+        self.begin_deletion(place, propagation, &mut queue, now);
+        // What the caller is told: the state before anything follows from it.
+        let answer = match self.store.get(&place.0, &place.1) {
+            Some(still) => (still.clone(), false),
+            None => (before, true),
+        };
+        self.settle(queue, now);
+        Some(answer)
     }
 
     /// Follows up on a write: an object that waits to be deleted may go now.
     pub fn written(&mut self, place: &Place, former_owners: &[String], now: Timestamp) {
         let Some(stored) = self.store.get(&place.0, &place.1) else { return };
         let mut work = Vec::new();
-        let current = owners(&stored.value);
-        if is_deleting(&stored.value) {
+        let current = owners(&stored.slim);
+        if is_deleting(&stored.slim) {
             work.push(Work::Progress(place.clone()));
         }
         if current
@@ -76,18 +78,17 @@ impl State {
                 work.push(Work::Progress(owner.clone()));
             }
         }
-        self.settle(work, now);
+        self.settle(work.into(), now);
     }
 
     /// Removes an object that nothing holds any more, and settles what follows.
     pub fn remove_now(&mut self, place: &Place, now: Timestamp) -> Option<Arc<Stored>> {
         let last = self.store.remove(&place.0, &place.1)?;
-        self.settle(vec![Work::Removed(place.clone(), last.clone())], now);
+        self.settle(VecDeque::from([Work::Removed(place.clone(), last.clone())]), now);
         Some(last)
     }
 
-    fn settle(&mut self, work: Vec<Work>, now: Timestamp) {
-        let mut queue: VecDeque<Work> = work.into();
+    fn settle(&mut self, mut queue: VecDeque<Work>, now: Timestamp) {
         while let Some(next) = queue.pop_front() {
             match next {
                 Work::Removed(place, last) => self.after_removal(&place, &last, &mut queue),
@@ -108,8 +109,8 @@ impl State {
         now: Timestamp,
     ) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
-        let mut object = stored.value.clone();
-        let held = finalizers(&stored.value);
+        let mut object = stored.full();
+        let held = finalizers(&stored.slim);
         let mut list: Vec<&str> =
             held.iter().copied().filter(|f| *f != FOREGROUND && *f != ORPHAN).collect();
         match propagation {
@@ -138,7 +139,7 @@ impl State {
             }
             crd::mark_terminating(&place.0, &mut object, now);
         }
-        if object != stored.value {
+        if object != stored.full() {
             self.store.put(&place.0, place.1.clone(), object);
         }
         queue.push_back(Work::Progress(place.clone()));
@@ -147,11 +148,11 @@ impl State {
     /// Takes the server's own finalizers off an object whose time has come.
     fn progress(&mut self, place: &Place, queue: &mut VecDeque<Work>) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
-        if !is_deleting(&stored.value) {
+        if !is_deleting(&stored.slim) {
             return;
         }
-        let uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
-        let mut list = finalizers(&stored.value);
+        let uid = stored.slim["metadata"]["uid"].as_str().unwrap_or_default();
+        let mut list = finalizers(&stored.slim);
         if list.contains(&ORPHAN) {
             for dependent in self.store.dependents(uid) {
                 self.disown(&dependent, &[uid]);
@@ -162,10 +163,7 @@ impl State {
             let blocking: Vec<Place> =
                 self.store.dependents(uid).into_iter().filter(|d| self.blocks(d, uid)).collect();
             for dependent in self.store.dependents(uid) {
-                if self
-                    .store
-                    .get(&dependent.0, &dependent.1)
-                    .is_some_and(|d| !is_deleting(&d.value))
+                if self.store.get(&dependent.0, &dependent.1).is_some_and(|d| !is_deleting(&d.slim))
                 {
                     queue.push_back(Work::Check(dependent));
                 }
@@ -175,10 +173,10 @@ impl State {
             }
         }
         if list.contains(&crd::CLEANUP) {
-            let contents = crd::contents(self, &stored.value);
+            let contents = crd::contents(self, &stored.slim);
             for object in &contents {
                 let deleting =
-                    self.store.get(&object.0, &object.1).is_some_and(|o| is_deleting(&o.value));
+                    self.store.get(&object.0, &object.1).is_some_and(|o| is_deleting(&o.slim));
                 if !deleting {
                     queue.push_back(Work::Delete(object.clone(), Propagation::Background));
                 }
@@ -190,8 +188,8 @@ impl State {
         if place.0 == namespaces() && !self.empty_namespace(&place.1.name, queue) {
             return;
         }
-        if list != finalizers(&stored.value) {
-            let mut object = stored.value.clone();
+        if list != finalizers(&stored.slim) {
+            let mut object = stored.full();
             set_finalizers(&mut object, &list);
             if !list.is_empty() {
                 self.store.put(&place.0, place.1.clone(), object);
@@ -208,7 +206,7 @@ impl State {
     /// Whether a dependent keeps a foreground deletion of its owner waiting.
     fn blocks(&self, dependent: &Place, owner: &str) -> bool {
         self.store.get(&dependent.0, &dependent.1).is_some_and(|d| {
-            d.value["metadata"]["ownerReferences"].as_array().is_some_and(|refs| {
+            d.slim["metadata"]["ownerReferences"].as_array().is_some_and(|refs| {
                 refs.iter().any(|r| r["uid"] == owner && r["blockOwnerDeletion"] == true)
             })
         })
@@ -224,8 +222,7 @@ impl State {
             })
             .collect();
         for place in &left {
-            let deleting =
-                self.store.get(&place.0, &place.1).is_some_and(|o| is_deleting(&o.value));
+            let deleting = self.store.get(&place.0, &place.1).is_some_and(|o| is_deleting(&o.slim));
             if !deleting {
                 queue.push_back(Work::Delete(place.clone(), Propagation::Background));
             }
@@ -234,16 +231,16 @@ impl State {
     }
 
     fn after_removal(&mut self, place: &Place, last: &Arc<Stored>, queue: &mut VecDeque<Work>) {
-        if let Some(uid) = last.value["metadata"]["uid"].as_str() {
+        if let Some(uid) = last.slim["metadata"]["uid"].as_str() {
             queue.extend(self.store.dependents(uid).into_iter().map(Work::Check));
         }
-        for uid in owners(&last.value) {
+        for uid in owners(&last.slim) {
             if let Some(owner) = self.store.place(uid) {
                 queue.push_back(Work::Progress(owner.clone()));
             }
         }
         if !place.1.namespace.is_empty()
-            && self.namespace(&place.1.namespace).is_some_and(|n| is_deleting(&n.value))
+            && self.namespace(&place.1.namespace).is_some_and(|n| is_deleting(&n.slim))
         {
             queue.push_back(Work::Progress((namespaces(), Key::new("", &place.1.namespace))));
         }
@@ -259,7 +256,7 @@ impl State {
         let mut absent = Vec::new();
         let mut waiting = Vec::new();
         let mut solid = 0;
-        for uid in owners(&stored.value) {
+        for uid in owners(&stored.slim) {
             let owner = self
                 .store
                 .place(uid)
@@ -268,7 +265,7 @@ impl State {
                 .and_then(|p| self.store.get(&p.0, &p.1));
             match owner {
                 None => absent.push(uid),
-                Some(o) if is_deleting(&o.value) && finalizers(&o.value).contains(&FOREGROUND) => {
+                Some(o) if is_deleting(&o.slim) && finalizers(&o.slim).contains(&FOREGROUND) => {
                     waiting.push(uid)
                 }
                 Some(_) => solid += 1,
@@ -280,8 +277,8 @@ impl State {
         if solid > 0 {
             absent.extend(waiting);
             self.disown(place, &absent);
-        } else if !is_deleting(&stored.value) {
-            let uid = stored.value["metadata"]["uid"].as_str().unwrap_or_default();
+        } else if !is_deleting(&stored.slim) {
+            let uid = stored.slim["metadata"]["uid"].as_str().unwrap_or_default();
             let has_blocking = self.store.dependents(uid).iter().any(|d| self.blocks(d, uid));
             let propagation = if !waiting.is_empty() && has_blocking {
                 Propagation::Foreground
@@ -295,7 +292,7 @@ impl State {
     /// Takes owner references off an object.
     fn disown(&mut self, place: &Place, uids: &[&str]) {
         let Some(stored) = self.store.get(&place.0, &place.1) else { return };
-        let mut object = stored.value.clone();
+        let mut object = stored.full();
         if let Some(refs) = object["metadata"]["ownerReferences"].as_array_mut() {
             refs.retain(|r| !uids.contains(&r["uid"].as_str().unwrap_or_default()));
             if refs.is_empty()

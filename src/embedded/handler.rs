@@ -368,7 +368,7 @@ fn dispatch(
     drop(state);
     let (code, stored) = done;
     if path.subresource == "scale" {
-        return Ok(Reply::value(code, &scale::of(&kind, &stored.value)?));
+        return Ok(Reply::value(code, &scale::of(&kind, &stored.slim)?));
     }
     Ok(Reply::Json(code, read::render(&kind, &stored, call.view, &call.query, now)))
 }

@@ -394,7 +394,11 @@ pub(crate) fn record_update(
         }
         None => Vec::new(),
     };
-    let comparison = compare(kind, old, new);
+    let mut comparison = compare(kind, old, new);
+    if old.is_none() && kind.status {
+        // The first status is the server's own.
+        comparison.changed.children.remove("f:status");
+    }
     let me = Manager::new(manager, false, kind.api_version(), subresource, now);
     take(&mut managers, &me, &comparison);
     let mine = match managers.iter_mut().position(|m| m.same(&me)) {

@@ -71,9 +71,9 @@ pub(crate) fn patch(
     let scaling = writer.subresource == "scale";
     let kind = writer.kind.clone();
     let mut object = if scaling {
-        scale::of(&kind, &current.value)?
+        scale::of(&kind, &current.slim)?
     } else {
-        convert::served(&kind, &current).value.clone()
+        convert::served(&kind, &current).full()
     };
     match media {
         "application/json-patch+json" => json::apply(&mut object, patch)?,
@@ -137,7 +137,7 @@ fn server_side_apply(
     };
     match writer.current() {
         Some(current) => {
-            let merged = apply::apply(&kind, Some(&current.value), &config, &request)?;
+            let merged = apply::apply(&kind, Some(&current.full()), &config, &request)?;
             Ok((200, writer.update(&current, merged, Ownership::Applied)?))
         }
         None if !writer.subresource.is_empty() => Err(ApiError::not_found(&kind, &writer.name)),

@@ -29,10 +29,10 @@ pub(crate) fn render(
     let object = convert::served(kind, stored);
     match view {
         View::Object => object.json.to_vec(),
-        View::Metadata => to_json(&partial(&object.value)),
+        View::Metadata => to_json(&partial(&object.full())),
         View::Table => {
             let include = table::Include::parse(query.get("includeObject"));
-            let meta = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+            let meta = json!({"resourceVersion": object.slim["metadata"]["resourceVersion"]});
             to_json(&table::table(kind, &[object], include, meta, true, now))
         }
     }
@@ -153,11 +153,11 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
     let mut matching = objects
         .range((lower, std::ops::Bound::Unbounded))
         .take_while(|(key, _)| request.namespace.is_none_or(|ns| key.namespace == ns))
-        .filter(|(_, stored)| selectors.matches(&stored.value));
+        .filter(|(_, stored)| selectors.matches(&stored.slim));
     if let (Some(namespace), Some(name), None) =
         (request.namespace, selectors.pinned_name(), &start)
     {
-        let found = objects.get(&Key::new(namespace, name)).filter(|s| selectors.matches(&s.value));
+        let found = objects.get(&Key::new(namespace, name)).filter(|s| selectors.matches(&s.slim));
         return Ok(Page {
             items: found.cloned().into_iter().collect(),
             revision,
@@ -221,10 +221,10 @@ impl Page {
             }
             let item = convert::served(kind, item);
             if request.view == View::Metadata {
-                out.extend(to_json(&partial(&item.value)));
+                out.extend(to_json(&partial(&item.full())));
             } else if kind.is_builtin() {
                 // Writing to memory cannot fail.
-                let _ = serde_json::to_writer(&mut out, &Bare(&item.value));
+                let _ = serde_json::to_writer(&mut out, &Bare(&item.full()));
             } else {
                 out.extend_from_slice(&item.json);
             }

@@ -48,14 +48,14 @@ fn selector_text(selector: &Value) -> String {
 
 /// Reads the scale of the object that a request names.
 pub(crate) fn get(writer: &Writer<'_>) -> Result<Value, ApiError> {
-    of(&writer.kind, &found(writer)?.value)
+    of(&writer.kind, &found(writer)?.slim)
 }
 
 /// Replaces the scale of the object that a request names.
 pub(crate) fn replace(writer: &mut Writer<'_>, scale: Value) -> Result<Value, ApiError> {
     let current = found(writer)?;
     let stored = store(writer, &current, &scale)?;
-    of(&writer.kind, &stored.value)
+    of(&writer.kind, &stored.slim)
 }
 
 /// Writes the replicas of a scale into its object.
@@ -72,12 +72,19 @@ pub(crate) fn store(
             Cause::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
         return Err(ApiError::invalid(&kind, &writer.name, vec![cause]));
     }
-    let mut object = current.value.clone();
+    let mut object = current.full();
     if let Some(version) = scale["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
         object["metadata"]["resourceVersion"] = json!(version);
     }
     let mut at = &mut object;
     for part in &paths.spec {
+        if !at.is_object() && !at.is_null() {
+            let message = format!(
+                "{} is no object, so that replicas cannot be set in it",
+                paths.spec.join(".")
+            );
+            return Err(ApiError::bad_request(message));
+        }
         at = &mut at[part.as_str()];
     }
     *at = json!(replicas);

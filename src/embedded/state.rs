@@ -57,7 +57,7 @@ impl State {
         let Some(found) = self.namespace(namespace) else {
             return Err(ApiError::namespace_not_found(namespace));
         };
-        if is_deleting(&found.value) {
+        if is_deleting(&found.slim) {
             let detail = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );

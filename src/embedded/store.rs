@@ -22,15 +22,34 @@ const LOG_BYTES: usize = 64 << 20;
 /// A stored object. Never changed: a write puts another one in its place.
 #[derive(Debug)]
 pub(crate) struct Stored {
-    pub value: Value,
-    /// The same as JSON: made once, shared by all who read or watch.
+    /// The object without its managed fields, which as values would take
+    /// several times the memory of all the rest.
+    pub slim: Value,
+    /// The managed fields as JSON.
+    managed: Option<Box<str>>,
+    /// The whole object as JSON: made once, shared by all who read or watch.
     pub json: Bytes,
 }
 
 impl Stored {
-    pub fn new(value: Value) -> Arc<Self> {
+    pub fn new(mut value: Value) -> Arc<Self> {
         let json = Bytes::from(to_json(&value));
-        Arc::new(Self { value, json })
+        let managed = value
+            .get_mut("metadata")
+            .and_then(Value::as_object_mut)
+            .and_then(|meta| meta.remove("managedFields"))
+            .map(|fields| fields.to_string().into_boxed_str());
+        Arc::new(Self { slim: value, managed, json })
+    }
+
+    /// The whole object, as a value of its own.
+    pub fn full(&self) -> Value {
+        let mut value = self.slim.clone();
+        if let Some(managed) = &self.managed {
+            // Written by ourselves: it can be read.
+            value["metadata"]["managedFields"] = serde_json::from_str(managed).unwrap_or_default();
+        }
+        value
     }
 }
 
@@ -69,8 +88,10 @@ pub(crate) struct Table {
     pub objects: BTreeMap<Key, Arc<Stored>>,
     log: VecDeque<Change>,
     log_bytes: usize,
-    /// Changes up to this revision are forgotten.
+    /// Nothing resumes from before this revision.
     compacted: u64,
+    /// The last change that is no longer in the log: a watch that has seen it misses nothing.
+    lost: u64,
     /// Told of each change; the value is its revision.
     changed: watch::Sender<u64>,
 }
@@ -82,6 +103,7 @@ impl Table {
             log: VecDeque::new(),
             log_bytes: 0,
             compacted: 0,
+            lost: 0,
             changed: watch::Sender::new(0),
         }
     }
@@ -110,7 +132,13 @@ impl Table {
 
     /// Changes after a revision, oldest first; `None` when some are forgotten.
     pub fn since(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
-        if revision < self.compacted {
+        if revision < self.compacted { None } else { self.unseen(revision) }
+    }
+
+    /// As [`Self::since`], for a watch that was open all the time: compaction
+    /// does not trouble it unless it was behind.
+    pub fn unseen(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
+        if revision < self.lost {
             return None;
         }
         let start = self.log.partition_point(|c| c.revision <= revision);
@@ -137,12 +165,14 @@ impl Table {
         while self.log.len() > LOG_LIMIT || self.log_bytes > LOG_BYTES {
             let Some(oldest) = self.log.pop_front() else { break };
             self.log_bytes = self.log_bytes.saturating_sub(oldest.after.json.len());
-            self.compacted = oldest.revision;
+            self.compacted = self.compacted.max(oldest.revision);
+            self.lost = oldest.revision;
         }
         self.changed.send_replace(revision);
     }
 
     fn compact(&mut self, revision: u64) {
+        self.lost = self.log.back().map_or(self.lost, |last| last.revision);
         self.log.clear();
         self.log_bytes = 0;
         self.compacted = revision;
@@ -209,14 +239,14 @@ impl Store {
         let after = Stored::new(value);
         let table = self.tables.entry(resource.clone()).or_insert_with(Table::new);
         let before = table.objects.insert(key.clone(), after.clone());
-        if before.as_ref().is_none_or(|b| owners(&b.value) != owners(&after.value)) {
+        if before.as_ref().is_none_or(|b| owners(&b.slim) != owners(&after.slim)) {
             if let Some(before) = &before {
-                self.unlink(&before.value, resource, &key);
+                self.unlink(&before.slim, resource, &key);
             }
-            self.link(&after.value, resource, &key);
+            self.link(&after.slim, resource, &key);
         }
         if before.is_none()
-            && let Some(uid) = after.value["metadata"]["uid"].as_str()
+            && let Some(uid) = after.slim["metadata"]["uid"].as_str()
         {
             self.places.insert(uid.to_owned(), (resource.clone(), key.clone()));
         }
@@ -230,11 +260,11 @@ impl Store {
         let before = self.tables.get_mut(resource)?.objects.remove(key)?;
         self.revision += 1;
         let revision = self.revision;
-        self.unlink(&before.value, resource, key);
-        if let Some(uid) = before.value["metadata"]["uid"].as_str() {
+        self.unlink(&before.slim, resource, key);
+        if let Some(uid) = before.slim["metadata"]["uid"].as_str() {
             self.places.remove(uid);
         }
-        let mut last = before.value.clone();
+        let mut last = before.full();
         last["metadata"]["resourceVersion"] = Value::String(revision.to_string());
         let after = Stored::new(last);
         let change = Change {

@@ -47,7 +47,7 @@ pub(crate) fn table(
     let rows: Vec<Value> = objects
         .iter()
         .map(|stored| {
-            let object = &stored.value;
+            let object = &stored.slim;
             let cells = match custom {
                 Some(columns) => custom_cells(columns, object, now),
                 None => columns::cells(kind, object, now),
@@ -55,8 +55,8 @@ pub(crate) fn table(
             let mut row = json!({"cells": cells});
             match include {
                 Include::None => {}
-                Include::Metadata => row["object"] = partial(object),
-                Include::Object => row["object"] = object.clone(),
+                Include::Metadata => row["object"] = partial(&stored.full()),
+                Include::Object => row["object"] = stored.full(),
             }
             row
         })

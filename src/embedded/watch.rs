@@ -108,7 +108,7 @@ pub(crate) fn open(
         let initial: Vec<Arc<Stored>> = table
             .range(namespace)
             .map(|(_, stored)| stored)
-            .filter(|stored| watch.selectors.matches(&stored.value))
+            .filter(|stored| watch.selectors.matches(&stored.slim))
             .cloned()
             .collect();
         for stored in initial {
@@ -189,7 +189,7 @@ impl Watch {
             let state = server.state.lock();
             let current = state.store.revision();
             let Some(table) = state.store.table(&self.kind.storage) else { return };
-            let Some(changes) = table.since(self.cursor) else {
+            let Some(changes) = table.unseen(self.cursor) else {
                 let message = format!("too old resource version: {} ({current})", self.cursor);
                 drop(state);
                 self.fail(&ApiError::expired(message));
@@ -207,8 +207,8 @@ impl Watch {
             if self.namespace.as_ref().is_some_and(|ns| *ns != change.key.namespace) {
                 continue;
             }
-            let before = change.before.as_ref().is_some_and(|b| self.selectors.matches(&b.value));
-            let after = !change.removed && self.selectors.matches(&change.after.value);
+            let before = change.before.as_ref().is_some_and(|b| self.selectors.matches(&b.slim));
+            let after = !change.removed && self.selectors.matches(&change.after.slim);
             let kind = match (before, after) {
                 (false, false) => continue,
                 (false, true) => "ADDED",
@@ -219,7 +219,7 @@ impl Watch {
                 self.event(kind, &change.after)
             } else {
                 // It left the selection: shown as it was, at the revision of the change.
-                let mut last = change.before.as_ref().map(|b| b.value.clone()).unwrap_or_default();
+                let mut last = change.before.as_ref().map(|b| b.full()).unwrap_or_default();
                 last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
                 self.event(kind, &Stored::new(last))
             };
@@ -231,9 +231,9 @@ impl Watch {
         let object = convert::served(&self.kind, stored);
         let rendered = match self.view {
             View::Object => return line(kind, &object.json),
-            View::Metadata => partial(&object.value),
+            View::Metadata => partial(&object.full()),
             View::Table => {
-                let meta = json!({"resourceVersion": object.value["metadata"]["resourceVersion"]});
+                let meta = json!({"resourceVersion": object.slim["metadata"]["resourceVersion"]});
                 let now = self.server.clock.now();
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 table::table(&self.kind, &[object], self.include, meta, columns, now)

@@ -239,9 +239,9 @@ impl Writer<'_> {
         self.name.clone_from(&key.name);
         let stored = self.state.store.put(&kind.storage, key, object);
         if kind.is_crd() {
-            crd::register(self.state, &stored.value);
+            crd::register(self.state, &stored.slim);
         }
-        if !owners(&stored.value).is_empty() {
+        if !owners(&stored.slim).is_empty() {
             let place = self.place();
             self.state.written(&place, &[], self.now);
         }
@@ -283,7 +283,7 @@ impl Writer<'_> {
     ) -> Result<Arc<Stored>, ApiError> {
         let kind = self.kind.clone();
         let mut new = self.normalise(new)?;
-        let old_value = &old.value;
+        let old_value = &old.full();
         self.check_preconditions(old_value, &new)?;
         self.carry_over(old_value, &mut new);
         if kind.is_builtin() {
@@ -331,7 +331,7 @@ impl Writer<'_> {
         let deleting = is_deleting(&new);
         let stored = self.state.store.put(&place.0, place.1.clone(), new);
         if kind.is_crd() {
-            crd::register(self.state, &stored.value);
+            crd::register(self.state, &stored.slim);
         }
         if owners_differ || deleting {
             self.state.written(&place, &former, self.now);

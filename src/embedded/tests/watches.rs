@@ -46,6 +46,16 @@ async fn a_forgotten_version_is_answered_with_410() {
 }
 
 #[tokio::test]
+async fn compaction_leaves_a_watch_alone_that_has_seen_all() {
+    let (server, client) = with_maps(1).await;
+    let mut events = open(&client, "").await;
+    assert_eq!(events.next().await.unwrap().0, "ADDED");
+    server.compact();
+    post(&client, MAPS, &map("new")).await;
+    assert_eq!(events.next().await.unwrap().1["metadata"]["name"], "new");
+}
+
+#[tokio::test]
 async fn pages_of_a_forgotten_moment_are_answered_with_410() {
     let (server, client) = with_maps(3).await;
     let (_, first) = get(&client, &format!("{MAPS}?limit=1")).await;

@@ -125,6 +125,19 @@ pub async fn foreground_deletion_waits_for_dependents(client: Client, namespace:
     gone(&client, &format!("{all}/loose")).await;
 }
 
+pub async fn foreground_deletion_is_announced(client: Client, namespace: &str) {
+    let all = config_maps(namespace);
+    post(&client, &all, &config_map("a")).await.ok(201);
+    // Also without dependents: the collector takes the finalizer off again.
+    let held = delete(&client, &format!("{all}/a"), &json!({"propagationPolicy": "Foreground"}))
+        .await
+        .ok(200);
+    assert_eq!(held["kind"], "ConfigMap");
+    assert_eq!(held["metadata"]["finalizers"], json!(["foregroundDeletion"]));
+    assert!(held["metadata"]["deletionTimestamp"].is_string());
+    gone(&client, &format!("{all}/a")).await;
+}
+
 pub async fn one_living_owner_is_enough(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let one = post(&client, &all, &config_map("one")).await.ok(201);

@@ -76,6 +76,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         deletion::dependents_follow_their_owner,
         deletion::orphans_stay,
         deletion::foreground_deletion_waits_for_dependents,
+        deletion::foreground_deletion_is_announced,
         deletion::one_living_owner_is_enough,
         deletion::an_absent_owner_is_a_dead_one,
         deletion::a_namespace_takes_its_objects_along,
