@@ -28,7 +28,9 @@ pub enum Error {
         message: String,
     },
     /// An engine option that does not exist.
-    #[error("unrecognized template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error")]
+    #[error(
+        "unrecognized template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error"
+    )]
     Option {
         /// The option as given.
         option: String,
@@ -45,7 +47,9 @@ impl Error {
     /// The line of the error, from 1, where it has one.
     pub const fn line(&self) -> Option<usize> {
         match self {
-            Self::Parse { line, .. } | Self::Execute { line, .. } | Self::Unclosed { line } => Some(*line),
+            Self::Parse { line, .. } | Self::Execute { line, .. } | Self::Unclosed { line } => {
+                Some(*line)
+            }
             Self::Option { .. } => None,
         }
     }

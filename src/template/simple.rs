@@ -35,5 +35,6 @@ pub fn render(text: &str, params: &Map<String, Value>) -> Result<String, Error> 
 }
 
 fn has_placeholder(text: &str) -> bool {
-    text.split('\n').any(|line| line.split_once("{{").is_some_and(|(_, after)| after.contains("}}")))
+    text.split('\n')
+        .any(|line| line.split_once("{{").is_some_and(|(_, after)| after.contains("}}")))
 }

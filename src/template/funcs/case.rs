@@ -19,6 +19,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 /// Go maps one character to one character; where Unicode would give several, the character stays.
 fn upper(c: char) -> char {
+    // Greek letters with a small iota beneath have a capital of their own.
+    if let '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' = c {
+        return char::from_u32(u32::from(c) + 8).unwrap_or(c);
+    }
     let mut upper = c.to_uppercase();
     match (upper.next(), upper.next()) {
         (Some(one), None) => one,
@@ -37,11 +41,23 @@ fn lower(c: char) -> char {
     }
 }
 
+/// The form of a letter that starts a word; only the digraphs have one of their own.
+fn title_case(c: char) -> char {
+    match c {
+        'Ǆ' | 'ǆ' => 'ǅ',
+        'Ǉ' | 'ǉ' => 'ǈ',
+        'Ǌ' | 'ǌ' => 'ǋ',
+        'Ǳ' | 'ǳ' => 'ǲ',
+        'ǅ' | 'ǈ' | 'ǋ' | 'ǲ' => c,
+        _ => upper(c),
+    }
+}
+
 fn title(text: &str) -> String {
     let mut after_separator = true;
     text.chars()
         .map(|c| {
-            let here = if after_separator { upper(c) } else { c };
+            let here = if after_separator { title_case(c) } else { c };
             after_separator = if c.is_ascii() {
                 !(c.is_ascii_alphanumeric() || c == '_')
             } else {
@@ -102,15 +118,23 @@ fn pascal_case(text: &str) -> String {
     let (leading, rest) = text.split_at(start);
     let mut out = leading.to_owned();
     let mut chars = rest.chars();
-    let Some(mut held) = chars.next().map(upper) else { return out };
+    let Some(first) = chars.next() else { return out };
+    // The capitals that a word starts with are one: "FOOBar" becomes "Foobar".
+    let mut capitals = first.is_uppercase();
+    let mut held = upper(first);
     for c in chars {
         let mut next = c;
         if is_connector(held) && is_connector(c) {
             out.push(held);
         } else if is_connector(held) {
+            capitals = c.is_uppercase();
             next = upper(c);
         } else {
             out.push(held);
+            capitals &= c.is_uppercase();
+            if capitals {
+                next = lower(c);
+            }
         }
         held = next;
     }
@@ -140,7 +164,8 @@ fn is_punctuation(c: char) -> bool {
 
 /// Letters of scripts that write words with letters.
 fn is_letter(c: char) -> bool {
-    c.is_alphabetic() && !matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..)
+    c.is_alphabetic()
+        && !matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..)
 }
 
 /// Splits the first word from the text.
@@ -172,7 +197,8 @@ fn next_word(text: &str) -> (Word, &str, &str) {
     } else if first.is_numeric() {
         (Word::Number, run(0, &char::is_numeric))
     } else {
-        let other = |c: char| !(is_connector(c) || is_letter(c) || c.is_numeric() || is_punctuation(c));
+        let other =
+            |c: char| !(is_connector(c) || is_letter(c) || c.is_numeric() || is_punctuation(c));
         (Word::Other, run(one, &other))
     };
     (word, &text[..end], &text[end..])

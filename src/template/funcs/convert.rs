@@ -6,7 +6,7 @@ use crate::template::go::value::{IntKind, UintKind, Value};
 use crate::template::go::{Args, Run, format, strconv};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("atoi", "s", |_, a| Ok(Value::int(parse_decimal(&a.text(0)).unwrap_or(0)))),
+    f("atoi", "s", |_, a| Ok(Value::int(parse_decimal(&a.text(0))))),
     f("int", "a", |_, a| Ok(Value::int(to_int(&a[0])))),
     f("int64", "a", |_, a| Ok(Value::int64(to_int(&a[0])))),
     f("float64", "a", |_, a| Ok(Value::Float(to_float(&a[0])))),
@@ -25,9 +25,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("kindIs", "sa", |_, a| Ok(Value::Bool(a.text(0) == a[1].kind_name()))),
 ];
 
-/// Go's `Atoi`.
-pub(super) fn parse_decimal(text: &str) -> Option<i64> {
-    text.parse().ok()
+/// A whole number in decimal; 0 for what is none, the nearest for what is too large.
+pub(super) fn parse_decimal(text: &str) -> i64 {
+    text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
+        std::num::IntErrorKind::PosOverflow => i64::MAX,
+        std::num::IntErrorKind::NegOverflow => i64::MIN,
+        _ => 0,
+    })
 }
 
 /// The text of a value.
@@ -45,7 +49,9 @@ pub(super) fn to_int(value: &Value) -> i64 {
             // "5.00" is a whole number, "1.9" is none.
             let text = text.text();
             let whole = match text.split_once('.') {
-                Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => whole,
+                Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => {
+                    whole
+                }
                 _ => &text,
             };
             strconv::parse_int_any_base(whole).unwrap_or(0)
@@ -55,7 +61,9 @@ pub(super) fn to_int(value: &Value) -> i64 {
         Value::Int(_, n) => *n,
         Value::Uint(_, n) => *n as i64,
         // Go's conversion of a float that does not fit gives the smallest number.
-        Value::Float(x) if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(x) => *x as i64,
+        Value::Float(x) if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(x) => {
+            *x as i64
+        }
         Value::Float(_) => i64::MIN,
         _ => 0,
     }

@@ -31,12 +31,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     f("ago", "a", |run, a| {
         let now = GoTime::utc(run.now()?);
-        let past = point(run, &a[0], false)?;
+        let past = point(run, &a[0])?;
         Ok(Value::str(duration_text(round_duration(now.since(&past), 1_000_000_000))))
     }),
     f("duration", "a", |_, a| {
         let seconds = match &a[0] {
-            Value::Str(text) => text.text().parse().unwrap_or(0),
+            Value::Str(text) => super::convert::parse_decimal(&text.text()),
             Value::Int(IntKind::Int64, n) => *n,
             _ => 0,
         };
@@ -50,7 +50,7 @@ fn time(time: GoTime) -> Value {
 }
 
 /// The time that a value stands for; what is none stands for now.
-fn point(run: &Run<'_>, value: &Value, _wide: bool) -> Outcome<GoTime> {
+fn point(run: &Run<'_>, value: &Value) -> Outcome<GoTime> {
     match value {
         Value::Time(time) => Ok((**time).clone()),
         Value::Int(IntKind::Int | IntKind::Int64, n) => Ok(GoTime::from_unix(*n)),
@@ -59,7 +59,7 @@ fn point(run: &Run<'_>, value: &Value, _wide: bool) -> Outcome<GoTime> {
 }
 
 fn in_zone(run: &mut Run<'_>, layout: &str, value: &Value, zone: &str) -> Outcome {
-    let time = point(run, value, true)?;
+    let time = point(run, value)?;
     let zone = match zone {
         "" | "UTC" | "Local" => TimeZone::UTC,
         // An unknown zone is taken for UTC.
@@ -75,7 +75,8 @@ fn modify(run: &mut Run<'_>, a: &[Value]) -> Outcome {
 
 fn must_modify(_: &mut Run<'_>, a: &[Value]) -> Outcome {
     let text = a.text(0);
-    let duration = parse_duration(&text).ok_or_else(|| format!("time: invalid duration {text:?}"))?;
+    let duration =
+        parse_duration(&text).ok_or_else(|| format!("time: invalid duration {text:?}"))?;
     match &a[1] {
         Value::Time(past) => Ok(time(past.add(duration))),
         _ => Err("not a time".into()),
@@ -101,5 +102,7 @@ fn duration_round(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     ];
     let n = nanoseconds.unsigned_abs();
     let unit = UNITS.iter().find(|(unit, _)| n > *unit);
-    Ok(Value::str(unit.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", n / unit))))
+    Ok(Value::str(
+        unit.map_or_else(|| "0s".to_owned(), |(unit, name)| format!("{}{name}", n / unit)),
+    ))
 }

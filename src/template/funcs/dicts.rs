@@ -83,7 +83,13 @@ fn merge_all(run: &mut Run<'_>, a: &[Value], overwrite: bool) -> Outcome {
 
 /// Merges `source` into `target`; an existing value gives way when it is empty or `overwrite` is set, except that two
 /// dicts are merged.
-fn merge(run: &mut Run<'_>, target: &Dict, source: &Dict, overwrite: bool, depth: usize) -> Outcome<()> {
+fn merge(
+    run: &mut Run<'_>,
+    target: &Dict,
+    source: &Dict,
+    overwrite: bool,
+    depth: usize,
+) -> Outcome<()> {
     Run::check_depth(depth)?;
     run.charge(source.len())?;
     if target.is(source) {
@@ -113,7 +119,9 @@ fn merge(run: &mut Run<'_>, target: &Dict, source: &Dict, overwrite: bool, depth
 }
 
 fn dig(run: &mut Run<'_>, a: &[Value]) -> Outcome {
-    let [keys @ .., default, dict] = a else { return Err("dig needs at least three arguments".into()) };
+    let [keys @ .., default, dict] = a else {
+        return Err("dig needs at least three arguments".into());
+    };
     if keys.is_empty() {
         return Err("dig needs at least three arguments".into());
     }
@@ -123,7 +131,11 @@ fn dig(run: &mut Run<'_>, a: &[Value]) -> Outcome {
         let Value::Str(key) = key else { return Err("a key of dig must be text".into()) };
         let step = match &here {
             Value::Dict(dict) if !dict.text => dict.get(&key.text()),
-            other => return Err(format!("dig found {} where a dict is needed", other.type_name()).into()),
+            other => {
+                return Err(
+                    format!("dig found {} where a dict is needed", other.type_name()).into()
+                );
+            }
         };
         match step {
             Some(step) => here = step,
@@ -145,7 +157,8 @@ fn copy(run: &mut Run<'_>, value: &Value, depth: usize) -> Outcome {
     run.charge(1)?;
     match value {
         Value::List(list) if !list.nil => {
-            let items: Outcome<Vec<Value>> = list.items().iter().map(|item| copy(run, item, depth + 1)).collect();
+            let items: Outcome<Vec<Value>> =
+                list.items().iter().map(|item| copy(run, item, depth + 1)).collect();
             Ok(Value::List(List::new(list.elem, items?)))
         }
         Value::Dict(dict) if !dict.nil => {

@@ -5,9 +5,9 @@ use base64::engine::general_purpose::STANDARD;
 use data_encoding::BASE32;
 
 use super::f;
+use crate::template::go::Args;
 use crate::template::go::function::Function;
 use crate::template::go::value::Value;
-use crate::template::go::Args;
 
 pub(super) const FUNCTIONS: &[Function] = &[
     f("b64enc", "s", |_, a| Ok(Value::str(STANDARD.encode(a.bytes(0))))),
@@ -19,11 +19,16 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     f("b32enc", "s", |_, a| Ok(Value::str(BASE32.encode(a.bytes(0))))),
     f("b32dec", "s", |_, a| {
-        let text: Vec<u8> = a.bytes(0).iter().copied().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
+        let text: Vec<u8> =
+            a.bytes(0).iter().copied().filter(|b| !matches!(b, b'\r' | b'\n')).collect();
         Ok(match BASE32.decode(&text) {
             Ok(bytes) => Value::str(bytes),
             Err(error) => {
-                let at = if error.kind == data_encoding::DecodeKind::Length { 0 } else { error.position };
+                let at = if error.kind == data_encoding::DecodeKind::Length {
+                    0
+                } else {
+                    error.position
+                };
                 Value::str(format!("illegal base32 data at input byte {at}"))
             }
         })
@@ -67,7 +72,8 @@ pub(super) fn decode64(text: &[u8]) -> Result<Vec<u8>, usize> {
 }
 
 fn flush(out: &mut Vec<u8>, group: &mut Vec<u8>) {
-    let bits = group.iter().fold(0_u32, |bits, six| bits << 6 | u32::from(*six)) << (6 * (4 - group.len()));
+    let bits = group.iter().fold(0_u32, |bits, six| bits << 6 | u32::from(*six))
+        << (6 * (4 - group.len()));
     out.extend_from_slice(&bits.to_be_bytes()[1..group.len()]);
     group.clear();
 }

@@ -21,7 +21,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
 
 fn from_json(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     run.charge(a.bytes(0).len() / 4)?;
-    let json: serde_json::Value = serde_json::from_slice(a.bytes(0)).map_err(|error| error.to_string())?;
+    let json: serde_json::Value =
+        serde_json::from_slice(a.bytes(0)).map_err(|error| error.to_string())?;
     Ok(Value::from_json(&json))
 }
 
@@ -34,7 +35,12 @@ fn or_empty(text: Outcome<String>) -> Outcome {
 }
 
 /// Writes JSON; with `indent` over several lines.
-pub(super) fn to_json(run: &mut Run<'_>, value: &Value, html: bool, indent: Option<usize>) -> Outcome<String> {
+pub(super) fn to_json(
+    run: &mut Run<'_>,
+    value: &Value,
+    html: bool,
+    indent: Option<usize>,
+) -> Outcome<String> {
     let mut out = String::new();
     Writer { run, html, pretty: indent.is_some() }.write(&mut out, value, 0)?;
     Ok(out)
@@ -57,11 +63,20 @@ impl Writer<'_, '_> {
     fn write(&mut self, out: &mut String, value: &Value, depth: usize) -> Outcome<()> {
         Run::check_depth(depth)?;
         self.run.charge(1)?;
-        self.run.charge_bytes(out.len()).or_else(|fail| if out.len() < 64 { Ok(()) } else { Err(fail) })?;
+        self.run
+            .charge_bytes(out.len())
+            .or_else(|fail| if out.len() < 64 { Ok(()) } else { Err(fail) })?;
         match value {
             Value::Absent | Value::Nil => out.push_str("null"),
             Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),
-            Value::Int(IntKind::Int | IntKind::Int64 | IntKind::Duration | IntKind::Month | IntKind::Weekday, n) => {
+            Value::Int(
+                IntKind::Int
+                | IntKind::Int64
+                | IntKind::Duration
+                | IntKind::Month
+                | IntKind::Weekday,
+                n,
+            ) => {
                 out.push_str(&n.to_string());
             }
             Value::Uint(_, n) => out.push_str(&n.to_string()),
@@ -85,17 +100,20 @@ impl Writer<'_, '_> {
                 out.push(']');
             }
             Value::Dict(dict) => self.object(out, &dict.entries(), depth)?,
-            Value::Time(time) => self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?,
-            Value::Version(version) => self.text(out, &version.to_string())?,
-            Value::Certificate(pair) => {
-                let fields = [("Cert", &pair.cert), ("Key", &pair.key)];
-                self.object(out, &fields.map(|(key, text)| (key.to_owned(), Value::str(text))), depth)?;
+            Value::Time(time) => {
+                self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?
             }
+            Value::Version(version) => self.text(out, &version.to_string())?,
         }
         Ok(())
     }
 
-    fn object(&mut self, out: &mut String, entries: &[(String, Value)], depth: usize) -> Outcome<()> {
+    fn object(
+        &mut self,
+        out: &mut String,
+        entries: &[(String, Value)],
+        depth: usize,
+    ) -> Outcome<()> {
         out.push('{');
         for (i, (key, item)) in entries.iter().enumerate() {
             if i > 0 {
@@ -126,7 +144,9 @@ impl Writer<'_, '_> {
                 '\x08' => out.push_str("\\b"),
                 '\x0c' => out.push_str("\\f"),
                 '<' | '>' | '&' if self.html => out.push_str(&format!("\\u{:04x}", u32::from(c))),
-                '\0'..='\x1f' | '\u{2028}' | '\u{2029}' => out.push_str(&format!("\\u{:04x}", u32::from(c))),
+                '\0'..='\x1f' | '\u{2028}' | '\u{2029}' => {
+                    out.push_str(&format!("\\u{:04x}", u32::from(c)))
+                }
                 _ => out.push(c),
             }
         }

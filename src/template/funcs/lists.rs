@@ -145,7 +145,10 @@ fn slice(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     }
     let start = a.get(1).map_or(0, to_int);
     let end = a.get(2).map_or(list.len() as i64, to_int);
-    let part = usize::try_from(start).ok().zip(usize::try_from(end).ok()).and_then(|(start, end)| list.get(start..end));
+    let part = usize::try_from(start)
+        .ok()
+        .zip(usize::try_from(end).ok())
+        .and_then(|(start, end)| list.get(start..end));
     let part = part.ok_or("slice bounds out of range")?.to_vec();
     let elem = if let Value::List(list) = &a[0] { list.elem } else { Elem::Any };
     Ok(Value::List(List::new(elem, part)))

@@ -44,7 +44,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         let fraction = digit - digit.trunc();
         Ok(Value::Float(if fraction >= on { digit.ceil() } else { digit.floor() } / scale))
     }),
-    f("until", "i", |run, a| Ok(ints(until_step(run, 0, a.int(0), if a.int(0) < 0 { -1 } else { 1 })?))),
+    f("until", "i", |run, a| {
+        Ok(ints(until_step(run, 0, a.int(0), if a.int(0) < 0 { -1 } else { 1 })?))
+    }),
     f("untilStep", "iii", |run, a| Ok(ints(until_step(run, a.int(0), a.int(1), a.int(2))?))),
     f("seq", "i*", seq),
     f("randInt", "ii", |run, a| {
@@ -132,6 +134,7 @@ fn seq(run: &mut Run<'_>, a: &[Value]) -> Outcome {
         _ => return Ok(Value::str("")),
     };
     let past = end.wrapping_add(if end < start { -1 } else { 1 });
-    let texts: Vec<String> = until_step(run, start, past, step)?.iter().map(i64::to_string).collect();
+    let texts: Vec<String> =
+        until_step(run, start, past, step)?.iter().map(i64::to_string).collect();
     Ok(Value::str(texts.join(" ")))
 }

@@ -1,5 +1,8 @@
 //! The function library: Sprig without `env`, `expandenv` and `getHostByName`, and what the ApplicationSet controller
 //! adds to it (AS-130).
+//!
+//! Functions that make keys and certificates (`genPrivateKey`, `genCA`, `genSelfSignedCert`, `genSignedCert`, their
+//! `…WithKey` forms and `buildCustomCert`) do not exist: a template that names one is refused when it is parsed.
 
 mod case;
 mod convert;
@@ -12,6 +15,7 @@ mod json;
 mod lists;
 mod math;
 mod paths;
+mod random;
 pub(super) mod regex;
 pub(super) mod semver;
 mod strings;
@@ -24,7 +28,7 @@ mod yaml_write;
 use super::go::function::{Body, Function};
 
 /// All functions of the library.
-pub(super) fn tables() -> [&'static [Function]; 17] {
+pub(super) fn tables() -> [&'static [Function]; 18] {
     [
         strings::FUNCTIONS,
         case::FUNCTIONS,
@@ -43,6 +47,7 @@ pub(super) fn tables() -> [&'static [Function]; 17] {
         url::FUNCTIONS,
         encoding::FUNCTIONS,
         crypto::FUNCTIONS,
+        random::FUNCTIONS,
     ]
 }
 

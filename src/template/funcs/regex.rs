@@ -51,11 +51,14 @@ pub(in crate::template) struct Pattern(Regex);
 impl Pattern {
     /// Compiles a Go pattern.
     pub fn compile(pattern: &str) -> Outcome<Self> {
-        let translated = translate(pattern).map_err(|why| format!("error parsing regexp {pattern:?}: {why}"))?;
+        let translated =
+            translate(pattern).map_err(|why| format!("error parsing regexp {pattern:?}: {why}"))?;
         let mut builder = RegexBuilder::new(&translated);
         builder.size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).nest_limit(200);
         builder.build().map(Self).map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => Fail::Limit("a regular expression that is too large".to_owned()),
+            regex::Error::CompiledTooBig(_) => {
+                Fail::Limit("a regular expression that is too large".to_owned())
+            }
             _ => Fail::Message(format!("error parsing regexp {pattern:?}")),
         })
     }
@@ -94,7 +97,10 @@ fn translate(pattern: &str) -> Result<String, &'static str> {
                         return Err("invalid nested repetition operator");
                     }
                     let bounds = text.split(',').filter(|n| !n.is_empty());
-                    if bounds.clone().any(|n| n.parse::<u32>().is_ok_and(|n| n > MAX_REPEAT) || n.len() > 4) {
+                    if bounds
+                        .clone()
+                        .any(|n| n.parse::<u32>().is_ok_and(|n| n > MAX_REPEAT) || n.len() > 4)
+                    {
                         return Err("invalid repeat count");
                     }
                     out.push_str(&format!("{{{text}}}"));
@@ -282,7 +288,11 @@ fn replace_literal(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     replace_with(run, a, |out, _, template| out.extend_from_slice(template))
 }
 
-fn replace_with(run: &mut Run<'_>, a: &[Value], put: fn(&mut Vec<u8>, &Captures<'_>, &[u8])) -> Outcome {
+fn replace_with(
+    run: &mut Run<'_>,
+    a: &[Value],
+    put: fn(&mut Vec<u8>, &Captures<'_>, &[u8]),
+) -> Outcome {
     let pattern = run.pattern(&a.text(0))?;
     let text = a.bytes(1);
     let mut out = Vec::with_capacity(text.len());
@@ -330,7 +340,10 @@ fn expand(out: &mut Vec<u8>, captures: &Captures<'_>, template: &[u8]) {
         }
         let name = String::from_utf8_lossy(name);
         let found = match name.parse::<usize>() {
-            Ok(n) if name.bytes().all(|b| b.is_ascii_digit()) && !(name.len() > 1 && name.starts_with('0')) => {
+            Ok(n)
+                if name.bytes().all(|b| b.is_ascii_digit())
+                    && !(name.len() > 1 && name.starts_with('0')) =>
+            {
                 captures.get(n)
             }
             _ => captures.name(&name),

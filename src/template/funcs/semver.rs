@@ -50,7 +50,8 @@ impl fmt::Display for Version {
     }
 }
 
-const TAIL: &str = r"(-([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?";
+const TAIL: &str =
+    r"(-([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?(\+([0-9A-Za-z\-]+(?:\.[0-9A-Za-z\-]+)*))?";
 const SPACE: &str = r"[\t\n\x0c\r ]";
 const OPERATORS: &str = r"(?:=|!=|>|<|>=|=>|<=|=<|~|~>|\^)?";
 const PARTIAL: &str = r"v?([0-9|xX*]+)(\.[0-9|xX*]+)?(\.[0-9|xX*]+)?";
@@ -64,7 +65,11 @@ fn check_identifiers(text: &str, numbers: bool) -> Outcome<()> {
         if part.is_empty() || !part.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-') {
             return Err("invalid semantic version".into());
         }
-        if numbers && part.len() > 1 && part.starts_with('0') && part.bytes().all(|b| b.is_ascii_digit()) {
+        if numbers
+            && part.len() > 1
+            && part.starts_with('0')
+            && part.bytes().all(|b| b.is_ascii_digit())
+        {
             return Err("version segment starts with 0".into());
         }
     }
@@ -74,8 +79,9 @@ fn check_identifiers(text: &str, numbers: bool) -> Outcome<()> {
 impl Version {
     /// Reads a version; `v1.2` is as good as `1.2.0`.
     pub fn parse(text: &str) -> Outcome<Self> {
-        static VERSION: LazyLock<Regex> =
-            LazyLock::new(|| compile(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{TAIL}$")));
+        static VERSION: LazyLock<Regex> = LazyLock::new(|| {
+            compile(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{TAIL}$"))
+        });
         let groups = VERSION.captures(text).ok_or("invalid semantic version")?;
         let group = |i| groups.get(i).map_or("", |m: regex::Match<'_>| m.as_str());
         let number = |i| match group(i) {
@@ -184,8 +190,9 @@ fn parse_constraints(text: &str) -> Outcome<Vec<Vec<Constraint>>> {
         let one = format!("{OPERATORS}{SPACE}*(?:{PARTIAL}{TAIL}){SPACE}*");
         compile(&format!("^(?:{SPACE}*{one})(?:(?:{SPACE}+|,{SPACE}*){one})*$"))
     });
-    static EACH: LazyLock<Regex> =
-        LazyLock::new(|| compile(&format!(r"(=>|=<|~>|!=|>=|<=|=|>|<|~|\^)?{SPACE}*{PARTIAL}{TAIL}")));
+    static EACH: LazyLock<Regex> = LazyLock::new(|| {
+        compile(&format!(r"(=>|=<|~>|!=|>=|<=|=|>|<|~|\^)?{SPACE}*{PARTIAL}{TAIL}"))
+    });
     // "1.2 - 1.4" means ">= 1.2, <= 1.4".
     let text = RANGE.replace_all(text, |groups: &regex::Captures<'_>| {
         let second = groups.get(9).map_or("", |m| m.as_str());
@@ -242,7 +249,8 @@ impl Constraint {
                     return false;
                 }
                 if self.patch_dirty {
-                    return (!v.pre.is_empty() || !con.pre.is_empty()) && compare_pre(&v.pre, &con.pre).is_ne();
+                    return (!v.pre.is_empty() || !con.pre.is_empty())
+                        && compare_pre(&v.pre, &con.pre).is_ne();
                 }
                 v.patch != con.patch || order.is_ne()
             }
@@ -262,7 +270,8 @@ impl Constraint {
                 if !self.dirty {
                     return order.is_le();
                 }
-                v.major < con.major || (v.major == con.major && (v.minor <= con.minor || self.minor_dirty))
+                v.major < con.major
+                    || (v.major == con.major && (v.minor <= con.minor || self.minor_dirty))
             }
             "~" | "~>" => self.tilde(v),
             "^" => self.caret(v),
@@ -276,7 +285,8 @@ impl Constraint {
         if v.compare(con).is_lt() {
             return false;
         }
-        if (con.major, con.minor, con.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty {
+        if (con.major, con.minor, con.patch) == (0, 0, 0) && !self.minor_dirty && !self.patch_dirty
+        {
             return true;
         }
         v.major == con.major && (v.minor == con.minor || self.minor_dirty)

@@ -12,14 +12,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("trim", "s", |_, a| Ok(Value::str(a.text(0).trim()))),
     f("trimAll", "ss", trim_all),
     f("trimall", "ss", trim_all),
-    f("trimSuffix", "ss", |_, a| Ok(Value::str(a.bytes(1).strip_suffix(a.bytes(0)).unwrap_or(a.bytes(1))))),
-    f("trimPrefix", "ss", |_, a| Ok(Value::str(a.bytes(1).strip_prefix(a.bytes(0)).unwrap_or(a.bytes(1))))),
+    f("trimSuffix", "ss", |_, a| {
+        Ok(Value::str(a.bytes(1).strip_suffix(a.bytes(0)).unwrap_or(a.bytes(1))))
+    }),
+    f("trimPrefix", "ss", |_, a| {
+        Ok(Value::str(a.bytes(1).strip_prefix(a.bytes(0)).unwrap_or(a.bytes(1))))
+    }),
     f("nospace", "s", |_, a| Ok(Value::str(a.text(0).replace(char::is_whitespace, "")))),
     f("trunc", "is", |_, a| Ok(Value::str(trunc(a.int(0), a.bytes(1))))),
     f("substr", "iis", |_, a| substr(a.int(0), a.int(1), a.bytes(2))),
     f("abbrev", "is", |_, a| {
         let (width, text) = (a.int(0), a.bytes(1));
-        Ok(Value::str(if width < 4 { text.to_vec() } else { abbreviate(text, 0, width).unwrap_or_default() }))
+        Ok(Value::str(if width < 4 {
+            text.to_vec()
+        } else {
+            abbreviate(text, 0, width).unwrap_or_default()
+        }))
     }),
     f("abbrevboth", "iis", |_, a| {
         let (left, right, text) = (a.int(0), a.int(1), a.bytes(2));
@@ -110,7 +118,8 @@ fn abbreviate(text: &[u8], offset: i64, width: i64) -> Option<Vec<u8>> {
     if len - offset < width - 3 {
         offset = len - (width - 3);
     }
-    let part = |from: i64, to: i64| text.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
+    let part =
+        |from: i64, to: i64| text.get(usize::try_from(from).ok()?..usize::try_from(to).ok()?);
     if offset <= 4 {
         return Some([part(0, width - 3)?, b"..."].concat());
     }
@@ -142,7 +151,8 @@ fn replace(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let (old, new, text) = (a.text(0), a.text(1), a.text(2));
     let count = if old.is_empty() { text.len() + 1 } else { text.len() / old.len() };
     // The worst case: every part of the text is replaced.
-    let size = if new.len() > old.len() { text.matches(&*old).count().min(count) * new.len() } else { 0 };
+    let size =
+        if new.len() > old.len() { text.matches(&*old).count().min(count) * new.len() } else { 0 };
     run.charge_bytes(size.saturating_add(text.len()))?;
     Ok(Value::str(text.replace(&*old, &new)))
 }
@@ -151,7 +161,9 @@ fn replace(run: &mut Run<'_>, a: &[Value]) -> Outcome {
 fn wrap(run: &mut Run<'_>, width: i64, newline: &str, text: &[u8], cut_words: bool) -> Outcome {
     let newline = if newline.is_empty() { "\n" } else { newline };
     let width = usize::try_from(width.max(1)).unwrap_or(usize::MAX);
-    run.charge_bytes((text.len() / width).saturating_mul(newline.len()).saturating_add(text.len()))?;
+    run.charge_bytes(
+        (text.len() / width).saturating_mul(newline.len()).saturating_add(text.len()),
+    )?;
     let mut out = Vec::with_capacity(text.len());
     let mut offset = 0;
     while text.len() - offset > width {
@@ -184,6 +196,9 @@ fn wrap(run: &mut Run<'_>, width: i64, newline: &str, text: &[u8], cut_words: bo
 
 /// `slugify [max [smart]] text` (AS-171).
 fn slugify(_: &mut Run<'_>, a: &[Value]) -> Outcome {
+    if a.is_empty() {
+        return Ok(Value::str(""));
+    }
     let Some((Value::Str(text), options)) = a.split_last() else {
         return Err("slugify: the last argument must be text".into());
     };

@@ -58,8 +58,11 @@ fn split(separator: &str, text: &str, limit: i64) -> Vec<String> {
 /// A dict with the keys `_0`, `_1` and so on.
 fn numbered(run: &mut Run<'_>, parts: Vec<String>) -> Outcome {
     run.charge(parts.len())?;
-    let entries: BTreeMap<String, Value> =
-        parts.into_iter().enumerate().map(|(i, part)| (format!("_{i}"), Value::str(part))).collect();
+    let entries: BTreeMap<String, Value> = parts
+        .into_iter()
+        .enumerate()
+        .map(|(i, part)| (format!("_{i}"), Value::str(part)))
+        .collect();
     Ok(Value::Dict(Dict::of_text(entries)))
 }
 

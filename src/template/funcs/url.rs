@@ -11,7 +11,8 @@ use crate::template::go::value::{Dict, Value};
 pub(super) const FUNCTIONS: &[Function] = &[
     f("urlParse", "s", |_, a| {
         let text = a.text(0);
-        let url = Url::parse(&text).map_err(|why| format!("unable to parse url: parse {text:?}: {why}"))?;
+        let url = Url::parse(&text)
+            .map_err(|why| format!("unable to parse url: parse {text:?}: {why}"))?;
         let parts = [
             ("scheme", url.scheme.clone()),
             ("host", url.host.clone()),
@@ -50,6 +51,10 @@ fn part(dict: &Dict, key: &str) -> Outcome<String> {
     match dict.get(key) {
         None => Ok(String::new()),
         Some(Value::Str(text)) => Ok(text.text().into_owned()),
-        Some(other) => Err(format!("unable to parse {key} key, must be of type string, but {} found", other.kind_name()).into()),
+        Some(other) => Err(format!(
+            "unable to parse {key} key, must be of type string, but {} found",
+            other.kind_name()
+        )
+        .into()),
     }
 }

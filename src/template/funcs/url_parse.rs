@@ -25,7 +25,9 @@ impl UserInfo {
     /// `user:password`, encoded.
     pub fn text(&self) -> String {
         let name = encode(&self.name, Part::User);
-        self.password.as_ref().map_or(name.clone(), |password| format!("{name}:{}", encode(password, Part::User)))
+        self.password
+            .as_ref()
+            .map_or(name.clone(), |password| format!("{name}:{}", encode(password, Part::User)))
     }
 }
 
@@ -66,8 +68,14 @@ fn decode(text: &str, part: Part) -> Result<String, String> {
     while i < bytes.len() {
         let b = bytes[i];
         if b == b'%' {
-            let digits = text.get(i + 1..i + 3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
-            let bad = || format!("invalid URL escape {:?}", String::from_utf8_lossy(&bytes[i..bytes.len().min(i + 3)]));
+            let digits =
+                text.get(i + 1..i + 3).filter(|d| d.bytes().all(|b| b.is_ascii_hexdigit()));
+            let bad = || {
+                format!(
+                    "invalid URL escape {:?}",
+                    String::from_utf8_lossy(&bytes[i..bytes.len().min(i + 3)])
+                )
+            };
             let value = u8::from_str_radix(digits.ok_or_else(bad)?, 16).map_err(|_| bad())?;
             // Only bytes beyond ASCII, and the percent sign before a zone, may be encoded in a host.
             if part == Part::Host && value < 0x80 && digits != Some("25") {
@@ -121,7 +129,9 @@ impl Url {
             rest = &authority[end..];
         }
         url.path = decode(rest, Part::Path)?;
-        if encode(&url.path, Part::Path) != rest && rest.bytes().all(|b| keeps(b, Part::Path) || b"%!'()*[]".contains(&b)) {
+        if encode(&url.path, Part::Path) != rest
+            && rest.bytes().all(|b| keeps(b, Part::Path) || b"%!'()*[]".contains(&b))
+        {
             rest.clone_into(&mut url.raw_path);
         }
         Ok(url)
@@ -195,7 +205,8 @@ impl Url {
                 out.push('/');
             }
             // A first segment with a colon would be taken for a scheme.
-            if out.is_empty() && path.split('/').next().is_some_and(|segment| segment.contains(':')) {
+            if out.is_empty() && path.split('/').next().is_some_and(|segment| segment.contains(':'))
+            {
                 out.push_str("./");
             }
             out.push_str(&path);

@@ -24,12 +24,16 @@ pub(super) enum Plain {
 pub(super) fn resolve(text: &str) -> Plain {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Plain::Null,
-        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => return Plain::Bool(true),
+        "y" | "Y" | "yes" | "Yes" | "YES" | "true" | "True" | "TRUE" | "on" | "On" | "ON" => {
+            return Plain::Bool(true);
+        }
         "n" | "N" | "no" | "No" | "NO" | "false" | "False" | "FALSE" | "off" | "Off" | "OFF" => {
             return Plain::Bool(false);
         }
         ".nan" | ".NaN" | ".NAN" => return Plain::Float(f64::NAN),
-        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => return Plain::Float(f64::INFINITY),
+        ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => {
+            return Plain::Float(f64::INFINITY);
+        }
         "-.inf" | "-.Inf" | "-.INF" => return Plain::Float(f64::NEG_INFINITY),
         _ => {}
     }
@@ -60,7 +64,8 @@ pub(super) fn resolve(text: &str) -> Plain {
 /// `[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?`
 fn is_decimal_float(text: &str) -> bool {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let (mantissa, exponent) = body.split_once(['e', 'E']).map_or((body, None), |(m, e)| (m, Some(e)));
+    let (mantissa, exponent) =
+        body.split_once(['e', 'E']).map_or((body, None), |(m, e)| (m, Some(e)));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     let exponent_fits = exponent.is_none_or(|e| {
         let e = e.strip_prefix(['+', '-']).unwrap_or(e);
@@ -115,7 +120,9 @@ impl<'t> Reader<'_, '_, 't> {
             match self.parser.next_event() {
                 Some(Ok((Event::Comment(..), _))) => {}
                 Some(Ok((event, _))) => return Ok(event),
-                Some(Err(error)) => return Err(format!("error converting YAML to JSON: yaml: {error}").into()),
+                Some(Err(error)) => {
+                    return Err(format!("error converting YAML to JSON: yaml: {error}").into());
+                }
                 None => return Ok(Event::StreamEnd),
             }
         }
@@ -141,7 +148,8 @@ impl<'t> Reader<'_, '_, 't> {
             Event::MappingStart(_, anchor, _) => (anchor, self.mapping(depth)?),
             Event::Alias(id) => {
                 let value = self.anchors.get(&id).cloned();
-                return value.ok_or_else(|| "error converting YAML to JSON: yaml: unknown anchor".into());
+                return value
+                    .ok_or_else(|| "error converting YAML to JSON: yaml: unknown anchor".into());
             }
             _ => return Err("error converting YAML to JSON: yaml: unexpected end".into()),
         };
@@ -197,7 +205,8 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&str>) -> Outcome {
         Some("str") => return Ok(Value::str(text)),
         Some("binary") => {
             let compact: String = text.split_ascii_whitespace().collect();
-            let bytes = super::encoding::decode64(compact.as_bytes()).map_err(|_| "yaml: !!binary value contains invalid base64 data")?;
+            let bytes = super::encoding::decode64(compact.as_bytes())
+                .map_err(|_| "yaml: !!binary value contains invalid base64 data")?;
             return Ok(Value::str(bytes));
         }
         _ => {}
@@ -211,7 +220,9 @@ fn scalar(text: &str, style: ScalarStyle, tag: Option<&str>) -> Outcome {
         Plain::Int(n) => Value::Float(n as f64),
         Plain::Uint(n) => Value::Float(n as f64),
         Plain::Float(x) if x.is_finite() => Value::Float(x),
-        Plain::Float(_) => return Err("error converting YAML to JSON: json: unsupported value".into()),
+        Plain::Float(_) => {
+            return Err("error converting YAML to JSON: json: unsupported value".into());
+        }
         Plain::Timestamp | Plain::Text => Value::str(text),
     })
 }
@@ -222,6 +233,10 @@ fn key_text(key: &Value) -> Outcome<String> {
         Value::Bool(b) => Ok(b.to_string()),
         Value::Float(x) if x.fract() == 0.0 && x.abs() < 1e18 => Ok(format!("{x:.0}")),
         Value::Float(x) => Ok(crate::template::go::shortest(*x)),
-        other => Err(format!("error converting YAML to JSON: yaml: invalid map key: {}", other.type_name()).into()),
+        other => Err(format!(
+            "error converting YAML to JSON: yaml: invalid map key: {}",
+            other.type_name()
+        )
+        .into()),
     }
 }

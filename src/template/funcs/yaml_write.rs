@@ -52,7 +52,13 @@ struct Writer<'w, 'e> {
 
 impl Writer<'_, '_> {
     /// Writes a node; `indent` is that of the collection around it.
-    fn node(&mut self, value: &Value, indent: Option<usize>, place: Place, depth: usize) -> Outcome<()> {
+    fn node(
+        &mut self,
+        value: &Value,
+        indent: Option<usize>,
+        place: Place,
+        depth: usize,
+    ) -> Outcome<()> {
         Run::check_depth(depth)?;
         self.run.charge(1)?;
         self.run.charge_bytes(self.out.len())?;
@@ -71,11 +77,6 @@ impl Writer<'_, '_> {
             Value::Dict(dict) if dict.len() > 0 => return self.mapping(dict, inner, place, depth),
             Value::List(list) if !list.nil => "[]".to_owned(),
             Value::Dict(dict) if !dict.nil => "{}".to_owned(),
-            Value::Certificate(pair) => {
-                let fields = [("Cert", &pair.cert), ("Key", &pair.key)];
-                let entries = fields.map(|(key, text)| (key.to_owned(), Value::str(text)));
-                return self.mapping(&Dict::new(entries.into()), inner, place, depth);
-            }
             Value::Str(text) => self.scalar(&text.text(), inner.max(2), false),
             Value::Time(_) | Value::Version(_) => {
                 let json = json::to_json(self.run, value, false, None)?;
@@ -122,7 +123,8 @@ impl Writer<'_, '_> {
             self.start(indent, place, i)?;
             let text = self.scalar(key, indent + 2, true);
             // A key that is long or spans lines is written with a question mark.
-            let simple = key.len() <= 128 && !key.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
+            let simple =
+                key.len() <= 128 && !key.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
             if simple {
                 self.out.push_str(&text);
             } else {
@@ -175,13 +177,15 @@ fn is_blank(c: Option<char>) -> bool {
 }
 
 fn is_printable(c: char) -> bool {
-    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}') && c != '\u{feff}'
+    matches!(c, '\n' | ' '..='~' | '\u{a0}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}')
+        && c != '\u{feff}'
 }
 
 impl Looks {
     fn of(text: &str) -> Self {
         let mut indicators = text.starts_with("---") || text.starts_with("...");
-        let (mut special, mut breaks, mut break_space, mut space_break) = (false, false, false, false);
+        let (mut special, mut breaks, mut break_space, mut space_break) =
+            (false, false, false, false);
         let mut previous: Option<char> = None;
         let mut chars = text.chars().peekable();
         while let Some(c) = chars.next() {
@@ -189,7 +193,21 @@ impl Looks {
             if previous.is_none() {
                 indicators |= matches!(
                     c,
-                    '#' | ',' | '[' | ']' | '{' | '}' | '&' | '*' | '!' | '|' | '>' | '\'' | '"' | '%' | '@' | '`'
+                    '#' | ','
+                        | '['
+                        | ']'
+                        | '{'
+                        | '}'
+                        | '&'
+                        | '*'
+                        | '!'
+                        | '|'
+                        | '>'
+                        | '\''
+                        | '"'
+                        | '%'
+                        | '@'
+                        | '`'
                 ) || (matches!(c, '?' | ':' | '-') && is_blank(next));
             } else {
                 indicators |= (c == ':' && is_blank(next)) || (c == '#' && is_blank(previous));
@@ -305,7 +323,8 @@ fn is_base60(text: &str) -> bool {
                 [a, b] => (b'0'..=b'5').contains(a) && b.is_ascii_digit(),
                 _ => false,
             };
-            fits && (last || !part.contains('.')) && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
+            fits && (last || !part.contains('.'))
+                && fraction.bytes().all(|b| b.is_ascii_digit() || b == b'_')
         })
 }
 
@@ -348,7 +367,8 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
     let number = |chars: &[char]| {
         let digits: Vec<u32> = chars[i..].iter().map_while(|c| c.to_digit(10)).collect();
-        let value = digits.iter().fold(start, |n, d| n.wrapping_mul(10).wrapping_add(i64::from(*d)));
+        let value =
+            digits.iter().fold(start, |n, d| n.wrapping_mul(10).wrapping_add(i64::from(*d)));
         (value, digits.len())
     };
     number(&a).cmp(&number(&b)).then(x.cmp(&y))

@@ -82,7 +82,9 @@ pub(super) struct Number {
 impl Node {
     pub fn pos(&self) -> Pos {
         match self {
-            Self::Text(pos, _) | Self::Action(pos, _) | Self::Break(pos) | Self::Continue(pos) => *pos,
+            Self::Text(pos, _) | Self::Action(pos, _) | Self::Break(pos) | Self::Continue(pos) => {
+                *pos
+            }
             Self::Template { pos, .. } => *pos,
             Self::If(branch) | Self::Range(branch) | Self::With(branch) => branch.pipe.pos,
         }

@@ -19,19 +19,31 @@ pub(super) const FUNCTIONS: &[Function] = &[
     Function { name: "index", params: "vv*", body: index },
     Function { name: "len", params: "v", body: len },
     Function { name: "print", params: "a*", body: |run, a| Ok(Value::str(format::print(run, a)?)) },
-    Function { name: "println", params: "a*", body: |run, a| Ok(Value::str(format::println(run, a)?)) },
+    Function {
+        name: "println",
+        params: "a*",
+        body: |run, a| Ok(Value::str(format::println(run, a)?)),
+    },
     Function {
         name: "printf",
         params: "sa*",
         body: |run, a| Ok(Value::str(format::printf(run, a.bytes(0), &a[1..])?)),
     },
-    Function { name: "html", params: "a*", body: |run, a| Ok(Value::str(escape::html(&joined(run, a)?))) },
+    Function {
+        name: "html",
+        params: "a*",
+        body: |run, a| Ok(Value::str(escape::html(&joined(run, a)?))),
+    },
     Function {
         name: "js",
         params: "a*",
         body: |run, a| Ok(Value::str(escape::js(&String::from_utf8_lossy(&joined(run, a)?)))),
     },
-    Function { name: "urlquery", params: "a*", body: |run, a| Ok(Value::str(escape::query(&joined(run, a)?))) },
+    Function {
+        name: "urlquery",
+        params: "a*",
+        body: |run, a| Ok(Value::str(escape::query(&joined(run, a)?))),
+    },
     Function { name: "call", params: "vv*", body: call },
 ];
 
@@ -44,8 +56,10 @@ fn joined(run: &mut Run<'_>, args: &[Value]) -> Outcome<Vec<u8>> {
     if let [Value::Str(text)] = args {
         return Ok(text.bytes().to_vec());
     }
-    let args: Vec<Value> =
-        args.iter().map(|arg| if arg.is_nil() { Value::str("<no value>") } else { arg.clone() }).collect();
+    let args: Vec<Value> = args
+        .iter()
+        .map(|arg| if arg.is_nil() { Value::str("<no value>") } else { arg.clone() })
+        .collect();
     format::print(run, &args)
 }
 
@@ -74,8 +88,14 @@ fn index(_: &mut Run<'_>, args: &[Value]) -> Outcome {
                     let none = || if dict.text { Value::str("") } else { Value::Nil };
                     dict.get(&key.text()).unwrap_or_else(none)
                 }
-                Value::Absent | Value::Nil => return Err("value is nil; should be of type string".into()),
-                _ => return Err(format!("value has type {}; should be string", key.type_name()).into()),
+                Value::Absent | Value::Nil => {
+                    return Err("value is nil; should be of type string".into());
+                }
+                _ => {
+                    return Err(
+                        format!("value has type {}; should be string", key.type_name()).into()
+                    );
+                }
             },
             Value::Absent | Value::Nil => return Err("index of nil pointer".into()),
             other => return Err(format!("can't index item of type {}", other.type_name()).into()),

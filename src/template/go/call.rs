@@ -17,7 +17,9 @@ impl<'t> Exec<'t, '_> {
                 self.at = At::Arg(first);
                 return self.fields(dot, dot.clone(), At::Arg(first), names, &cmd.args, last);
             }
-            Arg::Chain(_, inner, names) => return self.chain(dot, first, inner, names, &cmd.args, last),
+            Arg::Chain(_, inner, names) => {
+                return self.chain(dot, first, inner, names, &cmd.args, last);
+            }
             Arg::Func(_, function) => {
                 self.at = At::Arg(first);
                 return self.function(dot, function, At::Cmd(cmd), &cmd.args, last);
@@ -93,7 +95,8 @@ impl<'t> Exec<'t, '_> {
         for (i, name) in names.iter().enumerate() {
             let end = i + 1 == names.len();
             let args = if end { args } else { &[] };
-            receiver = self.field(dot, name, node, args, if end { last.take() } else { None }, receiver)?;
+            receiver =
+                self.field(dot, name, node, args, if end { last.take() } else { None }, receiver)?;
         }
         Ok(receiver)
     }
@@ -114,11 +117,22 @@ impl<'t> Exec<'t, '_> {
                 }
                 return Ok(Value::Absent);
             }
-            Value::Nil => return self.fail(format_args!("nil pointer evaluating interface {{}}.{name}")),
+            Value::Nil => {
+                return self.fail(format_args!("nil pointer evaluating interface {{}}.{name}"));
+            }
             _ => {}
         }
         if let Some(method) = methods::find(&receiver, name) {
-            return self.call(dot, method.name, method.params, method.body, Some(receiver), node, args, last);
+            return self.call(
+                dot,
+                method.name,
+                method.params,
+                method.body,
+                Some(receiver),
+                node,
+                args,
+                last,
+            );
         }
         let has_args = args.len() > 1 || last.is_some();
         match &receiver {
@@ -133,16 +147,13 @@ impl<'t> Exec<'t, '_> {
                     MissingKey::Default => Ok(Value::Absent),
                     MissingKey::Zero if dict.text => Ok(Value::str("")),
                     MissingKey::Zero => Ok(Value::Nil),
-                    MissingKey::Error => self.fail(format_args!("map has no entry for key {name:?}")),
+                    MissingKey::Error => {
+                        self.fail(format_args!("map has no entry for key {name:?}"))
+                    }
                 }
             }
-            Value::Certificate(certificate) if matches!(name, "Cert" | "Key") => {
-                if has_args {
-                    return self.fail(format_args!("{name} has arguments but cannot be invoked as function"));
-                }
-                Ok(Value::str(if name == "Cert" { &certificate.cert } else { &certificate.key }))
-            }
-            _ => self.fail(format_args!("can't evaluate field {name} in type {}", receiver.type_name())),
+            _ => self
+                .fail(format_args!("can't evaluate field {name} in type {}", receiver.type_name())),
         }
     }
 
@@ -158,7 +169,10 @@ impl<'t> Exec<'t, '_> {
         self.call(dot, function.name, function.params, function.body, None, node, args, last)
     }
 
-    #[expect(clippy::too_many_arguments, reason = "a call has this many parts, and one caller each for both kinds")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "a call has this many parts, and one caller each for both kinds"
+    )]
     fn call(
         &mut self,
         dot: &Value,
@@ -175,10 +189,13 @@ impl<'t> Exec<'t, '_> {
         let (fixed, variadic) = (function::fixed(params), function::is_variadic(params));
         if variadic && given < fixed {
             let n = args.len();
-            return self.fail(format_args!("wrong number of args for {name}: want at least {fixed} got {n}"));
+            return self.fail(format_args!(
+                "wrong number of args for {name}: want at least {fixed} got {n}"
+            ));
         }
         if !variadic && given != fixed {
-            return self.fail(format_args!("wrong number of args for {name}: want {fixed} got {given}"));
+            return self
+                .fail(format_args!("wrong number of args for {name}: want {fixed} got {given}"));
         }
         if name == "and" || name == "or" {
             return self.short_circuit(dot, name == "or", args, last);
@@ -202,12 +219,20 @@ impl<'t> Exec<'t, '_> {
         self.at = node;
         match failed {
             Fail::Message(message) => self.fail(format_args!("error calling {name}: {message}")),
-            Fail::Limit(message) => self.fail(format_args!("error calling {name}: limit exceeded: {message}")),
+            Fail::Limit(message) => {
+                self.fail(format_args!("error calling {name}: limit exceeded: {message}"))
+            }
         }
     }
 
     /// `and` and `or` evaluate no more arguments than they need.
-    fn short_circuit(&mut self, dot: &Value, or: bool, args: &'t [Arg], last: Option<Value>) -> Evaluated {
+    fn short_circuit(
+        &mut self,
+        dot: &Value,
+        or: bool,
+        args: &'t [Arg],
+        last: Option<Value>,
+    ) -> Evaluated {
         let mut value = Value::Absent;
         for arg in args {
             value = self.argument(dot, Param::Raw, arg)?;
@@ -267,7 +292,9 @@ impl<'t> Exec<'t, '_> {
             },
             Arg::Number(_, number) => match (param, number) {
                 (Param::Int, Number { int: Some(n), .. }) => Ok(Value::int(*n)),
-                (Param::Duration, Number { int: Some(n), .. }) => Ok(Value::Int(IntKind::Duration, *n)),
+                (Param::Duration, Number { int: Some(n), .. }) => {
+                    Ok(Value::Int(IntKind::Duration, *n))
+                }
                 (Param::Uint32, Number { uint: Some(n), .. }) => Ok(Value::int((*n as u32).into())),
                 (Param::Float, Number { float: Some(n), .. }) => Ok(Value::Float(*n)),
                 (Param::Any | Param::Raw, _) => self.ideal_constant(number),
@@ -282,7 +309,7 @@ impl<'t> Exec<'t, '_> {
 
     fn not_a(&self, param: Param, node: &Arg) -> Evaluated {
         match param {
-            Param::List | Param::Dict | Param::Time | Param::Version | Param::Certificate => {
+            Param::List | Param::Dict | Param::Time | Param::Version => {
                 self.fail(format_args!("can't handle {node} for arg of type {}", param.type_name()))
             }
             _ => self.fail(format_args!("expected {}; found {node}", param.type_name())),
@@ -298,15 +325,16 @@ impl<'t> Exec<'t, '_> {
                 return Ok(Value::List(super::value::List::nil(super::value::Elem::Any)));
             }
             (Value::Absent, Param::Dict) => return Ok(Value::Dict(super::value::Dict::nil())),
-            (Value::Absent, _) => return self.fail(format_args!("invalid value; expected {}", param.type_name())),
+            (Value::Absent, _) => {
+                return self.fail(format_args!("invalid value; expected {}", param.type_name()));
+            }
             (Value::Bool(_), Param::Bool)
             | (Value::Int(IntKind::Int, _), Param::Int)
             | (Value::Int(IntKind::Duration, _), Param::Duration)
             | (Value::Float(_), Param::Float)
             | (Value::Str(_), Param::Str)
             | (Value::Time(_), Param::Time)
-            | (Value::Version(_), Param::Version)
-            | (Value::Certificate(_), Param::Certificate) => true,
+            | (Value::Version(_), Param::Version) => true,
             (Value::List(list), Param::List) => list.elem == super::value::Elem::Any,
             (Value::Dict(dict), Param::Dict) => !dict.text,
             _ => false,
@@ -325,10 +353,13 @@ impl<'t> Exec<'t, '_> {
             return Ok(Value::Complex(re, im));
         }
         let rune = text.starts_with('\'');
-        let hex = text.len() > 2 && text.starts_with('0') && matches!(text.as_bytes()[1], b'x' | b'X');
+        let hex =
+            text.len() > 2 && text.starts_with('0') && matches!(text.as_bytes()[1], b'x' | b'X');
         let hex_int = hex && !text.contains(['p', 'P']);
         match (number.float, number.int) {
-            (Some(f), _) if !rune && !hex_int && text.contains(['.', 'e', 'E', 'p', 'P']) => Ok(Value::Float(f)),
+            (Some(f), _) if !rune && !hex_int && text.contains(['.', 'e', 'E', 'p', 'P']) => {
+                Ok(Value::Float(f))
+            }
             (_, Some(n)) => Ok(Value::int(n)),
             _ => self.fail(format_args!("{text} overflows int")),
         }

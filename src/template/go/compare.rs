@@ -74,7 +74,6 @@ fn equal(a: &Value, b: &Value) -> Outcome<bool> {
         }
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => std::rc::Rc::ptr_eq(a, b),
-        (Value::Certificate(a), Value::Certificate(b)) => a == b,
         _ => return Err(INCOMPATIBLE.into()),
     })
 }
@@ -100,7 +99,12 @@ fn order(a: &Value, b: &Value) -> Outcome<Option<Ordering>> {
 }
 
 /// Go's `reflect.DeepEqual`: types must agree too.
-pub(in crate::template) fn deep_equal(run: &mut Run<'_>, a: &Value, b: &Value, depth: usize) -> Outcome<bool> {
+pub(in crate::template) fn deep_equal(
+    run: &mut Run<'_>,
+    a: &Value,
+    b: &Value,
+    depth: usize,
+) -> Outcome<bool> {
     Run::check_depth(depth)?;
     run.charge(1)?;
     Ok(match (a, b) {
@@ -113,7 +117,6 @@ pub(in crate::template) fn deep_equal(run: &mut Run<'_>, a: &Value, b: &Value, d
         (Value::Str(a), Value::Str(b)) => a == b,
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => a == b,
-        (Value::Certificate(a), Value::Certificate(b)) => a == b,
         (Value::List(a), Value::List(b)) => {
             if a.elem != b.elem || a.nil != b.nil || a.items().len() != b.items().len() {
                 return Ok(false);

@@ -29,7 +29,9 @@ pub(super) fn js(text: &str) -> String {
                 out.push('\\');
                 out.push(c);
             }
-            '<' | '>' | '&' | '=' | '\0'..='\x1f' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            '<' | '>' | '&' | '=' | '\0'..='\x1f' => {
+                out.push_str(&format!("\\u{:04X}", u32::from(c)))
+            }
             _ if c.is_ascii() || is_print(c) => out.push(c),
             _ => out.push_str(&format!("\\u{:04X}", u32::from(c))),
         }
@@ -42,7 +44,9 @@ pub(super) fn query(text: &[u8]) -> String {
     let mut out = String::with_capacity(text.len());
     for b in text {
         match b {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(*b)),
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                out.push(char::from(*b))
+            }
             b' ' => out.push('+'),
             _ => out.push_str(&format!("%{b:02X}")),
         }

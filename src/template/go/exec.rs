@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::ast::{Branch, List, Node, Pipe, Pos};
 use super::ast::{Arg, Cmd};
+use super::ast::{Branch, List, Node, Pipe, Pos};
 use super::format;
 use super::function::{Fail, Outcome};
 use super::parse::Trees;
@@ -98,7 +98,13 @@ impl<'t, 'e> Exec<'t, 'e> {
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
-        Err(Error::Execute { name: self.name.to_owned(), line, column, context, message: message.to_string() })
+        Err(Error::Execute {
+            name: self.name.to_owned(),
+            line,
+            column,
+            context,
+            message: message.to_string(),
+        })
     }
 
     /// Takes the outcome of something that knows no place, and reports an error at the present node.
@@ -113,7 +119,10 @@ impl<'t, 'e> Exec<'t, 'e> {
     pub fn enter(&mut self) -> Result<(), Error> {
         self.depth += 1;
         if self.depth > self.run.limits.depth {
-            return self.fail(format_args!("limit exceeded: nested deeper than {} levels", self.run.limits.depth));
+            return self.fail(format_args!(
+                "limit exceeded: nested deeper than {} levels",
+                self.run.limits.depth
+            ));
         }
         Ok(())
     }
@@ -231,7 +240,12 @@ impl<'t, 'e> Exec<'t, 'e> {
                 any = self.count(branch, body, &value)?;
             }
             Value::Absent => {}
-            _ => return self.fail(format_args!("range can't iterate over a value of type {}", value.type_name())),
+            _ => {
+                return self.fail(format_args!(
+                    "range can't iterate over a value of type {}",
+                    value.type_name()
+                ));
+            }
         }
         if !any && let Some(list) = &branch.otherwise {
             // A break here belongs to this range too, since Go ends the innermost range around it.
@@ -243,7 +257,9 @@ impl<'t, 'e> Exec<'t, 'e> {
 
     fn count(&mut self, branch: &'t Branch, body: usize, value: &Value) -> Result<bool, Error> {
         let (end, make): (u64, Box<dyn Fn(u64) -> Value>) = match *value {
-            Value::Int(kind, n) => (u64::try_from(n).unwrap_or(0), Box::new(move |i| Value::Int(kind, i as i64))),
+            Value::Int(kind, n) => {
+                (u64::try_from(n).unwrap_or(0), Box::new(move |i| Value::Int(kind, i as i64)))
+            }
             Value::Uint(kind, n) => (n, Box::new(move |i| Value::Uint(kind, i))),
             _ => return Ok(false),
         };
@@ -255,7 +271,13 @@ impl<'t, 'e> Exec<'t, 'e> {
         Ok(end > 0)
     }
 
-    fn iteration(&mut self, branch: &'t Branch, body: usize, index: Value, item: Value) -> Result<Flow, Error> {
+    fn iteration(
+        &mut self,
+        branch: &'t Branch,
+        body: usize,
+        index: Value,
+        item: Value,
+    ) -> Result<Flow, Error> {
         self.step()?;
         let decl = &branch.pipe.decl;
         if branch.pipe.assign {
@@ -280,9 +302,15 @@ impl<'t, 'e> Exec<'t, 'e> {
         Ok(flow)
     }
 
-    fn walk_template(&mut self, dot: &Value, name: &[u8], pipe: Option<&'t Pipe>) -> Result<(), Error> {
+    fn walk_template(
+        &mut self,
+        dot: &Value,
+        name: &[u8],
+        pipe: Option<&'t Pipe>,
+    ) -> Result<(), Error> {
         let Some(tree) = self.trees.get(name) else {
-            return self.fail(format_args!("template {:?} not defined", String::from_utf8_lossy(name)));
+            return self
+                .fail(format_args!("template {:?} not defined", String::from_utf8_lossy(name)));
         };
         let dot = match pipe {
             Some(pipe) => self.pipeline(dot, pipe)?,

@@ -7,7 +7,11 @@ pub(in crate::template) fn shortest(value: f64) -> String {
 }
 
 /// Prints with one of the verbs `e E f g G b x X`; without a precision as many digits as are needed.
-pub(in crate::template) fn format_float(value: f64, verb: char, precision: Option<usize>) -> String {
+pub(in crate::template) fn format_float(
+    value: f64,
+    verb: char,
+    precision: Option<usize>,
+) -> String {
     if value.is_nan() {
         return "NaN".to_owned();
     }

@@ -42,7 +42,11 @@ pub(in crate::template) fn text(run: &mut Run<'_>, value: &Value) -> Outcome<Vec
 const TOO_LARGE: i64 = 1_000_000;
 
 /// Go's `fmt.Sprintf`. A wrong format is no error: the text says what is wrong.
-pub(in crate::template) fn printf(run: &mut Run<'_>, format: &[u8], args: &[Value]) -> Outcome<Vec<u8>> {
+pub(in crate::template) fn printf(
+    run: &mut Run<'_>,
+    format: &[u8],
+    args: &[Value],
+) -> Outcome<Vec<u8>> {
     let printer = Printer::new(run);
     let mut formatter =
         Formatter { printer, format, args, i: 0, arg: 0, reordered: false, good_index: true };

@@ -45,7 +45,6 @@ pub(in crate::template) enum Param {
     Time,
     Duration,
     Version,
-    Certificate,
 }
 
 impl Param {
@@ -64,7 +63,6 @@ impl Param {
             Self::Time => "time.Time",
             Self::Duration => "time.Duration",
             Self::Version => "*semver.Version",
-            Self::Certificate => "sprig.certificate",
         }
     }
 
@@ -81,7 +79,6 @@ impl Param {
             b't' => Self::Time,
             b'D' => Self::Duration,
             b'V' => Self::Version,
-            b'c' => Self::Certificate,
             _ => Self::Raw,
         }
     }
@@ -96,31 +93,17 @@ pub(in crate::template) struct Function {
     pub body: Body,
 }
 
-impl Function {
-    /// Whether the last parameter may occur any number of times.
-    pub fn is_variadic(&self) -> bool {
-        is_variadic(self.params)
-    }
-
-    /// How many parameters occur exactly once.
-    pub fn fixed(&self) -> usize {
-        fixed(self.params)
-    }
-
-    /// The type of the parameter with this index.
-    pub fn param(&self, index: usize) -> Param {
-        param(self.params, index)
-    }
-}
-
+/// Whether the last parameter may occur any number of times.
 pub(super) fn is_variadic(params: &str) -> bool {
     params.ends_with('*')
 }
 
+/// How many parameters occur exactly once.
 pub(super) fn fixed(params: &str) -> usize {
     if is_variadic(params) { params.len() - 2 } else { params.len() }
 }
 
+/// The type of the parameter with this index.
 pub(super) fn param(params: &str, index: usize) -> Param {
     let letters = params.trim_end_matches('*').as_bytes();
     letters.get(index).or(letters.last()).map_or(Param::Raw, |letter| Param::of(*letter))

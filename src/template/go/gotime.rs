@@ -95,7 +95,8 @@ impl GoTime {
         let month = i64::from(t.year()).checked_add(years)?.checked_mul(12)?;
         let month = month.checked_add(i64::from(t.month()) - 1)?.checked_add(months)?;
         let year = i16::try_from(month.div_euclid(12)).ok()?;
-        let first = jiff::civil::Date::new(year, i8::try_from(month.rem_euclid(12)).ok()? + 1, 1).ok()?;
+        let first =
+            jiff::civil::Date::new(year, i8::try_from(month.rem_euclid(12)).ok()? + 1, 1).ok()?;
         let days = i64::from(t.day()).checked_sub(1)?.checked_add(days)?;
         let date = first.checked_add(SignedDuration::from_hours(days.checked_mul(24)?)).ok()?;
         let civil = date.to_datetime(t.time());
@@ -141,7 +142,9 @@ pub(in crate::template) fn parse_duration(text: &str) -> Option<i64> {
         let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
         let (whole, tail) = rest.split_at(end);
         let (fraction, tail) = match tail.strip_prefix('.') {
-            Some(tail) => tail.split_at(tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len())),
+            Some(tail) => {
+                tail.split_at(tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len()))
+            }
             None => ("", tail),
         };
         if whole.is_empty() && fraction.is_empty() {

@@ -5,7 +5,17 @@ use jiff::civil::{Date, Time};
 use super::gotime::{GoTime, fixed_zone};
 
 pub(super) const MONTHS: [&str; 12] = [
-    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
     "December",
 ];
 pub(super) const DAYS: [&str; 7] =
@@ -105,8 +115,8 @@ fn next_part(layout: &str) -> Option<(&str, Part, &str)> {
             }
             continue;
         }
-        if rest.starts_with("_2006") {
-            return Some((&layout[..=i], Part::LongYear, &rest[5..]));
+        if let Some(tail) = rest.strip_prefix("_2006") {
+            return Some((&layout[..=i], Part::LongYear, tail));
         }
         for (text, part) in PARTS {
             let Some(tail) = rest.strip_prefix(text) else { continue };
@@ -162,7 +172,11 @@ pub(super) fn format(time: &GoTime, layout: &str) -> String {
                 let minutes = offset / 60;
                 let sign = if minutes < 0 { '-' } else { '+' };
                 let (hours, minutes) = (minutes.abs() / 60, minutes.abs() % 60);
-                if minutes == 0 { format!("{sign}{hours:02}") } else { format!("{sign}{hours:02}{minutes:02}") }
+                if minutes == 0 {
+                    format!("{sign}{hours:02}")
+                } else {
+                    format!("{sign}{hours:02}{minutes:02}")
+                }
             }
             Part::Offset { zulu: true, .. } if offset == 0 => "Z".to_owned(),
             Part::Offset { colon, fields, .. } => offset_text(offset, colon, fields),
@@ -172,7 +186,11 @@ pub(super) fn format(time: &GoTime, layout: &str) -> String {
                 if cut {
                     text = text.trim_end_matches('0');
                 }
-                if text.is_empty() { String::new() } else { format!("{}{text}", if comma { ',' } else { '.' }) }
+                if text.is_empty() {
+                    String::new()
+                } else {
+                    format!("{}{text}", if comma { ',' } else { '.' })
+                }
             }
         });
         rest = after;
@@ -202,12 +220,16 @@ pub(in crate::template) fn parse(layout: &str, text: &str) -> Result<GoTime, Str
     let mut value = text;
     let mut rest = layout;
     while let Some((before, part, after)) = next_part(rest) {
-        value = skip(value, before).ok_or_else(|| fail(&format!("cannot parse {value:?} as {before:?}")))?;
+        value = skip(value, before)
+            .ok_or_else(|| fail(&format!("cannot parse {value:?} as {before:?}")))?;
         let held = value;
-        value = found.take(part, value, after).ok_or_else(|| fail(&format!("cannot parse {held:?}")))?;
+        value = found
+            .take(part, value, after)
+            .ok_or_else(|| fail(&format!("cannot parse {held:?}")))?;
         rest = after;
     }
-    value = skip(value, rest).ok_or_else(|| fail(&format!("cannot parse {value:?} as {rest:?}")))?;
+    value =
+        skip(value, rest).ok_or_else(|| fail(&format!("cannot parse {value:?} as {rest:?}")))?;
     if !value.is_empty() {
         return Err(fail(&format!("extra text: {value:?}")));
     }
@@ -286,7 +308,8 @@ impl Fields {
             }
             Part::Year => {
                 let (year, tail) = exactly(value, 2)?;
-                (self.year, rest) = (Some(if year >= 69 { 1900 + year } else { 2000 + year }), tail);
+                (self.year, rest) =
+                    (Some(if year >= 69 { 1900 + year } else { 2000 + year }), tail);
             }
             Part::LongMonth | Part::Month => {
                 let (index, tail) = lookup(&MONTHS, (part == Part::Month).then_some(3), value)?;
@@ -300,7 +323,11 @@ impl Fields {
                 rest = lookup(&DAYS, (part == Part::Weekday).then_some(3), value)?.1;
             }
             Part::Day | Part::UnderDay | Part::ZeroDay => {
-                let value = if part == Part::UnderDay { value.strip_prefix(' ').unwrap_or(value) } else { value };
+                let value = if part == Part::UnderDay {
+                    value.strip_prefix(' ').unwrap_or(value)
+                } else {
+                    value
+                };
                 let (day, tail) = digits(value, part == Part::ZeroDay)?;
                 (self.day, rest) = (Some(day), tail);
             }
@@ -340,7 +367,11 @@ impl Fields {
             }
             Part::UpperPm | Part::LowerPm => {
                 let (head, tail) = value.split_at_checked(2)?;
-                let head = if part == Part::LowerPm { head.replace("pm", "PM").replace("am", "AM") } else { head.to_owned() };
+                let head = if part == Part::LowerPm {
+                    head.replace("pm", "PM").replace("am", "AM")
+                } else {
+                    head.to_owned()
+                };
                 match head.as_str() {
                     "PM" => self.pm = true,
                     "AM" => self.am = true,
@@ -356,7 +387,9 @@ impl Fields {
                 let sign = if value.starts_with('-') { -1 } else { 1 };
                 let mut tail = value.strip_prefix(['+', '-'])?;
                 let mut seconds = 0;
-                for (i, (scale, high)) in [(3600, 24), (60, 60), (1, 60)].iter().enumerate().take(fields.into()) {
+                for (i, (scale, high)) in
+                    [(3600, 24), (60, 60), (1, 60)].iter().enumerate().take(fields.into())
+                {
                     if i > 0 && colon {
                         tail = tail.strip_prefix(':')?;
                     }
@@ -382,7 +415,9 @@ impl Fields {
             }
             Part::Fraction { digits, cut: false, .. } => {
                 let fraction = value.strip_prefix(['.', ','])?;
-                let head = fraction.get(..digits).filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
+                let head = fraction
+                    .get(..digits)
+                    .filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
                 self.nanosecond = nanoseconds(head)?;
                 rest = &fraction[digits..];
             }
@@ -409,12 +444,14 @@ impl Fields {
         let date = match self.year_day {
             Some(day) => {
                 let date = Date::new(year, 1, 1).ok()?.with().day_of_year(day).build().ok()?;
-                let agrees = self.month.is_none_or(|m| m == date.month()) && self.day.is_none_or(|d| d == date.day());
+                let agrees = self.month.is_none_or(|m| m == date.month())
+                    && self.day.is_none_or(|d| d == date.day());
                 if agrees { date } else { return None }
             }
             None => Date::new(year, self.month.unwrap_or(1), self.day.unwrap_or(1)).ok()?,
         };
-        let civil = date.to_datetime(Time::new(hour, self.minute, self.second, self.nanosecond).ok()?);
+        let civil =
+            date.to_datetime(Time::new(hour, self.minute, self.second, self.nanosecond).ok()?);
         let mut abbreviation = self.zone.filter(|zone| zone != "UTC");
         let mut offset = self.offset.unwrap_or(0);
         if self.offset.is_none()

@@ -90,8 +90,15 @@ const TRIM_MARKER_LEN: usize = 2;
 
 /// Splits the whole text. The last item is `Eof`; nothing but `Eof` follows an `Error`.
 pub(super) fn lex(text: &str) -> Vec<Item> {
-    let mut lexer =
-        Lexer { input: text, pos: 0, start: 0, line: 1, start_line: 1, paren_depth: 0, items: Vec::new() };
+    let mut lexer = Lexer {
+        input: text,
+        pos: 0,
+        start: 0,
+        line: 1,
+        start_line: 1,
+        paren_depth: 0,
+        items: Vec::new(),
+    };
     let mut state = Some(State::Text);
     while let Some(current) = state {
         state = match current {
@@ -195,7 +202,12 @@ impl<'t> Lexer<'t> {
     }
 
     fn error(&mut self, message: impl Into<String>) -> Option<State> {
-        self.items.push(Item { kind: Kind::Error, pos: self.start, text: message.into(), line: self.start_line });
+        self.items.push(Item {
+            kind: Kind::Error,
+            pos: self.start,
+            text: message.into(),
+            line: self.start_line,
+        });
         None
     }
 

@@ -122,7 +122,9 @@ const DURATION: &[Method] = &[
     method("Microseconds", "", |_, a| Ok(Value::int64(a.int(0) / 1_000))),
     method("Nanoseconds", "", |_, a| Ok(Value::int64(a.int(0)))),
     method("Abs", "", |_, a| Ok(Value::Int(IntKind::Duration, a.int(0).saturating_abs()))),
-    method("Round", "D", |_, a| Ok(Value::Int(IntKind::Duration, round_duration(a.int(0), a.int(1))))),
+    method("Round", "D", |_, a| {
+        Ok(Value::Int(IntKind::Duration, round_duration(a.int(0), a.int(1))))
+    }),
     method("Truncate", "D", |_, a| {
         let rest = if a.int(1) > 0 { a.int(0) % a.int(1) } else { 0 };
         Ok(Value::Int(IntKind::Duration, a.int(0) - rest))
@@ -148,9 +150,15 @@ const VERSION: &[Method] = &[
     method("Compare", "V", |_, a| Ok(Value::int(version(a, 0)?.compare(version(a, 1)?) as i64))),
     method("Equal", "V", |_, a| Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_eq()))),
     method("LessThan", "V", |_, a| Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_lt()))),
-    method("LessThanEqual", "V", |_, a| Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_le()))),
-    method("GreaterThan", "V", |_, a| Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_gt()))),
-    method("GreaterThanEqual", "V", |_, a| Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_ge()))),
+    method("LessThanEqual", "V", |_, a| {
+        Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_le()))
+    }),
+    method("GreaterThan", "V", |_, a| {
+        Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_gt()))
+    }),
+    method("GreaterThanEqual", "V", |_, a| {
+        Ok(Value::Bool(version(a, 0)?.compare(version(a, 1)?).is_ge()))
+    }),
     method("IncMajor", "", |_, a| made(version(a, 0)?.next(0))),
     method("IncMinor", "", |_, a| made(version(a, 0)?.next(1))),
     method("IncPatch", "", |_, a| made(version(a, 0)?.next(2))),

@@ -23,11 +23,11 @@ pub(in crate::template) mod strconv;
 pub(in crate::template) mod value;
 mod verbs;
 
-pub use run::{Env, Limits, Random};
-pub(in crate::template) use run::{Args, Run};
 pub(in crate::template) use compare::deep_equal;
-pub(in crate::template) use layout::parse as layout_parse;
 pub(in crate::template) use float::{format_float, shortest};
+pub(in crate::template) use layout::parse as layout_parse;
+pub(in crate::template) use run::{Args, Run};
+pub use run::{Env, Limits, Random};
 
 use super::Error;
 
@@ -110,11 +110,17 @@ impl Template {
         self.run(data, Run::new(*limits, Some(env)))
     }
 
-    fn run(&self, data: &serde_json::Map<String, serde_json::Value>, run: Run<'_>) -> Result<String, Error> {
+    fn run(
+        &self,
+        data: &serde_json::Map<String, serde_json::Value>,
+        run: Run<'_>,
+    ) -> Result<String, Error> {
         let Some(root) = self.trees.get(self.name.as_bytes()) else { return Ok(String::new()) };
-        let out = exec::Exec::new(self, root, run).execute(root, value::Value::from_object(data))?;
+        let out =
+            exec::Exec::new(self, root, run).execute(root, value::Value::from_object(data))?;
         // Functions that count bytes may leave half a character; a Kubernetes field cannot hold one.
-        Ok(String::from_utf8(out).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+        Ok(String::from_utf8(out)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 }
 

@@ -78,7 +78,11 @@ impl Ending {
 impl Parser {
     fn read(&mut self) -> Item {
         // After the last item there is only the end of the text.
-        self.items.next().unwrap_or(Item { kind: Kind::Eof, text: String::new(), ..self.token[0].clone() })
+        self.items.next().unwrap_or(Item {
+            kind: Kind::Eof,
+            text: String::new(),
+            ..self.token[0].clone()
+        })
     }
 
     fn next(&mut self) -> Item {
@@ -169,7 +173,10 @@ impl Parser {
                 if is_empty(&tree) {
                     return Ok(());
                 }
-                self.error(format!("multiple definition of template {:?}", String::from_utf8_lossy(&name)))
+                self.error(format!(
+                    "multiple definition of template {:?}",
+                    String::from_utf8_lossy(&name)
+                ))
             }
             _ => {
                 self.trees.insert(name, tree);
@@ -195,7 +202,9 @@ impl Parser {
             }
             match self.text_or_action()? {
                 Step::Node(node) => list.nodes.push(node),
-                Step::Ending(ending) => return self.error(format!("unexpected {}", ending.describe())),
+                Step::Ending(ending) => {
+                    return self.error(format!("unexpected {}", ending.describe()));
+                }
             }
         }
     }
@@ -366,8 +375,12 @@ impl Parser {
 
     fn pipeline(&mut self, context: &str, end: Kind) -> Parsed<Pipe> {
         self.enter()?;
-        let mut pipe =
-            Pipe { pos: self.peek_non_space().pos, assign: false, decl: Vec::new(), cmds: Vec::new() };
+        let mut pipe = Pipe {
+            pos: self.peek_non_space().pos,
+            assign: false,
+            decl: Vec::new(),
+            cmds: Vec::new(),
+        };
         self.declarations(&mut pipe, context)?;
         loop {
             let item = self.next_non_space();
@@ -446,8 +459,9 @@ impl Parser {
             return self.error(format!("missing value for {context}"));
         }
         for (i, cmd) in pipe.cmds.iter().enumerate().skip(1) {
-            if let Some(Arg::Bool(..) | Arg::Dot(_) | Arg::Nil(_) | Arg::Number(..) | Arg::Str(..)) =
-                cmd.args.first()
+            if let Some(
+                Arg::Bool(..) | Arg::Dot(_) | Arg::Nil(_) | Arg::Number(..) | Arg::Str(..),
+            ) = cmd.args.first()
             {
                 return self.error(format!("non executable command in pipeline stage {}", i + 1));
             }
@@ -530,7 +544,9 @@ impl Parser {
                     Err(message) => return self.error(message),
                 }
             }
-            Kind::LeftParen => Arg::Pipe(self.pipeline("parenthesized pipeline", Kind::RightParen)?),
+            Kind::LeftParen => {
+                Arg::Pipe(self.pipeline("parenthesized pipeline", Kind::RightParen)?)
+            }
             Kind::Str | Kind::RawString => {
                 let text = self.unquote(&item.text)?;
                 Arg::Str(pos, item.text, text)

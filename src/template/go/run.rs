@@ -76,7 +76,10 @@ impl<'e> Run<'e> {
     /// Accounts for text of the given size before or after it is made.
     pub fn charge_bytes(&mut self, bytes: usize) -> Outcome<()> {
         if bytes > self.limits.output_bytes {
-            return Err(Fail::Limit(format!("text longer than {} bytes", self.limits.output_bytes)));
+            return Err(Fail::Limit(format!(
+                "text longer than {} bytes",
+                self.limits.output_bytes
+            )));
         }
         self.charge(bytes / 64)
     }
@@ -84,7 +87,9 @@ impl<'e> Run<'e> {
     /// Refuses a walk that has come too deep.
     pub fn check_depth(depth: usize) -> Outcome<()> {
         if depth > MAX_VALUE_DEPTH {
-            return Err(Fail::Limit(format!("a value nested deeper than {MAX_VALUE_DEPTH} levels")));
+            return Err(Fail::Limit(format!(
+                "a value nested deeper than {MAX_VALUE_DEPTH} levels"
+            )));
         }
         Ok(())
     }

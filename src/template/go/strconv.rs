@@ -53,7 +53,8 @@ pub(in crate::template) fn unquote_char(text: &str, quote: char) -> Option<(Unit
         '\'' | '"' if c == quote => simple(c),
         'x' => {
             let digits = rest.get(..2)?;
-            let value = u8::from_str_radix(digits.strip_prefix('+').map_or(digits, |_| ""), 16).ok()?;
+            let value =
+                u8::from_str_radix(digits.strip_prefix('+').map_or(digits, |_| ""), 16).ok()?;
             Some((Unit::Byte(value), &rest[2..]))
         }
         'u' | 'U' => {
@@ -63,7 +64,8 @@ pub(in crate::template) fn unquote_char(text: &str, quote: char) -> Option<(Unit
             Some((Unit::Char(char::from_u32(value)?), &rest[n..]))
         }
         '0'..='7' => {
-            let digits = text.get(1..4).filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
+            let digits =
+                text.get(1..4).filter(|d| d.bytes().all(|b| (b'0'..=b'7').contains(&b)))?;
             let value = u8::try_from(u16::from_str_radix(digits, 8).ok()?).ok()?;
             Some((Unit::Byte(value), &text[4..]))
         }
@@ -139,7 +141,9 @@ pub(in crate::template) fn parse_float(text: &str) -> Option<f64> {
             let digits = lower.replace('_', "");
             let value = match digits.strip_prefix("0x") {
                 Some(hex) => parse_hex_float(hex)?,
-                None if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => digits.parse().ok()?,
+                None if digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') => {
+                    digits.parse().ok()?
+                }
                 None => return None,
             };
             if value == f64::INFINITY {
@@ -226,7 +230,9 @@ pub(super) fn parse_complex(text: &str) -> Result<Number, String> {
     let split = body
         .char_indices()
         .skip(1)
-        .filter(|(i, c)| matches!(c, '+' | '-') && !matches!(body.as_bytes()[i - 1], b'e' | b'E' | b'p' | b'P'))
+        .filter(|(i, c)| {
+            matches!(c, '+' | '-') && !matches!(body.as_bytes()[i - 1], b'e' | b'E' | b'p' | b'P')
+        })
         .map(|(i, _)| i)
         .last()
         .ok_or_else(bad)?;

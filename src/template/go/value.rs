@@ -28,7 +28,6 @@ pub(in crate::template) enum Value {
     Dict(Dict),
     Time(Rc<GoTime>),
     Version(Rc<Version>),
-    Certificate(Rc<Certificate>),
 }
 
 /// The signed integer types that can arise.
@@ -46,13 +45,6 @@ pub(in crate::template) enum IntKind {
 pub(in crate::template) enum UintKind {
     Uint8,
     Uint64,
-}
-
-/// What a certificate function returns.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::template) struct Certificate {
-    pub cert: String,
-    pub key: String,
 }
 
 /// Text: bytes, nearly always UTF-8.
@@ -281,7 +273,7 @@ impl Value {
             Self::Str(s) => !s.bytes().is_empty(),
             Self::List(list) => !list.items().is_empty(),
             Self::Dict(dict) => dict.len() > 0,
-            Self::Time(_) | Self::Version(_) | Self::Certificate(_) => true,
+            Self::Time(_) | Self::Version(_) => true,
         }
     }
 
@@ -315,7 +307,6 @@ impl Value {
             Self::Dict(_) => "map[string]interface {}",
             Self::Time(_) => "time.Time",
             Self::Version(_) => "*semver.Version",
-            Self::Certificate(_) => "sprig.certificate",
         }
     }
 
@@ -327,7 +318,7 @@ impl Value {
             Self::Int(IntKind::Int64 | IntKind::Duration, _) => "int64",
             Self::List(_) => "slice",
             Self::Dict(_) => "map",
-            Self::Time(_) | Self::Certificate(_) => "struct",
+            Self::Time(_) => "struct",
             Self::Version(_) => "ptr",
             _ => self.type_name(),
         }

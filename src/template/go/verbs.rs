@@ -136,24 +136,6 @@ impl<'p, 'e> Printer<'p, 'e> {
                 self.put(&text);
             }
             Value::Version(_) => self.put("&semver.Version{}"),
-            Value::Certificate(certificate) => {
-                let named = self.flags.sharp_v || self.flags.plus_v;
-                if self.flags.sharp_v {
-                    self.put(value.type_name());
-                }
-                self.put("{");
-                for (i, (name, text)) in [("Cert", &certificate.cert), ("Key", &certificate.key)].iter().enumerate() {
-                    if i > 0 {
-                        self.separator();
-                    }
-                    if named {
-                        self.put(name);
-                        self.put(":");
-                    }
-                    self.value(&Value::str(text), verb, depth + 1)?;
-                }
-                self.put("}");
-            }
         }
         Ok(())
     }
@@ -227,7 +209,9 @@ impl<'p, 'e> Printer<'p, 'e> {
         let mut left = precision;
         let mut len = 0;
         for chunk in text.utf8_chunks() {
-            for c in chunk.valid().chars().map(char::len_utf8).chain(chunk.invalid().iter().map(|_| 1)) {
+            for c in
+                chunk.valid().chars().map(char::len_utf8).chain(chunk.invalid().iter().map(|_| 1))
+            {
                 if left == 0 {
                     return &text[..len];
                 }
@@ -256,7 +240,14 @@ impl<'p, 'e> Printer<'p, 'e> {
         self.pad(hex.as_bytes());
     }
 
-    fn integer(&mut self, value: &Value, u: u64, negative: bool, signed: bool, verb: char) -> Outcome<()> {
+    fn integer(
+        &mut self,
+        value: &Value,
+        u: u64,
+        negative: bool,
+        signed: bool,
+        verb: char,
+    ) -> Outcome<()> {
         match verb {
             'v' if self.flags.sharp_v && !signed => {
                 let sharp = std::mem::replace(&mut self.flags.sharp, true);
@@ -273,7 +264,11 @@ impl<'p, 'e> Printer<'p, 'e> {
             }
             'q' => {
                 let c = character(u, negative);
-                let text = strconv::quote_with(c.encode_utf8(&mut [0; 4]).as_bytes(), '\'', self.flags.plus);
+                let text = strconv::quote_with(
+                    c.encode_utf8(&mut [0; 4]).as_bytes(),
+                    '\'',
+                    self.flags.plus,
+                );
                 self.pad(&text);
             }
             'U' => self.unicode(if negative { u.wrapping_neg() } else { u }),
@@ -441,8 +436,9 @@ fn sharp_float(number: &str, verb: char, precision: Option<usize>) -> String {
 }
 
 fn can_backquote(text: &[u8]) -> bool {
-    std::str::from_utf8(text)
-        .is_ok_and(|text| text.chars().all(|c| (c >= ' ' || c == '\t') && !matches!(c, '`' | '\u{7f}' | '\u{feff}')))
+    std::str::from_utf8(text).is_ok_and(|text| {
+        text.chars().all(|c| (c >= ' ' || c == '\t') && !matches!(c, '`' | '\u{7f}' | '\u{feff}'))
+    })
 }
 
 fn character(u: u64, negative: bool) -> char {
