@@ -32,11 +32,11 @@ impl Readiness {
 /// When the address cannot be listened on; it is named as given. An address
 /// such as `:8081` means all interfaces.
 pub async fn probes(
-    addr: &str,
+    addr: String,
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.to_owned() };
+    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.clone() };
     let listener = TcpListener::bind(&full).await.map_err(|error| {
         std::io::Error::new(error.kind(), format!("probe-addr {addr}: {error}"))
     })?;
@@ -46,10 +46,7 @@ pub async fn probes(
             if ready {
                 (StatusCode::OK, "ok")
             } else {
-                (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "not ready: it is starting or stopping",
-                )
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready: it is starting or stopping")
             }
         }
     };

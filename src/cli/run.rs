@@ -74,7 +74,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let readiness = Readiness::default();
     stop_on_signal(shutdown.clone());
     if let Some(addr) = config.probe_addr.clone() {
-        let probes = serve::probes(&addr, readiness.clone(), shutdown.child_token());
+        let probes = serve::probes(addr, readiness.clone(), shutdown.child_token());
         tokio::spawn(async move {
             if let Err(error) = probes.await {
                 tracing::error!(%error, "probes are not answered");

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
+use crate::chance::SystemRandom;
 use crate::controller::context::{Generated, Memory};
 use crate::decide::fleet::ignore::Ignore;
 use crate::decide::fleet::{autosync, is_owned, observe};
 use crate::desired;
-use crate::template::go::{Env, Random};
+use crate::template::go::Env;
 use crate::watch::object::Object;
 
 /// Generates the set's Applications, unless its spec is the one that was
@@ -82,18 +83,4 @@ pub fn observe_all(
         read_from.insert(name.clone(), (Arc::clone(live), wanted.map(Arc::clone)));
     }
     memory.read_from = read_from;
-}
-
-/// The operating system's source of chance, for the few template functions
-/// that ask for it.
-struct SystemRandom;
-
-impl Random for SystemRandom {
-    fn fill(&mut self, buffer: &mut [u8]) {
-        if let Err(error) = getrandom::fill(buffer) {
-            // A template must not go on with predictable keys.
-            tracing::error!(%error, "the operating system gives no random bytes");
-            std::process::abort();
-        }
-    }
 }
