@@ -292,12 +292,42 @@ fn hostile_templates_fail_within_their_limits() {
 }
 
 #[test]
+fn large_but_honest_values_are_within_the_limits() {
+    let items: Vec<Value> =
+        (0..5000).map(|i| json!({"name": format!("app-{i}"), "value": "x".repeat(40)})).collect();
+    let params = object(json!({"items": items}));
+    for text in
+        ["{{ toJson .items }}", "{{ toYaml .items }}", "{{ .items }}", "{{ toPrettyJson .items }}"]
+    {
+        assert!(render(text, &params, &[]).unwrap().len() > 300_000, "{text}");
+    }
+    let text = "{{ range .items }}{{ .name }}: {{ .value | quote }}\n{{ end }}";
+    assert_eq!(render(text, &params, &[]).unwrap().lines().count(), 5000);
+}
+
+#[test]
 fn deeply_nested_values_are_dropped_without_recursion() {
     let lists = r#"{{ $l := list }}{{ range until 100000 }}{{ $l = list $l }}{{ end }}done"#;
     let dicts = r#"{{ $d := dict }}{{ range until 50000 }}{{ $d = dict "d" $d }}{{ end }}done"#;
     for text in [lists, dicts] {
         assert_eq!(render(text, &object(json!({"a": 1})), &[]).unwrap(), "done");
     }
+}
+
+#[test]
+fn what_nests_to_the_limit_fits_a_small_stack() {
+    // Half of what a thread of the runtime has; debug builds need the most.
+    let parens = format!("{{{{ {}1{} }}}}", "print (".repeat(98), ")".repeat(98));
+    let body = format!("{{{{ {}1{} }}}}", "print (".repeat(60), ")".repeat(60));
+    let recursion = format!(
+        r#"{{{{ define "a" }}}}{body}{{{{ if true }}}}{{{{ template "a" . }}}}{{{{ end }}}}{{{{ end }}}}{{{{ template "a" . }}}}"#
+    );
+    let run = move || {
+        assert!(render(&parens, &object(json!({"a": 1})), &[]).is_ok());
+        let error = render(&recursion, &object(json!({"a": 1})), &[]).unwrap_err();
+        assert!(error.to_string().contains("nested deeper"), "{error}");
+    };
+    std::thread::Builder::new().stack_size(1 << 20).spawn(run).unwrap().join().unwrap();
 }
 
 #[test]

@@ -63,9 +63,7 @@ impl Writer<'_, '_> {
     fn write(&mut self, out: &mut String, value: &Value, depth: usize) -> Outcome<()> {
         Run::check_depth(depth)?;
         self.run.charge(1)?;
-        self.run
-            .charge_bytes(out.len())
-            .or_else(|fail| if out.len() < 64 { Ok(()) } else { Err(fail) })?;
+        self.run.check_len(out.len())?;
         match value {
             Value::Absent | Value::Nil => out.push_str("null"),
             Value::Bool(b) => out.push_str(if *b { "true" } else { "false" }),

@@ -61,7 +61,7 @@ impl Writer<'_, '_> {
     ) -> Outcome<()> {
         Run::check_depth(depth)?;
         self.run.charge(1)?;
-        self.run.charge_bytes(self.out.len())?;
+        self.run.check_len(self.out.len())?;
         let inner = indent.map_or(0, |indent| indent + 2);
         let text = match value {
             Value::List(list) if !list.items().is_empty() => {

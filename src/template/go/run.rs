@@ -75,13 +75,17 @@ impl<'e> Run<'e> {
 
     /// Accounts for text of the given size before or after it is made.
     pub fn charge_bytes(&mut self, bytes: usize) -> Outcome<()> {
-        if bytes > self.limits.output_bytes {
-            return Err(Fail::Limit(format!(
-                "text longer than {} bytes",
-                self.limits.output_bytes
-            )));
-        }
+        self.check_len(bytes)?;
         self.charge(bytes / 64)
+    }
+
+    /// Refuses text that has become too long, without accounting for it.
+    pub fn check_len(&self, bytes: usize) -> Outcome<()> {
+        if bytes > self.limits.output_bytes {
+            let limit = self.limits.output_bytes;
+            return Err(Fail::Limit(format!("text longer than {limit} bytes")));
+        }
+        Ok(())
     }
 
     /// Refuses a walk that has come too deep.

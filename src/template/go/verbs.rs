@@ -44,7 +44,8 @@ impl<'p, 'e> Printer<'p, 'e> {
     pub fn check_size(&mut self) -> Outcome<()> {
         let new = self.out.len() - self.charged;
         self.charged = self.out.len();
-        self.run.charge_bytes(self.out.len().max(new)).and_then(|()| self.run.charge(1))
+        self.run.check_len(self.out.len())?;
+        self.run.charge(1 + new / 64)
     }
 
     fn put(&mut self, text: &str) {
