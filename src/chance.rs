@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn two_draws_differ() {
-        let mut draw = || {
+        let draw = || {
             let mut bytes = [0; 32];
             SystemRandom.fill(&mut bytes);
             bytes

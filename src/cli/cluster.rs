@@ -1,30 +1,186 @@
-//! The cluster that a command talks to.
+//! The cluster of the current kube context, for the commands that look into
+//! one. Nothing here writes.
 
-use anyhow::Context as _;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// A client for a context of the kubeconfig, or for the current one, or for
-/// the cluster that this process runs in.
+use kube::api::ListParams;
+use kube::config::KubeConfigOptions;
+use kube::{Api, Client, Config};
+use serde_json::Value;
+
+use super::error::Error;
+use crate::watch::object::{Object, resource};
+
+/// The longest wait for an answer.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// How many objects one request asks for.
+const PAGE: u32 = 500;
+
+/// Which cluster, and where in it.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ClusterArgs {
+    /// Namespace; the one of the kube context by default
+    #[arg(short, long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Kube context to use instead of the current one
+    #[arg(long, value_name = "CONTEXT")]
+    pub context: Option<String>,
+}
+
+/// A client for a context of the kubeconfig; without one for the current
+/// context, or for the cluster that this process runs in.
 ///
 /// # Errors
 ///
-/// When there is no usable configuration; the message says which was tried.
+/// When there is no usable kubeconfig; the message says how to give one.
 pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
+    Ok(connect(context).await?)
+}
+
+async fn connect(context: Option<&str>) -> Result<Client, Error> {
+    let place = context.map_or_else(
+        || "the current kube context".to_owned(),
+        |context| format!("kube context {context}"),
+    );
+    let failed = |error: &dyn std::error::Error| {
+        let why = format!("{}; set KUBECONFIG or write ~/.kube/config", chain(error));
+        Error::input("cannot reach the cluster", place.clone(), why)
+    };
     let config = match context {
-        None => Config::infer()
-            .await
-            .context("no usable kubeconfig, and not inside a cluster; set KUBECONFIG")?,
-        Some(name) => {
+        Some(context) => {
             let options = KubeConfigOptions {
-                context: Some(name.to_owned()),
+                context: Some(context.to_owned()),
                 ..KubeConfigOptions::default()
             };
-            let kubeconfig = Kubeconfig::read().context("cannot read the kubeconfig")?;
-            Config::from_custom_kubeconfig(kubeconfig, &options)
-                .await
-                .with_context(|| format!("cannot use context {name} of the kubeconfig"))?
+            Config::from_kubeconfig(&options).await.map_err(|error| failed(&error))
         }
+        None => Config::infer().await.map_err(|error| failed(&error)),
     };
-    Client::try_from(config).context("cannot make a client of the kubeconfig")
+    Client::try_from(config?).map_err(|error| failed(&error))
+}
+
+/// A place in a cluster to read from.
+pub(super) struct Cluster {
+    client: Client,
+    /// The namespace that was asked for, else the context's.
+    pub namespace: String,
+}
+
+impl Cluster {
+    /// Connects.
+    pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
+        let client = connect(args.context.as_deref()).await?;
+        let namespace =
+            args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
+        Ok(Self { client, namespace })
+    }
+
+    /// One ApplicationSet; `None` when there is none of that name.
+    pub async fn application_set(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Option<Arc<Value>>, Error> {
+        let api: Api<Object> =
+            Api::namespaced_with(self.client.clone(), namespace, &resource("ApplicationSet"));
+        let place = format!("ApplicationSet {namespace}/{name}");
+        let set = within(place, api.get_opt(name)).await?;
+        Ok(set.map(|set| Arc::clone(set.value())))
+    }
+
+    /// As [`Cluster::application_set`], where it must exist.
+    pub async fn expect_application_set(&self, name: &str) -> Result<Arc<Value>, Error> {
+        let found = self.application_set(&self.namespace, name).await?;
+        found.ok_or_else(|| {
+            let place = format!("ApplicationSet {}/{name}", self.namespace);
+            let why = "there is none; name another namespace with -n, or list them with wavegate status -A";
+            Error::input("cannot find", place, why)
+        })
+    }
+
+    /// All ApplicationSets of a namespace, or of all.
+    pub async fn application_sets(
+        &self,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Arc<Value>>, Error> {
+        self.list("ApplicationSet", namespace).await
+    }
+
+    /// All Applications of a namespace, or of all, in the API server's order.
+    pub async fn applications(&self, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
+        self.list("Application", namespace).await
+    }
+
+    /// All Applications of a namespace by name.
+    pub async fn applications_by_name(
+        &self,
+        namespace: &str,
+    ) -> Result<BTreeMap<String, Arc<Value>>, Error> {
+        let applications = self.applications(Some(namespace)).await?;
+        let by_name = |application: Arc<Value>| {
+            (crate::desired::name_of(&application).to_owned(), application)
+        };
+        Ok(applications.into_iter().map(by_name).collect())
+    }
+
+    async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
+        let api = crate::watch::stores::api(&self.client, namespace, &resource(kind));
+        let place = match namespace {
+            Some(namespace) => format!("{kind}s of namespace {namespace}"),
+            None => format!("{kind}s of all namespaces"),
+        };
+        let mut objects = Vec::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = within(place.clone(), api.list(&params)).await?;
+            objects.extend(page.items.iter().map(|object| Arc::clone(object.value())));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(objects),
+            }
+        }
+    }
+}
+
+/// Waits for an answer, but not for ever.
+async fn within<T>(
+    place: String,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, Error> {
+    let what = "cannot read from the cluster";
+    match tokio::time::timeout(TIMEOUT, request).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+            let why = "the kind is not known there; apply the output of wavegate crds first";
+            Err(Error::input(what, place, why))
+        }
+        Ok(Err(error)) => Err(Error::input(what, place, chain(&error))),
+        Err(_) => {
+            let why = format!("no answer within {} s; check the kube context", TIMEOUT.as_secs());
+            Err(Error::input(what, place, why))
+        }
+    }
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        let more = error.to_string();
+        if !text.contains(&more) {
+            text.push_str(": ");
+            text.push_str(&more);
+        }
+        cause = error.source();
+    }
+    text
+}
+
+/// Runs what talks to a cluster to its end.
+pub(super) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok(runtime.block_on(future)?)
 }

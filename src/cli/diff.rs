@@ -1,0 +1,164 @@
+//! `wavegate diff`: what applying a manifest would change.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::error::{DOES_NOT_HOLD, Error, note};
+use super::input::{self, Object};
+use super::output::{self, Output};
+use crate::api::resource_key::split_api_version;
+use crate::decide::diff::{Comparison, Config, compare, unified};
+
+/// Prints what applying an object would change in a cluster
+///
+/// Both sides are brought into one spelling first, so that defaults, status
+/// and fields of others are no difference. Values of Secrets are masked.
+/// Exits 1 when there is a difference.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// File with the object as it should be; empty when it should not exist
+    #[arg(long, value_name = "FILE")]
+    desired: PathBuf,
+    /// File with the object as the cluster has it; empty when it has none
+    #[arg(long, value_name = "FILE")]
+    live: PathBuf,
+    /// File with an Application, for its ignoreDifferences
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Whether applying would change anything, or pruning would delete it.
+    modified: bool,
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    changes: Vec<Change>,
+    /// The object as it is, in the spelling that was compared.
+    live: Value,
+    /// What it would become.
+    predicted: Value,
+    /// Rules that failed on this object and were skipped.
+    skipped_rules: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Change {
+    path: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    from: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    to: Option<Value>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let paths = [Some(&args.desired), Some(&args.live), args.config.as_ref()];
+    if paths.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
+        let why = "standard input can be read only once";
+        return Err(Error::input("cannot read", "--desired, --live, --config", why).into());
+    }
+    let desired = one(&args.desired)?;
+    let live = one(&args.live)?;
+    let config = config(args.config.as_deref())?;
+    let Some(object) = desired.as_ref().or(live.as_ref()) else {
+        let place = format!("{}, {}", args.desired.display(), args.live.display());
+        return Err(Error::input("cannot compare", place, "both are empty").into());
+    };
+    if let (Some(desired), Some(live)) = (&desired, &live) {
+        check_same(desired, live)?;
+    }
+    let value = |object: &Option<Object>| object.as_ref().map(|object| object.value.clone());
+    let comparison = compare(value(&desired).as_ref(), value(&live).as_ref(), &config);
+    for rule in &comparison.skipped_rules {
+        note(rule);
+    }
+    let modified = comparison.modified || desired.is_none();
+    let colour = output::colour();
+    args.output.print(&report(&object.value, &comparison, modified), |_| {
+        output::printable_lines(&unified(&comparison, colour), colour)
+    })?;
+    Ok(if modified { ExitCode::from(DOES_NOT_HOLD) } else { ExitCode::SUCCESS })
+}
+
+fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
+    let [group, kind, namespace, name] = identity(object);
+    let change = |change: &crate::decide::diff::Change| Change {
+        path: change.path.clone(),
+        from: change.from.clone(),
+        to: change.to.clone(),
+    };
+    Report {
+        modified,
+        group,
+        kind,
+        namespace,
+        name,
+        changes: comparison.changes.iter().map(change).collect(),
+        live: comparison.live.clone(),
+        predicted: comparison.predicted.clone(),
+        skipped_rules: comparison.skipped_rules.clone(),
+    }
+}
+
+/// The only object of a file; `None` for an empty one.
+fn one(path: &Path) -> Result<Option<Object>, Error> {
+    let mut objects = input::objects_of(path)?;
+    match objects.len() {
+        0 | 1 => Ok(objects.pop()),
+        count => {
+            let why = format!("{count} objects, one is wanted; split it");
+            Err(Error::input("cannot compare", path.display().to_string(), why))
+        }
+    }
+}
+
+fn config(path: Option<&Path>) -> Result<Config, Error> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let objects = input::objects_of(path)?;
+    let application = objects.iter().find(|object| object.value["kind"] == "Application");
+    let Some(application) = application else {
+        let why = "holds no Application";
+        return Err(Error::input("cannot use --config", path.display().to_string(), why));
+    };
+    let (config, problems) = Config::from_application(&application.value);
+    match problems.first() {
+        None => Ok(config),
+        Some(problem) => {
+            let why = format!("{}: {}", problem.at, problem.message);
+            Err(Error::input("cannot use --config", application.place(), why))
+        }
+    }
+}
+
+/// Two different objects are not compared: the answer would mean nothing.
+fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
+    let (one, other) = (identity(&desired.value), identity(&live.value));
+    let namespaces_differ = one[2] != other[2] && !one[2].is_empty() && !other[2].is_empty();
+    let same = one[0] == other[0] && one[1] == other[1] && one[3] == other[3];
+    if !same || namespaces_differ {
+        let place = format!("{}, {}", desired.place(), live.place());
+        let why = format!("{} and {} are different objects", desired.title(), live.title());
+        return Err(Error::input("cannot compare", place, why));
+    }
+    let version = |object: &Object| object.value["apiVersion"].as_str().map(str::to_owned);
+    if version(desired) != version(live) {
+        note("the two are of different API versions, which are not converted");
+    }
+    Ok(())
+}
+
+/// Group, kind, namespace and name.
+fn identity(object: &Value) -> [String; 4] {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = split_api_version(text("/apiVersion")).0;
+    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].map(str::to_owned)
+}

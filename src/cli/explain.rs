@@ -1,0 +1,309 @@
+//! `wavegate explain`: why a rollout waits, down to the resource.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::culprit::{self, Culprit};
+use super::output::{self, Output, or_dash, printable};
+use super::standing::{Member, Standing, State, text};
+use crate::api::conditions::application_set as condition;
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::steps::Strategy;
+
+/// Says why a rollout waits: for which Application, for which resource
+///
+/// Reads from the cluster of the kube context and writes nothing. The first
+/// line is the answer, details follow.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The ApplicationSet
+    #[arg(value_name = "APPSET")]
+    name: String,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Why a set waits.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Explanation {
+    pub namespace: String,
+    pub application_set: String,
+    pub state: State,
+    /// The answer in one line.
+    pub summary: String,
+    /// Who waits, in the order of importance; at most those that the status
+    /// lists.
+    pub waits: Vec<Wait>,
+    /// Conditions that tell of something wrong.
+    pub conditions: Vec<Condition>,
+}
+
+/// One Application that is waited for.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Wait {
+    pub application: String,
+    /// From 1; `null` outside a rollout.
+    pub step: Option<usize>,
+    pub phase: String,
+    pub sync: String,
+    pub health: String,
+    /// What for, in words.
+    pub reason: String,
+    /// The resource that keeps it; `null` when it is none.
+    pub resource: Option<Culprit>,
+    /// Since when, and until when at most; empty where unknown.
+    pub since: String,
+    pub until: String,
+    /// What a person can do; empty when nothing has to be done.
+    pub advice: String,
+}
+
+/// A condition of the set.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Condition {
+    #[serde(rename = "type")]
+    pub kind: String,
+    pub reason: String,
+    pub message: String,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (set, applications) = block_on(async {
+        let cluster = Cluster::connect(&args.cluster).await?;
+        let set = cluster.expect_application_set(&args.name).await?;
+        let applications = cluster.applications_by_name(&cluster.namespace).await?;
+        Ok((set, applications))
+    })?;
+    args.output.print(&explain(&set, &applications), show)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says why a set waits, from its status and the Applications of its namespace.
+pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
+    let standing = Standing::read(set, applications);
+    let waits = waits(set, &standing, applications);
+    Explanation {
+        summary: summary(&standing, &waits),
+        namespace: standing.namespace,
+        application_set: standing.application_set,
+        state: standing.state,
+        waits,
+        conditions: conditions(set),
+    }
+}
+
+fn summary(standing: &Standing, waits: &[Wait]) -> String {
+    let name = &standing.application_set;
+    let first = waits.first().map(|wait| {
+        let more = match unfinished(standing).count().max(waits.len()) - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let application = &wait.application;
+        match &wait.resource {
+            Some(resource) => format!("{application}: {resource}{more}"),
+            None => format!("{application}: {}{more}", wait.reason),
+        }
+    });
+    match (standing.state, first) {
+        (State::Rolling, Some(first)) => {
+            let step = standing.step.unwrap_or_default();
+            format!("{name} waits in step {step} of {}: {first}", standing.steps)
+        }
+        (State::Rolling, None) => format!("{name} goes on: {}", standing.message),
+        (State::Complete, _) => format!("{name} waits for nothing: {}", standing.message),
+        (State::AllAtOnce, Some(first)) => format!("{name} has no steps, and waits for {first}"),
+        (State::AllAtOnce, None) => format!("{name} waits for nothing: {}", standing.message),
+        (State::Failed, _) => format!("{name} is stopped by an error: {}", standing.message),
+        (State::Deleting | State::Unseen | State::SwitchedOff, _) => {
+            format!("{name} does not roll out: {}", standing.message)
+        }
+    }
+}
+
+/// The Applications that keep the open step from being complete; without steps
+/// those that are not Healthy.
+fn unfinished(standing: &Standing) -> impl Iterator<Item = &Member> {
+    standing.applications.iter().filter(|member| match standing.state {
+        State::Rolling => {
+            member.step.is_some()
+                && member.step == standing.step
+                && member.phase != Phase::Healthy.name()
+        }
+        State::AllAtOnce => member.health != "Healthy",
+        _ => false,
+    })
+}
+
+fn waits(
+    set: &Value,
+    standing: &Standing,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> Vec<Wait> {
+    let told =
+        set["status"]["rollout"]["waitingFor"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if standing.state == State::Rolling && !told.is_empty() {
+        let wait = |told: &Value| {
+            let name = text(told, "/application");
+            let member = standing.applications.iter().find(|member| member.application == name);
+            let mut wait = wait_of(set, &name, member, applications);
+            for (field, pointer) in [
+                (&mut wait.reason, "/reason"),
+                (&mut wait.since, "/since"),
+                (&mut wait.until, "/until"),
+            ] {
+                let told = text(told, pointer);
+                if !told.is_empty() {
+                    *field = told;
+                }
+            }
+            wait.step = wait.step.or(standing.step);
+            wait
+        };
+        return told.iter().map(wait).collect();
+    }
+    unfinished(standing)
+        .map(|member| wait_of(set, &member.application, Some(member), applications))
+        .collect()
+}
+
+fn wait_of(
+    set: &Value,
+    name: &str,
+    member: Option<&Member>,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> Wait {
+    let live = applications.get(name);
+    let of = |field: fn(&Member) -> &String| member.map(field).cloned().unwrap_or_default();
+    let phase = of(|member| &member.phase);
+    let step = member.and_then(|member| member.step);
+    // Whoever has not started yet is not kept by its own resources.
+    let started = phase != Phase::Waiting.name();
+    let resource = live.filter(|_| started).and_then(|live| culprit::of(live));
+    let mut reason = of(|member| &member.message);
+    if reason.is_empty() {
+        reason = match live {
+            None => "the application does not exist yet".to_owned(),
+            Some(live) => format!(
+                "it is {}, {}",
+                or_unknown(&text(live, "/status/sync/status")),
+                or_unknown(&text(live, "/status/health/status"))
+            ),
+        };
+    }
+    Wait {
+        application: name.to_owned(),
+        advice: advice(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref()),
+        step,
+        sync: of(|member| &member.sync),
+        health: of(|member| &member.health),
+        since: of(|member| &member.since),
+        until: String::new(),
+        phase,
+        reason,
+        resource,
+    }
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "Unknown" } else { text }
+}
+
+/// What a person can do about a wait.
+fn advice(
+    set: &Value,
+    name: &str,
+    phase: &str,
+    step: Option<usize>,
+    live: Option<&Value>,
+    resource: Option<&Culprit>,
+) -> String {
+    let strategy = Strategy::read(set["spec"].get("strategy")).0;
+    let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
+    let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
+    let operation = live.map(|live| text(live, "/status/operationState/phase")).unwrap_or_default();
+    if phase == Phase::Waiting.name() && held {
+        return format!(
+            "maxUpdate of its step is 0: sync {name} by hand, for example: argocd app sync {name}"
+        );
+    }
+    if phase == Phase::Pending.name() {
+        return "an application controller has to start its operation: check that one runs"
+            .to_owned();
+    }
+    match resource {
+        Some(resource) if resource.status != "Suspended" => resource.look(),
+        Some(resource) => format!("resume it: {}", resource.look()),
+        None if matches!(operation.as_str(), "Failed" | "Error") => {
+            format!("mend what its operation failed on, then sync it again: argocd app sync {name}")
+        }
+        None => String::new(),
+    }
+}
+
+fn conditions(set: &Value) -> Vec<Condition> {
+    let wrong = |found: &&Value| {
+        let kind = text(found, "/type");
+        let is_bad =
+            [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG].contains(&kind.as_str());
+        is_bad && found["status"] == "True"
+    };
+    let condition = |found: &Value| Condition {
+        kind: text(found, "/type"),
+        reason: text(found, "/reason"),
+        message: text(found, "/message"),
+    };
+    let found = set["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+    found.iter().filter(wrong).map(condition).collect()
+}
+
+/// The text for people.
+pub(super) fn show(explanation: &Explanation) -> String {
+    let mut out = printable(&explanation.summary) + "\n";
+    if !explanation.waits.is_empty() {
+        let row = |wait: &Wait| {
+            let what =
+                wait.resource.as_ref().map_or_else(|| wait.reason.clone(), ToString::to_string);
+            [
+                wait.application.clone(),
+                wait.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
+                or_dash(&wait.phase),
+                or_dash(&wait.sync),
+                or_dash(&wait.health),
+                or_dash(&wait.since),
+                or_dash(&wait.until),
+                what,
+            ]
+        };
+        let header =
+            ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "SINCE", "UNTIL", "WAITS FOR"];
+        out.push('\n');
+        out.push_str(&output::table(header, explanation.waits.iter().map(row)));
+    }
+    let told = |wait: &&Wait| !wait.advice.is_empty();
+    if explanation.waits.iter().any(|wait| told(&wait)) {
+        out.push_str("\nWhat to do:\n");
+        for wait in explanation.waits.iter().filter(told) {
+            out.push_str(&printable(&format!("  {}: {}", wait.application, wait.advice)));
+            out.push('\n');
+        }
+    }
+    for condition in &explanation.conditions {
+        let line = format!("{} ({}): {}", condition.kind, condition.reason, condition.message);
+        out.push('\n');
+        out.push_str(&printable(&line));
+        out.push('\n');
+    }
+    out
+}

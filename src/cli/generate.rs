@@ -1,0 +1,55 @@
+//! An ApplicationSet of a file becomes its Applications, with what is wrong
+//! with them; shared by `render` and `plan`.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::error::Error;
+use super::input::Object;
+use crate::api::{self, ApplicationSet};
+use crate::chance::SystemRandom;
+use crate::clock::Clock;
+use crate::decide::fleet::validate::{self, Cluster, Known};
+use crate::desired::{self, Generation};
+use crate::template::go::Env;
+
+/// Generates the Applications of a set, in name order.
+///
+/// Fails when the set cannot be read as one, or when its generators or its
+/// template fail: then there are none.
+pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
+    if let Err(error) = api::read::<ApplicationSet>(&set.value) {
+        return Err(Error::input(
+            "cannot read",
+            format!("{}: {}", set.place(), set.title()),
+            error,
+        ));
+    }
+    let mut env = Env { now: Clock::system().now(), random: Box::new(SystemRandom) };
+    desired::generate(&set.value, &mut env).map_err(|error| {
+        Error::check("cannot generate", format!("{}: {}", set.place(), set.title()), error)
+    })
+}
+
+/// What is wrong with generated Applications, by name, as far as that can be
+/// told without a cluster: every project and cluster that is named is taken to
+/// exist.
+pub(super) fn invalid(applications: &[Value]) -> BTreeMap<String, String> {
+    let mut known = Known::default();
+    for application in applications {
+        let text = |pointer: &str| {
+            application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let project = text("/spec/project");
+        known.projects.insert(if project.is_empty() { "default".to_owned() } else { project });
+        known.clusters.push(Cluster {
+            name: text("/spec/destination/name"),
+            server: text("/spec/destination/server").trim_end_matches('/').to_owned(),
+        });
+    }
+    known.clusters.sort();
+    // Of one name there is one cluster, whatever else is written beside it.
+    known.clusters.dedup_by(|a, b| !a.name.is_empty() && a.name == b.name || a == b);
+    validate::problems(applications, &known)
+}

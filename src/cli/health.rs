@@ -1,0 +1,77 @@
+//! `wavegate health`: the verdict on each object of a file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::error::DOES_NOT_HOLD;
+use super::input;
+use super::output::{self, Output, or_dash};
+use crate::api::resource_key::split_api_version;
+use crate::decide::health::{self, Status};
+
+/// Prints the health of each object in a file
+///
+/// Takes what `kubectl get -o yaml` prints. A kind that has no health check has
+/// no status, and never holds an Application back.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// File or directory with live objects; - for standard input
+    #[arg(short, long = "file", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Exit 1 unless every object that has a health check is Healthy
+    #[arg(long)]
+    require_healthy: bool,
+    #[command(flatten)]
+    output: Output,
+}
+
+#[derive(Serialize)]
+struct Row {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    /// `null` for a kind without a health check.
+    status: Option<Status>,
+    message: String,
+}
+
+impl Row {
+    fn of(object: &Value) -> Self {
+        let text = |pointer: &str| {
+            object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let health = health::of(object);
+        Self {
+            group: split_api_version(&text("/apiVersion")).0.to_owned(),
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            status: health.as_ref().map(|health| health.status),
+            message: health.map(|health| health.message).unwrap_or_default(),
+        }
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let objects = input::objects(&args.files)?;
+    let rows: Vec<Row> = objects.iter().map(|object| Row::of(&object.value)).collect();
+    args.output.print(&rows, |rows| {
+        let cells = |row: &Row| {
+            [
+                row.status.map_or_else(|| "-".to_owned(), |status| status.to_string()),
+                row.kind.clone(),
+                or_dash(&row.namespace),
+                or_dash(&row.name),
+                row.message.clone(),
+            ]
+        };
+        output::table(["STATUS", "KIND", "NAMESPACE", "NAME", "MESSAGE"], rows.iter().map(cells))
+    })?;
+    let ill = rows.iter().any(|row| row.status.is_some_and(|status| status != Status::Healthy));
+    Ok(if args.require_healthy && ill { ExitCode::from(DOES_NOT_HOLD) } else { ExitCode::SUCCESS })
+}

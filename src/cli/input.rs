@@ -1,0 +1,272 @@
+//! What comes in: files, directories and standard input, as Kubernetes objects.
+//!
+//! Input is not trusted: what is read is bounded, and a directory is not left
+//! through a symbolic link.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::error::{Error, note};
+use super::output::some_of;
+use crate::api;
+use crate::yaml;
+
+/// The most bytes of one file or of standard input.
+const MAX_BYTES: u64 = 64 << 20;
+/// The most files that a directory may give.
+const MAX_FILES: usize = 20_000;
+/// The most directories within each other.
+const MAX_DEPTH: usize = 64;
+/// The path that means standard input.
+const STANDARD_INPUT: &str = "-";
+
+/// One document of the input.
+#[derive(Clone, Debug)]
+pub(super) struct Object {
+    /// The file, or `standard input`.
+    pub file: String,
+    /// The line where the document starts, from 1.
+    pub line: usize,
+    /// Its content.
+    pub value: Value,
+}
+
+impl Object {
+    /// Where it is, for an error.
+    pub fn place(&self) -> String {
+        format!("{}: line {}", self.file, self.line)
+    }
+
+    /// Its kind and name, for people.
+    pub fn title(&self) -> String {
+        let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str);
+        match (text("/kind"), text("/metadata/name").or(text("/metadata/generateName"))) {
+            (Some(kind), Some(name)) => format!("{kind} {name}"),
+            (Some(kind), None) => kind.to_owned(),
+            (None, _) => "no Kubernetes object".to_owned(),
+        }
+    }
+}
+
+/// A text that was read, and where from.
+#[derive(Clone, Debug)]
+struct Text {
+    name: String,
+    text: String,
+}
+
+/// The documents of files, directories and standard input, in the order given;
+/// files of a directory in lexical order.
+fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
+    if paths.iter().filter(|path| is_standard_input(path)).count() > 1 {
+        return Err(Error::input("cannot read", "-f", "standard input can be read only once"));
+    }
+    let mut objects = Vec::new();
+    for path in paths {
+        if !is_standard_input(path) && path.is_dir() {
+            for file in files_of(path)? {
+                objects.extend(split(&read(&file)?)?);
+            }
+        } else {
+            objects.extend(split(&read(path)?)?);
+        }
+    }
+    Ok(objects)
+}
+
+/// The objects of one file or standard input, lists taken apart.
+pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
+    if !is_standard_input(path) && path.is_dir() {
+        let why = "is a directory; name a file in it";
+        return Err(Error::input("cannot read", path.display().to_string(), why));
+    }
+    let mut objects = Vec::new();
+    for document in split(&read(path)?)? {
+        expand(document, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// As [`documents`], where each must be a Kubernetes object; lists are taken
+/// apart.
+pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
+    let mut objects = Vec::new();
+    for document in documents(paths)? {
+        expand(document, &mut objects)?;
+    }
+    Ok(objects)
+}
+
+/// The ApplicationSets among the documents, all or those of one name; at least
+/// one. What else is there is told and left out.
+pub(super) fn application_sets(
+    paths: &[PathBuf],
+    name: Option<&str>,
+) -> Result<Vec<Object>, Error> {
+    let mut candidates = Vec::new();
+    for document in documents(paths)? {
+        // What is no object is left out like any other document.
+        if problem_of(&document.value).is_some() {
+            candidates.push(document);
+        } else {
+            expand(document, &mut candidates)?;
+        }
+    }
+    let place = paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
+    let (sets, others): (Vec<Object>, Vec<Object>) =
+        candidates.into_iter().partition(|object| is_application_set(&object.value));
+    let what = "cannot find an ApplicationSet";
+    if sets.is_empty() {
+        let why = match others.as_slice() {
+            [] => "it is empty".to_owned(),
+            [one] if one.value["kind"] == "ApplicationSet" => format!(
+                "line {}: apiVersion of {} is {}; it must be {}",
+                one.line,
+                one.title(),
+                one.value["apiVersion"],
+                api::API_VERSION
+            ),
+            [one] => format!("line {}: holds {} alone", one.line, one.title()),
+            several => format!("none of its {} documents is one", several.len()),
+        };
+        return Err(Error::input(what, place, why));
+    }
+    if !others.is_empty() {
+        let titles: Vec<String> =
+            others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
+        let titles = some_of(titles.iter().map(String::as_str), 5);
+        note(&format!("{place}: only ApplicationSets are looked at, ignored: {titles}"));
+    }
+    let Some(name) = name else { return Ok(sets) };
+    let names: Vec<String> =
+        sets.iter().map(|set| crate::desired::name_of(&set.value).to_owned()).collect();
+    let sets: Vec<Object> =
+        sets.into_iter().filter(|set| crate::desired::name_of(&set.value) == name).collect();
+    if sets.is_empty() {
+        let there = some_of(names.iter().map(String::as_str), 10);
+        return Err(Error::input(what, place, format!("none is named {name}; there is {there}")));
+    }
+    Ok(sets)
+}
+
+fn is_application_set(value: &Value) -> bool {
+    value["kind"] == "ApplicationSet" && value["apiVersion"] == api::API_VERSION
+}
+
+fn expand(document: Object, out: &mut Vec<Object>) -> Result<(), Error> {
+    if let Some(problem) = problem_of(&document.value) {
+        return Err(Error::input("cannot read", document.place(), problem));
+    }
+    let Object { file, line, mut value } = document;
+    let Some(Value::Array(items)) = value.get_mut("items").map(Value::take) else {
+        out.push(Object { file, line, value });
+        return Ok(());
+    };
+    for (index, value) in items.into_iter().enumerate() {
+        let item = Object { file: file.clone(), line, value };
+        if let Some(problem) = problem_of(&item.value) {
+            let problem = format!("items[{index}]: {problem}");
+            return Err(Error::input("cannot read", item.place(), problem));
+        }
+        out.push(item);
+    }
+    Ok(())
+}
+
+/// What keeps a document from being a Kubernetes object.
+fn problem_of(value: &Value) -> Option<&'static str> {
+    let is_text = |field: &str| value[field].as_str().is_some_and(|text| !text.is_empty());
+    match value {
+        Value::Object(_) if !is_text("kind") => Some("no Kubernetes object: kind is missing"),
+        Value::Object(_) if !is_text("apiVersion") => {
+            Some("no Kubernetes object: apiVersion is missing")
+        }
+        Value::Object(_) => None,
+        _ => Some("no Kubernetes object: a mapping with apiVersion and kind is wanted"),
+    }
+}
+
+fn split(text: &Text) -> Result<Vec<Object>, Error> {
+    let documents = yaml::documents(&text.text)
+        .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
+    let object = |document: yaml::Document| Object {
+        file: text.name.clone(),
+        line: document.line,
+        value: document.value,
+    };
+    Ok(documents.into_iter().map(object).collect())
+}
+
+fn is_standard_input(path: &Path) -> bool {
+    path.as_os_str() == STANDARD_INPUT
+}
+
+fn shown(path: &Path) -> String {
+    if is_standard_input(path) { "standard input".to_owned() } else { path.display().to_string() }
+}
+
+fn read(path: &Path) -> Result<Text, Error> {
+    let name = shown(path);
+    let failed = |error: std::io::Error| {
+        let why = match error.kind() {
+            std::io::ErrorKind::NotFound => "there is no such file; check the path".to_owned(),
+            _ => error.to_string(),
+        };
+        Error::input("cannot read", name.clone(), why)
+    };
+    let mut bytes = Vec::new();
+    let read = if is_standard_input(path) {
+        std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes)
+    } else {
+        let file = std::fs::File::open(path).map_err(failed)?;
+        file.take(MAX_BYTES + 1).read_to_end(&mut bytes)
+    };
+    if read.map_err(failed)? as u64 > MAX_BYTES {
+        let why = format!("more than {} MiB; split it", MAX_BYTES >> 20);
+        return Err(Error::input("cannot read", name, why));
+    }
+    let text =
+        yaml::decode(&bytes).map_err(|error| Error::input("cannot read", name.clone(), error))?;
+    Ok(Text { text: text.into_owned(), name })
+}
+
+/// The manifests of a directory and of those in it, by path.
+fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    let mut left = vec![(directory.to_owned(), 0)];
+    while let Some((at, depth)) = left.pop() {
+        let failed =
+            |error: std::io::Error| Error::input("cannot read", at.display().to_string(), error);
+        for entry in std::fs::read_dir(&at).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
+            if kind.is_symlink() && (is_manifest(&path) || path.is_dir()) {
+                note(&format!("{}: a symbolic link, which is not followed", path.display()));
+            } else if kind.is_dir() && depth < MAX_DEPTH {
+                left.push((path, depth + 1));
+            } else if kind.is_dir() {
+                let why = format!("more than {MAX_DEPTH} directories within each other");
+                return Err(Error::input("cannot read", path.display().to_string(), why));
+            } else if kind.is_file() && is_manifest(&path) {
+                files.push(path);
+            }
+        }
+        if files.len() > MAX_FILES {
+            let why = format!("more than {MAX_FILES} manifest files; name fewer of them");
+            return Err(Error::input("cannot read", directory.display().to_string(), why));
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let why = "no file in it ends in .yaml, .yml or .json";
+        return Err(Error::input("cannot read", directory.display().to_string(), why));
+    }
+    Ok(files)
+}
+
+fn is_manifest(path: &Path) -> bool {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    matches!(extension, Some("yaml" | "yml" | "json"))
+}

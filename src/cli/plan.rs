@@ -1,0 +1,317 @@
+//! `wavegate plan`: the rollout before it happens.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::error::{DOES_NOT_HOLD, Error};
+use super::input::Object;
+use super::live::{self, Live};
+use super::output::{self, Format, Output, or_dash, some_of};
+use super::{generate, input};
+use crate::decide::fleet::ignore::Ignore;
+use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
+use crate::decide::rollout::steps::{self, Labels, Strategy};
+use crate::desired::{Generation, name_of};
+
+/// How many names a line of the table shows; JSON and YAML show all.
+const NAMES_PER_LINE: usize = 8;
+
+/// Prints a rollout before it happens: steps, batches, mistakes
+///
+/// Shows the rollout of a change that reaches every Application. With --live
+/// it also shows what the set would create, update and delete in the cluster
+/// of the kube context; without -f the set itself is read from there too.
+/// Exits 1 when there are mistakes.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// File with the ApplicationSet; - for standard input
+    #[arg(short, long = "file", required_unless_present = "live", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only the set of this name
+    #[arg(value_name = "APPSET")]
+    name: Option<String>,
+    /// Compare with the Applications in the cluster
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What is printed.
+#[derive(Serialize)]
+struct Report {
+    /// The set's name; not part of the promised shape.
+    #[serde(skip)]
+    set: String,
+    /// Whether there is a RollingSync at all.
+    #[serde(skip)]
+    rolling: bool,
+    /// How many Applications there are.
+    #[serde(skip)]
+    total: usize,
+    steps: Vec<Step>,
+    unmatched: Vec<String>,
+    problems: Vec<Problem>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live: Option<Vec<Live>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Step {
+    /// From 1.
+    step: usize,
+    /// As the user wrote it.
+    max_update: Value,
+    limit: u64,
+    batches: Vec<Vec<String>>,
+    applications: Vec<String>,
+    /// The limit's text for people.
+    #[serde(skip)]
+    max_update_text: String,
+}
+
+#[derive(Serialize)]
+struct Problem {
+    code: &'static str,
+    message: String,
+    /// From 1; `null` when it is about several steps or none.
+    step: Option<usize>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let reports = if args.live { block_on(live_reports(&args))? } else { file_reports(&args)? };
+    if let ([first, second, ..], Format::Json | Format::Yaml) =
+        (reports.as_slice(), args.output.format)
+    {
+        let why = format!(
+            "{} ApplicationSets, one is wanted; add a name, such as {} or {}",
+            reports.len(),
+            first.set,
+            second.set
+        );
+        return Err(Error::input("cannot plan", "-f", why).into());
+    }
+    let mut code = ExitCode::SUCCESS;
+    for (index, report) in reports.iter().enumerate() {
+        if index > 0 {
+            output::print("\n")?;
+        }
+        args.output.print(report, table)?;
+        if !report.problems.is_empty() {
+            code = ExitCode::from(DOES_NOT_HOLD);
+        }
+    }
+    Ok(code)
+}
+
+fn file_reports(args: &Args) -> anyhow::Result<Vec<Report>> {
+    let sets = input::application_sets(&args.files, args.name.as_deref())?;
+    let report = |set: &Object| Ok(report(set, &generate::generate(set)?, |_| None));
+    sets.iter().map(report).collect()
+}
+
+async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
+    if args.files.is_empty() && args.name.is_none() {
+        let why = "name the ApplicationSet to read from the cluster, or give a file with -f";
+        return Err(Error::input("cannot plan", "--live", why));
+    }
+    let cluster = Cluster::connect(&args.cluster).await?;
+    let sets = if args.files.is_empty() {
+        let name = args.name.as_deref().unwrap_or_default();
+        let stored = cluster.expect_application_set(name).await?;
+        vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
+    } else {
+        input::application_sets(&args.files, args.name.as_deref())?
+    };
+    let mut reports = Vec::new();
+    for mut set in sets {
+        let own = set.value["metadata"]["namespace"].as_str().map(str::to_owned);
+        let namespace = own.unwrap_or_else(|| cluster.namespace.clone());
+        if let Some(metadata) = set.value["metadata"].as_object_mut() {
+            metadata.insert("namespace".to_owned(), namespace.clone().into());
+        }
+        let stored = cluster.application_set(&namespace, name_of(&set.value)).await?;
+        let existing = cluster.applications_by_name(&namespace).await?;
+        let generation = generate::generate(&set)?;
+        reports.push(report(&set, &generation, |facts| {
+            let Facts { invalid, rolling } = facts;
+            let applications = &generation.applications;
+            Some(live::compare(
+                &set.value,
+                stored.as_deref(),
+                applications,
+                invalid,
+                &existing,
+                rolling,
+            ))
+        }));
+    }
+    Ok(reports)
+}
+
+/// What a comparison with the cluster needs to know besides.
+struct Facts<'a> {
+    invalid: &'a BTreeMap<String, String>,
+    rolling: bool,
+}
+
+fn report(
+    set: &Object,
+    generation: &Generation,
+    live: impl FnOnce(Facts<'_>) -> Option<Vec<Live>>,
+) -> Report {
+    let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
+    let labels: BTreeMap<String, Labels> = generation
+        .applications
+        .iter()
+        .map(|application| (name_of(application).to_owned(), labels_of(application)))
+        .collect();
+    let invalid = generate::invalid(&generation.applications);
+    let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels);
+    let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
+        code: problem.kind.code(),
+        message: problem.message,
+        step: problem.step.map(|step| step + 1),
+    });
+    let rolling = !strategy.steps().is_empty();
+    Report {
+        set: name_of(&set.value).to_owned(),
+        rolling,
+        total: generation.applications.len(),
+        steps: steps.into_iter().enumerate().map(step).collect(),
+        unmatched,
+        problems: blockers(&set.value, generation, &strategy, &invalid)
+            .into_iter()
+            .chain(problems)
+            .collect(),
+        live: live(Facts { invalid: &invalid, rolling }),
+    }
+}
+
+fn step((index, step): (usize, PreviewStep)) -> Step {
+    Step {
+        step: index + 1,
+        max_update: step.max_update.to_json(),
+        max_update_text: step.max_update.to_string(),
+        limit: step.limit,
+        batches: step.batches,
+        applications: step.applications,
+    }
+}
+
+/// Mistakes that are not about steps: those that keep the set, or single
+/// Applications, from being written at all.
+fn blockers(
+    set: &Value,
+    generation: &Generation,
+    strategy: &Strategy,
+    invalid: &BTreeMap<String, String>,
+) -> Vec<Problem> {
+    let problem = |code, message| Problem { code, message, step: None };
+    let mut problems = Vec::new();
+    if strategy.is_empty_rolling_sync() {
+        let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or remove the strategy";
+        problems.push(problem("EmptyRollingSync", message.to_owned()));
+    }
+    problems.extend(
+        Ignore::read(set).1.into_iter().map(|message| problem("InvalidIgnoreDifferences", message)),
+    );
+    problems.extend(invalid.iter().map(|(name, message)| {
+        let message = if name.is_empty() {
+            message.clone()
+        } else {
+            format!("application {name}: {message}")
+        };
+        problem("InvalidApplication", message)
+    }));
+    let warnings = generation.warnings.iter().cloned();
+    problems.extend(warnings.map(|message| problem("UnknownGenerator", message)));
+    problems
+}
+
+fn labels_of(application: &Value) -> Labels {
+    let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn table(report: &Report) -> String {
+    let count =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
+    let strategy = match report.rolling {
+        true => format!("RollingSync, {}", count(report.steps.len(), "step")),
+        false => "all at once".to_owned(),
+    };
+    let total = count(report.total, "application");
+    let mut text =
+        format!("ApplicationSet {}: {strategy}, {total}\n", output::printable(&report.set));
+    if report.rolling {
+        text.push('\n');
+        text.push_str(&output::table(
+            ["STEP", "MAX UPDATE", "LIMIT", "BATCH", "APPLICATIONS"],
+            report.steps.iter().flat_map(rows),
+        ));
+    }
+    if !report.unmatched.is_empty() {
+        let held =
+            format!("\nIn no step, each waits for a manual sync: {}", names(&report.unmatched));
+        text.push_str(&output::printable_lines(&held, false));
+        text.push('\n');
+    }
+    if let Some(live) = &report.live {
+        let row = |live: &Live| {
+            [
+                live.application.clone(),
+                live.change.to_string(),
+                or_dash(&live.phase),
+                or_dash(&live.sync),
+                or_dash(&live.health),
+                live.message.clone(),
+            ]
+        };
+        let header = ["APPLICATION", "CHANGE", "PHASE", "SYNC", "HEALTH", "MESSAGE"];
+        text.push('\n');
+        text.push_str(&output::table(header, live.iter().map(row)));
+    }
+    if !report.problems.is_empty() {
+        text.push('\n');
+        let row = |problem: &Problem| {
+            let step = problem.step.map_or_else(|| "-".to_owned(), |step| step.to_string());
+            [problem.code.to_owned(), step, problem.message.clone()]
+        };
+        text.push_str(&output::table(
+            ["PROBLEM", "STEP", "MESSAGE"],
+            report.problems.iter().map(row),
+        ));
+    }
+    text
+}
+
+/// A row for each batch of a step; one row for a step without any.
+fn rows(step: &Step) -> Vec<[String; 5]> {
+    let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
+    let row = |batch: String, names: String| {
+        [step.step.to_string(), step.max_update_text.clone(), step.limit.to_string(), batch, names]
+    };
+    if step.batches.is_empty() {
+        let names = match step.applications.as_slice() {
+            [] => "-".to_owned(),
+            held if step.limit == 0 => {
+                format!("{} (held: each waits for a manual sync)", names(held))
+            }
+            waited => format!("{} (in an earlier step already)", names(waited)),
+        };
+        return vec![row("-".to_owned(), names)];
+    }
+    let batch = |(index, batch): (usize, &Vec<String>)| row((index + 1).to_string(), names(batch));
+    step.batches.iter().enumerate().map(batch).collect()
+}

@@ -1,0 +1,95 @@
+//! `wavegate render`: the Applications that an ApplicationSet generates.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use super::error::{DOES_NOT_HOLD, Error, fault, note};
+use super::output::{self, Format, or_dash};
+use super::{generate, input};
+use crate::desired::name_of;
+use crate::yaml;
+
+/// Prints the Applications that an ApplicationSet generates, by name
+///
+/// YAML documents can be applied as they are; JSON is one List. Exits 1 when
+/// the set cannot be generated or Applications are invalid: an empty name, a
+/// name that occurs twice, a destination that is none.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// File with the ApplicationSet; - for standard input
+    #[arg(short, long = "file", required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// Only the set of this name
+    #[arg(value_name = "APPSET")]
+    name: Option<String>,
+    /// How to print them
+    #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
+    output: Format,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut applications = Vec::new();
+    let mut code = ExitCode::SUCCESS;
+    for set in input::application_sets(&args.files, args.name.as_deref())? {
+        let generation = generate::generate(&set)?;
+        for warning in &generation.warnings {
+            note(&format!("{}: {}: {warning}", set.place(), set.title()));
+        }
+        for (name, problem) in generate::invalid(&generation.applications) {
+            let place = format!("{}: {}", set.place(), set.title());
+            let why =
+                if name.is_empty() { problem } else { format!("application {name}: {problem}") };
+            fault(&Error::check("invalid application", place, why));
+            code = ExitCode::from(DOES_NOT_HOLD);
+        }
+        applications.extend(generation.applications);
+    }
+    // Stable, and by name over all sets.
+    applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+    output::print(&match args.output {
+        Format::Yaml => yaml::to_string_all(&applications)?,
+        Format::Json => {
+            output::json(&json!({"apiVersion": "v1", "kind": "List", "items": applications}))?
+        }
+        Format::Table => table(&applications),
+    })?;
+    Ok(code)
+}
+
+fn table(applications: &[Value]) -> String {
+    let row = |application: &Value| {
+        let text = |pointer: &str| {
+            application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let destination = match text("/spec/destination/name") {
+            name if name.is_empty() => text("/spec/destination/server"),
+            name => name,
+        };
+        [
+            or_dash(name_of(application)),
+            or_dash(&text("/spec/project")),
+            or_dash(&destination),
+            or_dash(&text("/spec/destination/namespace")),
+            or_dash(&source(&application["spec"])),
+        ]
+    };
+    let header = ["NAME", "PROJECT", "CLUSTER", "NAMESPACE", "SOURCE"];
+    output::table(header, applications.iter().map(row))
+}
+
+/// Where the manifests come from, in a word: the first of several sources.
+fn source(spec: &Value) -> String {
+    let several = spec["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let source = several.first().unwrap_or(&spec["source"]);
+    let text = |field: &str| source[field].as_str().unwrap_or_default();
+    let inner = if text("chart").is_empty() { text("path") } else { text("chart") };
+    let revision = text("targetRevision");
+    let at = if revision.is_empty() { String::new() } else { format!("@{revision}") };
+    let more =
+        if several.len() > 1 { format!(" and {} more", several.len() - 1) } else { String::new() };
+    let slash = if inner.is_empty() { "" } else { "//" };
+    format!("{}{slash}{inner}{at}{more}", text("repoURL"))
+}

@@ -1,0 +1,115 @@
+//! `wavegate status`: where rollouts stand.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::output::{self, Output, or_dash};
+use super::standing::{Member, Standing};
+use crate::desired::name_of;
+
+/// Prints where the rollouts of a cluster stand
+///
+/// Reads from the cluster of the kube context and writes nothing. Without a
+/// name it lists the ApplicationSets, with one it shows each Application.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// The ApplicationSet to show
+    #[arg(value_name = "APPSET")]
+    name: Option<String>,
+    /// List the ApplicationSets of all namespaces
+    #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
+    all_namespaces: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(name) = &args.name {
+        let (set, applications) = block_on(async {
+            let cluster = Cluster::connect(&args.cluster).await?;
+            let set = cluster.expect_application_set(name).await?;
+            let applications = cluster.applications_by_name(&cluster.namespace).await?;
+            Ok((set, applications))
+        })?;
+        args.output.print(&Standing::read(&set, &applications), one)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let (sets, applications) = block_on(async {
+        let cluster = Cluster::connect(&args.cluster).await?;
+        let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
+        Ok((cluster.application_sets(namespace).await?, cluster.applications(namespace).await?))
+    })?;
+    args.output.print(&standings(&sets, applications), |standings| list(standings))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where each set stands, by namespace and name; `applications` may be of
+/// several namespaces.
+pub(super) fn standings(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<Standing> {
+    let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
+    let namespace_of =
+        |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+    for application in applications {
+        let name = name_of(&application).to_owned();
+        by_namespace.entry(namespace_of(&application)).or_default().insert(name, application);
+    }
+    let none = BTreeMap::new();
+    let read = |set: &Arc<Value>| {
+        Standing::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
+    };
+    let mut standings: Vec<Standing> = sets.iter().map(read).collect();
+    let key = |standing: &Standing| (standing.namespace.clone(), standing.application_set.clone());
+    standings.sort_by_key(key);
+    standings
+}
+
+pub(super) fn list(standings: &[Standing]) -> String {
+    if standings.is_empty() {
+        return "There is no ApplicationSet; -A looks into all namespaces.\n".to_owned();
+    }
+    let row = |standing: &Standing| {
+        [
+            standing.namespace.clone(),
+            standing.application_set.clone(),
+            standing.strategy.to_owned(),
+            standing.step_text(),
+            format!("{}/{}", standing.complete, standing.total),
+            or_dash(&standing.health),
+            standing.message.clone(),
+        ]
+    };
+    let header = ["NAMESPACE", "APPSET", "STRATEGY", "STEP", "DONE", "HEALTH", "MESSAGE"];
+    output::table(header, standings.iter().map(row))
+}
+
+pub(super) fn one(standing: &Standing) -> String {
+    let row = |member: &Member| {
+        [
+            member.application.clone(),
+            member.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
+            or_dash(&member.phase),
+            or_dash(&member.sync),
+            or_dash(&member.health),
+            or_dash(&member.since),
+            member.message.clone(),
+        ]
+    };
+    let title = format!(
+        "ApplicationSet {}/{}: {}",
+        standing.namespace, standing.application_set, standing.message
+    );
+    let mut text = output::printable(&title) + "\n";
+    if !standing.applications.is_empty() {
+        let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "SINCE", "MESSAGE"];
+        text.push('\n');
+        text.push_str(&output::table(header, standing.applications.iter().map(row)));
+    }
+    text
+}

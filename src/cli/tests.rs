@@ -1,0 +1,324 @@
+//! What the commands make of a set and its Applications, without a cluster.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use clap::CommandFactory;
+use serde_json::{Value, json};
+
+use super::explain::{Explanation, explain, show};
+use super::live::{Change, compare};
+use super::standing::{Standing, State};
+use super::{culprit, generate, output, status};
+
+/// Applications of the set, by name.
+type Applications = BTreeMap<String, Arc<Value>>;
+
+/// A RollingSync of two steps, the second one by hand.
+fn set(status: Value) -> Value {
+    let step = |env: &str, max_update: Value| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}], "maxUpdate": max_update});
+    let steps = json!([step("dev", Value::Null), step("prod", json!(0))]);
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": "shop", "namespace": "argocd", "uid": "u1"},
+        "spec": {"strategy": {"type": "RollingSync", "rollingSync": {"steps": steps}}},
+        "status": status,
+    })
+}
+
+fn entry(name: &str, step: &str, phase: &str) -> Value {
+    json!({
+        "application": name, "step": step, "status": phase, "message": format!("{name} is {phase}"),
+        "targetRevisions": [], "lastTransitionTime": "2026-01-02T03:04:05Z",
+    })
+}
+
+fn application(name: &str, status: Value) -> (String, Arc<Value>) {
+    let owner = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "shop", "uid": "u1", "controller": true,
+        "blockOwnerDeletion": true,
+    });
+    let metadata = json!({"name": name, "namespace": "argocd", "ownerReferences": [owner]});
+    (name.to_owned(), Arc::new(json!({"metadata": metadata, "status": status})))
+}
+
+fn deployment(health: &str, message: &str) -> Value {
+    json!({
+        "group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web", "status": "Synced",
+        "health": {"status": health, "message": message},
+    })
+}
+
+fn explained(status: Value, applications: &[(String, Arc<Value>)]) -> Explanation {
+    explain(&set(status), &applications.iter().cloned().collect::<Applications>())
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    super::Cli::command().debug_assert();
+}
+
+#[test]
+fn explain_answers_in_one_line_and_names_the_resource() {
+    let progressing = || deployment("Progressing", "1 of 2 replicas are ready");
+    let told = json!({
+        "rollout": {
+            "step": 1, "steps": 2, "progress": "0/2", "message": "step 1 of 2",
+            "waitingFor": [
+                {"application": "dev", "reason": "OutOfSync, Progressing", "since": "2026-01-02T03:04:05Z", "until": "2026-01-02T03:09:05Z"},
+            ],
+        },
+        "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
+    });
+    let peer = |phase: &str| json!({"applicationStatus": [entry("dev", "1", phase), entry("prod", "2", "Waiting")]});
+    let error = json!({"conditions": [
+        {"type": "ErrorOccurred", "status": "True", "reason": "RenderTemplateParamsError", "message": "line 3"},
+        {"type": "ResourcesUpToDate", "status": "True", "reason": "x", "message": "y"},
+    ]});
+    let resources = |resources: Value| json!({"sync": {"status": "Synced"}, "health": {"status": "Progressing"}, "resources": resources});
+    let cases = [
+        (
+            "what the status tells comes first, with the resource from the Application",
+            told.clone(),
+            vec![application("dev", resources(json!([progressing()])))],
+            "shop waits in step 1 of 2: dev: Deployment shop/web is Progressing: 1 of 2 replicas are ready",
+        ),
+        (
+            "without a resource the reason is told",
+            told,
+            vec![application("dev", json!({}))],
+            "shop waits in step 1 of 2: dev: OutOfSync, Progressing",
+        ),
+        (
+            "the status of another controller is read as well",
+            peer("Pending"),
+            vec![application("dev", json!({}))],
+            "shop waits in step 1 of 2: dev: dev is Pending",
+        ),
+        (
+            "the worst resource is the one",
+            peer("Progressing"),
+            vec![application(
+                "dev",
+                resources(json!([progressing(), deployment("Degraded", "image pull failed")])),
+            )],
+            "shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: image pull failed",
+        ),
+        (
+            "an Application that has not started is not kept by its resources",
+            peer("Healthy"),
+            vec![application("prod", resources(json!([progressing()])))],
+            "shop waits in step 2 of 2: prod: prod is Waiting",
+        ),
+        (
+            "complete",
+            json!({"rollout": {"step": 2, "steps": 2, "progress": "2/2"}, "applicationStatus": [entry("dev", "1", "Healthy")]}),
+            vec![],
+            "shop waits for nothing: all 2 steps are complete",
+        ),
+        ("an error stops everything", error, vec![], "shop is stopped by an error: line 3"),
+        (
+            "nobody looks at it",
+            json!({}),
+            vec![],
+            "shop does not roll out: no controller has looked at it yet; check that one runs and watches its namespace",
+        ),
+        (
+            "the feature is switched off",
+            json!({"conditions": []}),
+            vec![],
+            "shop does not roll out: RollingSync is asked for and not run; start the controller with --enable-progressive-syncs",
+        ),
+    ];
+    for (name, status, applications, want) in cases {
+        assert_eq!(explained(status, &applications).summary, want, "{name}");
+    }
+}
+
+#[test]
+fn explain_says_what_to_do_and_shows_it() {
+    let status =
+        json!({"applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")]});
+    let held = explained(status, &[application("dev", json!({})), application("prod", json!({}))]);
+    assert_eq!(held.waits.len(), 1);
+    assert!(held.waits[0].advice.starts_with("maxUpdate of its step is 0"), "{held:?}");
+    let text = show(&held);
+    assert_eq!(text.lines().next(), Some(held.summary.as_str()));
+    assert!(text.contains("argocd app sync prod"), "{text}");
+
+    let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
+    let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
+    let ill = explained(status, &[application("dev", json!({"resources": resources}))]);
+    assert_eq!(ill.waits[0].advice, "kubectl -n shop describe deployment.apps web");
+    let text = show(&ill);
+    assert!(text.starts_with("shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: \\u{1b}[2Jgone\\nnext\n"), "{text}");
+    assert!(!text.contains('\u{1b}'), "no message moves the cursor");
+}
+
+#[test]
+fn a_set_without_steps_waits_for_what_is_not_healthy() {
+    let mut all_at_once = set(json!({"conditions": []}));
+    all_at_once["spec"] = json!({});
+    let applications: Applications = [
+        application("a", json!({"health": {"status": "Healthy"}})),
+        application("b", json!({"health": {"status": "Missing"}})),
+        ("c".to_owned(), Arc::new(json!({"metadata": {"name": "c"}}))),
+    ]
+    .into();
+    let explanation = explain(&all_at_once, &applications);
+    assert_eq!(explanation.summary, "shop has no steps, and waits for b: it is Unknown, Missing");
+    let standing = Standing::read(&all_at_once, &applications);
+    assert_eq!(
+        (standing.state, standing.complete, standing.total),
+        (State::AllAtOnce, 1, 2),
+        "c is not ours"
+    );
+}
+
+#[test]
+fn nothing_that_a_status_holds_makes_it_panic() {
+    let odd = [
+        json!(7),
+        json!([]),
+        json!({"rollout": 1, "conditions": {}, "applicationStatus": [1, {}]}),
+    ];
+    for status in odd {
+        let explanation = explained(status.clone(), &[application("dev", json!([]))]);
+        assert!(!explanation.summary.is_empty(), "{status}");
+    }
+    let rollout = json!({"rollout": {"step": u64::MAX, "progress": "9/x", "waitingFor": [1, {}]}});
+    assert_eq!(explained(rollout, &[]).state, State::Rolling);
+}
+
+#[test]
+fn sets_are_listed_by_namespace_and_name() {
+    let named = |namespace: &str, name: &str| {
+        let mut set = set(
+            json!({"rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "goes on"}}),
+        );
+        set["metadata"]["namespace"] = namespace.into();
+        set["metadata"]["name"] = name.into();
+        Arc::new(set)
+    };
+    let standings =
+        status::standings(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new());
+    let want = "\
+NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
+a           y        RollingSync   1/2    1/3    -        goes on
+a           z        RollingSync   1/2    1/3    -        goes on
+b           x        RollingSync   1/2    1/3    -        goes on
+";
+    assert_eq!(status::list(&standings), want);
+}
+
+#[test]
+fn the_resource_at_fault_is_found_in_order_of_importance() {
+    let result = |name: &str, status: &str, hook: &str| {
+        let hook_type = if hook.is_empty() { "" } else { "PreSync" };
+        json!({"kind": "Job", "name": name, "status": status, "hookPhase": hook, "hookType": hook_type, "message": "why"})
+    };
+    let resource = |name: &str, sync: &str, health: &str| json!({"kind": "Pod", "name": name, "status": sync, "health": {"status": health}});
+    let of = |phase: &str, results: Value, resources: Value| {
+        let operation = json!({"phase": phase, "syncResult": {"resources": results}});
+        let status = json!({"operationState": operation, "resources": resources});
+        culprit::of(&json!({ "status": status })).map(|culprit| (culprit.name, culprit.status))
+    };
+    let pair = |name: &str, status: &str| Some((name.to_owned(), status.to_owned()));
+    let ill = json!([
+        resource("a", "OutOfSync", "Healthy"),
+        resource("b", "Synced", "Progressing"),
+        resource("c", "Synced", "Degraded")
+    ]);
+    let failed = json!([result("x", "Synced", ""), result("y", "SyncFailed", "")]);
+    assert_eq!(of("Failed", failed.clone(), ill.clone()), pair("y", "SyncFailed"));
+    assert_eq!(
+        of("Succeeded", failed, ill),
+        pair("c", "Degraded"),
+        "results of a success are history"
+    );
+    let out = json!([resource("a", "OutOfSync", "Healthy")]);
+    assert_eq!(
+        of("Running", json!([result("h", "", "Running")]), out.clone()),
+        pair("h", "Running")
+    );
+    assert_eq!(of("Succeeded", json!([]), out), pair("a", "OutOfSync"));
+    assert_eq!(of("Succeeded", json!([]), json!([resource("a", "Synced", "Healthy")])), None);
+}
+
+#[test]
+fn offline_only_names_and_destinations_are_judged() {
+    let application = |name: &str, destination: Value| json!({"metadata": {"name": name}, "spec": {"project": "p", "destination": destination}});
+    let server = || json!({"server": "https://1/"});
+    let found = generate::invalid(&[
+        application("a", server()),
+        application("b", json!({"name": "prod"})),
+        application("c", json!({"name": "prod"})),
+        application("d", json!({"name": "prod", "server": "https://1"})),
+        application("e", json!({})),
+        application("f", server()),
+        application("f", server()),
+        application("", server()),
+    ]);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["", "d", "e", "f"], "{found:?}");
+}
+
+#[test]
+fn a_live_plan_tells_what_would_be_written() {
+    let file = set(Value::Null);
+    let mut stored = set(json!({"applicationStatus": [entry("same", "1", "Healthy")]}));
+    stored["metadata"]["uid"] = "u1".into();
+    let mut unknown = file.clone();
+    unknown["metadata"]["uid"] = Value::Null;
+    let generated =
+        |name: &str| json!({"metadata": {"name": name}, "spec": {"project": "default"}});
+    let live = |name: &str, spec: Value| {
+        let (name, mut live) = application(name, json!({"sync": {"status": "Synced"}}));
+        Arc::make_mut(&mut live)["spec"] = spec;
+        (name, live)
+    };
+    let existing: Applications = [
+        live("same", json!({"project": "default"})),
+        live("other", json!({"project": "else"})),
+        live("gone", json!({})),
+    ]
+    .into();
+    let applications = ["same", "other", "new", "bad"].map(generated);
+    let invalid = [("bad".to_owned(), "it is bad".to_owned())].into();
+    let plan = compare(&file, Some(&stored), &applications, &invalid, &existing, true);
+    let changes: Vec<(&str, Change)> =
+        plan.iter().map(|live| (live.application.as_str(), live.change)).collect();
+    let want = [
+        ("bad", Change::Refuse),
+        ("gone", Change::Delete),
+        ("new", Change::Create),
+        ("other", Change::Update),
+        ("same", Change::None),
+    ];
+    assert_eq!(changes, want);
+    assert_eq!((plan[4].phase.as_str(), plan[4].sync.as_str()), ("Healthy", "Synced"));
+    // A set that the cluster does not have owns nothing, and deletes nothing.
+    let plan = compare(&unknown, None, &applications, &invalid, &existing, true);
+    assert!(plan.iter().all(|live| live.change != Change::Delete), "{plan:?}");
+}
+
+#[test]
+fn hostile_text_is_shown_as_escapes() {
+    let cases = [
+        ("plain ü 漢", "plain ü 漢"),
+        ("a\nb\tc\rd", "a\\nb\\tc\\rd"),
+        ("\u{1b}[31m\u{9b}2J\u{7f}", "\\u{1b}[31m\\u{9b}2J\\u{7f}"),
+        ("\u{202e}txt", "\\u{202e}txt"),
+    ];
+    for (text, want) in cases {
+        assert_eq!(output::printable(text), want);
+    }
+    let coloured = "\u{1b}[31m-a\u{1b}[0m\nb\u{9b}\n";
+    assert_eq!(output::printable_lines(coloured, true), "\u{1b}[31m-a\u{1b}[0m\nb\\u{9b}\n");
+    assert_eq!(output::printable_lines("a\u{1b}\n", false), "a\\u{1b}\n");
+    assert_eq!(output::some_of(["a", "b", "c"], 2), "a, b and 1 more");
+    assert_eq!(
+        output::table(["A", "B"], [["x\ny".to_owned(), String::new()]]),
+        "A      B\nx\\ny\n"
+    );
+}

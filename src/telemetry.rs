@@ -1,0 +1,99 @@
+//! Logs: to standard error, as text or JSON lines, never to standard output,
+//! which belongs to the data that a command prints.
+
+use std::io::IsTerminal;
+use std::str::FromStr;
+
+use tracing_subscriber::EnvFilter;
+
+/// How a log line is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+impl FromStr for Format {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        match text {
+            "text" => Ok(Self::Text),
+            "json" => Ok(Self::Json),
+            other => Err(Error::Format(other.to_owned())),
+        }
+    }
+}
+
+/// Why logs cannot be set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No such format.
+    #[error("log format: \"{0}\" is neither text nor json")]
+    Format(String),
+    /// No such level.
+    #[error("log level: \"{level}\" is none of trace, debug, info, warn, error, off: {reason}")]
+    Level {
+        /// What was asked for.
+        level: String,
+        /// Why it cannot be used.
+        reason: String,
+    },
+}
+
+/// Starts logging. The environment's `RUST_LOG` wins over `level`; a `RUST_LOG`
+/// that cannot be read does not.
+///
+/// The first call counts, later ones change nothing.
+///
+/// # Errors
+///
+/// When there is no such level; nothing is logged then.
+pub fn init(format: Format, level: &str) -> Result<(), Error> {
+    let wrong =
+        |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
+    let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
+    let filter = EnvFilter::try_from_default_env().unwrap_or(asked);
+    let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colour)
+        // A closed standard error is no reason to panic.
+        .log_internal_errors(false);
+    let started = match format {
+        Format::Text => lines.try_init(),
+        Format::Json => lines.json().flatten_event(true).try_init(),
+    };
+    // The only way to fail is that logging was started before.
+    drop(started);
+    Ok(())
+}
+
+fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formats_and_levels_are_checked() {
+        assert_eq!("json".parse(), Ok(Format::Json));
+        assert_eq!(
+            "JSON".parse::<Format>().unwrap_err().to_string(),
+            "log format: \"JSON\" is neither text nor json"
+        );
+        let wrong = init(Format::Text, "wavegate=loud").unwrap_err();
+        assert!(
+            wrong.to_string().starts_with("log level: \"wavegate=loud\" is none of"),
+            "{wrong}"
+        );
+        assert_eq!(init(Format::Text, "warn"), Ok(()));
+        assert_eq!(init(Format::Json, "info"), Ok(()), "the first call counts");
+    }
+}

@@ -1,0 +1,493 @@
+//! The promise of the command line, kept by the built program: outputs, exit
+//! codes, errors that say what, where and why.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod embedded;
+mod manifests;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What a run came to.
+struct Run {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Run {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.out)
+            .unwrap_or_else(|error| panic!("{error}: {}{}", self.out, self.err))
+    }
+
+    /// Asserts an exit code and what standard error must contain.
+    #[track_caller]
+    fn fails(&self, code: i32, parts: &[&str]) {
+        assert_eq!(self.code, code, "{}{}", self.out, self.err);
+        for part in parts {
+            assert!(self.err.contains(part), "no {part:?} in: {}", self.err);
+        }
+    }
+}
+
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavegate"));
+    command.args(args).env_remove("RUST_LOG").env_remove("NO_COLOR");
+    // No test looks at a cluster unless it says which one.
+    command.env("KUBECONFIG", "/nonexistent").env_remove("KUBERNETES_SERVICE_HOST");
+    command
+}
+
+fn finish(mut command: Command, input: &[u8]) -> Run {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // The program may fail before it reads: then nobody takes the input.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    let done = child.wait_with_output().unwrap();
+    Run {
+        code: done.status.code().expect("it was not killed"),
+        out: String::from_utf8(done.stdout).unwrap(),
+        err: String::from_utf8(done.stderr).unwrap(),
+    }
+}
+
+fn wavegate(args: &[&str]) -> Run {
+    finish(program(args), b"")
+}
+
+fn with_input(args: &[&str], input: impl AsRef<[u8]>) -> Run {
+    finish(program(args), input.as_ref())
+}
+
+fn repository(path: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path).to_str().unwrap().to_owned()
+}
+
+fn folder(files: &[(&str, &str)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    folder
+}
+
+fn in_folder(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).to_str().unwrap().to_owned()
+}
+
+/// A set whose list generator has these names and whose steps are these.
+fn set(names: &[&str], steps: Value) -> String {
+    let elements: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1",
+        "kind": "ApplicationSet",
+        "metadata": {"name": "set"},
+        "spec": {
+            "generators": [{"list": {"elements": elements}}],
+            "strategy": {"type": "RollingSync", "rollingSync": {"steps": steps}},
+            "template": {
+                "metadata": {"name": "{{name}}", "labels": {"app": "{{name}}"}},
+                "spec": {"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": "https://r"}},
+            },
+        },
+    })
+    .to_string()
+}
+
+fn selects(names: &[&str], max_update: Value) -> Value {
+    json!({"matchExpressions": [{"key": "app", "operator": "In", "values": names}], "maxUpdate": max_update})
+}
+
+#[test]
+fn the_guestbook_is_planned_as_its_comments_say() {
+    let guestbook = repository("examples/guestbook.yaml");
+    let run = wavegate(&["plan", "-f", &guestbook, "-o", "json"]);
+    let step = |step: u64, max_update: Value, limit: u64, held: bool, name: &str| {
+        let batches = if held { json!([]) } else { json!([[name]]) };
+        json!({"step": step, "maxUpdate": max_update, "limit": limit, "batches": batches, "applications": [name]})
+    };
+    let want = json!({
+        "steps": [
+            step(1, Value::Null, 1, false, "engineering-dev-guestbook"),
+            step(2, json!(0), 0, true, "engineering-qa-guestbook"),
+            step(3, json!("10%"), 1, false, "engineering-prod-guestbook"),
+        ],
+        "unmatched": [],
+        "problems": [],
+    });
+    assert_eq!((run.code, run.json(), run.err.as_str()), (0, want, ""));
+
+    let table = "\
+ApplicationSet guestbook: RollingSync, 3 steps, 3 applications
+
+STEP   MAX UPDATE   LIMIT   BATCH   APPLICATIONS
+1      100%         1       1       engineering-dev-guestbook
+2      0            0       -       engineering-qa-guestbook (held: each waits for a manual sync)
+3      10%          1       1       engineering-prod-guestbook
+";
+    let run = wavegate(&["plan", "-f", &guestbook]);
+    assert_eq!((run.code, run.out.as_str()), (0, table));
+    let yaml = wavegate(&["plan", "-f", &guestbook, "-o", "yaml"]);
+    assert!(
+        yaml.out
+            .starts_with("problems: []\nsteps:\n- applications:\n  - engineering-dev-guestbook\n"),
+        "{}",
+        yaml.out
+    );
+}
+
+#[test]
+fn every_example_renders_and_plans_without_a_problem() {
+    let folder = std::fs::read_dir(repository("examples")).unwrap();
+    let files: Vec<PathBuf> = folder
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    assert!(files.len() >= 4);
+    for file in files {
+        let file = file.to_str().unwrap();
+        assert!(
+            std::fs::read_to_string(file).unwrap().starts_with("# "),
+            "{file} says what it shows"
+        );
+        let plan = wavegate(&["plan", "-f", file, "-o", "json"]);
+        assert_eq!((plan.code, plan.err.as_str()), (0, ""), "{file}");
+        assert_eq!(
+            (&plan.json()["problems"], &plan.json()["unmatched"]),
+            (&json!([]), &json!([])),
+            "{file}"
+        );
+        let render = wavegate(&["render", "-f", file]);
+        assert_eq!((render.code, render.err.as_str()), (0, ""), "{file}");
+        assert!(render.out.contains("kind: Application\n"), "{file}");
+        assert!(!render.out.contains("{{"), "{file}");
+    }
+}
+
+#[test]
+fn batches_follow_max_update_and_names() {
+    let names = ["e", "d", "c", "b", "a", "x"];
+    let steps =
+        json!([selects(&["a", "b", "c", "d", "e"], json!("40%")), selects(&["a", "x"], json!(5))]);
+    let run = with_input(&["plan", "-f", "-", "-o", "json"], set(&names, steps));
+    let plan = run.json();
+    assert_eq!(plan["steps"][0]["batches"], json!([["a", "b"], ["c", "d"], ["e"]]));
+    assert_eq!(
+        plan["steps"][1]["batches"],
+        json!([["x"]]),
+        "an application counts in its first step"
+    );
+    assert_eq!(
+        plan["steps"][1]["applications"],
+        json!(["a", "x"]),
+        "the second step waits for it too"
+    );
+    assert_eq!(run.code, 1, "to be selected twice is a mistake");
+    assert_eq!(
+        (&plan["problems"][0]["code"], &plan["problems"][0]["step"]),
+        (&json!("SelectedTwice"), &json!(1))
+    );
+}
+
+#[test]
+fn mistakes_are_listed_with_code_message_and_step() {
+    let odd =
+        json!({"matchExpressions": [{"key": "app", "operator": "Exists"}], "maxUpdate": "many"});
+    let run = with_input(&["plan", "-f", "-", "-o", "json"], set(&["a", "a", "b"], json!([odd])));
+    let plan = run.json();
+    let problems: Vec<(&str, Option<u64>)> = plan["problems"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|problem| (problem["code"].as_str().unwrap(), problem["step"].as_u64()))
+        .collect();
+    let want = [
+        ("InvalidApplication", None),
+        ("UnsupportedOperator", Some(1)),
+        ("InvalidMaxUpdate", Some(1)),
+        ("EmptyStep", Some(1)),
+    ];
+    assert_eq!((run.code, problems.as_slice()), (1, want.as_slice()));
+    assert_eq!(plan["unmatched"], json!(["a", "b"]));
+    let message = plan["problems"][1]["message"].as_str().unwrap();
+    assert!(
+        message.starts_with(
+            "spec.strategy.rollingSync.steps[0].matchExpressions[0].operator: \"Exists\""
+        ),
+        "{message}"
+    );
+
+    let empty = with_input(&["plan", "-f", "-", "-o", "json"], set(&["a"], json!([])));
+    assert_eq!((empty.code, &empty.json()["problems"][0]["code"]), (1, &json!("EmptyRollingSync")));
+    let unknown = set(&["a"], json!([{}])).replace("\"list\"", "\"lists\"");
+    let unknown = with_input(&["plan", "-f", "-", "-o", "json"], unknown);
+    assert_eq!(
+        (unknown.code, &unknown.json()["problems"][0]["code"]),
+        (1, &json!("UnknownGenerator"))
+    );
+}
+
+#[test]
+fn rendered_applications_are_documents_in_name_order() {
+    let run = with_input(&["render", "-f", "-"], set(&["b", "a"], json!([])));
+    let document = |name: &str| {
+        format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: Application\nmetadata:\n  finalizers:\n  - resources-finalizer.argocd.argoproj.io\n  \
+             labels:\n    app: {name}\n  name: {name}\nspec:\n  destination:\n    server: https://1\n  project: default\n  source:\n    \
+             repoURL: https://r\n"
+        )
+    };
+    assert_eq!((run.code, run.out), (0, format!("{}---\n{}", document("a"), document("b"))));
+    let list = with_input(&["render", "-f", "-", "-o", "json"], set(&["b", "a"], json!([]))).json();
+    assert_eq!(
+        (&list["kind"], &list["items"][0]["metadata"]["name"]),
+        (&json!("List"), &json!("a"))
+    );
+    let table = with_input(&["render", "-f", "-", "-o", "table"], set(&["a"], json!([])));
+    assert_eq!(
+        table.out,
+        "NAME   PROJECT   CLUSTER     NAMESPACE   SOURCE\na      default   https://1   -           https://r\n"
+    );
+}
+
+#[test]
+fn invalid_applications_are_told_and_printed_all_the_same() {
+    let run = with_input(&["render", "-f", "-"], set(&["a", "a", ""], json!([])));
+    run.fails(
+        1,
+        &[
+            "error: invalid application: standard input: line 1: ApplicationSet set:",
+            "application a: ",
+            "2 parameter sets give the name a",
+            "empty name",
+        ],
+    );
+    assert_eq!(run.out.matches("kind: Application\n").count(), 3);
+}
+
+#[test]
+fn errors_say_what_where_and_why() {
+    let template = set(&["a"], json!([]))
+        .replace("{{name}}", "{{.name")
+        .replace("\"spec\":{\"gen", "\"spec\":{\"goTemplate\":true,\"gen");
+    let wrong_type = set(&["a"], json!([])).replace("\"generators\":[", "\"generators\":[7,");
+    let files = folder(&[
+        ("broken.yaml", "a: b\nc: [\n"),
+        ("other.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n"),
+        (
+            "old.yaml",
+            "apiVersion: argoproj.io/v1beta1\nkind: ApplicationSet\nmetadata: {name: web}\n",
+        ),
+        ("empty.yaml", "# nothing\n---\n"),
+        ("scalar.yaml", "hello\n"),
+        ("template.json", &template),
+        ("type.json", &wrong_type),
+    ]);
+    let cases: [(&str, i32, &[&str]); 8] = [
+        ("none.yaml", 2, &["error: cannot read: ", "none.yaml: there is no such file"]),
+        ("broken.yaml", 2, &["error: cannot read: ", "broken.yaml: line 2, column 4: "]),
+        (
+            "other.yaml",
+            2,
+            &[
+                "error: cannot find an ApplicationSet: ",
+                "other.yaml: line 1: holds ConfigMap web alone",
+            ],
+        ),
+        (
+            "old.yaml",
+            2,
+            &[
+                "apiVersion of ApplicationSet web is \"argoproj.io/v1beta1\"; it must be argoproj.io/v1alpha1",
+            ],
+        ),
+        ("empty.yaml", 2, &["empty.yaml: it is empty"]),
+        ("scalar.yaml", 2, &["scalar.yaml: line 1: holds no Kubernetes object alone"]),
+        (
+            "template.json",
+            1,
+            &[
+                "error: cannot generate: ",
+                "template.json: line 1: ApplicationSet set: spec.template.metadata.labels.app: ",
+            ],
+        ),
+        (
+            "type.json",
+            2,
+            &[
+                "error: cannot read: ",
+                "type.json: line 1: ApplicationSet set: spec.generators[0]: ",
+            ],
+        ),
+    ];
+    for (file, code, parts) in cases {
+        for command in ["render", "plan"] {
+            let run = wavegate(&[command, "-f", &in_folder(&files, file)]);
+            run.fails(code, parts);
+            assert_eq!(run.out, "", "{file}");
+            assert_eq!(run.err.lines().count(), 1, "{file}: {}", run.err);
+        }
+    }
+    wavegate(&["diff", "--desired", &in_folder(&files, ""), "--live", "-"])
+        .fails(2, &["is a directory; name a file in it"]);
+}
+
+#[test]
+fn what_is_no_application_set_is_left_out_and_told() {
+    let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n";
+    let run = with_input(&["plan", "-f", "-"], format!("{web}{}", set(&["a"], json!([{}]))));
+    let note = "note: standard input: only ApplicationSets are looked at, ignored: ConfigMap web (line 1)\n";
+    assert_eq!((run.code, run.err.as_str()), (0, note));
+}
+
+#[test]
+fn of_several_sets_one_is_chosen_by_name() {
+    let other = set(&["b"], json!([{}])).replace("\"name\":\"set\"", "\"name\":\"other\"");
+    let both = format!("{}\n---\n{other}\n", set(&["a"], json!([{}])));
+    let run = with_input(&["plan", "-f", "-"], &both);
+    assert!(
+        run.out.contains("ApplicationSet set:") && run.out.contains("\n\nApplicationSet other:"),
+        "{}",
+        run.out
+    );
+    with_input(&["plan", "-f", "-", "-o", "json"], &both)
+        .fails(2, &["2 ApplicationSets, one is wanted; add a name, such as set or other"]);
+    let one = with_input(&["plan", "-f", "-", "-o", "json", "other"], &both);
+    assert_eq!((one.code, &one.json()["steps"][0]["applications"]), (0, &json!(["b"])));
+    with_input(&["plan", "-f", "-", "third"], &both)
+        .fails(2, &["none is named third; there is set, other"]);
+}
+
+#[test]
+fn wrong_use_is_exit_code_2() {
+    let cases: [&[&str]; 9] = [
+        &[],
+        &["plan"],
+        &["render"],
+        &["order"],
+        &["plan", "--live"],
+        &["plan", "-f", "x", "-o", "xml"],
+        &["explain"],
+        &["crds", "Deployment"],
+        &["frobnicate"],
+    ];
+    for args in cases {
+        let run = wavegate(args);
+        assert_eq!((run.code, run.out.as_str()), (2, ""), "{args:?}");
+        assert!(!run.err.is_empty(), "{args:?}");
+    }
+    for args in [["--help", "plan"], ["plan", "--help"], ["--version", "x"]] {
+        let run = wavegate(&args);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{args:?}");
+    }
+    with_input(&["order", "-f", "-", "-f", "-"], "")
+        .fails(2, &["standard input can be read only once"]);
+}
+
+#[test]
+fn crds_are_the_committed_bytes() {
+    let file =
+        |name: &str| std::fs::read_to_string(repository(&format!("crds/{name}.yaml"))).unwrap();
+    let (set, application, project) =
+        (file("applicationset"), file("application"), file("appproject"));
+    assert_eq!(wavegate(&["crds"]).out, format!("{set}---\n{application}---\n{project}"));
+    assert_eq!(wavegate(&["crds", "application"]).out, application);
+}
+
+#[test]
+fn completions_know_the_commands() {
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let run = wavegate(&["completions", shell]);
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{shell}");
+        assert!(run.out.contains("explain") && run.out.contains("require-healthy"), "{shell}");
+    }
+}
+
+#[test]
+fn hostile_input_ends_in_an_error_and_not_in_a_panic() {
+    let deep = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned()
+        + &(b'b'..b'k')
+            .map(|c| {
+                format!(
+                    "{0}: &{0} [{1}]\n",
+                    c as char,
+                    vec![format!("*{}", (c - 1) as char); 9].join(",")
+                )
+            })
+            .collect::<String>();
+    let escape = "apiVersion: v1\nkind: \"Config\\eMap\"\nmetadata: {name: \"\\e[2Jx\\ny\"}\n";
+    let long = format!("a: {}", "x".repeat(65 << 20));
+    let inputs: [(&str, &[u8]); 8] = [
+        ("nothing", b""),
+        ("binary", &[0, 159, 146, 150, 255, 0, 1]),
+        ("no text", b"\xff\xfe\x00"),
+        ("deep", deep.as_bytes()),
+        ("bomb", bomb.as_bytes()),
+        ("escapes", escape.as_bytes()),
+        ("repeated key", b"apiVersion: v1\napiVersion: v1\n"),
+        ("long", long.as_bytes()),
+    ];
+    for (name, input) in inputs {
+        for command in ["plan", "render"] {
+            let run = with_input(&[command, "-f", "-"], input);
+            assert_eq!((run.code, run.out.as_str()), (2, ""), "{command} of {name}: {}", run.err);
+            assert!(
+                run.err.starts_with("error: ") && run.err.lines().count() == 1,
+                "{name}: {}",
+                run.err
+            );
+            assert!(!run.err.contains('\u{1b}'), "{name}: no input moves the cursor");
+        }
+    }
+    let run = with_input(&["order", "-f", "-"], escape);
+    assert_eq!((run.code, run.out.lines().count()), (0, 2));
+    assert!(!run.out.contains('\u{1b}'), "{}", run.out);
+    // Fields of the wrong type are treated as absent where nothing hangs on them.
+    let odd = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": [], "spec": 7, "status": "x"}"#;
+    for command in ["order", "health"] {
+        assert_eq!(with_input(&[command, "-f", "-"], odd).code, 0, "{command}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let names: Vec<String> = (0..3000).map(|number| format!("app-{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let files = folder(&[("set.json", &set(&names, json!([{}])))]);
+    let mut command = program(&["render", "-f", &in_folder(&files, "set.json")]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    // Far more than a pipe holds is still to come.
+    drop(child.stdout.take());
+    let done = child.wait_with_output().unwrap();
+    assert_eq!(
+        (done.status.code(), String::from_utf8(done.stderr).unwrap().as_str()),
+        (Some(0), "")
+    );
+}
+
+#[test]
+fn without_a_kubeconfig_the_error_says_how_to_name_one() {
+    for args in [
+        vec!["status"],
+        vec!["explain", "x"],
+        vec!["plan", "--live", "x"],
+        vec!["status", "--context", "c"],
+    ] {
+        let run = wavegate(&args);
+        run.fails(
+            2,
+            &["error: cannot reach the cluster: ", "set KUBECONFIG or write ~/.kube/config"],
+        );
+        assert_eq!(run.out, "");
+    }
+}

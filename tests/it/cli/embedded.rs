@@ -1,0 +1,165 @@
+//! The commands that look into a cluster, against the embedded API server over
+//! HTTP.
+
+use kube::api::{Patch, PatchParams, PostParams};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use wavegate::api::crds;
+use wavegate::embedded::Server;
+use wavegate::watch::object::resource;
+
+use super::*;
+
+/// The embedded API server, a kubeconfig for it, and a client to fill it.
+struct Cluster {
+    client: Client,
+    files: TempDir,
+    stop: CancellationToken,
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Cluster {
+    async fn start() -> Self {
+        let server = Server::new();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let kubeconfig = server.kubeconfig(listener.local_addr().unwrap());
+        let kubeconfig = kubeconfig.replace("namespace: default", "namespace: argocd");
+        let stop = CancellationToken::new();
+        let (serving, until) = (server.clone(), stop.clone());
+        tokio::spawn(async move { serving.serve(listener, until).await });
+        let client = server.client();
+        for crd in crds::all() {
+            Api::all(client.clone()).create(&PostParams::default(), &crd).await.unwrap();
+        }
+        let namespace = serde_json::from_value(json!({"metadata": {"name": "argocd"}})).unwrap();
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        Self { client, files: folder(&[("config", &kubeconfig)]), stop }
+    }
+
+    async fn create(&self, kind: &str, object: Value) -> DynamicObject {
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(self.client.clone(), "argocd", &resource(kind));
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap()
+    }
+
+    /// Runs the program against it.
+    async fn run(&self, args: &[&str]) -> Run {
+        let mut command = program(args);
+        command.env("KUBECONFIG", self.files.path().join("config"));
+        tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_shown_explained_and_compared() {
+    let cluster = Cluster::start().await;
+    let steps = json!([selects(&["a", "b"], json!(1)), selects(&["c"], Value::Null)]);
+    let mut object: Value = serde_json::from_str(&set(&["a", "b", "c"], steps)).unwrap();
+    object["metadata"]["namespace"] = "argocd".into();
+    let created = cluster.create("ApplicationSet", object.clone()).await;
+
+    let fresh = cluster.run(&["explain", "set"]).await;
+    assert_eq!(
+        (fresh.code, fresh.out.lines().next()),
+        (
+            0,
+            Some(
+                "set does not roll out: no controller has looked at it yet; check that one runs and watches its namespace"
+            )
+        )
+    );
+
+    let owner = json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true});
+    let application = |name: &str, revision: &str, status: Value| {
+        let metadata = json!({
+            "name": name, "labels": {"app": name}, "ownerReferences": [owner],
+            "finalizers": ["resources-finalizer.argocd.argoproj.io"],
+        });
+        let spec = json!({"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": revision}});
+        json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": spec, "status": status})
+    };
+    let web = json!({"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web", "health": {"status": "Degraded", "message": "image pull failed"}});
+    let ill =
+        json!({"sync": {"status": "Synced"}, "health": {"status": "Degraded"}, "resources": [web]});
+    cluster.create("Application", application("a", "https://r", ill)).await;
+    cluster.create("Application", application("b", "https://old", json!({}))).await;
+    cluster.create("Application", application("z", "https://r", json!({}))).await;
+    let entry = |name: &str, phase: &str, step: &str| json!({"application": name, "status": phase, "step": step, "message": "m", "targetRevisions": [], "lastTransitionTime": "2026-01-02T03:04:05Z"});
+    let status = json!({"status": {
+        "rollout": {"step": 1, "steps": 2, "progress": "0/3", "message": "step 1 of 2: 0 of 2", "waitingFor": [{"application": "a", "reason": "Synced, Degraded", "since": "2026-01-02T03:04:05Z"}]},
+        "applicationStatus": [entry("a", "Progressing", "1"), entry("b", "Waiting", "1")],
+    }});
+    let sets: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    sets.patch_status("set", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+
+    let explained = cluster.run(&["explain", "set"]).await;
+    let want = "\
+set waits in step 1 of 2: a: Deployment shop/web is Degraded: image pull failed (and 1 more)
+
+APPLICATION   STEP   PHASE         SYNC     HEALTH     SINCE                  UNTIL   WAITS FOR
+a             1      Progressing   Synced   Degraded   2026-01-02T03:04:05Z   -       Deployment shop/web is Degraded: image pull failed
+
+What to do:
+  a: kubectl -n shop describe deployment.apps web
+";
+    assert_eq!((explained.code, explained.out.as_str(), explained.err.as_str()), (0, want, ""));
+
+    let listed = cluster.run(&["status", "-A"]).await;
+    let want = "\
+NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
+argocd      set      RollingSync   1/2    0/3    -        step 1 of 2: 0 of 2
+";
+    assert_eq!((listed.code, listed.out.as_str()), (0, want));
+    let one = cluster.run(&["status", "set", "-o", "json"]).await.json();
+    assert_eq!(
+        one["applications"][0],
+        json!({"application": "a", "step": 1, "phase": "Progressing", "sync": "Synced", "health": "Degraded", "since": "2026-01-02T03:04:05Z", "message": "m"})
+    );
+
+    let plan = cluster.run(&["plan", "--live", "set", "-o", "json"]).await;
+    assert_eq!(
+        (plan.code, &plan.json()["steps"][0]["batches"]),
+        (0, &json!([["a"], ["b"]])),
+        "{}",
+        plan.err
+    );
+    let changes = |plan: &Run| -> Vec<(String, String)> {
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        plan.json()["live"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|live| (text(&live["application"]), text(&live["change"])))
+            .collect()
+    };
+    let want = [("a", "none"), ("b", "update"), ("c", "create"), ("z", "delete")]
+        .map(|(name, change)| (name.to_owned(), change.to_owned()));
+    assert_eq!(changes(&plan), want);
+    // A file is compared with the set of its name in the context's namespace.
+    let files = folder(&[("set.json", &set(&["a"], json!([{}])))]);
+    let plan =
+        cluster.run(&["plan", "--live", "-f", &in_folder(&files, "set.json"), "-o", "json"]).await;
+    let want = [("a", "none"), ("b", "delete"), ("z", "delete")]
+        .map(|(name, change)| (name.to_owned(), change.to_owned()));
+    assert_eq!(changes(&plan), want);
+
+    cluster
+        .run(&["explain", "nobody"])
+        .await
+        .fails(2, &["error: cannot find: ApplicationSet argocd/nobody: there is none"]);
+    let empty = cluster.run(&["status", "-n", "default"]).await;
+    assert_eq!(
+        (empty.code, empty.out.as_str()),
+        (0, "There is no ApplicationSet; -A looks into all namespaces.\n")
+    );
+}
