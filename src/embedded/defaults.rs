@@ -56,12 +56,47 @@ pub(crate) fn on_create(kind: &Kind, object: &mut Value, state: &mut State, _now
     on_any(kind, object);
 }
 
+/// Writes what the real one's types cannot leave out: the creation time of
+/// templates, which is null. Belongs to no manager, so it comes last.
+pub(crate) fn finish(kind: &Kind, object: &mut Value) {
+    let null_time = |template: &mut Value| {
+        if let Some(template) = template.as_object_mut() {
+            let meta = template.entry("metadata").or_insert_with(|| json!({}));
+            if let Some(meta) = meta.as_object_mut() {
+                meta.insert("creationTimestamp".to_owned(), Value::Null);
+            }
+        }
+    };
+    match kind.plural.as_str() {
+        "podtemplates" => object.get_mut("template").into_iter().for_each(null_time),
+        "deployments"
+        | "replicasets"
+        | "statefulsets"
+        | "daemonsets"
+        | "jobs"
+        | "replicationcontrollers" => {
+            let Some(spec) = object.get_mut("spec") else { return };
+            spec.get_mut("template").into_iter().for_each(null_time);
+            let claims = spec.get_mut("volumeClaimTemplates").and_then(Value::as_array_mut);
+            claims.into_iter().flatten().for_each(null_time);
+        }
+        "cronjobs" => {
+            let Some(job) = object.get_mut("spec").and_then(|s| s.get_mut("jobTemplate")) else {
+                return;
+            };
+            null_time(job);
+            job.get_mut("spec").and_then(|s| s.get_mut("template")).into_iter().for_each(null_time);
+        }
+        _ => {}
+    }
+}
+
 /// Defaults of a changed object.
 pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
     match kind.plural.as_str() {
         // Addresses stay when a replacement leaves them out.
         "services" if object["spec"].is_object() && object["spec"]["type"] != "ExternalName" => {
-            for field in ["clusterIP", "clusterIPs"] {
+            for field in ["clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
                 let was = old["spec"][field].clone();
                 if !was.is_null() {
                     or(&mut object["spec"], field, was);
@@ -92,7 +127,8 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
     on_any(kind, object);
 }
 
-fn on_any(kind: &Kind, object: &mut Value) {
+/// Defaults that a body gets when it is read, whatever is done with it.
+pub(crate) fn on_any(kind: &Kind, object: &mut Value) {
     match kind.plural.as_str() {
         "customresourcedefinitions" => super::crd::default(object),
         "secrets" => {
@@ -110,6 +146,24 @@ fn on_any(kind: &Kind, object: &mut Value) {
                 }
             }
             or(object, "type", json!("Opaque"));
+        }
+        "rolebindings" | "clusterrolebindings" => {
+            const GROUP: &str = "rbac.authorization.k8s.io";
+            or(&mut object["roleRef"], "apiGroup", json!(GROUP));
+            if let Some(subjects) = object.get_mut("subjects").and_then(Value::as_array_mut) {
+                for subject in subjects
+                    .iter_mut()
+                    .filter(|s| matches!(s["kind"].as_str(), Some("User" | "Group")))
+                {
+                    or(subject, "apiGroup", json!(GROUP));
+                }
+            }
+        }
+        "jobs" | "replicationcontrollers" if object["metadata"]["labels"].is_null() => {
+            let labels = object["spec"]["template"]["metadata"]["labels"].clone();
+            if labels.as_object().is_some_and(|l| !l.is_empty()) {
+                object["metadata"]["labels"] = labels;
+            }
         }
         _ => {}
     }
@@ -243,8 +297,6 @@ fn service(spec: &mut Value) {
     or(spec, "sessionAffinity", json!("None"));
     if spec["type"] != "ExternalName" {
         or(spec, "internalTrafficPolicy", json!("Cluster"));
-        or(spec, "ipFamilies", json!(["IPv4"]));
-        or(spec, "ipFamilyPolicy", json!("SingleStack"));
     }
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         or(spec, "externalTrafficPolicy", json!("Cluster"));
@@ -272,6 +324,8 @@ fn service_address(object: &mut Value, state: &mut State) {
     }
     let address = spec["clusterIP"].clone();
     or(spec, "clusterIPs", json!([address]));
+    or(spec, "ipFamilies", json!(["IPv4"]));
+    or(spec, "ipFamilyPolicy", json!("SingleStack"));
     if matches!(spec["type"].as_str(), Some("NodePort" | "LoadBalancer")) {
         let base = state.cluster_ip;
         for (i, port) in spec["ports"].as_array_mut().into_iter().flatten().enumerate() {

@@ -17,6 +17,21 @@ use super::schema::ListType;
 /// More managers that update are merged into one, so that an object cannot grow without end.
 const MAX_UPDATERS: usize = 10;
 
+/// Fields of built-in kinds that are never absent in the real one's types.
+const ALWAYS_THERE: &[&str] = &[
+    "f:spec",
+    "f:status",
+    "f:template",
+    "f:jobTemplate",
+    "f:metadata",
+    "f:containers",
+    "f:strategy",
+    "f:updateStrategy",
+    "f:resources",
+    "f:scaleTargetRef",
+    "f:loadBalancer",
+];
+
 /// A set of field paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FieldSet {
@@ -88,6 +103,16 @@ impl FieldSet {
             .filter(|(_, c)| !c.is_empty())
             .collect();
         Self { member: self.member && other.member, children }
+    }
+
+    /// Takes out structs that built-in kinds always have, so that nobody adds them.
+    fn forget_structs(&mut self) {
+        for (key, child) in &mut self.children {
+            if ALWAYS_THERE.contains(&key.as_str()) && !child.children.is_empty() {
+                child.member = false;
+            }
+            child.forget_structs();
+        }
     }
 
     /// The paths as error messages write them: `.spec.containers[name="web"].image`.
@@ -395,9 +420,8 @@ pub(crate) fn record_update(
         None => Vec::new(),
     };
     let mut comparison = compare(kind, old, new);
-    if old.is_none() && kind.status {
-        // The first status is the server's own.
-        comparison.changed.children.remove("f:status");
+    if kind.is_builtin() {
+        comparison.changed.forget_structs();
     }
     let me = Manager::new(manager, false, kind.api_version(), subresource, now);
     take(&mut managers, &me, &comparison);

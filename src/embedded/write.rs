@@ -205,6 +205,14 @@ impl Writer<'_> {
             map.remove("status");
         }
         if kind.is_builtin() {
+            defaults::on_any(&kind, &mut object);
+        }
+        if matches!(ownership, Ownership::Update) {
+            // Before the server adds what is its own: addresses, first status.
+            let manager = self.manager.clone();
+            managed_fields::record_update(&kind, None, &mut object, &manager, "", self.now);
+        }
+        if kind.is_builtin() {
             defaults::on_create(&kind, &mut object, self.state, self.now);
         }
         self.check(&object, None)?;
@@ -222,8 +230,8 @@ impl Writer<'_> {
                 ApiError::already_exists(&kind, &key.name)
             });
         }
-        if matches!(ownership, Ownership::Update) {
-            managed_fields::record_update(&kind, None, &mut object, &self.manager, "", self.now);
+        if kind.is_builtin() {
+            defaults::finish(&kind, &mut object);
         }
         if kind.is_crd() {
             if crd::taken(self.state, &object) {
@@ -288,6 +296,7 @@ impl Writer<'_> {
         self.carry_over(old_value, &mut new);
         if kind.is_builtin() {
             defaults::on_update(&kind, old_value, &mut new);
+            defaults::finish(&kind, &mut new);
         }
         self.check_finalizers(old_value, &new)?;
         if generation_differs(&kind, old_value, &new) {
