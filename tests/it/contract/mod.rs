@@ -90,34 +90,3 @@ pub fn all() -> Vec<(&'static str, Case)> {
         custom::deleting_a_definition_deletes_its_objects,
     ]
 }
-
-/// Runs all cases side by side, each in a new namespace whose name begins with `prefix`.
-///
-/// # Panics
-///
-/// With the names of the cases that failed; what went wrong was printed before.
-pub async fn run(client: kube::Client, prefix: &str) {
-    let mut running = tokio::task::JoinSet::new();
-    for (i, (name, case)) in all().into_iter().enumerate() {
-        let (client, namespace) = (client.clone(), format!("{prefix}-{i}"));
-        running.spawn(async move {
-            let object = serde_json::json!({
-                "apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace},
-            });
-            support::post(&client, "/api/v1/namespaces", &object).await.ok(201);
-            let passed = tokio::spawn(case(client.clone(), namespace.clone())).await.is_ok();
-            let path = format!("/api/v1/namespaces/{namespace}");
-            support::delete(&client, &path, &serde_json::json!({})).await.ok(200);
-            (name, passed)
-        });
-    }
-    let mut failed = Vec::new();
-    while let Some(result) = running.join_next().await {
-        let (name, passed) = result.expect("a case's own panic is caught; the rest cannot fail");
-        if !passed {
-            failed.push(name);
-        }
-    }
-    failed.sort_unstable();
-    assert!(failed.is_empty(), "failed: {failed:?}");
-}
