@@ -19,7 +19,7 @@ use crate::decide::health::{self, Status};
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File or directory with live objects; - for standard input
-    #[arg(short, long = "file", required = true, value_name = "FILE")]
+    #[arg(short, long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Exit 1 unless every object that has a health check is Healthy
     #[arg(long)]

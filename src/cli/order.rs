@@ -19,7 +19,7 @@ use crate::decide::sync::{Slot, SyncPhase, order, prune_order};
 pub(super) struct Args {
     /// File or directory with manifests; - for standard input. A directory is
     /// searched for .yaml, .yml and .json files, in lexical order
-    #[arg(short, long = "file", required = true, value_name = "FILE-OR-DIR")]
+    #[arg(short, long = "filename", required = true, value_name = "FILE-OR-DIR")]
     files: Vec<PathBuf>,
     /// Print the order of deletion instead
     #[arg(long)]

@@ -30,7 +30,7 @@ const NAMES_PER_LINE: usize = 8;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
-    #[arg(short, long = "file", required_unless_present = "live", value_name = "FILE")]
+    #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only the set of this name
     #[arg(value_name = "APPSET")]

@@ -19,7 +19,7 @@ use crate::yaml;
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
-    #[arg(short, long = "file", required = true, value_name = "FILE")]
+    #[arg(short, long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only the set of this name
     #[arg(value_name = "APPSET")]
