@@ -1,0 +1,343 @@
+//! Sends objects to a cluster, in the ways that a sync knows (SE-340 … SE-355).
+//!
+//! Every way is safe to repeat. What the server answers is taken over at once,
+//! so that nothing is judged by an object that is older than our own write.
+
+mod merge;
+mod migrate;
+mod send;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use super::delete;
+use super::outcome::{done, failed, has_code};
+use crate::api::resource_key::ResourceKey;
+use crate::decide::sync::{
+    Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
+};
+use crate::watch::live::Cluster;
+use send::Sender;
+
+/// How often a conflict is answered with another read (SE-342).
+const ATTEMPTS: usize = 5;
+
+/// How long a definition may take until its kind can be used (SE-603).
+const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
+
+/// How long a deleted object may take to go before it is created again.
+const GONE_WITHIN: Duration = Duration::from_secs(60);
+
+/// Sends objects on behalf of one controller.
+#[derive(Clone, Copy, Debug)]
+pub struct Applier<'a> {
+    /// The cluster.
+    pub cluster: &'a Arc<Cluster>,
+    /// The field manager, the same for everything.
+    pub manager: &'a str,
+    /// Manager whose fields are taken over when an object moves to
+    /// server-side apply (SE-346).
+    pub former_manager: &'a str,
+}
+
+impl Applier<'_> {
+    /// Brings an object to its target, or tries whether that could be done.
+    ///
+    /// `live` is the object as last seen. `in_sync` tells that nothing would
+    /// change; a dry run and a client-side apply then need no request.
+    pub async fn apply(
+        &self,
+        apply: &Apply,
+        live: Option<&Arc<Value>>,
+        in_sync: bool,
+        dry_run: bool,
+    ) -> Happened {
+        let key = &apply.task.resource;
+        let resource = match self.resource(&apply.manifest).await {
+            Ok(resource) => resource,
+            Err(happened) => return happened,
+        };
+        let send = Sender::new(self, &resource, key, apply.method.validate, dry_run);
+        let unchanged = matches!(apply.method.how, How::ClientSide) || dry_run;
+        if let Some(live) = live.filter(|_| in_sync && unchanged && apply.stamp.is_none()) {
+            return done(key, "unchanged", live, dry_run);
+        }
+        let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
+            // An old hook of the same name will be deleted first.
+            (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
+            (How::Create, false, _) => {
+                self.answer(key, "created", send.create(&apply.manifest).await)
+            }
+            (how, _, _) => self.bring(how, apply, live.cloned(), &send).await,
+        };
+        self.after(apply, happened, dry_run).await
+    }
+
+    /// Creates a hook. One that exists and carries the stamp was created by a
+    /// pass that was cut off before it could say so.
+    pub async fn create_hook(&self, apply: &Apply) -> Happened {
+        let key = &apply.task.resource;
+        let resource = match self.resource(&apply.manifest).await {
+            Ok(resource) => resource,
+            Err(happened) => return happened,
+        };
+        let send = Sender::new(self, &resource, key, apply.method.validate, false);
+        let manifest = match apply.method.how {
+            How::ClientSide => merge::with_last_applied(&apply.manifest),
+            _ => apply.manifest.as_ref().clone(),
+        };
+        match send.create(&manifest).await {
+            Err(error) if has_code(&error, 409) => {
+                let found = match self.cluster.read(&resource, key).await {
+                    Ok(found) => found,
+                    Err(error) => return Happened::Unknown(error.to_string()),
+                };
+                let Some(found) = found else {
+                    return Happened::Unknown("the former hook has just gone".to_owned());
+                };
+                let stamp = found["metadata"]["annotations"][OPERATION_ANNOTATION].as_str();
+                if stamp.is_some() && stamp == apply.stamp.as_deref() {
+                    return done(key, "created", &found, false);
+                }
+                if found["metadata"]["deletionTimestamp"].is_string() {
+                    return Happened::Unknown("the former hook is still being deleted".to_owned());
+                }
+                failed(&error)
+            }
+            answer => self.answer(key, "created", answer),
+        }
+    }
+
+    async fn resource(&self, manifest: &Value) -> Result<ApiResource, Happened> {
+        let kind = crate::watch::live::kind_of(manifest);
+        match self.cluster.resource(&kind, false).await {
+            Ok(Some((resource, _))) => Ok(resource),
+            Ok(None) => {
+                let GroupVersionKind { group, version, kind } = kind;
+                Err(Happened::Failed(format!(
+                    "the server does not have the kind {kind} in {group}/{version}"
+                )))
+            }
+            Err(error) => Err(Happened::Unknown(error.to_string())),
+        }
+    }
+
+    /// Takes an answer over.
+    fn answer(
+        &self,
+        key: &ResourceKey,
+        verb: &str,
+        answer: Result<Value, kube::Error>,
+    ) -> Happened {
+        match answer {
+            Ok(object) => {
+                let object = Arc::new(object);
+                self.cluster.put(&object);
+                done(key, verb, &object, false)
+            }
+            Err(error) => failed(&error),
+        }
+    }
+
+    /// Patches or replaces until there is no conflict any more.
+    async fn bring(
+        &self,
+        how: How,
+        apply: &Apply,
+        mut live: Option<Arc<Value>>,
+        send: &Sender<'_>,
+    ) -> Happened {
+        let Method { force, migrate, .. } = apply.method;
+        let target = apply.manifest.as_ref();
+        let mut refused = None;
+        if how == How::Replace && force && !send.dry_run && live.is_some() {
+            return self.recreate(target, send).await;
+        }
+        for _ in 0..ATTEMPTS {
+            let (verb, answer) = match (how, &live) {
+                (How::ServerSide, live) => {
+                    if let Some(live) = live.as_ref().filter(|_| migrate && !send.dry_run)
+                        && let Err(error) = self.migrate(live, send).await
+                    {
+                        if has_code(&error, 409) {
+                            break;
+                        }
+                        let key = send.key;
+                        return Happened::Failed(format!(
+                            "Failed to perform client-side apply migration for {key}: {}",
+                            super::outcome::words(&error)
+                        ));
+                    }
+                    ("serverside-applied", send.server_side(target).await)
+                }
+                (How::ClientSide, None) => {
+                    ("created", send.create(&merge::with_last_applied(target)).await)
+                }
+                (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
+                    None => return done(send.key, "unchanged", live, send.dry_run),
+                    Some(patch) => ("configured", send.merge(&patch, live).await),
+                },
+                (How::Replace | How::Update | How::Create, None) => {
+                    ("created", send.create(target).await)
+                }
+                (How::Replace | How::Create, Some(live)) => {
+                    ("replaced", send.replace(target, live).await)
+                }
+                (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
+            };
+            let error = match answer {
+                Ok(object) if send.dry_run => return done(send.key, verb, &object, true),
+                Ok(object) => return self.answer(send.key, verb, Ok(object)),
+                Err(error) => error,
+            };
+            let immutable = has_code(&error, 422);
+            if send.dry_run && ((immutable && force) || is_missing_namespace(&error)) {
+                return done(send.key, verb, &Value::Null, true);
+            }
+            let binding = send.key.group == "rbac.authorization.k8s.io"
+                && send.key.kind.ends_with("RoleBinding");
+            if immutable && live.is_some() && !send.dry_run && (force || binding) {
+                return self.recreate(target, send).await;
+            }
+            // A conflict, or an object that has come or gone meanwhile.
+            let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
+            if !moved {
+                return failed(&error);
+            }
+            refused = Some(error);
+            live = match self.cluster.read(send.resource, send.key).await {
+                Ok(live) => live,
+                Err(error) => return Happened::Unknown(error.to_string()),
+            };
+        }
+        match refused {
+            Some(_) if force && !send.dry_run => self.recreate(target, send).await,
+            Some(error) => failed(&error),
+            None => Happened::Unknown("the object keeps changing".to_owned()),
+        }
+    }
+
+    async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {
+        let Some(patch) = migrate::patch(live, self.former_manager, self.manager) else {
+            return Ok(());
+        };
+        let object = send.json_patch(&patch).await?;
+        self.cluster.put(&Arc::new(object));
+        Ok(())
+    }
+
+    /// Deletes and creates (SE-355). When it cannot be created, the former
+    /// object is put back.
+    async fn recreate(&self, target: &Value, send: &Sender<'_>) -> Happened {
+        let found = match self.cluster.read(send.resource, send.key).await {
+            Ok(found) => found,
+            Err(error) => return Happened::Unknown(error.to_string()),
+        };
+        let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str());
+        let uid = uid.unwrap_or_default();
+        if found.is_some() {
+            let foreground = Propagation::Foreground;
+            match delete::delete(self.cluster, send.resource, send.key, uid, foreground).await {
+                Happened::Failed(words) => return Happened::Failed(words),
+                Happened::Unknown(words) => return Happened::Unknown(words),
+                Happened::Done { .. } | Happened::Gone => {}
+            }
+            if !self.gone(send, uid).await {
+                let limit = GONE_WITHIN.as_secs();
+                return Happened::Failed(format!(
+                    "the former object was deleted and is still there after {limit} s"
+                ));
+            }
+        }
+        match send.create(target).await {
+            Ok(object) => self.answer(send.key, "replaced", Ok(object)),
+            Err(error) => {
+                if let Some(found) = found {
+                    let restored = merge::as_new(&found);
+                    if let Ok(object) = send.create(&restored).await {
+                        self.cluster.put(&Arc::new(object));
+                    }
+                }
+                failed(&error)
+            }
+        }
+    }
+
+    /// Waits until the object of this UID is gone.
+    async fn gone(&self, send: &Sender<'_>, uid: &str) -> bool {
+        let gone = async {
+            let mut pause = Duration::from_millis(20);
+            loop {
+                match self.cluster.read(send.resource, send.key).await {
+                    Ok(None) => return,
+                    Ok(Some(object)) if object["metadata"]["uid"] != uid => return,
+                    _ => {}
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        tokio::time::timeout(GONE_WITHIN, gone).await.is_ok()
+    }
+
+    /// Waits for what an applied definition brings along.
+    async fn after(&self, apply: &Apply, happened: Happened, dry_run: bool) -> Happened {
+        let applied = matches!(happened, Happened::Done { .. }) && !dry_run;
+        if !applied || !apply.wait_established {
+            return happened;
+        }
+        let key = &apply.task.resource;
+        let kind = crate::watch::live::kind_of(&apply.manifest);
+        let established = async {
+            let mut pause = Duration::from_millis(20);
+            loop {
+                if let Ok(Some((resource, _))) = self.cluster.resource(&kind, false).await
+                    && let Ok(Some(found)) = self.cluster.read(&resource, key).await
+                    && is_established(&found)
+                {
+                    return;
+                }
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(Duration::from_secs(1));
+            }
+        };
+        let in_time = tokio::time::timeout(ESTABLISHED_WITHIN, established).await.is_ok();
+        self.cluster.forget_kinds().await;
+        if !in_time {
+            tracing::warn!(definition = %key.name, "definition is not established in time");
+        }
+        happened
+    }
+}
+
+fn is_established(definition: &Value) -> bool {
+    let conditions = definition["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
+}
+
+/// Whether a request failed for want of its namespace: the sync itself may
+/// create it before the object.
+fn is_missing_namespace(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else { return false };
+    status.code == 404 && status.details.as_ref().is_some_and(|d| d.kind == "namespaces")
+}
+
+/// A dry run that may fail with these codes.
+fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> Happened {
+    match answer {
+        Ok(object) => done(key, "created", &object, true),
+        Err(error) if codes.iter().any(|code| has_code(&error, *code)) => {
+            if has_code(&error, 404) && !is_missing_namespace(&error) {
+                return failed(&error);
+            }
+            done(key, "created", &Value::Null, true)
+        }
+        Err(error) => failed(&error),
+    }
+}

@@ -1,0 +1,129 @@
+//! Client-side apply: what to send so that live becomes what the target says,
+//! and fields of others stay (SE-340).
+
+use base64::Engine;
+use serde_json::{Map, Value, json};
+
+use crate::api::annotations::LAST_APPLIED;
+use crate::decide::compare::patch::merge_patch;
+use crate::decide::diff;
+
+/// The target with the annotation that remembers it for the next time.
+pub(super) fn with_last_applied(target: &Value) -> Value {
+    let mut object = target.clone();
+    let text = last_applied(target);
+    if !object["metadata"]["annotations"].is_object() {
+        object["metadata"]["annotations"] = json!({});
+    }
+    object["metadata"]["annotations"][LAST_APPLIED] = text.into();
+    object
+}
+
+/// Compact JSON of the target without the annotation itself, and a newline.
+fn last_applied(target: &Value) -> String {
+    let mut target = target.clone();
+    if let Some(annotations) =
+        target.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+    {
+        annotations.remove(LAST_APPLIED);
+    }
+    format!("{target}\n")
+}
+
+/// The merge patch that brings live to the target; `None` when nothing would
+/// change. Lists of known kinds are merged by their keys before they are sent
+/// as a whole, so it must only be sent for the very version of `live`.
+pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
+    let mut patch = match target["kind"] == "Secret" {
+        // Comparisons of Secrets hide their values.
+        true => {
+            let target = plain_secret(target);
+            let before = live["metadata"]["annotations"][LAST_APPLIED].as_str();
+            let before = before.and_then(|text| serde_json::from_str(text).ok());
+            let before = plain_secret(&before.unwrap_or(Value::Null));
+            layered(&before, &target, live)
+        }
+        false => {
+            let compared = diff::compare(Some(target), Some(live), &diff::Config::default());
+            merge_patch(&compared.live, &compared.predicted)
+        }
+    }
+    .unwrap_or_else(|| json!({}));
+    let text = last_applied(target);
+    if live["metadata"]["annotations"][LAST_APPLIED] != *text {
+        if !patch["metadata"]["annotations"].is_object() {
+            let metadata = patch["metadata"].as_object().cloned().unwrap_or_default();
+            patch["metadata"] = Value::Object(metadata);
+            patch["metadata"]["annotations"] = json!({});
+        }
+        patch["metadata"]["annotations"][LAST_APPLIED] = text.into();
+    }
+    let empty = patch.as_object().is_none_or(Map::is_empty);
+    (!empty).then_some(patch)
+}
+
+/// A Secret with its `stringData` in `data`, as the server will store it.
+fn plain_secret(secret: &Value) -> Value {
+    let mut secret = secret.clone();
+    let Some(fields) = secret.as_object_mut() else { return secret };
+    let Some(Value::Object(strings)) = fields.remove("stringData") else { return secret };
+    if !fields.get("data").is_some_and(Value::is_object) {
+        fields.insert("data".to_owned(), json!({}));
+    }
+    let engine = base64::engine::general_purpose::STANDARD;
+    for (key, value) in strings {
+        let value = match value {
+            Value::String(text) => Value::String(engine.encode(text)),
+            other => other,
+        };
+        fields["data"][key] = value;
+    }
+    secret
+}
+
+/// A plain three-way merge patch: what is in `before` and not in the target
+/// goes; what differs from the target is set; the rest stays.
+fn layered(before: &Value, target: &Value, live: &Value) -> Option<Value> {
+    let Value::Object(target) = target else {
+        return (target != live).then(|| target.clone());
+    };
+    let mut patch = Map::new();
+    for key in before.as_object().into_iter().flat_map(Map::keys) {
+        if !target.contains_key(key) && live.get(key).is_some() {
+            patch.insert(key.clone(), Value::Null);
+        }
+    }
+    for (key, wanted) in target.iter().filter(|(_, wanted)| !wanted.is_null()) {
+        let nothing = Value::Null;
+        let before = before.get(key).unwrap_or(&nothing);
+        let live = live.get(key).unwrap_or(&nothing);
+        if let Some(change) = layered(before, wanted, live) {
+            patch.insert(key.clone(), change);
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// An object as it would be created anew.
+pub(super) fn as_new(live: &Value) -> Value {
+    let mut object = live.clone();
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        let owned = [
+            "resourceVersion",
+            "uid",
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "deletionTimestamp",
+            "deletionGracePeriodSeconds",
+            "selfLink",
+        ];
+        for field in owned {
+            metadata.remove(field);
+        }
+    }
+    object
+}

@@ -1,0 +1,93 @@
+//! The requests themselves.
+
+use kube::api::DynamicObject;
+use kube::core::Resource;
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use super::Applier;
+use crate::api::resource_key::ResourceKey;
+
+/// Sends requests about one object.
+pub(super) struct Sender<'a> {
+    client: &'a kube::Client,
+    manager: &'a str,
+    pub resource: &'a ApiResource,
+    pub key: &'a ResourceKey,
+    pub dry_run: bool,
+    validate: bool,
+}
+
+impl<'a> Sender<'a> {
+    pub fn new(
+        applier: &'a Applier<'_>,
+        resource: &'a ApiResource,
+        key: &'a ResourceKey,
+        validate: bool,
+        dry_run: bool,
+    ) -> Self {
+        let (client, manager) = (applier.cluster.client(), applier.manager);
+        Self { client, manager, resource, key, dry_run, validate }
+    }
+
+    pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
+        self.send(http::Method::POST, None, "application/json", object, "").await
+    }
+
+    pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
+        let mut object = object.clone();
+        object["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        self.send(http::Method::PUT, Some(()), "application/json", &object, "").await
+    }
+
+    /// A merge patch, for the version that it was made for.
+    pub async fn merge(&self, patch: &Value, live: &Value) -> Result<Value, kube::Error> {
+        let mut patch = patch.clone();
+        patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+        let type_ = "application/merge-patch+json";
+        self.send(http::Method::PATCH, Some(()), type_, &patch, "").await
+    }
+
+    pub async fn json_patch(&self, patch: &Value) -> Result<Value, kube::Error> {
+        let type_ = "application/json-patch+json";
+        self.send(http::Method::PATCH, Some(()), type_, patch, "").await
+    }
+
+    pub async fn server_side(&self, object: &Value) -> Result<Value, kube::Error> {
+        let mut object = object.clone();
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        let type_ = "application/apply-patch+yaml";
+        self.send(http::Method::PATCH, Some(()), type_, &object, "&force=true").await
+    }
+
+    async fn send(
+        &self,
+        method: http::Method,
+        named: Option<()>,
+        type_: &str,
+        body: &Value,
+        more: &str,
+    ) -> Result<Value, kube::Error> {
+        let namespace = Some(self.key.namespace.as_str()).filter(|ns| !ns.is_empty());
+        let mut path = DynamicObject::url_path(self.resource, namespace);
+        if named.is_some() {
+            path.push('/');
+            path.push_str(&self.key.name);
+        }
+        let validation = if self.validate { "Strict" } else { "Ignore" };
+        let dry_run = if self.dry_run { "&dryRun=All" } else { "" };
+        let manager = self.manager;
+        let query = format!("fieldManager={manager}&fieldValidation={validation}{dry_run}{more}");
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = http::Request::builder()
+            .method(method)
+            .uri(format!("{path}?{query}"))
+            .header(http::header::ACCEPT, "application/json")
+            .header(http::header::CONTENT_TYPE, type_)
+            .body(body)
+            .map_err(kube::Error::HttpError)?;
+        self.client.request(request).await
+    }
+}

@@ -1,0 +1,119 @@
+//! Deletes objects, each only as the one that was meant: with its UID as a
+//! precondition (SE-360 … SE-362).
+
+use std::sync::Arc;
+
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPolicy};
+use kube::core::discovery::ApiResource;
+use serde_json::{Value, json};
+
+use super::outcome::{api, failed, has_code};
+use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::sync::{Happened, Propagation};
+use crate::watch::live::{Cluster, raw};
+
+/// How often a conflict is answered with another read.
+const ATTEMPTS: usize = 5;
+
+/// Deletes an object. [`Happened::Done`] means that the server has accepted
+/// it and something still holds the object; [`Happened::Gone`] that there is
+/// no such object any more, be it that another one has taken its place.
+pub async fn delete(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    key: &ResourceKey,
+    uid: &str,
+    propagation: Propagation,
+) -> Happened {
+    let policy = match propagation {
+        Propagation::Foreground => PropagationPolicy::Foreground,
+        Propagation::Background => PropagationPolicy::Background,
+        Propagation::Orphan => PropagationPolicy::Orphan,
+    };
+    let preconditions = (!uid.is_empty())
+        .then(|| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
+    let params =
+        DeleteParams { propagation_policy: Some(policy), preconditions, ..DeleteParams::default() };
+    let api = api(cluster.client(), resource, &key.namespace);
+    match api.delete(&key.name, &params).await {
+        Ok(answer) => match answer.left() {
+            Some(object) => {
+                let object = raw(object, resource);
+                let metadata = &object["metadata"];
+                let finalizers = metadata["finalizers"].as_array();
+                let held = metadata["deletionTimestamp"].is_string()
+                    && finalizers.is_some_and(|finalizers| !finalizers.is_empty());
+                // Some servers answer with the object that they have just
+                // removed; the watch will tell.
+                if held {
+                    cluster.put(&Arc::new(object));
+                }
+                accepted(key)
+            }
+            None => {
+                cluster.remove(key, uid);
+                Happened::Gone
+            }
+        },
+        Err(error) if has_code(&error, 404) => {
+            cluster.remove(key, uid);
+            Happened::Gone
+        }
+        // The precondition does not hold: it is another object now.
+        Err(error) if has_code(&error, 409) && !uid.is_empty() => Happened::Gone,
+        Err(error) => failed(&error),
+    }
+}
+
+fn accepted(key: &ResourceKey) -> Happened {
+    let message = super::outcome::message(key, "deleted", false);
+    Happened::Done { message, uid: String::new(), resource_version: String::new() }
+}
+
+/// Takes the hook finalizer off an object (SE-295). Success when the object
+/// has none, is gone, or is another one now.
+pub async fn remove_finalizer(
+    cluster: &Cluster,
+    resource: &ApiResource,
+    key: &ResourceKey,
+    uid: &str,
+) -> Happened {
+    let api = api(cluster.client(), resource, &key.namespace);
+    for _ in 0..ATTEMPTS {
+        let object = match cluster.read(resource, key).await {
+            Ok(Some(object)) => object,
+            Ok(None) => return Happened::Gone,
+            Err(error) => return Happened::Unknown(error.to_string()),
+        };
+        let metadata = &object["metadata"];
+        let own = metadata["finalizers"].as_array().cloned().unwrap_or_default();
+        let another = !uid.is_empty() && metadata["uid"] != uid;
+        if another || !own.iter().any(|finalizer| finalizer == HOOK_FINALIZER) {
+            return super::outcome::done(key, "released", &object, false);
+        }
+        let kept: Vec<Value> = own.into_iter().filter(|f| f != HOOK_FINALIZER).collect();
+        let patch = json!({"metadata": {
+            "finalizers": kept,
+            "resourceVersion": metadata["resourceVersion"],
+        }});
+        match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(object) => {
+                let object = raw(object, resource);
+                let going = object["metadata"]["deletionTimestamp"].is_string();
+                let free = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
+                if going && free {
+                    cluster.remove(key, uid);
+                    return Happened::Gone;
+                }
+                let object = Arc::new(object);
+                cluster.put(&object);
+                return super::outcome::done(key, "released", &object, false);
+            }
+            Err(error) if has_code(&error, 404) => return Happened::Gone,
+            Err(error) if has_code(&error, 409) => {}
+            Err(error) => return failed(&error),
+        }
+    }
+    Happened::Unknown("the object keeps changing".to_owned())
+}

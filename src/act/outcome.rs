@@ -1,0 +1,67 @@
+//! What became of a request: done, gone, refused, or nobody knows.
+
+use kube::api::{Api, DynamicObject};
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+
+use crate::api::resource_key::ResourceKey;
+use crate::decide::sync::Happened;
+
+/// Longest refusal that is kept, in characters.
+const MAX_WORDS: usize = 4096;
+
+/// Whether the server may have carried a request out, or may do so when asked
+/// again: the connection broke, or it has no time.
+pub fn is_unknown(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 0 | 408 | 429 | 502 | 503 | 504),
+        kube::Error::BuildRequest(_) | kube::Error::SerdeError(_) => false,
+        _ => true,
+    }
+}
+
+/// Whether the server answered with this code.
+pub fn has_code(error: &kube::Error, code: u16) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == code)
+}
+
+/// The server's words, bounded.
+pub fn words(error: &kube::Error) -> String {
+    let mut words = crate::watch::live::reason(error);
+    if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words
+}
+
+/// A failed request as the wave engine sees it.
+pub fn failed(error: &kube::Error) -> Happened {
+    if is_unknown(error) { Happened::Unknown(words(error)) } else { Happened::Failed(words(error)) }
+}
+
+/// A request that was carried out, in kubectl's words (SE-341).
+pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let (uid, resource_version) = match dry_run {
+        true => Default::default(),
+        false => (text("uid"), text("resourceVersion")),
+    };
+    Happened::Done { message: message(key, verb, dry_run), uid, resource_version }
+}
+
+/// `deployment.apps/web configured`.
+pub fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
+    let kind = key.kind.to_lowercase();
+    let group = if key.group.is_empty() { String::new() } else { format!(".{}", key.group) };
+    let suffix = if dry_run { " (dry run)" } else { "" };
+    format!("{kind}{group}/{} {verb}{suffix}", key.name)
+}
+
+/// An API for one object; cluster-scoped when the namespace is empty.
+pub fn api(client: &kube::Client, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+    match namespace {
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
+    }
+}

@@ -1,0 +1,155 @@
+//! The Application controller: compares each Application with its cluster,
+//! runs its operations, and writes its status.
+//!
+//! ```text
+//! Applications, projects, clusters ──┐
+//! live objects of each cluster ──────┼──> queue ──> pass: operate, compare ──> one write
+//! revisions of repositories ─────────┘
+//! ```
+//!
+//! A pass reads what is known (`store`, `watch::live`), decides with
+//! `decide::sync` and `decide::compare`, acts, and writes once. It holds on to
+//! nothing while it waits: an event or a due time brings the Application back.
+//! Passes of one Application follow each other; those of different ones run
+//! side by side.
+//!
+//! What identifies an operation is stored before the operation does anything.
+//! All state is in the Application; what is remembered besides saves work only.
+
+mod compare;
+mod context;
+mod error;
+mod execute;
+mod notes;
+mod observe;
+mod operate;
+mod pass;
+mod queue;
+mod revisions;
+mod settings;
+mod store;
+mod teardown;
+mod watches;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures::FutureExt;
+use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::api::tracking::from_instance_name;
+use crate::decide::compare::refresh::{Level, Request};
+use crate::source::Repositories;
+use crate::watch::clusters::Clusters;
+use crate::watch::live::Mark;
+
+pub use error::Error;
+pub use settings::Settings;
+
+use context::Context;
+use queue::{Asked, Ended, Key, Queue};
+use store::Store;
+
+/// Runs the controller until `shutdown`.
+///
+/// May be cut off at any moment: what was under way is finished by the next
+/// run, and neither repeated nor left out.
+///
+/// # Errors
+///
+/// [`Error::Watch`] when a kind of the control plane may not be watched.
+pub async fn run(
+    client: kube::Client,
+    settings: Settings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+) -> Result<(), Error> {
+    let stop = shutdown.child_token();
+    // Whichever way this function is left, the watches of clusters end.
+    let _guard = stop.clone().drop_guard();
+    let queue = Arc::new(Queue::default());
+    let store = Arc::new(Store::default());
+    let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
+    let (wake, woken) = mpsc::unbounded_channel();
+    let clusters = Clusters::new(client.clone(), mark, wake, stop.clone());
+    let ctx = Arc::new(Context::new(client, settings, sources, store, clusters, queue));
+    let watches = watches::run(ctx.clone(), stop.clone());
+    let live = forward(ctx.clone(), woken);
+    let work = work(ctx.clone(), stop.clone());
+    tokio::select! {
+        () = shutdown.cancelled() => Ok(()),
+        ended = watches => ended,
+        () = live => Ok(()),
+        () = work => Ok(()),
+    }
+}
+
+/// Wakes those whose live objects have changed.
+async fn forward(ctx: Arc<Context>, mut woken: mpsc::UnboundedReceiver<String>) {
+    while let Some(instance) = woken.recv().await {
+        let control_plane = &ctx.settings.control_plane_namespace;
+        let (namespace, name) = from_instance_name(&instance, control_plane);
+        let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
+        if ctx.store.application(&key).is_some() {
+            ctx.queue.wake(&key, Request::new(Level::Live));
+        }
+    }
+}
+
+/// Hands Applications to passes, as many at a time as may run.
+async fn work(ctx: Arc<Context>, stop: CancellationToken) {
+    let permits = Arc::new(Semaphore::new(ctx.settings.parallel.max(1)));
+    let mut passes = JoinSet::new();
+    loop {
+        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        let (key, asked) = tokio::select! {
+            next = ctx.queue.next() => next,
+            () = stop.cancelled() => return,
+        };
+        // Done ones are taken out, so that the set does not grow.
+        while passes.try_join_next().is_some() {}
+        let ctx = ctx.clone();
+        let span = tracing::debug_span!("pass", application = %key);
+        passes.spawn(
+            async move {
+                let ended = contained(&ctx, &key, asked).await;
+                drop(permit);
+                ctx.queue.done(&key, asked, ended);
+            }
+            .instrument(span),
+        );
+    }
+}
+
+/// A pass whose failure, even a panic, stays its own (SE-375).
+async fn contained(ctx: &Context, key: &Key, asked: Asked) -> Ended {
+    let ended = AssertUnwindSafe(pass::pass(ctx, key, asked)).catch_unwind().await;
+    let ended = ended.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+        Err(Error::Panic(text.unwrap_or_default()))
+    });
+    match ended {
+        Ok(ended) => ended,
+        Err(error) if error.is_gone() => {
+            ctx.forget(key).await;
+            Ended::Gone
+        }
+        Err(error) if error.is_stale() => {
+            tracing::debug!(application = %key, "changed meanwhile, looking again");
+            ctx.queue.wake(key, asked.request);
+            Ended::Well(None)
+        }
+        Err(error @ Error::Panic(_)) => {
+            tracing::error!(application = %key, %error, "pass failed");
+            Ended::Failed
+        }
+        Err(error) => {
+            tracing::warn!(application = %key, %error, "pass failed");
+            Ended::Failed
+        }
+    }
+}

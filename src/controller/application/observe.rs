@@ -1,0 +1,370 @@
+//! The facts of a pass: from a spec to targets and live objects.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::context::{Context, Memory, Rendered};
+use super::queue::Key;
+use crate::api::sync_options::CREATE_NAMESPACE;
+use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec, ResourceKey};
+use crate::decide::compare::refresh::Level;
+use crate::decide::compare::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
+use crate::decide::diff;
+use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::source::{self, RenderFor, Revision};
+use crate::watch::clusters::Destinated;
+
+/// Why the facts cannot be had.
+#[derive(Clone, Debug)]
+pub enum Trouble {
+    /// The spec is not valid or not permitted.
+    Spec(Vec<Condition>),
+    /// Revision or manifests cannot be read; `transient` when the same request
+    /// may succeed later.
+    Source {
+        /// What happened.
+        message: String,
+        /// Whether trying again may help.
+        transient: bool,
+    },
+    /// The cluster cannot be read.
+    Live(String),
+}
+
+impl Trouble {
+    /// What the status says about it.
+    pub fn conditions(&self) -> Vec<Condition> {
+        match self {
+            Self::Spec(conditions) => conditions.clone(),
+            Self::Source { message, .. } => {
+                vec![Condition::comparison(format!("Failed to load target state: {message}"))]
+            }
+            Self::Live(message) => {
+                vec![Condition::comparison(format!("Failed to load live state: {message}"))]
+            }
+        }
+    }
+
+    /// In one line, for an operation.
+    pub fn message(&self) -> String {
+        let conditions = self.conditions();
+        let all: Vec<&str> = conditions.iter().map(|c| c.message.as_str()).collect();
+        all.join("; ")
+    }
+}
+
+/// Where an Application goes, and what it may do there.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// The typed spec.
+    pub spec: ApplicationSpec,
+    /// The cluster.
+    pub destination: Destinated,
+    /// The project.
+    pub project: Arc<AppProjectSpec>,
+    /// Its name.
+    pub project_name: String,
+}
+
+/// What should exist, and what does.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// What should exist.
+    pub placed: Arc<Placed>,
+    /// What the cluster says about the kinds of it.
+    pub kinds: BTreeMap<GroupVersionKind, Kind>,
+    /// What exists: tracked objects and those that a target names.
+    pub live: BTreeMap<ResourceKey, Arc<Value>>,
+}
+
+/// Reads the spec and checks it (SE-031).
+pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Place, Trouble> {
+    let read = crate::api::read::<ApplicationSpec>(&application["spec"]);
+    let spec = read
+        .map_err(|error| Trouble::Spec(vec![Condition::invalid_spec(format!("spec.{error}"))]))?;
+    let problems = spec::problems(&spec);
+    if !problems.is_empty() {
+        return Err(Trouble::Spec(problems));
+    }
+    let invalid = |message: String| Trouble::Spec(vec![Condition::invalid_spec(message)]);
+    let project_name = match spec.project.as_str() {
+        "" => "default".to_owned(),
+        name => name.to_owned(),
+    };
+    let project = match ctx.store.project(&project_name) {
+        Some(Ok(project)) => project,
+        Some(Err(reason)) => {
+            return Err(invalid(format!("project {project_name} cannot be read: {reason}")));
+        }
+        None => {
+            return Err(invalid(format!(
+                "Application referencing project {project_name} which does not exist"
+            )));
+        }
+    };
+    let control_plane = &ctx.settings.control_plane_namespace;
+    if !project::permits_application(&project, &key.namespace, control_plane) {
+        return Err(Trouble::Spec(vec![Condition::new(
+            crate::api::conditions::application::UNKNOWN_ERROR,
+            format!(
+                "application '{}' in namespace '{}' is not permitted to use project '{project_name}'",
+                key.name, key.namespace
+            ),
+        )]));
+    }
+    let resolved = ctx.clusters.resolve(&spec.destination).await;
+    let destination = resolved.map_err(|error| {
+        let field = if spec.destination.name.is_empty() { "server" } else { "name" };
+        invalid(format!("spec.destination.{field}: {error}"))
+    })?;
+    let (server, name) = (&destination.server, &destination.name);
+    let mut denials = spec::denials(&spec, &project_name, &project, server, name);
+    if project.permit_only_project_scoped_clusters && destination.project != project_name {
+        denials.push(Condition::invalid_spec(format!(
+            "cluster '{name}' is not reserved for project '{project_name}', which permits only \
+             such clusters"
+        )));
+    }
+    if !denials.is_empty() {
+        return Err(Trouble::Spec(denials));
+    }
+    Ok(Place { spec, destination, project, project_name })
+}
+
+/// How new a revision has to be, by the level of the request (SE-376).
+pub fn freshness(ctx: &Context, level: Level, asked_at: Instant) -> Duration {
+    match level {
+        // Any answer that was asked for after the request.
+        Level::Newest => asked_at.elapsed(),
+        Level::Revision | Level::Live | Level::None => {
+            let quarter = ctx.settings.reconciliation_timeout / 4;
+            if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
+        }
+    }
+}
+
+/// The commits that sources mean. `known` are those to take as they are.
+pub async fn revisions(
+    ctx: &Context,
+    key: &Key,
+    sources: &[ApplicationSource],
+    known: &[String],
+    fresh: Duration,
+) -> Result<Vec<Revision>, Trouble> {
+    let mut revisions = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        if let Some(sha) = known.get(index).filter(|sha| is_commit(sha)) {
+            revisions.push(Revision::pinned(sha));
+            continue;
+        }
+        let mut source = source.clone();
+        if let Some(revision) = known.get(index).filter(|revision| !revision.is_empty()) {
+            source.target_revision.clone_from(revision);
+        }
+        let credentials = ctx.store.credentials(&source.repo_url);
+        let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh).await;
+        revisions.push(resolved.map_err(of_source)?);
+    }
+    Ok(revisions)
+}
+
+fn is_commit(revision: &str) -> bool {
+    matches!(revision.len(), 40 | 64) && revision.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+fn of_source(error: source::Error) -> Trouble {
+    Trouble::Source { transient: error.is_transient(), message: error.to_string() }
+}
+
+/// Renders sources, or takes what was rendered from the same before (SE-106).
+pub async fn manifests(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    raw_sources: &[Value],
+    revisions: &[Revision],
+    namespace: &str,
+    anew: bool,
+) -> Result<Rendered, Trouble> {
+    let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
+    let from = serde_json::json!([raw_sources, shas, namespace]).to_string();
+    if !anew && let Some(kept) = memory.rendering(&from) {
+        return Ok(kept.clone());
+    }
+    let subject = RenderFor { application: key.name.clone(), namespace: namespace.to_owned() };
+    let mut all = Vec::new();
+    let mut types = Vec::new();
+    for (raw, revision) in raw_sources.iter().zip(revisions) {
+        let url = raw["repoURL"].as_str().unwrap_or_default();
+        let credentials = ctx.store.credentials(url);
+        let checkout = ctx.sources.checkout(url, revision, credentials.as_ref()).await;
+        let checkout = checkout.map_err(of_source)?;
+        let rendered = source::render(&checkout, raw, &subject, &ctx.settings.render).await;
+        let rendered = rendered
+            .map_err(|error| Trouble::Source { message: error.to_string(), transient: false })?;
+        types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());
+        all.extend(rendered.manifests.into_iter().map(|manifest| Arc::new(manifest.object)));
+    }
+    let rendered = Rendered { from, manifests: Arc::new(all), types, placed: None };
+    memory.keep(rendered.clone());
+    memory.rendered_at = Some(Instant::now());
+    Ok(rendered)
+}
+
+/// Places manifests in the cluster and reads what exists.
+pub async fn world(
+    memory: &mut Memory,
+    application: &Value,
+    place: &Place,
+    rendered: &Rendered,
+    tracking: &Tracking,
+) -> Result<World, Trouble> {
+    let cluster = &place.destination.cluster;
+    let live_trouble = |error: crate::watch::live::Error| Trouble::Live(error.to_string());
+    let wanted: BTreeSet<GroupVersionKind> =
+        rendered.manifests.iter().map(|manifest| crate::watch::live::kind_of(manifest)).collect();
+    let kinds = cluster.kinds(&tracking.instance, wanted).await.map_err(live_trouble)?;
+    let placed = placed(memory, place, rendered, tracking, &kinds);
+
+    if memory.cluster.as_ref().is_some_and(|old| !Arc::ptr_eq(old, cluster))
+        && let Some(old) = memory.cluster.take()
+    {
+        old.want(&tracking.instance, BTreeSet::new());
+    }
+    memory.cluster = Some(cluster.clone());
+    let mut keys: BTreeSet<ResourceKey> =
+        placed.targets.iter().map(|target| target.key.clone()).collect();
+    let namespace = &place.spec.destination.namespace;
+    keys.insert(ResourceKey::new("", "Namespace", "", namespace));
+    cluster.want(&tracking.instance, keys);
+
+    let exists = |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Kind::Missing { .. }));
+    let mut watched: BTreeSet<GroupVersionKind> = kinds.keys().filter(exists).cloned().collect();
+    watched.extend(inventory(application));
+    watched.insert(namespaces());
+    cluster.watch(watched).await.map_err(live_trouble)?;
+
+    let mut live = cluster.tracked(&tracking.instance);
+    for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
+        let kind = crate::watch::live::kind_of(&target.object);
+        if let Some(found) = cluster.get(&kind, &target.key).await.map_err(live_trouble)? {
+            live.insert(target.key.clone(), found);
+        }
+    }
+    Ok(World { placed, kinds, live })
+}
+
+/// The namespace of the destination, if it exists.
+pub async fn namespace(place: &Place) -> Result<Option<Arc<Value>>, String> {
+    let key = ResourceKey::new("", "Namespace", "", &place.spec.destination.namespace);
+    if key.name.is_empty() {
+        return Ok(None);
+    }
+    let found = place.destination.cluster.get(&namespaces(), &key).await;
+    found.map_err(|error| error.to_string())
+}
+
+fn namespaces() -> GroupVersionKind {
+    let [group, version, kind] = ["", "v1", "Namespace"].map(str::to_owned);
+    GroupVersionKind { group, version, kind }
+}
+
+/// Places manifests, or takes what was placed in the same way before, so that
+/// unchanged targets stay the very same objects.
+fn placed(
+    memory: &mut Memory,
+    place: &Place,
+    rendered: &Rendered,
+    tracking: &Tracking,
+    kinds: &BTreeMap<GroupVersionKind, Kind>,
+) -> Arc<Placed> {
+    let namespace = &place.spec.destination.namespace;
+    if let Some((by, at, placed)) = &rendered.placed
+        && by == kinds
+        && at == namespace
+    {
+        return placed.clone();
+    }
+    let scope = |group: &str, version: &str, kind: &str| {
+        let [group, version, kind] = [group, version, kind].map(str::to_owned);
+        match kinds.get(&GroupVersionKind { group, version, kind }) {
+            Some(Kind::Namespaced) => Scope::Namespaced,
+            Some(Kind::ClusterScoped) => Scope::Cluster,
+            Some(Kind::Missing { .. } | Kind::Failed(_)) | None => Scope::Unknown,
+        }
+    };
+    let placed = Arc::new(targets::place(&rendered.manifests, namespace, tracking, &scope));
+    if let Some(kept) = memory.rendering(&rendered.from) {
+        kept.placed = Some((kinds.clone(), namespace.clone(), placed.clone()));
+    }
+    placed
+}
+
+/// Kinds of everything that the Application is known to have: what is no
+/// longer in the source is found by them.
+fn inventory(application: &Value) -> BTreeSet<GroupVersionKind> {
+    let status = &application["status"];
+    let lists = [&status["resources"], &status["operationState"]["syncResult"]["resources"]];
+    let items = lists.into_iter().filter_map(Value::as_array).flatten();
+    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    let kinds = items.map(|item| GroupVersionKind {
+        group: text(item, "group"),
+        version: text(item, "version"),
+        kind: text(item, "kind"),
+    });
+    kinds.filter(|kind| !kind.kind.is_empty() && !kind.version.is_empty()).collect()
+}
+
+/// What to ignore; problems in the rules are conditions.
+pub fn rules(memory: &mut Memory, application: &Value) -> (diff::Config, Vec<Condition>) {
+    let (config, problems) = diff::Config::from_application(application);
+    let said = serde_json::json!([
+        application["spec"]["ignoreDifferences"],
+        application["spec"]["syncPolicy"]["syncOptions"],
+        application["metadata"]["annotations"][crate::api::annotations::COMPARE_OPTIONS],
+    ]);
+    if memory.rules != said {
+        memory.diffs.clear();
+        memory.rules = said;
+    }
+    let conditions = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
+    (config, conditions.collect())
+}
+
+/// Whether `managedNamespaceMetadata` is not what the last sync applied.
+pub fn namespace_metadata_changed(application: &Value) -> bool {
+    let policy = &application["spec"]["syncPolicy"];
+    let wanted = &policy["managedNamespaceMetadata"];
+    let result = &application["status"]["operationState"]["syncResult"];
+    let creates = policy["syncOptions"]
+        .as_array()
+        .is_some_and(|options| options.iter().any(|option| option == CREATE_NAMESPACE));
+    creates && result.is_object() && *wanted != result["managedNamespaceMetadata"]
+}
+
+/// The facts of a comparison.
+pub fn facts<'a>(
+    ctx: &'a Context,
+    application: &'a Value,
+    place: &'a Place,
+    world: &'a World,
+    tracking: &'a Tracking,
+    config: &'a diff::Config,
+) -> Facts<'a> {
+    Facts {
+        application,
+        spec: &place.spec,
+        tracking,
+        control_plane_namespace: &ctx.settings.control_plane_namespace,
+        targets: &world.placed.targets,
+        live: &world.live,
+        project: &place.project,
+        cluster: (&place.destination.server, &place.destination.name),
+        config,
+        namespace_metadata_changed: namespace_metadata_changed(application),
+    }
+}

@@ -1,0 +1,441 @@
+//! Drives an operation: from its request until it waits or has ended
+//! (SE-370 … SE-375).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::context::{Context, Draft, Memory, Rendered};
+use super::error::Error;
+use super::execute::Executor;
+use super::observe::{self, Place, Trouble, World};
+use super::queue::{Asked, Key};
+use crate::act::application_status;
+use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation, deletion_approved};
+use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
+use crate::api::{ApplicationSource, ResourceKey};
+use crate::decide::compare::operation::{self, Stage};
+use crate::decide::compare::{self, Comparison, Tracking, project};
+use crate::decide::diff;
+use crate::decide::health;
+use crate::decide::sync::{
+    self, Denial, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Plan, Retry, Snapshot,
+};
+use crate::watch::live::kind_of;
+
+/// Rounds of plan and actions in one pass; then others have their turn.
+const ROUNDS: usize = 200;
+
+/// How an operation stands at the end of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Driven {
+    /// It has ended, and the draft says so.
+    Ended,
+    /// It waits for events, and until this time at most.
+    Waits(Option<Timestamp>),
+}
+
+/// Starts what is requested and goes on with what is under way. The draft is
+/// written before each action that must not be forgotten; what remains in it
+/// is for the caller to write.
+pub async fn drive(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    asked: Asked,
+) -> Result<Driven, Error> {
+    if operation::stage(&draft.wanted) == Stage::Requested
+        && !start(ctx, key, memory, draft).await?
+    {
+        return Ok(Driven::Waits(None));
+    }
+    if let Some(until) = pause(ctx, draft)? {
+        return Ok(until);
+    }
+    if draft.wanted["status"]["operationState"]["finishedAt"].is_string() {
+        begin_attempt(draft);
+        ctx.save(key, memory, draft).await?;
+    }
+    let mut outcomes = Vec::new();
+    for _ in 0..ROUNDS {
+        let observed = observe(ctx, key, memory, draft, asked).await;
+        let observed = match observed {
+            Ok(observed) => observed,
+            Err(Stop::Trouble(message)) => {
+                return Ok(conclude(ctx, draft, sync::OperationPhase::Error, &message));
+            }
+            Err(Stop::Error(error)) => return Err(error),
+        };
+        let snapshot = snapshot(ctx, draft, &observed, std::mem::take(&mut outcomes));
+        let plan = sync::step(&snapshot, ctx.now());
+        report(key, draft, &plan);
+        operation::store(&mut draft.wanted, &plan);
+        if plan.phase.is_completed() {
+            return Ok(conclude(ctx, draft, plan.phase, &plan.message));
+        }
+        if plan.actions.is_empty() {
+            return Ok(Driven::Waits(plan.wake_at));
+        }
+        if plan.needs_persist_before_actions {
+            ctx.save(key, memory, draft).await?;
+        }
+        let kinds: BTreeMap<ResourceKey, _> = (observed.world.placed.targets.iter())
+            .map(|target| (target.key.clone(), kind_of(&target.object)))
+            .collect();
+        let former = annotation(&draft.wanted, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
+        let former = former.unwrap_or("kubectl-client-side-apply").to_owned();
+        let executor = Executor {
+            ctx,
+            place: &observed.place,
+            live: &snapshot.live,
+            kinds: &kinds,
+            former_manager: &former,
+        };
+        outcomes = executor.run(&plan.actions).await;
+    }
+    // Others first; this one comes right back.
+    Ok(Driven::Waits(Some(ctx.now())))
+}
+
+/// Persists that the operation runs, before anything is done. False when the
+/// request is not there any more.
+async fn start(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+) -> Result<bool, Error> {
+    // What is known may be older than the request (SE-371).
+    let fresh = application_status::read(&ctx.client.0, &key.namespace, &key.name).await?;
+    let Some(fresh) = fresh else {
+        return Err(application_status::Error::Gone { name: key.name.clone() }.into());
+    };
+    let fresh = Arc::new(fresh);
+    ctx.store.put(key, fresh.clone());
+    *draft = Draft::new(fresh);
+    if operation::stage(&draft.wanted) != Stage::Requested {
+        return Ok(operation::stage(&draft.wanted) == Stage::InProgress);
+    }
+    let earliest =
+        memory.last_started.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+    let now = ctx.now();
+    operation::begin(&mut draft.wanted, earliest.map_or(now, |earliest| earliest.max(now)));
+    memory.last_started = operation::started_at(&draft.wanted);
+    let given = operation::given(&draft.wanted["operation"]["sync"]);
+    let complete = !given.is_empty() && given.iter().all(|sha| sha.len() >= 40);
+    if complete {
+        operation::pin(&mut draft.wanted, &given);
+    }
+    ctx.save(key, memory, draft).await?;
+    Ok(true)
+}
+
+/// Between two attempts: until when, unless it is over or was told to stop.
+fn pause(ctx: &Context, draft: &mut Draft) -> Result<Option<Driven>, Error> {
+    let state = &draft.wanted["status"]["operationState"];
+    if !state["finishedAt"].is_string() {
+        return Ok(None);
+    }
+    if state["phase"] == "Terminating" {
+        let now = ctx.now();
+        let phase = sync::OperationPhase::Failed;
+        operation::finish(&mut draft.wanted, phase, "Operation terminated", now);
+        return Ok(Some(Driven::Ended));
+    }
+    let attempt = state["retryCount"].as_u64().unwrap_or(0);
+    let strategy = strategy(state);
+    let backoff = strategy.as_ref().and_then(|strategy| strategy.backoff.as_ref());
+    let wait = sync::delay(backoff, attempt).unwrap_or_default();
+    let ended = operation::finished_at(&draft.wanted);
+    let due = ended.and_then(|at| at.checked_add(wait).ok());
+    Ok(due.filter(|due| *due > ctx.now()).map(|due| Driven::Waits(Some(due))))
+}
+
+fn strategy(state: &Value) -> Option<sync::RetryStrategy> {
+    let raw = state["operation"].get("retry").filter(|retry| retry.is_object())?;
+    serde_json::from_value(raw.clone()).ok()
+}
+
+fn begin_attempt(draft: &mut Draft) {
+    let state = &draft.wanted["status"]["operationState"];
+    let attempt = state["retryCount"].as_u64().unwrap_or(0);
+    let refresh = strategy(state).is_some_and(|strategy| strategy.refresh);
+    operation::next_attempt(&mut draft.wanted, attempt, refresh);
+}
+
+/// What follows the end of an attempt: another one, or the end.
+fn conclude(
+    ctx: &Context,
+    draft: &mut Draft,
+    phase: sync::OperationPhase,
+    message: &str,
+) -> Driven {
+    let now = ctx.now();
+    let state = &draft.wanted["status"]["operationState"];
+    let terminated = state["phase"] == "Terminating" || message.starts_with("Operation terminat");
+    let count = state["retryCount"].as_u64().unwrap_or(0);
+    let strategy = strategy(state);
+    match sync::retry(strategy.as_ref(), count, phase, message, terminated, now) {
+        Retry::Again { at, attempt, message } => {
+            operation::announce_attempt(&mut draft.wanted, attempt, &message, now);
+            Driven::Waits(Some(at))
+        }
+        Retry::Over { phase, message } => {
+            operation::finish(&mut draft.wanted, phase, &message, now);
+            Driven::Ended
+        }
+    }
+}
+
+/// Why an operation cannot go on.
+enum Stop {
+    /// A reason that its user is told.
+    Trouble(String),
+    /// The pass is to be made again.
+    Error(Error),
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble.message())
+    }
+}
+
+struct Observed {
+    place: Place,
+    world: World,
+    tracking: Tracking,
+    config: diff::Config,
+    comparison: Comparison,
+    request: sync::Operation,
+    namespace: NamespaceFact,
+    namespace_object: Option<Arc<Value>>,
+}
+
+async fn observe(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    asked: Asked,
+) -> Result<Observed, Stop> {
+    let state = &draft.wanted["status"]["operationState"];
+    operation::request(state, "", &[]).map_err(Stop::Trouble)?;
+    let place = observe::place(ctx, key, &draft.wanted).await?;
+    let raw = operation::sources(&draft.wanted);
+    let rendered = match literal(&draft.wanted)? {
+        Some(rendered) => {
+            if operation::pinned(&draft.wanted).is_empty() {
+                let state = &draft.wanted["status"]["operationState"];
+                let given = operation::given(&state["operation"]["sync"]);
+                operation::pin(&mut draft.wanted, &given);
+            }
+            rendered
+        }
+        None => {
+            let pinned = pin(ctx, key, memory, draft, &raw, asked).await?;
+            let namespace = &place.spec.destination.namespace;
+            observe::manifests(ctx, key, memory, &raw, &pinned, namespace, false).await?
+        }
+    };
+    let application = &draft.wanted;
+    let tracking = ctx.tracking(key);
+    let world = observe::world(memory, application, &place, &rendered, &tracking).await?;
+    let (config, _) = observe::rules(memory, application);
+    let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
+    let comparison = compare::compare(&facts, &mut memory.diffs);
+    if let Some(bad) = world.placed.conditions.iter().find(|condition| condition.is_error()) {
+        return Err(Stop::Trouble(bad.message.clone()));
+    }
+    let revision = operation::pinned(application).into_iter().next().unwrap_or_default();
+    let inherited = match ctx.settings.inherit_sync_options {
+        true => place.spec.sync_policy.as_ref().map(|policy| policy.sync_options.clone()),
+        false => None,
+    };
+    let state = &application["status"]["operationState"];
+    let request = operation::request(state, &revision, &inherited.unwrap_or_default());
+    let request = request.map_err(Stop::Trouble)?;
+    let (namespace, namespace_object) = match observe::namespace(&place).await {
+        Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
+        Ok(None) => (NamespaceFact::Missing, None),
+        Err(error) => (NamespaceFact::Failed(error), None),
+    };
+    Ok(Observed {
+        place,
+        world,
+        tracking,
+        config,
+        comparison,
+        request,
+        namespace,
+        namespace_object,
+    })
+}
+
+/// The commits of the operation: pinned, or resolved now and pinned (SE-374).
+async fn pin(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    raw: &[Value],
+    asked: Asked,
+) -> Result<Vec<crate::source::Revision>, Stop> {
+    let pinned = operation::pinned(&draft.wanted);
+    let given = operation::given(&draft.wanted["status"]["operationState"]["operation"]["sync"]);
+    let sources = raw.iter().enumerate().map(|(index, raw)| {
+        crate::api::read::<ApplicationSource>(raw)
+            .map_err(|error| Stop::Trouble(format!("source {index}: {error}")))
+    });
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
+    let known = if pinned.is_empty() { given } else { pinned.clone() };
+    let fresh = asked.at.elapsed();
+    let revisions = observe::revisions(ctx, key, &sources, &known, fresh).await?;
+    if pinned.is_empty() {
+        let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
+        operation::pin(&mut draft.wanted, &shas);
+        ctx.save(key, memory, draft).await.map_err(Stop::Error)?;
+    }
+    Ok(revisions)
+}
+
+/// Manifests that the request itself holds (SE-046).
+fn literal(application: &Value) -> Result<Option<Rendered>, Stop> {
+    let sync = &application["status"]["operationState"]["operation"]["sync"];
+    let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
+        return Ok(None);
+    };
+    let mut manifests = Vec::new();
+    for (index, text) in texts.iter().enumerate() {
+        let text = text.as_str().unwrap_or_default();
+        let documents = crate::yaml::documents(text);
+        let wrong = |error: &dyn std::fmt::Display| {
+            Stop::Trouble(format!("operation.sync.manifests[{index}]: {error}"))
+        };
+        for document in documents.map_err(|error| wrong(&error))? {
+            manifests.push(Arc::new(document.value));
+        }
+    }
+    let from = sync["manifests"].to_string();
+    let rendered =
+        Rendered { from, manifests: Arc::new(manifests), types: Vec::new(), placed: None };
+    Ok(Some(rendered))
+}
+
+fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Outcome>) -> Snapshot {
+    let application = &draft.wanted;
+    let state = &application["status"]["operationState"];
+    let (results, progress) = operation::stored_results(application);
+    let started_at = operation::started_at(application).unwrap_or_else(|| ctx.now());
+    let revision = &observed.request.revision;
+    let respect = observed.request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
+    let destination = &observed.place.destination;
+    let targets = observed.world.placed.targets.iter().map(|target| {
+        match observed.world.live.get(&target.key).filter(|_| respect) {
+            Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &observed.config)),
+            None => target.object.clone(),
+        }
+    });
+    let denied = observed.world.placed.targets.iter().filter_map(|target| {
+        let ResourceKey { group, kind, namespace, name } = &target.key;
+        let project = &observed.place.project;
+        let namespaced = !namespace.is_empty();
+        if !project::permits_kind(project, group, kind, name, namespaced) {
+            return Some((target.key.clone(), Denial::Kind));
+        }
+        let (server, name) = (&destination.server, &destination.name);
+        let denied = namespaced && !project::permits_destination(project, server, name, namespace);
+        denied.then(|| (target.key.clone(), Denial::Namespace))
+    });
+    let policy = observed.place.spec.sync_policy.as_ref();
+    let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
+    let phase = match state["phase"].as_str() {
+        Some("Terminating") => sync::OperationPhase::Terminating,
+        _ => sync::OperationPhase::Running,
+    };
+    let wave_delay = SignedDuration::try_from(ctx.settings.wave_delay).unwrap_or_default();
+    Snapshot {
+        operation: observed.request.clone(),
+        operation_id: operation::id(started_at, revision),
+        attempt: state["retryCount"].as_u64().unwrap_or(0),
+        started_at,
+        phase,
+        message: state["message"].as_str().unwrap_or_default().to_owned(),
+        results,
+        progress,
+        outcomes,
+        destination_namespace: observed.place.spec.destination.namespace.clone(),
+        project: observed.place.project_name.clone(),
+        targets: targets.collect(),
+        live: live(observed),
+        kinds: observed.world.kinds.clone(),
+        denied: denied.collect(),
+        shared: observed.comparison.shared.clone(),
+        namespace: observed.namespace.clone(),
+        managed_namespace_metadata: metadata.map(|metadata| NamespaceMetadata {
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+        }),
+        deletion_approved_at: deletion_approved(application),
+        settings: sync::Settings { wave_delay, ..ctx.settings.sync.clone() },
+    }
+}
+
+/// What the wave engine may see: managed objects and those that have the
+/// identity of a target, without copies, and without what others own.
+fn live(observed: &Observed) -> BTreeMap<ResourceKey, LiveObject> {
+    let tracking = &observed.tracking;
+    let mut live = BTreeMap::new();
+    for resource in &observed.comparison.resources {
+        let Some(object) = &resource.live else { continue };
+        let owned = object["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| !owners.is_empty());
+        if owned || !resource.self_referenced {
+            continue;
+        }
+        let entry = LiveObject {
+            object: object.clone(),
+            health: resource.health.clone().map(Ok),
+            out_of_sync: resource.modified,
+            tracked: tracking.owns(object) && !resource.managed_namespace,
+        };
+        live.insert(resource.key.clone(), entry);
+    }
+    // Objects of targets that are no resources, such as hooks of deletion.
+    for target in &observed.world.placed.targets {
+        if let Some(object) = observed.world.live.get(&target.key) {
+            live.entry(target.key.clone()).or_insert_with(|| LiveObject {
+                health: health::of(object).map(Ok),
+                object: object.clone(),
+                out_of_sync: false,
+                tracked: false,
+            });
+        }
+    }
+    if let Some(object) = &observed.namespace_object {
+        let name = &observed.place.spec.destination.namespace;
+        let key = ResourceKey::new("", "Namespace", "", name);
+        live.entry(key).or_insert_with(|| LiveObject {
+            health: health::of(object).map(Ok),
+            object: object.clone(),
+            out_of_sync: false,
+            tracked: false,
+        });
+    }
+    live
+}
+
+fn report(key: &Key, draft: &Draft, plan: &Plan) {
+    let before = &draft.wanted["status"]["operationState"]["message"];
+    if *before != plan.message.as_str() {
+        let phase = draft.wanted["status"]["operationState"]["phase"].as_str().unwrap_or_default();
+        tracing::info!(application = %key, phase, message = plan.message, "operation");
+    }
+    for warning in &plan.warnings {
+        tracing::debug!(application = %key, %warning, "operation");
+    }
+}

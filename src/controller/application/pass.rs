@@ -1,0 +1,110 @@
+//! One pass over one Application: operation, comparison, one write.
+
+use jiff::Timestamp;
+use tokio::time::Instant;
+
+use super::compare::{self, Reason};
+use super::context::{Context, Draft, Memory};
+use super::error::Error;
+use super::operate::{self, Driven};
+use super::queue::{Asked, Ended, Key};
+use super::teardown;
+use crate::api::annotations::is_skipped;
+use crate::decide::compare::operation::{self, Stage};
+use crate::decide::compare::refresh::{Level, Request, asked_for};
+use crate::decide::compare::{deletion, spec};
+
+/// Works on one Application until there is nothing to do but wait.
+///
+/// # Errors
+///
+/// When the pass has to be made again.
+pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error> {
+    let memory = ctx.memory(key);
+    let mut memory = memory.lock().await;
+    let Some(application) = ctx.store.application(key) else {
+        drop(memory);
+        ctx.forget(key).await;
+        return Ok(Ended::Gone);
+    };
+    if is_skipped(&application) {
+        return Ok(Ended::Well(None));
+    }
+    let mut draft = Draft::new(application);
+    let stage = operation::stage(&draft.wanted);
+    let deleting = deletion::asked_at(&draft.wanted).is_some();
+    if deleting && stage != Stage::InProgress {
+        let again = teardown::tear_down(ctx, key, &mut memory, &mut draft, asked).await?;
+        return finish(ctx, key, &mut memory, &mut draft, again).await;
+    }
+    if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
+        draft.wanted["spec"] = normal;
+    }
+    let driven = match stage {
+        Stage::Idle => None,
+        Stage::Requested | Stage::InProgress => {
+            Some(operate::drive(ctx, key, &mut memory, &mut draft, asked).await?)
+        }
+    };
+    let mut wake_at = match driven {
+        Some(Driven::Waits(at)) => at,
+        Some(Driven::Ended) | None => None,
+    };
+    let after_operation = driven == Some(Driven::Ended);
+    if let Some(reason) = reason(ctx, key, &mut memory, &draft, asked, after_operation) {
+        let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
+        wake_at = [wake_at, again].into_iter().flatten().min();
+    }
+    finish(ctx, key, &mut memory, &mut draft, wake_at).await
+}
+
+/// Whether to compare, and why (SE-377).
+fn reason(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &Draft,
+    asked: Asked,
+    after_operation: bool,
+) -> Option<Reason> {
+    let wanted = asked_for(&draft.wanted);
+    let mut request = asked.request;
+    if let Some(wanted) = wanted {
+        request = request.and(wanted);
+    }
+    if after_operation || memory.spec != draft.wanted["spec"] {
+        request = request.and(Request::new(Level::Revision));
+    }
+    let respecified = !memory.spec.is_null() && memory.spec != draft.wanted["spec"];
+    memory.spec = draft.wanted["spec"].clone();
+    let now = Instant::now();
+    if memory.checked_at.is_none() || ctx.expires(key, memory).is_some_and(|at| at <= now) {
+        let hard = ctx.settings.hard_reconciliation_timeout;
+        let hard = !hard.is_zero() && memory.rendered_at.is_some_and(|at| at.elapsed() >= hard);
+        request = request.and(Request { level: Level::Revision, hard });
+    }
+    request.is_some().then_some(Reason {
+        request,
+        asked_at: asked.at,
+        after_operation,
+        asked_for: wanted.is_some() || respecified,
+    })
+}
+
+/// The write at the end of a pass, and when the next one is due.
+async fn finish(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    wake_at: Option<Timestamp>,
+) -> Result<Ended, Error> {
+    ctx.save(key, memory, draft).await?;
+    if operation::stage(&draft.wanted) == Stage::Requested {
+        // Started by this pass itself, or put there while another one ran.
+        ctx.queue.wake(key, Request::default());
+    }
+    let wake_at = wake_at.map(|at| ctx.instant(at));
+    let expires = ctx.expires(key, memory);
+    Ok(Ended::Well([wake_at, expires].into_iter().flatten().min()))
+}

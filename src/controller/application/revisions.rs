@@ -1,0 +1,89 @@
+//! Which commit a revision of a repository is, asked once for all
+//! Applications that want it.
+//!
+//! Whoever learns that it has moved wakes all others, so that a fleet sees a
+//! commit together.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::queue::{Key, Queue};
+use crate::api::ApplicationSource;
+use crate::decide::compare::refresh::{Level, Request};
+use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
+
+/// Repository, revision and tag prefix as they are written.
+type Wanted = (String, String, String);
+
+#[derive(Debug, Default)]
+struct Known {
+    sha: Option<String>,
+    by: BTreeSet<Key>,
+}
+
+/// The revisions that Applications want.
+#[derive(Debug)]
+pub struct Revisions {
+    sources: Arc<Repositories>,
+    queue: Arc<Queue>,
+    known: Mutex<BTreeMap<Wanted, Known>>,
+}
+
+impl Revisions {
+    /// Nothing is known yet.
+    pub fn new(sources: Arc<Repositories>, queue: Arc<Queue>) -> Self {
+        Self { sources, queue, known: Mutex::default() }
+    }
+
+    /// The commit that a source of an Application means, not older than
+    /// `freshness`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Repositories::resolve_fresh`].
+    pub async fn resolve(
+        &self,
+        key: &Key,
+        source: &ApplicationSource,
+        credentials: Option<&Credentials>,
+        freshness: Duration,
+    ) -> Result<Revision, Error> {
+        let target = Target { revision: &source.target_revision, tag_prefix: &source.tag_prefix };
+        let freshness = Freshness(freshness);
+        let resolved =
+            self.sources.resolve_fresh(&source.repo_url, &target, credentials, freshness).await?;
+        let wanted = wanted(source);
+        let others = {
+            let mut known = self.known.lock();
+            let entry = known.entry(wanted).or_default();
+            entry.by.insert(key.clone());
+            let before = entry.sha.replace(resolved.sha.clone());
+            let moved = before.is_some_and(|before| before != resolved.sha);
+            if moved { entry.by.clone() } else { BTreeSet::new() }
+        };
+        for other in others.iter().filter(|other| *other != key) {
+            self.queue.wake(other, Request::new(Level::Revision));
+        }
+        Ok(resolved)
+    }
+
+    /// Forgets that an Application wanted a source, as when its spec no longer
+    /// names it.
+    pub fn release(&self, key: &Key, source: &ApplicationSource) {
+        let wanted = wanted(source);
+        let mut known = self.known.lock();
+        if let Some(entry) = known.get_mut(&wanted) {
+            entry.by.remove(key);
+            if entry.by.is_empty() {
+                known.remove(&wanted);
+            }
+        }
+    }
+}
+
+fn wanted(source: &ApplicationSource) -> Wanted {
+    (source.repo_url.clone(), source.target_revision.clone(), source.tag_prefix.clone())
+}

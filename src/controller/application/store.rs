@@ -1,0 +1,181 @@
+//! Applications, projects, clusters and credentials as last seen. What we have
+//! written ourselves counts until the watch shows it or something newer.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use parking_lot::RwLock;
+use serde_json::Value;
+
+use super::queue::Key;
+use crate::api::{AppProject, AppProjectSpec};
+use crate::source::Credentials;
+
+/// What a change of an Application is to its controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Something that a pass may act on.
+    Counts,
+    /// Nothing but what the controller itself writes.
+    Echo,
+    /// Older than what is known.
+    Stale,
+}
+
+/// Everything that is watched in the control plane.
+#[derive(Debug, Default)]
+pub struct Store {
+    applications: RwLock<HashMap<Key, Arc<Value>>>,
+    projects: RwLock<BTreeMap<String, Result<Arc<AppProjectSpec>, String>>>,
+    repositories: RwLock<BTreeMap<String, Repository>>,
+}
+
+#[derive(Debug)]
+struct Repository {
+    url: String,
+    /// Whether it is for all repositories whose URL starts like this.
+    prefix: bool,
+    credentials: Credentials,
+}
+
+fn version(object: &Value) -> Option<u128> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+impl Store {
+    /// An Application as last seen.
+    pub fn application(&self, key: &Key) -> Option<Arc<Value>> {
+        self.applications.read().get(key).cloned()
+    }
+
+    /// All of them.
+    pub fn applications(&self) -> Vec<Key> {
+        self.applications.read().keys().cloned().collect()
+    }
+
+    /// Applications of a project.
+    pub fn of_project(&self, project: &str) -> Vec<Key> {
+        let of = |application: &Value| {
+            let own = application["spec"]["project"].as_str().unwrap_or_default();
+            own == project || (own.is_empty() && project == "default")
+        };
+        let all = self.applications.read();
+        all.iter().filter(|(_, app)| of(app)).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// Takes over an Application, seen or written.
+    pub fn put(&self, key: &Key, application: Arc<Value>) -> Change {
+        let mut all = self.applications.write();
+        let Some(old) = all.get(key) else {
+            all.insert(key.clone(), application);
+            return Change::Counts;
+        };
+        if let (Some(old), Some(new)) = (version(old), version(&application)) {
+            if new < old {
+                return Change::Stale;
+            }
+            if new == old {
+                return Change::Echo;
+            }
+        }
+        let change = if counts(old, &application) { Change::Counts } else { Change::Echo };
+        all.insert(key.clone(), application);
+        change
+    }
+
+    /// Takes over that an Application is gone.
+    pub fn remove(&self, key: &Key, uid: &str) -> bool {
+        let mut all = self.applications.write();
+        let same = all.get(key).is_some_and(|old| uid.is_empty() || old["metadata"]["uid"] == uid);
+        if same {
+            all.remove(key);
+        }
+        same
+    }
+
+    /// A project; `None` when there is none of that name.
+    pub fn project(&self, name: &str) -> Option<Result<Arc<AppProjectSpec>, String>> {
+        self.projects.read().get(name).cloned()
+    }
+
+    /// The names of all projects.
+    pub fn projects(&self) -> BTreeSet<String> {
+        self.projects.read().keys().cloned().collect()
+    }
+
+    /// Takes over a project; whether what it permits has changed.
+    pub fn put_project(&self, name: &str, object: &Value) -> bool {
+        let read = crate::api::read::<AppProject>(object);
+        let read = read.map(|project| Arc::new(project.spec)).map_err(|error| error.to_string());
+        let mut all = self.projects.write();
+        let changed = all.get(name) != Some(&read);
+        all.insert(name.to_owned(), read);
+        changed
+    }
+
+    /// Takes over that a project is gone.
+    pub fn remove_project(&self, name: &str) {
+        self.projects.write().remove(name);
+    }
+
+    /// What is needed to read a repository: its own Secret, else the longest
+    /// prefix of a template for many.
+    pub fn credentials(&self, url: &str) -> Option<Credentials> {
+        let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_lowercase();
+        let wanted = bare(url);
+        let all = self.repositories.read();
+        let own = all.values().find(|entry| !entry.prefix && bare(&entry.url) == wanted);
+        let template = || {
+            let fit = all.values().filter(|entry| {
+                entry.prefix && !entry.url.is_empty() && wanted.starts_with(&bare(&entry.url))
+            });
+            fit.max_by_key(|entry| entry.url.len())
+        };
+        let has_any = |entry: &&Repository| entry.credentials != Credentials::default();
+        own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
+    }
+
+    /// Takes over a Secret of a repository.
+    pub fn put_repository(&self, secret: &Secret, prefix: bool) {
+        let text = |field: &str| {
+            let data = secret.data.as_ref().and_then(|data| data.get(field));
+            data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
+        };
+        let credentials = Credentials {
+            username: text("username").trim().to_owned(),
+            password: text("password").trim().to_owned(),
+            ssh_private_key: text("sshPrivateKey"),
+            insecure_skip_server_verification: text("insecure").trim() == "true"
+                || text("insecureIgnoreHostKey").trim() == "true",
+            ..Credentials::default()
+        };
+        let entry = Repository { url: text("url").trim().to_owned(), prefix, credentials };
+        self.repositories.write().insert(name(secret), entry);
+    }
+
+    /// Takes over that such a Secret is gone.
+    pub fn remove_repository(&self, secret: &Secret) {
+        self.repositories.write().remove(&name(secret));
+    }
+}
+
+fn name(secret: &Secret) -> String {
+    secret.metadata.name.clone().unwrap_or_default()
+}
+
+/// Whether a change is more than what the controller writes itself: a status
+/// that somebody else has changed counts only for its operation.
+fn counts(old: &Value, new: &Value) -> bool {
+    let metadata = |object: &Value| {
+        let own = &object["metadata"];
+        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
+            .map(|field| own[field].clone())
+    };
+    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
+    old["spec"] != new["spec"]
+        || old["operation"] != new["operation"]
+        || state(old) != state(new)
+        || metadata(old) != metadata(new)
+        || old["status"]["sync"] != new["status"]["sync"]
+}

@@ -1,0 +1,255 @@
+//! The watches of the control plane: Applications, projects, and Secrets of
+//! clusters and repositories.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, DynamicObject};
+use kube::core::discovery::ApiResource;
+use kube::runtime::{WatchStreamExt, watcher};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::context::Context;
+use super::error::Error;
+use super::queue::Key;
+use super::store::Change;
+use crate::act::application_status;
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::{AppProject, GROUP, VERSION};
+use crate::decide::compare::project::handles_namespace;
+use crate::decide::compare::refresh::{Level, Request};
+use crate::watch::live::{raw, reason};
+
+/// Objects per page of a listing.
+const PAGE: u32 = 500;
+
+/// Values of the label for repositories, and whether they are for many.
+const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
+
+/// Follows the control plane until `stop`.
+///
+/// # Errors
+///
+/// [`Error::Watch`] when the controller may not watch one of the kinds.
+pub async fn run(ctx: Arc<Context>, stop: CancellationToken) -> Result<(), Error> {
+    // Projects, clusters and credentials first: without them every
+    // Application would look broken for a moment.
+    let (projects_ready, projects) = tokio::sync::oneshot::channel();
+    let (secrets_ready, secrets) = tokio::sync::oneshot::channel();
+    let applications = async {
+        let _ = projects.await;
+        let _ = secrets.await;
+        applications(&ctx).await
+    };
+    let follow = async {
+        tokio::try_join!(
+            follow_projects(&ctx, projects_ready),
+            follow_secrets(&ctx, secrets_ready),
+            applications
+        )
+    };
+    match stop.run_until_cancelled(follow).await {
+        Some(Err(error)) => Err(error),
+        Some(Ok(_)) | None => Ok(()),
+    }
+}
+
+fn config() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
+type Ready = tokio::sync::oneshot::Sender<()>;
+
+/// A failure that no retry mends.
+fn fatal(what: &'static str, error: &watcher::Error) -> Option<Error> {
+    let cause = match error {
+        watcher::Error::InitialListFailed(cause) => cause,
+        _ => return None,
+    };
+    let forbidden = matches!(cause, kube::Error::Api(status) if status.code == 403);
+    forbidden.then(|| Error::Watch { what, reason: reason(cause) })
+}
+
+async fn applications(ctx: &Context) -> Result<(), Error> {
+    let resource = application_status::resource();
+    let control_plane = &ctx.settings.control_plane_namespace;
+    let api: Api<DynamicObject> = match ctx.settings.namespaces.is_empty() {
+        true => Api::namespaced_with(ctx.client.0.clone(), control_plane, &resource),
+        false => Api::all_with(ctx.client.0.clone(), &resource),
+    };
+    let mut events = watch(api);
+    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::InitApply(object)) => {
+                if let Some(key) = take(ctx, raw(object, &resource)) {
+                    listed.insert(key);
+                }
+            }
+            Ok(watcher::Event::InitDone) => {
+                for key in ctx.store.applications() {
+                    if !listed.contains(&key) && ctx.store.remove(&key, "") {
+                        ctx.queue.wake(&key, Request::default());
+                    }
+                }
+            }
+            Ok(watcher::Event::Apply(object)) => {
+                take(ctx, raw(object, &resource));
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let object = raw(object, &resource);
+                let key = key_of(&object);
+                let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+                if ctx.store.remove(&key, uid) {
+                    ctx.queue.wake(&key, Request::default());
+                }
+            }
+            Err(error) => {
+                if let Some(error) = fatal("Applications", &error) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "watch of Applications interrupted");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn key_of(object: &Value) -> Key {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    Key { namespace: text("namespace"), name: text("name") }
+}
+
+/// Takes over an Application and wakes it if anything counts.
+fn take(ctx: &Context, object: Value) -> Option<Key> {
+    let key = key_of(&object);
+    let own = key.namespace == ctx.settings.control_plane_namespace;
+    if !own && !handles_namespace(&ctx.settings.namespaces, &key.namespace) {
+        return None;
+    }
+    if ctx.store.put(&key, Arc::new(object)) == Change::Counts {
+        ctx.queue.wake(&key, Request::default());
+    }
+    Some(key)
+}
+
+async fn follow_projects(ctx: &Context, ready: Ready) -> Result<(), Error> {
+    let resource = ApiResource {
+        group: GROUP.to_owned(),
+        version: VERSION.to_owned(),
+        api_version: crate::api::API_VERSION.to_owned(),
+        kind: AppProject::KIND.to_owned(),
+        plural: AppProject::PLURAL.to_owned(),
+    };
+    let namespace = &ctx.settings.control_plane_namespace;
+    let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.0.clone(), namespace, &resource);
+    let mut events = watch(api);
+    let mut ready = Some(ready);
+    let mut listed: BTreeSet<String> = BTreeSet::new();
+    let wake = |name: &str| {
+        for key in ctx.store.of_project(name) {
+            ctx.queue.wake(&key, Request::new(Level::Live));
+        }
+    };
+    let name_of = |object: &DynamicObject| object.metadata.name.clone().unwrap_or_default();
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => listed.clear(),
+            Ok(watcher::Event::Apply(object) | watcher::Event::InitApply(object)) => {
+                let name = name_of(&object);
+                listed.insert(name.clone());
+                if ctx.store.put_project(&name, &raw(object, &resource)) {
+                    wake(&name);
+                }
+            }
+            Ok(watcher::Event::Delete(object)) => {
+                let name = name_of(&object);
+                ctx.store.remove_project(&name);
+                wake(&name);
+            }
+            Ok(watcher::Event::InitDone) => {
+                for gone in ctx.store.projects().difference(&listed) {
+                    ctx.store.remove_project(gone);
+                    wake(gone);
+                }
+                if let Some(ready) = ready.take() {
+                    let _ = ready.send(());
+                }
+            }
+            Err(error) => {
+                if let Some(error) = fatal("AppProjects", &error) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "watch of AppProjects interrupted");
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn follow_secrets(ctx: &Context, ready: Ready) -> Result<(), Error> {
+    let namespace = &ctx.settings.control_plane_namespace;
+    let api: Api<Secret> = Api::namespaced(ctx.client.0.clone(), namespace);
+    let config = config().labels(SECRET_TYPE_LABEL);
+    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut ready = Some(ready);
+    while let Some(event) = events.next().await {
+        match event {
+            Ok(watcher::Event::Init) => {}
+            Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) => {
+                put_secret(ctx, &secret);
+            }
+            Ok(watcher::Event::Delete(secret)) => {
+                ctx.store.remove_repository(&secret);
+                ctx.clusters.remove(&secret);
+                wake_all(ctx);
+            }
+            Ok(watcher::Event::InitDone) => {
+                if let Some(ready) = ready.take() {
+                    let _ = ready.send(());
+                }
+            }
+            Err(error) => {
+                if let Some(error) = fatal("Secrets", &error) {
+                    return Err(error);
+                }
+                tracing::warn!(%error, "watch of Secrets interrupted");
+            }
+        }
+    }
+    Ok(())
+}
+
+fn put_secret(ctx: &Context, secret: &Secret) {
+    let labels = secret.metadata.labels.as_ref();
+    let type_ = labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL)).map(String::as_str);
+    match type_ {
+        Some(SECRET_TYPE_CLUSTER) if ctx.clusters.put(secret) => wake_all(ctx),
+        Some(SECRET_TYPE_CLUSTER) => {}
+        Some(type_) => {
+            let found = REPOSITORIES.into_iter().find(|(name, _)| *name == type_);
+            if let Some((_, prefix)) = found {
+                ctx.store.put_repository(secret, prefix);
+                wake_all(ctx);
+            }
+        }
+        None => {}
+    }
+}
+
+/// Clusters and credentials change seldom, and anybody may be concerned.
+fn wake_all(ctx: &Context) {
+    for key in ctx.store.applications() {
+        ctx.queue.wake(&key, Request::new(Level::Live));
+    }
+}
+
+fn watch(
+    api: Api<DynamicObject>,
+) -> impl Stream<Item = Result<watcher::Event<DynamicObject>, watcher::Error>> + Unpin {
+    watcher(api, config()).default_backoff().boxed()
+}

@@ -1,0 +1,196 @@
+//! Syncing without being asked: after each full comparison (SE-420 … SE-431).
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::condition::Condition;
+use super::operation::{finished_at, given};
+use super::pairs::Comparison;
+use crate::api::ApplicationSpec;
+use crate::api::conditions::application as types;
+use crate::decide::diff::SyncStatus;
+use crate::decide::sync::Class;
+
+/// Pauses between attempts of self-heal (SE-426).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SelfHeal {
+    /// Before the second attempt; zero switches growing pauses off.
+    pub initial: SignedDuration,
+    /// How much longer each further one is.
+    pub factor: u32,
+    /// The longest.
+    pub cap: SignedDuration,
+    /// The pause when they do not grow.
+    pub fixed: SignedDuration,
+}
+
+impl Default for SelfHeal {
+    fn default() -> Self {
+        Self {
+            initial: SignedDuration::from_secs(2),
+            factor: 3,
+            cap: SignedDuration::from_secs(300),
+            fixed: SignedDuration::ZERO,
+        }
+    }
+}
+
+impl SelfHeal {
+    /// The pause after `attempts` attempts.
+    pub fn pause(&self, attempts: i64) -> SignedDuration {
+        if !self.initial.is_positive() {
+            return self.fixed;
+        }
+        let mut pause = if attempts > 0 { self.initial } else { SignedDuration::ZERO };
+        for _ in 1..attempts.min(64) {
+            pause = pause.saturating_mul(i32::try_from(self.factor).unwrap_or(i32::MAX));
+            if pause >= self.cap {
+                break;
+            }
+        }
+        pause.min(self.cap)
+    }
+}
+
+/// What automated sync does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Decision {
+    /// Nothing, for a reason that needs no telling.
+    Nothing,
+    /// Nothing, and the user is told why.
+    Refuse(Condition),
+    /// Nothing before this time.
+    Wait(Timestamp),
+    /// Starts this operation.
+    Start(Value),
+}
+
+/// Decides after a full comparison. `allowed` tells whether sync windows let
+/// an automated sync through.
+pub fn decide(
+    application: &Value,
+    spec: &ApplicationSpec,
+    comparison: &Comparison,
+    revisions: &[String],
+    self_heal: &SelfHeal,
+    allowed: bool,
+    now: Timestamp,
+) -> Decision {
+    let policy = spec.sync_policy.as_ref();
+    let Some(automated) = policy.and_then(|policy| policy.automated.as_ref()) else {
+        return Decision::Nothing;
+    };
+    let busy = application.get("operation").is_some_and(|operation| !operation.is_null());
+    let deleting = application["metadata"]["deletionTimestamp"].is_string();
+    if !spec.is_automated()
+        || !allowed
+        || busy
+        || deleting
+        || comparison.sync != SyncStatus::OutOfSync
+    {
+        return Decision::Nothing;
+    }
+    let counted =
+        || comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped);
+    let stale = || counted().filter(|r| r.status() != Some(SyncStatus::Synced));
+    if !automated.prune && stale().all(|resource| resource.requires_pruning()) {
+        return Decision::Nothing;
+    }
+    let named = revisions.join(", ");
+    let state = &application["status"]["operationState"];
+    let attempted = is_attempted(application, revisions);
+    let mut attempts = 0;
+    let mut partial = None;
+    if attempted {
+        if state["phase"] != "Succeeded" {
+            let message = state["message"].as_str().unwrap_or_default();
+            return refuse(format!("Failed last sync attempt to {named}: {message}"));
+        }
+        if !automated.self_heal {
+            return Decision::Nothing;
+        }
+        attempts = state["operation"]["sync"]["autoHealAttemptsCount"].as_i64().unwrap_or(0);
+        let pause = self_heal.pause(attempts);
+        let until = finished_at(application).and_then(|at| at.checked_add(pause).ok());
+        if let Some(until) = until.filter(|until| *until > now) {
+            return Decision::Wait(until);
+        }
+        attempts += 1;
+        let resources: Vec<Value> = stale()
+            .map(|resource| {
+                json!({
+                    "group": resource.key.group,
+                    "kind": resource.key.kind,
+                    "name": resource.key.name,
+                    "namespace": resource.key.namespace,
+                })
+            })
+            .collect();
+        partial = Some(resources);
+    }
+    if automated.prune && !automated.allow_empty && counted().all(|r| r.requires_pruning()) {
+        return refuse(format!(
+            "Skipping sync attempt to {named}: auto-sync will wipe out all resources"
+        ));
+    }
+    Decision::Start(operation(application, revisions, automated.prune, attempts, partial))
+}
+
+fn refuse(message: String) -> Decision {
+    Decision::Refuse(Condition::new(types::SYNC_ERROR, message))
+}
+
+/// Whether the last operation was for these revisions and sources (SE-422).
+fn is_attempted(application: &Value, revisions: &[String]) -> bool {
+    let state = &application["status"]["operationState"];
+    if state.is_null() {
+        return false;
+    }
+    let Some(result) = state.get("syncResult").filter(|result| result.is_object()) else {
+        return matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
+    };
+    let spec = &application["spec"];
+    let many = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
+    let same_source = match many {
+        true => result["sources"] == spec["sources"],
+        false => result["source"] == spec["source"],
+    };
+    same_source && given(result) == revisions
+}
+
+fn operation(
+    application: &Value,
+    revisions: &[String],
+    prune: bool,
+    attempts: i64,
+    resources: Option<Vec<Value>>,
+) -> Value {
+    let spec = &application["spec"];
+    let many = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
+    let mut sync = match many {
+        true => json!({"revisions": revisions, "sources": spec["sources"]}),
+        false => json!({
+            "revision": revisions.first().map(String::as_str).unwrap_or_default(),
+            "source": spec["source"],
+        }),
+    };
+    if prune {
+        sync["prune"] = true.into();
+    }
+    if attempts > 0 {
+        sync["autoHealAttemptsCount"] = attempts.into();
+    }
+    if let Some(resources) = resources {
+        sync["resources"] = resources.into();
+    }
+    let options = &spec["syncPolicy"]["syncOptions"];
+    if options.as_array().is_some_and(|options| !options.is_empty()) {
+        sync["syncOptions"] = options.clone();
+    }
+    let retry = spec["syncPolicy"].get("retry").filter(|retry| !retry.is_null()).cloned();
+    json!({
+        "sync": sync,
+        "initiatedBy": {"automated": true},
+        "retry": retry.unwrap_or_else(|| json!({"limit": 5})),
+    })
+}

@@ -1,0 +1,286 @@
+//! The life of `operation` and `status.operationState` (SE-370 … SE-385).
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+
+use super::status::{object, object_in, revisions};
+use crate::api::time::{from_rfc3339, stored, to_rfc3339};
+use crate::decide::sync;
+
+/// Default of `spec.revisionHistoryLimit` (SE-028).
+const HISTORY_LIMIT: i64 = 10;
+
+/// What the stored Application says about its operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Nothing is asked for and nothing runs.
+    Idle,
+    /// A request waits to be started.
+    Requested,
+    /// One is under way.
+    InProgress,
+}
+
+/// Where the operation of an Application is (SE-370).
+pub fn stage(application: &Value) -> Stage {
+    let state = &application["status"]["operationState"];
+    if matches!(state["phase"].as_str(), Some("Running" | "Terminating")) {
+        return Stage::InProgress;
+    }
+    let requested = application.get("operation").is_some_and(|operation| !operation.is_null());
+    if requested { Stage::Requested } else { Stage::Idle }
+}
+
+/// Writes the state of an operation that starts now. Two operations of one
+/// Application never start in the same second, since their hooks are told
+/// apart by it.
+pub fn begin(application: &mut Value, now: Timestamp) {
+    let before = time(&application["status"]["operationState"]["startedAt"]);
+    let next = before.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
+    let started = next.map_or(stored(now), |next| next.max(stored(now)));
+    let request = application["operation"].clone();
+    object(application, "status").insert(
+        "operationState".to_owned(),
+        json!({
+            "operation": request,
+            "phase": "Running",
+            "message": "",
+            "startedAt": to_rfc3339(started),
+        }),
+    );
+}
+
+/// When the operation under way started.
+pub fn started_at(application: &Value) -> Option<Timestamp> {
+    time(&application["status"]["operationState"]["startedAt"])
+}
+
+/// When the last operation ended, or the last attempt of one under way.
+pub fn finished_at(application: &Value) -> Option<Timestamp> {
+    time(&application["status"]["operationState"]["finishedAt"])
+}
+
+fn time(value: &Value) -> Option<Timestamp> {
+    value.as_str().and_then(from_rfc3339)
+}
+
+/// Names one operation and no other; part of the stamps on hooks.
+pub fn id(started_at: Timestamp, revision: &str) -> String {
+    let revision: String = revision.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+    format!("{}-{revision}", started_at.as_second())
+}
+
+/// Pins what is synced (SE-374): revisions and sources, kept in the state.
+pub fn pin(application: &mut Value, of: &[String]) {
+    let operation = application["status"]["operationState"]["operation"]["sync"].clone();
+    let spec = application["spec"].clone();
+    let status = object(application, "status");
+    let result = object_in(object_in(status, "operationState"), "syncResult");
+    let chosen = |from: &Value| {
+        let list = from["sources"].as_array().filter(|list| !list.is_empty());
+        list.map(|list| ("sources", Value::Array(list.clone())))
+            .or_else(|| from["source"].as_object().map(|_| ("source", from["source"].clone())))
+    };
+    let Some((field, sources)) = chosen(&operation).or_else(|| chosen(&spec)) else {
+        revisions(result, false, of);
+        return;
+    };
+    revisions(result, field == "sources", of);
+    result.remove(if field == "sources" { "source" } else { "sources" });
+    result.insert(field.to_owned(), sources);
+    let metadata = &spec["syncPolicy"]["managedNamespaceMetadata"];
+    if metadata.is_object() {
+        result.insert("managedNamespaceMetadata".to_owned(), metadata.clone());
+    }
+}
+
+/// The pinned revisions; empty before they are.
+pub fn pinned(application: &Value) -> Vec<String> {
+    let result = &application["status"]["operationState"]["syncResult"];
+    given(result)
+}
+
+/// The revisions in a request, a result or a sync status; empty for none.
+pub fn given(of: &Value) -> Vec<String> {
+    let list = of["revisions"].as_array().into_iter().flatten();
+    let list: Vec<String> = list.filter_map(Value::as_str).map(str::to_owned).collect();
+    if list.iter().any(|revision| !revision.is_empty()) {
+        return list;
+    }
+    let one = of["revision"].as_str().filter(|revision| !revision.is_empty());
+    Vec::from_iter(one.map(str::to_owned))
+}
+
+/// The sources of an operation: its own, the pinned ones, or those of the
+/// spec, raw.
+pub fn sources(application: &Value) -> Vec<Value> {
+    let state = &application["status"]["operationState"];
+    let of = |from: &Value| {
+        let list = from["sources"].as_array().filter(|list| !list.is_empty()).cloned();
+        list.or_else(|| from["source"].as_object().map(|_| vec![from["source"].clone()]))
+    };
+    of(&state["syncResult"])
+        .or_else(|| of(&state["operation"]["sync"]))
+        .or_else(|| of(&application["spec"]))
+        .unwrap_or_default()
+}
+
+/// What the wave engine stored: results and notes of this attempt.
+pub fn stored_results(application: &Value) -> (Vec<sync::ResourceResult>, sync::Progress) {
+    let state = &application["status"]["operationState"];
+    let list = state["syncResult"]["resources"].as_array().into_iter().flatten();
+    let results = list.filter_map(|item| serde_json::from_value(item.clone()).ok()).collect();
+    let progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
+    (results, progress)
+}
+
+/// Stores what the wave engine decided.
+pub fn store(application: &mut Value, plan: &sync::Plan) {
+    let status = object(application, "status");
+    let state = object_in(status, "operationState");
+    state.insert("message".to_owned(), plan.message.as_str().into());
+    if !plan.phase.is_completed() {
+        let phase = json!(plan.phase);
+        state.insert("phase".to_owned(), phase);
+    }
+    match json!(plan.progress) {
+        Value::Object(notes) if notes.is_empty() => state.remove("progress"),
+        notes => state.insert("progress".to_owned(), notes),
+    };
+    let results = json!(plan.results);
+    let result = object_in(state, "syncResult");
+    result.entry("revision").or_insert_with(|| "".into());
+    if plan.results.is_empty() {
+        result.remove("resources");
+    } else {
+        result.insert("resources".to_owned(), results);
+    }
+}
+
+/// Starts the next attempt (SE-390): results and notes are dropped, and with
+/// `refresh` the revisions too.
+pub fn next_attempt(application: &mut Value, attempt: u64, refresh: bool) {
+    let status = object(application, "status");
+    let state = object_in(status, "operationState");
+    state.remove("finishedAt");
+    state.remove("progress");
+    state.insert("message".to_owned(), sync::retrying(attempt, refresh).into());
+    if refresh {
+        state.remove("syncResult");
+    } else {
+        object_in(state, "syncResult").remove("resources");
+    }
+}
+
+/// Notes that an attempt failed and another one follows.
+pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, now: Timestamp) {
+    let status = object(application, "status");
+    let state = object_in(status, "operationState");
+    state.insert("phase".to_owned(), "Running".into());
+    state.insert("message".to_owned(), message.into());
+    state.insert("finishedAt".to_owned(), to_rfc3339(now).into());
+    state.insert("retryCount".to_owned(), attempt.into());
+    state.remove("progress");
+}
+
+/// Ends the operation (SE-372): phase, time, history, and the request is gone,
+/// unless it was replaced by another one meanwhile.
+pub fn finish(application: &mut Value, phase: sync::OperationPhase, message: &str, now: Timestamp) {
+    let started = started_at(application).unwrap_or(now);
+    let finished = stored(now).max(stored(started));
+    let request = application["status"]["operationState"]["operation"].clone();
+    {
+        let state = object_in(object(application, "status"), "operationState");
+        state.insert("phase".to_owned(), json!(phase));
+        state.insert("message".to_owned(), message.into());
+        state.insert("finishedAt".to_owned(), to_rfc3339(finished).into());
+        state.remove("progress");
+    }
+    if phase == sync::OperationPhase::Succeeded && is_recorded(&request) {
+        record(application, finished);
+    }
+    if application.get("operation") == Some(&request)
+        && let Some(fields) = application.as_object_mut()
+    {
+        fields.remove("operation");
+    }
+}
+
+/// Whether a successful operation goes into the history (SE-385).
+fn is_recorded(request: &Value) -> bool {
+    let sync = &request["sync"];
+    let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
+    sync["dryRun"] != true && !partial
+}
+
+fn record(application: &mut Value, deployed_at: Timestamp) {
+    let limit = application["spec"]["revisionHistoryLimit"].as_i64().unwrap_or(HISTORY_LIMIT);
+    let limit = usize::try_from(limit.max(0)).unwrap_or(usize::MAX);
+    let state = application["status"]["operationState"].clone();
+    let result = &state["syncResult"];
+    let status = object(application, "status");
+    let mut history: Vec<Value> =
+        status.get("history").and_then(Value::as_array).cloned().unwrap_or_default();
+    let last = history.last().and_then(|entry| entry["id"].as_i64());
+    let mut entry = Map::new();
+    entry.insert("id".to_owned(), last.map_or(0, |id| id.saturating_add(1)).into());
+    for field in ["revision", "revisions", "source", "sources"] {
+        if let Some(value) = result.get(field) {
+            entry.insert(field.to_owned(), value.clone());
+        }
+    }
+    entry.insert("deployStartedAt".to_owned(), state["startedAt"].clone());
+    entry.insert("deployedAt".to_owned(), to_rfc3339(deployed_at).into());
+    if let Some(who) = state["operation"].get("initiatedBy") {
+        entry.insert("initiatedBy".to_owned(), who.clone());
+    }
+    history.push(Value::Object(entry));
+    let surplus = history.len().saturating_sub(limit);
+    history.drain(..surplus);
+    if history.is_empty() {
+        status.remove("history");
+    } else {
+        status.insert("history".to_owned(), Value::Array(history));
+    }
+}
+
+/// The request as the wave engine reads it.
+///
+/// # Errors
+///
+/// In words, when there is no request to sync in it.
+pub fn request(
+    state: &Value,
+    revision: &str,
+    inherited: &[String],
+) -> Result<sync::Operation, String> {
+    let operation = &state["operation"];
+    if !operation["sync"].is_object() {
+        return Err("Invalid operation request: no operation specified".to_owned());
+    }
+    let typed: crate::api::Operation = crate::api::read(operation)
+        .map_err(|error| format!("Invalid operation request: operation.{error}"))?;
+    let Some(wanted) = typed.sync else {
+        return Err("Invalid operation request: no operation specified".to_owned());
+    };
+    let strategy = wanted.sync_strategy.unwrap_or_default();
+    let strategy = match (strategy.apply, strategy.hook) {
+        (Some(apply), _) => sync::SyncStrategy::Apply { force: apply.force },
+        (None, hook) => sync::SyncStrategy::Hook { force: hook.is_some_and(|hook| hook.force) },
+    };
+    let resources = wanted.resources.into_iter().map(|resource| sync::Selector {
+        group: resource.group,
+        kind: resource.kind,
+        name: resource.name,
+        namespace: resource.namespace,
+    });
+    Ok(sync::Operation {
+        revision: revision.to_owned(),
+        prune: wanted.prune,
+        dry_run: wanted.dry_run,
+        strategy,
+        resources: resources.collect(),
+        sync_options: wanted.sync_options.unwrap_or_else(|| inherited.to_vec()),
+        retry: serde_json::from_value(operation["retry"].clone()).ok(),
+    })
+}

@@ -1,0 +1,354 @@
+//! Targets and live objects side by side (SE-140 … SE-149, SE-490 … SE-494).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::project;
+use super::targets::{Target, Tracking, instance_of};
+use crate::api::annotations::TRACKING_ID;
+use crate::api::conditions::application as types;
+use crate::api::resource_key::{ResourceKey, split_api_version};
+use crate::api::tracking::{TrackingMethod, from_instance_name};
+use crate::api::{AppProjectSpec, ApplicationSpec};
+use crate::decide::diff::{self, SyncStatus};
+use crate::decide::health::{self, Health};
+use crate::decide::sync::{Class, classify};
+
+/// What a comparison is made from.
+#[derive(Clone, Copy)]
+pub struct Facts<'a> {
+    /// The Application as it is stored.
+    pub application: &'a Value,
+    /// Its spec.
+    pub spec: &'a ApplicationSpec,
+    /// How it marks what is its own.
+    pub tracking: &'a Tracking,
+    /// Namespace of instance names without one.
+    pub control_plane_namespace: &'a str,
+    /// What should exist.
+    pub targets: &'a [Target],
+    /// What exists: everything tracked by the instance, and every object that
+    /// a target names, whoever it belongs to. A read that failed must end the
+    /// pass before it gets here.
+    pub live: &'a BTreeMap<ResourceKey, Arc<Value>>,
+    /// What the project permits.
+    pub project: &'a AppProjectSpec,
+    /// URL and name of the destination cluster.
+    pub cluster: (&'a str, &'a str),
+    /// What is to be ignored.
+    pub config: &'a diff::Config,
+    /// Whether `managedNamespaceMetadata` is not what the last sync applied.
+    pub namespace_metadata_changed: bool,
+}
+
+/// One resource, on both sides.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// Which one.
+    pub key: ResourceKey,
+    /// Its API version, the target's if there is one.
+    pub version: String,
+    /// What should exist; absent for what is extraneous.
+    pub target: Option<Arc<Value>>,
+    /// What exists.
+    pub live: Option<Arc<Value>>,
+    /// What it is to a sync.
+    pub class: Class,
+    /// Whether applying would change live.
+    pub modified: bool,
+    /// What its live object says about itself.
+    pub health: Option<Health>,
+    /// Whether the tracking id was made for this object (SE-116).
+    pub self_referenced: bool,
+    /// Whether the project permits it.
+    pub permitted: bool,
+    /// The namespace whose metadata the Application manages (SE-144).
+    pub managed_namespace: bool,
+}
+
+impl Compared {
+    /// Whether it is a hook, or meant as one.
+    pub fn is_hook(&self) -> bool {
+        matches!(self.class, Class::Hook(_) | Class::DeleteHook | Class::Ignored)
+    }
+
+    fn sync(&self) -> diff::Resource<'_> {
+        diff::Resource {
+            hook: self.is_hook() || self.class == Class::Skipped,
+            self_referenced: self.self_referenced,
+            permitted: self.permitted,
+            managed_namespace: self.managed_namespace,
+            ..diff::Resource::new(self.target.as_deref(), self.live.as_deref(), Some(self.modified))
+        }
+    }
+
+    /// Its sync status; absent for what has none (SE-145).
+    pub fn status(&self) -> Option<SyncStatus> {
+        self.sync().status()
+    }
+
+    /// Whether the source no longer has it (SE-149).
+    pub fn requires_pruning(&self) -> bool {
+        self.sync().requires_pruning()
+    }
+}
+
+/// The outcome of a comparison.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// The Application's sync status.
+    pub sync: SyncStatus,
+    /// The Application's health.
+    pub health: Health,
+    /// Its resources, sorted by group, kind, namespace and name.
+    pub resources: Vec<Compared>,
+    /// What was found on the way; without those of the targets themselves.
+    pub conditions: Vec<Condition>,
+    /// Images of its containers, sorted.
+    pub images: Vec<String>,
+    /// Messages of `SharedResourceWarning`.
+    pub shared: Vec<String>,
+}
+
+/// Outcomes of earlier comparisons of the very same objects: an event about
+/// one object does not compare the others again.
+#[derive(Debug, Default)]
+pub struct DiffCache(HashMap<ResourceKey, (Arc<Value>, Arc<Value>, bool)>);
+
+impl DiffCache {
+    /// Forgets everything, as when the rules have changed.
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    fn modified(
+        &mut self,
+        key: &ResourceKey,
+        target: &Arc<Value>,
+        live: &Arc<Value>,
+        work: impl FnOnce() -> bool,
+    ) -> bool {
+        if let Some((of_target, of_live, modified)) = self.0.get(key)
+            && Arc::ptr_eq(of_target, target)
+            && Arc::ptr_eq(of_live, live)
+        {
+            return *modified;
+        }
+        let modified = work();
+        self.0.insert(key.clone(), (target.clone(), live.clone(), modified));
+        modified
+    }
+}
+
+/// Compares one Application with its cluster.
+pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
+    let mut resources = Vec::new();
+    let mut conditions = Vec::new();
+    let mut shared = Vec::new();
+    let mut claimed = BTreeSet::new();
+    for target in facts.targets {
+        let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
+        claimed.insert(&target.key);
+        if let Some(other) = live.and_then(|live| shared_with(facts, live)) {
+            let ResourceKey { kind, name, .. } = &target.key;
+            let this = display(&facts.tracking.instance, facts.control_plane_namespace);
+            let message = format!("{kind}/{name} is part of applications {this} and {other}");
+            conditions.push(Condition::new(types::SHARED_RESOURCE_WARNING, message.as_str()));
+            shared.push(message);
+        }
+        match target.class {
+            // A target that is no part of the resources still accounts for
+            // what it has left in the cluster.
+            Class::DeleteHook | Class::Ignored => continue,
+            Class::Hook(_) if live.is_none() => continue,
+            _ => {}
+        }
+        resources.push(pair(facts, cache, &target.key, Some(target), live));
+    }
+    let uids: BTreeSet<&str> = resources.iter().filter_map(|r| uid(r.live.as_deref()?)).collect();
+    let extra: Vec<_> = (facts.live.iter())
+        .filter(|(key, live)| !claimed.contains(key) && is_managed(facts, key, live))
+        .filter(|(_, live)| uid(live).is_none_or(|uid| !uids.contains(uid)))
+        .collect();
+    for (key, live) in extra {
+        resources.push(pair(facts, cache, key, None, Some(live)));
+    }
+    let place = |r: &Compared| {
+        let ResourceKey { group, kind, namespace, name } = &r.key;
+        format!("{group}/{kind}/{namespace}/{name}")
+    };
+    resources.sort_by_cached_key(place);
+    let present: BTreeSet<&ResourceKey> = resources.iter().map(|r| &r.key).collect();
+    cache.0.retain(|key, _| present.contains(key));
+
+    let circumstances = diff::Circumstances {
+        failed: false,
+        namespace_metadata_changed: facts.namespace_metadata_changed,
+    };
+    let synced: Vec<diff::Resource<'_>> = resources.iter().map(Compared::sync).collect();
+    let sync = diff::of_application(&synced, circumstances);
+    Comparison {
+        sync,
+        health: health_of(facts, &resources),
+        conditions,
+        images: images(&resources),
+        shared,
+        resources,
+    }
+}
+
+/// Whether a live object is one that the Application manages: its own, owned
+/// by nothing, and permitted by the project (SE-082, SE-115).
+pub(super) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
+    facts.tracking.owns(live) && !has_owner(live) && is_permitted(facts, key)
+}
+
+pub(super) fn has_owner(live: &Value) -> bool {
+    live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
+}
+
+pub(super) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey) -> bool {
+    let ResourceKey { group, kind, namespace, name } = key;
+    let namespaced = !namespace.is_empty();
+    let (server, cluster) = facts.cluster;
+    project::permits_kind(facts.project, group, kind, name, namespaced)
+        && (!namespaced || project::permits_destination(facts.project, server, cluster, namespace))
+}
+
+fn pair(
+    facts: &Facts<'_>,
+    cache: &mut DiffCache,
+    key: &ResourceKey,
+    target: Option<&Target>,
+    live: Option<&Arc<Value>>,
+) -> Compared {
+    let object = target.map(|target| &target.object);
+    let class = match (target, live) {
+        (Some(target), _) => target.class.clone(),
+        (None, Some(live)) => classify(live),
+        (None, None) => Class::Resource,
+    };
+    let modified = match (object, live, &class) {
+        (Some(target), Some(live), Class::Resource) => {
+            let work = || is_modified(facts, target, live);
+            cache.modified(key, target, live, work)
+        }
+        (Some(_), None, Class::Resource) => true,
+        _ => false,
+    };
+    let api_version = object.or(live).map_or("", |o| o["apiVersion"].as_str().unwrap_or_default());
+    let self_referenced = match (target, live) {
+        (Some(_), Some(live)) => {
+            !facts.tracking.owns(live) || facts.tracking.is_self_referenced(live, key)
+        }
+        (None, Some(live)) => facts.tracking.is_self_referenced(live, key),
+        (_, None) => true,
+    };
+    let destination = &facts.spec.destination.namespace;
+    let managed = facts.spec.sync_policy.as_ref();
+    let managed = managed.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
+    Compared {
+        version: split_api_version(api_version).1.to_owned(),
+        permitted: is_permitted(facts, key),
+        managed_namespace: managed && is_namespace(key, destination),
+        health: live.and_then(|live| health::of(live)),
+        key: key.clone(),
+        target: object.cloned(),
+        live: live.cloned(),
+        class,
+        modified,
+        self_referenced,
+    }
+}
+
+fn is_namespace(key: &ResourceKey, name: &str) -> bool {
+    key.group.is_empty() && key.kind == "Namespace" && key.name == name && !name.is_empty()
+}
+
+fn is_modified(facts: &Facts<'_>, target: &Value, live: &Value) -> bool {
+    let migrated = migrated(facts.tracking, target, live);
+    let live = migrated.as_ref().unwrap_or(live);
+    diff::compare(Some(target), Some(live), facts.config).modified
+}
+
+/// The live object as if it had been tracked by annotation already, when it
+/// still carries the label of the former method (SE-118).
+fn migrated(tracking: &Tracking, target: &Value, live: &Value) -> Option<Value> {
+    let label = |object: &'_ Value| object["metadata"]["labels"].get(&tracking.label).cloned();
+    let annotated = live["metadata"]["annotations"].get(TRACKING_ID).is_some();
+    if tracking.method == TrackingMethod::Label || annotated {
+        return None;
+    }
+    label(live).filter(|own| *own == tracking.instance)?;
+    let id = target["metadata"]["annotations"].get(TRACKING_ID)?.clone();
+    let mut live = live.clone();
+    live["metadata"]["annotations"][TRACKING_ID] = id;
+    if label(target).is_none()
+        && let Some(labels) = live["metadata"]["labels"].as_object_mut()
+    {
+        labels.remove(&tracking.label);
+    }
+    Some(live)
+}
+
+/// The other Application that a live object belongs to (SE-117).
+fn shared_with(facts: &Facts<'_>, live: &Value) -> Option<String> {
+    let tracking = facts.tracking;
+    let other = instance_of(tracking.method, &tracking.label, live)?;
+    let other = (other != tracking.instance && !other.is_empty()).then_some(other)?;
+    Some(display(other, facts.control_plane_namespace))
+}
+
+fn display(instance: &str, control_plane_namespace: &str) -> String {
+    let (namespace, name) = from_instance_name(instance, control_plane_namespace);
+    format!("{namespace}/{name}")
+}
+
+fn uid(object: &Value) -> Option<&str> {
+    object["metadata"]["uid"].as_str().filter(|uid| !uid.is_empty())
+}
+
+fn health_of(facts: &Facts<'_>, resources: &[Compared]) -> Health {
+    let own = &facts.application["metadata"];
+    let all: Vec<health::Resource<'_>> = (resources.iter())
+        .map(|resource| {
+            let ResourceKey { group, kind, namespace, name } = &resource.key;
+            health::Resource {
+                group,
+                kind,
+                namespace,
+                name,
+                live: resource.live.as_deref(),
+                health: resource.health.clone(),
+                hook: resource.is_hook(),
+                skipped: resource.class == Class::Skipped,
+                self_referenced: resource.self_referenced,
+                is_the_application: group == crate::api::GROUP
+                    && kind == "Application"
+                    && own["namespace"] == **namespace
+                    && own["name"] == **name,
+            }
+        })
+        .collect();
+    health::combine(&all).health
+}
+
+/// Images of pods and pod templates, the live ones where there are any.
+fn images(resources: &[Compared]) -> Vec<String> {
+    let paths = [
+        "/spec/containers",
+        "/spec/template/spec/containers",
+        "/spec/jobTemplate/spec/template/spec/containers",
+    ];
+    let mut images = BTreeSet::new();
+    for resource in resources.iter().filter(|resource| !resource.is_hook()) {
+        let Some(object) = resource.live.as_ref().or(resource.target.as_ref()) else { continue };
+        let containers = paths.iter().find_map(|path| object.pointer(path)?.as_array());
+        let names = containers.into_iter().flatten().filter_map(|c| c["image"].as_str());
+        images.extend(names.map(str::to_owned));
+    }
+    images.into_iter().collect()
+}

@@ -1,0 +1,119 @@
+//! Is the spec of an Application complete and permitted (SE-012, SE-030, SE-031)?
+
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::project;
+use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec};
+
+/// What is wrong with the spec by itself; empty when nothing is.
+pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
+    let mut problems = Vec::new();
+    let mut say = |message: String| problems.push(Condition::invalid_spec(message));
+    let destination = &spec.destination;
+    match (destination.server.is_empty(), destination.name.is_empty()) {
+        (false, false) => say(format!(
+            "application destination can't have both name and server defined: {} {}",
+            destination.name, destination.server
+        )),
+        (true, true) => say("Destination server missing from app spec".to_owned()),
+        _ => {}
+    }
+    if spec.source_hydrator.is_some() {
+        say("spec.sourceHydrator is not supported by the embedded sync engine".to_owned());
+    }
+    let sources = spec.sources();
+    if sources.is_empty() {
+        say("spec.source is missing: set spec.source or spec.sources".to_owned());
+    }
+    let many = !spec.sources.is_empty();
+    for (index, source) in sources.iter().enumerate() {
+        let at = if many { format!("spec.sources[{index}]") } else { "spec.source".to_owned() };
+        check_source(&at, source, many, &mut say);
+    }
+    problems
+}
+
+fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl FnMut(String)) {
+    if source.repo_url.is_empty() {
+        say(format!("{at}.repoURL is required"));
+    }
+    let is_reference = many && !source.reference.is_empty();
+    if source.path.is_empty() && source.chart.is_empty() && !is_reference {
+        let or = if many { ", or ref" } else { "" };
+        say(format!("{at}.path or {at}.chart is required{or}"));
+    }
+    if !source.chart.is_empty() && source.target_revision.is_empty() {
+        say(format!("{at}.targetRevision is required if the manifest source is a helm chart"));
+    }
+}
+
+/// What the project has against the spec; empty when nothing. `server` and
+/// `name` are those of the destination cluster.
+pub fn denials(
+    spec: &ApplicationSpec,
+    project_name: &str,
+    project: &AppProjectSpec,
+    server: &str,
+    name: &str,
+) -> Vec<Condition> {
+    let mut denials = Vec::new();
+    for source in spec.sources() {
+        if !project::permits_source(project, &source.repo_url) {
+            let repo = shown(&source.repo_url);
+            denials.push(Condition::invalid_spec(format!(
+                "application repo {repo} is not permitted in project '{project_name}'"
+            )));
+        }
+    }
+    let namespace = &spec.destination.namespace;
+    if !project::permits_destination(project, server, name, namespace) {
+        let cluster = if spec.destination.name.is_empty() { server } else { name };
+        denials.push(Condition::invalid_spec(format!(
+            "application destination server '{cluster}' and namespace '{namespace}' do not match \
+             any of the allowed destinations in project '{project_name}'"
+        )));
+    }
+    denials
+}
+
+/// A URL without the user name and password that may be written into it.
+pub fn shown(url: &str) -> String {
+    match url.split_once("://") {
+        Some((scheme, rest)) => {
+            let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+            let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+            format!("{scheme}://{host}{path}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+/// The spec as the controller stores it (SE-030); `None` when it is so already.
+pub fn normalized(spec: &Value) -> Option<Value> {
+    let mut normal = spec.clone();
+    let fields = normal.as_object_mut()?;
+    if fields.get("project").and_then(Value::as_str).unwrap_or_default().is_empty() {
+        fields.insert("project".to_owned(), "default".into());
+    }
+    let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
+    if fields.get("syncPolicy").is_some_and(is_empty) {
+        fields.remove("syncPolicy");
+    }
+    let clean = |source: &mut Value| {
+        if let Some(source) = source.as_object_mut() {
+            for block in ["kustomize", "helm", "directory"] {
+                if source.get(block).is_some_and(is_empty) {
+                    source.remove(block);
+                }
+            }
+        }
+    };
+    if let Some(source) = fields.get_mut("source") {
+        clean(source);
+    }
+    if let Some(sources) = fields.get_mut("sources").and_then(Value::as_array_mut) {
+        sources.iter_mut().for_each(clean);
+    }
+    (normal != *spec).then_some(normal)
+}

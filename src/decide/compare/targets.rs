@@ -1,0 +1,259 @@
+//! Manifests become targets: placed in namespaces, tracked, each key once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::condition::Condition;
+use crate::api::annotations::{INSTALLATION_ID, TRACKING_ID};
+use crate::api::conditions::application as types;
+use crate::api::resource_key::{ResourceKey, split_api_version};
+use crate::api::tracking::{TrackingId, TrackingMethod, instance_label};
+use crate::decide::sync::{Class, classify};
+
+/// Where the objects of a kind live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// In namespaces.
+    Namespaced,
+    /// Outside of them.
+    Cluster,
+    /// The kind is not known to the cluster.
+    Unknown,
+}
+
+/// How an Application marks what is its own (SE-110 … SE-113).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    /// By annotation, label or both.
+    pub method: TrackingMethod,
+    /// Label of the methods that use one.
+    pub label: String,
+    /// The instance name of the Application.
+    pub instance: String,
+    /// `installationID` of the settings; empty when unset.
+    pub installation: String,
+}
+
+impl Tracking {
+    /// Instance that a live object says it belongs to (SE-115); `None` when untracked.
+    pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        instance_of(self.method, &self.label, object)
+    }
+
+    /// Whether a live object is this Application's own (SE-113, SE-115).
+    pub fn owns(&self, object: &Value) -> bool {
+        let installation = object["metadata"]["annotations"][INSTALLATION_ID].as_str();
+        let ours =
+            self.installation.is_empty() || installation.is_none_or(|own| own == self.installation);
+        ours && self.instance_of(object) == Some(self.instance.as_str())
+    }
+
+    /// Whether the tracking id was made for this very object (SE-116). What
+    /// cannot be told counts as ours.
+    pub fn is_self_referenced(&self, live: &Value, key: &ResourceKey) -> bool {
+        if self.method == TrackingMethod::Label {
+            return true;
+        }
+        let id = live["metadata"]["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
+        let Some(TrackingId { key: own, .. }) = id else { return true };
+        let namespace = key.namespace.is_empty() || own.namespace == key.namespace;
+        // A generated name is not known when the id is written.
+        let name = own.name.is_empty() || own.name == key.name;
+        namespace && name && own.kind == key.kind && own.group == key.group
+    }
+}
+
+/// Instance that an object says it belongs to, by method and label key.
+pub fn instance_of<'a>(method: TrackingMethod, label: &str, object: &'a Value) -> Option<&'a str> {
+    match method {
+        TrackingMethod::Label => object["metadata"]["labels"][label].as_str(),
+        TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
+            let text = object["metadata"]["annotations"][TRACKING_ID].as_str()?;
+            TrackingId::parse(text)?;
+            text.split(':').next()
+        }
+    }
+}
+
+/// One object that should exist.
+#[derive(Clone, Debug)]
+pub struct Target {
+    /// The object: placed and tracked.
+    pub object: Arc<Value>,
+    /// Its identity; the name is empty when the server is to choose it.
+    pub key: ResourceKey,
+    /// What it is to a sync.
+    pub class: Class,
+}
+
+/// All targets of an Application.
+#[derive(Clone, Debug, Default)]
+pub struct Placed {
+    /// In source order.
+    pub targets: Vec<Target>,
+    /// What was found on the way.
+    pub conditions: Vec<Condition>,
+}
+
+/// Places manifests (SE-120, SE-131, SE-132, SE-138, SE-139).
+///
+/// `scope` says where a kind (group, version, kind) lives.
+pub fn place(
+    manifests: &[Arc<Value>],
+    destination_namespace: &str,
+    tracking: &Tracking,
+    scope: &dyn Fn(&str, &str, &str) -> Scope,
+) -> Placed {
+    let defined = defined_scopes(manifests);
+    let mut placed: Vec<Option<Target>> = Vec::new();
+    let mut conditions = Vec::new();
+    let mut last: BTreeMap<ResourceKey, (usize, usize)> = BTreeMap::new();
+    for manifest in manifests {
+        let Some(key) = ResourceKey::from_object(manifest) else { continue };
+        if is_excluded(&key) {
+            conditions.push(Condition::new(
+                types::EXCLUDED_RESOURCE_WARNING,
+                format!(
+                    "Resource {}/{} {} is excluded in the settings",
+                    key.group, key.kind, key.name
+                ),
+            ));
+            continue;
+        }
+        let (_, version) = split_api_version(manifest["apiVersion"].as_str().unwrap_or_default());
+        let scope = match scope(&key.group, version, &key.kind) {
+            Scope::Unknown => {
+                let own = defined.get(&(key.group.clone(), key.kind.clone()));
+                own.copied().unwrap_or(Scope::Unknown)
+            }
+            known => known,
+        };
+        let namespace = match (scope, key.namespace.as_str()) {
+            (Scope::Cluster, _) => "",
+            (_, "") => destination_namespace,
+            (_, namespace) => namespace,
+        };
+        if scope == Scope::Namespaced && namespace.is_empty() {
+            let group = if key.group.is_empty() { "" } else { "/" };
+            conditions.push(Condition::invalid_spec(format!(
+                "Namespace for {} {}{group}{version}, Kind={} is missing.",
+                key.name, key.group, key.kind
+            )));
+        }
+        let namespace = namespace.to_owned();
+        let key = key.in_namespace(&namespace);
+        let object = tracked(manifest, &key, destination_namespace, tracking);
+        let class = classify(&object);
+        if !key.name.is_empty() {
+            let entry = last.entry(key.clone()).or_insert((placed.len(), 0));
+            if entry.1 > 0 {
+                placed[entry.0] = None;
+                entry.0 = placed.len();
+            }
+            entry.1 += 1;
+        }
+        placed.push(Some(Target { object: Arc::new(object), key, class }));
+    }
+    for (key, (_, times)) in last.iter().filter(|(_, (_, times))| *times > 1) {
+        let ResourceKey { group, kind, namespace, name } = key;
+        conditions.push(Condition::new(
+            types::REPEATED_RESOURCE_WARNING,
+            format!(
+                "Resource {group}/{kind}/{namespace}/{name} appeared {times} times among \
+                 application resources."
+            ),
+        ));
+    }
+    Placed { targets: placed.into_iter().flatten().collect(), conditions }
+}
+
+/// Kinds that nobody manages: they change all the time by themselves (SE-120).
+pub fn is_excluded(key: &ResourceKey) -> bool {
+    matches!(
+        (key.group.as_str(), key.kind.as_str()),
+        ("events.k8s.io" | "metrics.k8s.io", _) | ("", "Event") | ("coordination.k8s.io", "Lease")
+    )
+}
+
+/// Scopes of the kinds that the manifests themselves define.
+fn defined_scopes(manifests: &[Arc<Value>]) -> BTreeMap<(String, String), Scope> {
+    let defined = manifests.iter().filter(|manifest| is_crd(manifest)).filter_map(|crd| {
+        let group = crd["spec"]["group"].as_str()?.to_owned();
+        let kind = crd["spec"]["names"]["kind"].as_str()?.to_owned();
+        let scope = match crd["spec"]["scope"].as_str()? {
+            "Cluster" => Scope::Cluster,
+            _ => Scope::Namespaced,
+        };
+        Some(((group, kind), scope))
+    });
+    defined.collect()
+}
+
+fn is_crd(object: &Value) -> bool {
+    let api_version = object["apiVersion"].as_str().unwrap_or_default();
+    object["kind"] == "CustomResourceDefinition"
+        && split_api_version(api_version).0 == "apiextensions.k8s.io"
+}
+
+/// The manifest in its namespace, with the Application's mark (SE-105, SE-111).
+fn tracked(
+    manifest: &Value,
+    key: &ResourceKey,
+    destination_namespace: &str,
+    tracking: &Tracking,
+) -> Value {
+    let mut object = manifest.clone();
+    let Some(metadata) = child(&mut object, "metadata") else { return object };
+    if key.namespace.is_empty() {
+        metadata.remove("namespace");
+    } else {
+        metadata.insert("namespace".to_owned(), key.namespace.clone().into());
+    }
+    if is_crd(manifest) {
+        return object;
+    }
+    if tracking.method != TrackingMethod::Label {
+        let namespace =
+            if key.namespace.is_empty() { destination_namespace } else { &key.namespace };
+        let instance = tracking.instance.clone();
+        let id = TrackingId { instance, key: key.clone().in_namespace(namespace) };
+        set(metadata, "annotations", TRACKING_ID, &id.to_string());
+        if !tracking.installation.is_empty() {
+            set(metadata, "annotations", INSTALLATION_ID, &tracking.installation);
+        } else if let Some(annotations) =
+            metadata.get_mut("annotations").and_then(Value::as_object_mut)
+        {
+            annotations.remove(INSTALLATION_ID);
+        }
+    }
+    match tracking.method {
+        TrackingMethod::Annotation => {}
+        TrackingMethod::Label => set(metadata, "labels", &tracking.label, &tracking.instance),
+        TrackingMethod::AnnotationAndLabel => {
+            if let Some(label) = instance_label(&tracking.instance) {
+                set(metadata, "labels", &tracking.label, &label);
+            }
+        }
+    }
+    object
+}
+
+fn set(metadata: &mut Map<String, Value>, field: &str, key: &str, value: &str) {
+    let map = metadata.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    if !map.is_object() {
+        *map = Value::Object(Map::new());
+    }
+    if let Some(map) = map.as_object_mut() {
+        map.insert(key.to_owned(), value.into());
+    }
+}
+
+fn child<'v>(value: &'v mut Value, field: &str) -> Option<&'v mut Map<String, Value>> {
+    let entry = value.as_object_mut()?.entry(field).or_insert_with(|| Value::Object(Map::new()));
+    if !entry.is_object() {
+        *entry = Value::Object(Map::new());
+    }
+    entry.as_object_mut()
+}

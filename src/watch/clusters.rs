@@ -1,0 +1,280 @@
+//! The clusters that Applications sync to, and how to reach them.
+//!
+//! The cluster of the controller itself is always there, as
+//! `https://kubernetes.default.svc` and `in-cluster`. Others are Secrets with
+//! the label `argocd.argoproj.io/secret-type: cluster`. A connection is made
+//! when it is first needed and kept until its Secret changes.
+//!
+//! No credential leaves this module: errors name fields, never their values.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::{
+    AuthInfo, Cluster as KubeCluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
+    NamedCluster, NamedContext,
+};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+use super::live::{Cluster, Mark};
+use crate::api::application::Destination;
+
+/// URL of the cluster that the controller runs in.
+pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
+/// Its name.
+pub const IN_CLUSTER_NAME: &str = "in-cluster";
+
+/// Why a destination cannot be reached. A retry does not help before the
+/// Application or the Secret changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// There is no such cluster.
+    #[error("there are no clusters with this {field}: {value}")]
+    Unknown {
+        /// `name` or `server`: the field of `spec.destination`.
+        field: &'static str,
+        /// What it holds.
+        value: String,
+    },
+    /// Its Secret cannot be used.
+    #[error("secret {secret} of cluster {server}: {reason}")]
+    Secret {
+        /// Namespace and name of the Secret.
+        secret: String,
+        /// URL of the cluster.
+        server: String,
+        /// Which field, and what is wrong with it.
+        reason: String,
+    },
+}
+
+/// What a Secret says about a cluster.
+#[derive(Clone)]
+struct Entry {
+    secret: String,
+    version: String,
+    name: String,
+    server: String,
+    project: String,
+    config: Vec<u8>,
+}
+
+/// A cluster, connected.
+#[derive(Clone, Debug)]
+pub struct Destinated {
+    /// What exists there.
+    pub cluster: Arc<Cluster>,
+    /// Its URL.
+    pub server: String,
+    /// Its name.
+    pub name: String,
+    /// The project it is reserved for; empty for none.
+    pub project: String,
+}
+
+struct Connection {
+    version: String,
+    cluster: Arc<Cluster>,
+    stop: CancellationToken,
+}
+
+/// All clusters.
+pub struct Clusters {
+    own: kube::Client,
+    mark: Mark,
+    wake: UnboundedSender<String>,
+    stop: CancellationToken,
+    entries: Mutex<BTreeMap<String, Entry>>,
+    connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
+}
+
+impl std::fmt::Debug for Clusters {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let servers: Vec<String> =
+            self.entries.lock().values().map(|entry| entry.server.clone()).collect();
+        f.debug_struct("Clusters").field("servers", &servers).finish()
+    }
+}
+
+impl Clusters {
+    /// Only the controller's own cluster, until Secrets are put in.
+    pub fn new(
+        own: kube::Client,
+        mark: Mark,
+        wake: UnboundedSender<String>,
+        stop: CancellationToken,
+    ) -> Self {
+        let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
+        Self { own, mark, wake, stop, entries, connections }
+    }
+
+    /// Takes over a Secret that was made or changed. Whether what Applications
+    /// see has changed by it.
+    pub fn put(&self, secret: &Secret) -> bool {
+        let text = |field: &str| {
+            let data = secret.data.as_ref().and_then(|data| data.get(field));
+            let data = data.map(|bytes| String::from_utf8_lossy(&bytes.0).trim().to_owned());
+            data.unwrap_or_default()
+        };
+        let metadata = &secret.metadata;
+        let id = id(secret);
+        let server = text("server").trim_end_matches('/').to_owned();
+        let entry = Entry {
+            secret: id.clone(),
+            version: metadata.resource_version.clone().unwrap_or_default(),
+            name: match text("name") {
+                name if name.is_empty() => server.clone(),
+                name => name,
+            },
+            server,
+            project: text("project"),
+            config: text("config").into_bytes(),
+        };
+        let mut entries = self.entries.lock();
+        let changed = entries.get(&id).is_none_or(|old| old.version != entry.version);
+        entries.insert(id, entry);
+        changed
+    }
+
+    /// Takes over that a Secret is gone.
+    pub fn remove(&self, secret: &Secret) {
+        self.entries.lock().remove(&id(secret));
+    }
+
+    /// The cluster of a destination, connected.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`].
+    pub async fn resolve(&self, destination: &Destination) -> Result<Destinated, Error> {
+        let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
+        let entry = {
+            let entries = self.entries.lock();
+            let by = |entry: &&Entry| match name.as_str() {
+                "" => entry.server == server,
+                name => entry.name == name,
+            };
+            entries.values().find(by).cloned()
+        };
+        let own = server == IN_CLUSTER || (server.is_empty() && name == IN_CLUSTER_NAME);
+        let mut connections = self.connections.lock().await;
+        let (version, found) = match &entry {
+            // A Secret may give the own cluster a name or other credentials.
+            Some(entry) if entry.server != IN_CLUSTER => (entry.version.clone(), Some(entry)),
+            _ if own || entry.is_some() => (String::new(), None),
+            _ if name.is_empty() => {
+                return Err(Error::Unknown { field: "server", value: server.to_owned() });
+            }
+            _ => return Err(Error::Unknown { field: "name", value: name.clone() }),
+        };
+        let server = found.map_or(IN_CLUSTER, |entry| &entry.server).to_owned();
+        let name = entry.as_ref().map_or(IN_CLUSTER_NAME, |entry| &entry.name).to_owned();
+        let project = entry.as_ref().map(|entry| entry.project.clone()).unwrap_or_default();
+        if let Some(kept) = connections.get(&server)
+            && kept.version == version
+        {
+            let cluster = kept.cluster.clone();
+            return Ok(Destinated { cluster, server, name, project });
+        }
+        let client = match found {
+            Some(entry) => connect(entry).await?,
+            None => self.own.clone(),
+        };
+        if let Some(old) = connections.remove(&server) {
+            old.stop.cancel();
+        }
+        let stop = self.stop.child_token();
+        let cluster =
+            Cluster::new(&server, client, self.mark.clone(), self.wake.clone(), stop.clone());
+        let connection = Connection { version, cluster: cluster.clone(), stop };
+        connections.insert(server.clone(), connection);
+        Ok(Destinated { cluster, server, name, project })
+    }
+}
+
+fn id(secret: &Secret) -> String {
+    let metadata = &secret.metadata;
+    let part = |text: &Option<String>| text.clone().unwrap_or_default();
+    format!("{}/{}", part(&metadata.namespace), part(&metadata.name))
+}
+
+async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
+    let failed = |reason: String| Error::Secret {
+        secret: entry.secret.clone(),
+        server: entry.server.clone(),
+        reason,
+    };
+    let config: Value = match entry.config.as_slice() {
+        [] => Value::Null,
+        // The error of the parser could quote a credential.
+        text => serde_json::from_slice(text).map_err(|error| {
+            failed(format!("config is not JSON, line {} column {}", error.line(), error.column()))
+        })?,
+    };
+    for field in ["awsAuthConfig", "execProviderConfig"] {
+        if !config[field].is_null() {
+            return Err(failed(format!(
+                "config.{field} is not supported; use bearerToken or client certificates"
+            )));
+        }
+    }
+    let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let tls = &config["tlsClientConfig"];
+    let pem = |field: &str| -> Result<Option<String>, Error> {
+        let Some(text) = text(&tls[field]) else { return Ok(None) };
+        let engine = base64::engine::general_purpose::STANDARD;
+        match engine.decode(text.as_bytes()) {
+            Ok(_) => Ok(Some(text)),
+            Err(_) => Err(failed(format!("config.tlsClientConfig.{field} is not base64"))),
+        }
+    };
+    let cluster = KubeCluster {
+        server: Some(entry.server.clone()),
+        insecure_skip_tls_verify: tls["insecure"].as_bool(),
+        certificate_authority_data: pem("caData")?,
+        tls_server_name: text(&tls["serverName"]),
+        ..KubeCluster::default()
+    };
+    let user = AuthInfo {
+        username: text(&config["username"]),
+        password: text(&config["password"]).map(Into::into),
+        token: text(&config["bearerToken"]).map(Into::into),
+        client_certificate_data: pem("certData")?,
+        client_key_data: pem("keyData")?.map(Into::into),
+        ..AuthInfo::default()
+    };
+    let name = "cluster".to_owned();
+    let kubeconfig = Kubeconfig {
+        clusters: vec![NamedCluster {
+            name: name.clone(),
+            cluster: Some(cluster),
+            ..NamedCluster::default()
+        }],
+        auth_infos: vec![NamedAuthInfo {
+            name: name.clone(),
+            auth_info: Some(user),
+            ..NamedAuthInfo::default()
+        }],
+        contexts: vec![NamedContext {
+            name: name.clone(),
+            context: Some(Context {
+                cluster: name.clone(),
+                user: Some(name.clone()),
+                ..Context::default()
+            }),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name),
+        ..Kubeconfig::default()
+    };
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
+    kube::Client::try_from(config)
+        .map_err(|_| failed("certificates or credentials cannot be used".to_owned()))
+}

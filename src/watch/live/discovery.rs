@@ -1,0 +1,109 @@
+//! Which kinds a cluster has; asked again when one is missed or a definition
+//! has changed.
+
+use std::time::Duration;
+
+use kube::core::discovery::ApiResource;
+use kube::discovery::{Discovery, Scope};
+use tokio::time::Instant;
+
+use super::kube_kind;
+use crate::decide::sync::{GroupVersionKind, Kind};
+
+/// A kind that is missed is not looked for again within this time, unless a
+/// definition has changed: a typo must not cost a discovery at every pass.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The kinds of one cluster as last asked for.
+#[derive(Default)]
+pub(super) struct Known {
+    found: Option<(Discovery, Instant)>,
+}
+
+impl std::fmt::Debug for Known {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Known").field("asked", &self.found.is_some()).finish()
+    }
+}
+
+impl Known {
+    /// Makes the next question be asked to the server.
+    pub fn forget(&mut self) {
+        self.found = None;
+    }
+
+    async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
+        if self.found.is_none() {
+            let found = Discovery::new(client.clone()).run().await?;
+            self.found = Some((found, Instant::now()));
+        }
+        match &self.found {
+            Some((found, _)) => Ok(found),
+            None => unreachable!("it was set above"),
+        }
+    }
+
+    /// Asks again when the last answer is not a very recent one.
+    async fn again(&mut self, client: &kube::Client) -> Result<bool, kube::Error> {
+        if self.found.as_ref().is_some_and(|(_, at)| at.elapsed() < PATIENCE) {
+            return Ok(false);
+        }
+        self.forget();
+        self.fresh(client).await?;
+        Ok(true)
+    }
+
+    pub async fn resolve(
+        &mut self,
+        client: &kube::Client,
+        kind: &GroupVersionKind,
+    ) -> Result<Kind, kube::Error> {
+        let found = lookup(self.fresh(client).await?, kind);
+        if matches!(found, Kind::Missing { .. }) && self.again(client).await? {
+            return Ok(lookup(self.fresh(client).await?, kind));
+        }
+        Ok(found)
+    }
+
+    pub async fn resource(
+        &mut self,
+        client: &kube::Client,
+        kind: &GroupVersionKind,
+        any_version: bool,
+    ) -> Result<Option<(ApiResource, bool)>, kube::Error> {
+        let found = path(self.fresh(client).await?, kind, any_version);
+        if found.is_none() && self.again(client).await? {
+            return Ok(path(self.fresh(client).await?, kind, any_version));
+        }
+        Ok(found)
+    }
+}
+
+fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Kind {
+    match discovery.resolve_gvk(&kube_kind(kind)) {
+        Some((_, capabilities)) if capabilities.scope == Scope::Namespaced => Kind::Namespaced,
+        Some(_) => Kind::ClusterScoped,
+        None => {
+            let group = discovery.get(&kind.group);
+            let versions = group.into_iter().flat_map(|group| {
+                let has = |version: &&str| {
+                    let resources = group.versioned_resources(version);
+                    resources.iter().any(|(resource, _)| resource.kind == kind.kind)
+                };
+                group.versions().filter(has).map(str::to_owned).collect::<Vec<_>>()
+            });
+            Kind::Missing { other_versions: versions.collect() }
+        }
+    }
+}
+
+fn path(
+    discovery: &Discovery,
+    kind: &GroupVersionKind,
+    any_version: bool,
+) -> Option<(ApiResource, bool)> {
+    let exact = discovery.resolve_gvk(&kube_kind(kind));
+    let preferred = || discovery.get(&kind.group)?.recommended_kind(&kind.kind);
+    let found = exact.or_else(|| if any_version { preferred() } else { None });
+    found.map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced))
+}

@@ -1,0 +1,202 @@
+//! One watch: from the events of the server to the objects of a kind.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::{Api, DynamicObject};
+use kube::core::discovery::ApiResource;
+use kube::runtime::{WatchStreamExt, watcher};
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::index::{Change, Mark, Objects};
+use super::{Cluster, Error, Wanted, definitions, kind_of, raw};
+use crate::api::resource_key::ResourceKey;
+
+/// Objects per page of a listing (SE-432).
+const PAGE: u32 = 500;
+
+/// After that many failures in a row, what is known counts as too old.
+const TOLERATED: u32 = 3;
+
+/// Failures that are further apart than this are not in a row.
+const IN_A_ROW: Duration = Duration::from_secs(180);
+
+/// Whether the kind was listed.
+#[derive(Clone, Debug)]
+enum State {
+    Starting,
+    Ready,
+    Failed(String),
+}
+
+#[derive(Debug, Default)]
+struct Trouble {
+    times: u32,
+    last: Option<(Instant, String)>,
+}
+
+/// The watch of one kind.
+#[derive(Debug)]
+pub(super) struct Feed {
+    pub resource: ApiResource,
+    pub objects: Mutex<Objects>,
+    wanted: Arc<Mutex<Wanted>>,
+    state: tokio::sync::watch::Sender<State>,
+    trouble: Mutex<Trouble>,
+}
+
+impl Feed {
+    pub fn new(resource: ApiResource, mark: Mark, wanted: Arc<Mutex<Wanted>>) -> Self {
+        Self {
+            resource,
+            objects: Mutex::new(Objects::new(mark)),
+            wanted,
+            state: tokio::sync::watch::Sender::new(State::Starting),
+            trouble: Mutex::default(),
+        }
+    }
+
+    /// Waits until the kind was listed once.
+    pub async fn ready(&self, limit: Duration) -> Result<(), Error> {
+        let mut state = self.state.subscribe();
+        let listed = state.wait_for(|state| !matches!(state, State::Starting));
+        let listed = tokio::time::timeout(limit, listed).await;
+        let failed = |reason: String| Err(Error::List { kind: self.name(), reason });
+        match listed.map(|listed| listed.map(|state| state.clone())) {
+            Ok(Ok(State::Ready)) => self.check(),
+            Ok(Ok(State::Failed(reason))) => failed(reason),
+            Ok(Ok(State::Starting) | Err(_)) => failed("the watch has ended".to_owned()),
+            Err(_) => failed(format!("not listed within {} s", limit.as_secs())),
+        }
+    }
+
+    /// Whether what is known can be trusted.
+    pub fn check(&self) -> Result<(), Error> {
+        if let State::Failed(reason) = &*self.state.borrow() {
+            return Err(Error::List { kind: self.name(), reason: reason.clone() });
+        }
+        let trouble = self.trouble.lock();
+        match &trouble.last {
+            Some((at, reason)) if trouble.times >= TOLERATED && at.elapsed() < IN_A_ROW => {
+                Err(Error::List { kind: self.name(), reason: reason.clone() })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self.resource.group.as_str() {
+            "" => self.resource.kind.clone(),
+            group => format!("{}.{group}", self.resource.kind),
+        }
+    }
+
+    /// Follows the server until dropped.
+    pub async fn run(self: Arc<Self>, cluster: Weak<Cluster>, client: kube::Client) {
+        let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
+        let config = watcher::Config::default().page_size(PAGE);
+        let mut events = watcher(api, config).default_backoff().boxed();
+        let defines =
+            self.resource.kind == definitions().kind && self.resource.group == definitions().group;
+        while let Some(event) = events.next().await {
+            // The first listing tells nothing that was not discovered.
+            let listed = matches!(&*self.state.borrow(), State::Ready);
+            let changes = match event {
+                Ok(event) => {
+                    *self.trouble.lock() = Trouble::default();
+                    self.take(event)
+                }
+                Err(error) => {
+                    self.fail(&error);
+                    // Whoever relies on this kind has to say that it cannot be read.
+                    self.everybody()
+                }
+            };
+            let Some(cluster) = cluster.upgrade() else { return };
+            let counts = changes.iter().any(|(_, change)| change.counts);
+            let mut concerned = std::collections::BTreeSet::new();
+            {
+                let wanted = self.wanted.lock();
+                for (key, change) in changes.into_iter().filter(|(_, change)| change.counts) {
+                    concerned.extend(change.instances);
+                    concerned.extend(wanted.by(&key).cloned());
+                }
+            }
+            for instance in concerned {
+                cluster.notify(&instance);
+            }
+            let ready = matches!(&*self.state.borrow(), State::Ready);
+            if defines && (listed && counts || !listed && ready) {
+                cluster.definitions_changed(listed).await;
+            }
+        }
+    }
+
+    fn take(&self, event: watcher::Event<DynamicObject>) -> Vec<(ResourceKey, Change)> {
+        use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
+        let mut objects = self.objects.lock();
+        match event {
+            Init => objects.begin(),
+            Apply(object) | InitApply(object) => {
+                let object = raw(object, &self.resource);
+                let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
+                debug_assert_eq!(kind_of(&object).kind, self.resource.kind);
+                let defines = self.resource.kind == definitions().kind;
+                let whole = self.wanted.lock().by(&key).next().is_some();
+                let mut change = objects.apply(key.clone(), object, whole);
+                if defines && change.is_some() {
+                    change = change.map(|change| Change { counts: true, ..change });
+                }
+                return change.map(|change| (key, change)).into_iter().collect();
+            }
+            Delete(object) => {
+                let object = raw(object, &self.resource);
+                let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
+                let change = objects.delete(&key, &object);
+                return change.map(|change| (key, change)).into_iter().collect();
+            }
+            InitDone => {
+                let gone = objects.end();
+                self.state.send_replace(State::Ready);
+                return gone;
+            }
+        }
+        Vec::new()
+    }
+
+    fn fail(&self, error: &watcher::Error) {
+        let reason = words(error);
+        tracing::debug!(kind = self.name(), %reason, "watch interrupted");
+        let mut trouble = self.trouble.lock();
+        let in_a_row = trouble.last.as_ref().is_some_and(|(at, _)| at.elapsed() < IN_A_ROW);
+        trouble.times = if in_a_row { trouble.times + 1 } else { 1 };
+        trouble.last = Some((Instant::now(), reason.clone()));
+        if matches!(error, watcher::Error::InitialListFailed(_)) {
+            self.state.send_modify(|state| {
+                if !matches!(state, State::Ready) {
+                    *state = State::Failed(reason.clone());
+                }
+            });
+        }
+    }
+
+    /// Those who are concerned when the kind as a whole cannot be read.
+    fn everybody(&self) -> Vec<(ResourceKey, Change)> {
+        if self.trouble.lock().times != TOLERATED {
+            return Vec::new();
+        }
+        self.objects.lock().all()
+    }
+}
+
+fn words(error: &watcher::Error) -> String {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => super::reason(error),
+        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::NoResourceVersion => error.to_string(),
+    }
+}

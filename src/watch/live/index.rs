@@ -1,0 +1,264 @@
+//! The objects of one kind, by key and by the instance they belong to.
+//!
+//! Plain data: events go in, and those who are concerned come out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::api::resource_key::ResourceKey;
+use crate::api::tracking::TrackingMethod;
+use crate::decide::compare::targets::instance_of;
+
+/// How instances mark what is theirs (SE-110).
+#[derive(Clone, Debug, Default)]
+pub struct Mark {
+    /// By annotation, label or both.
+    pub method: TrackingMethod,
+    /// The label, for methods that use one.
+    pub label: String,
+}
+
+/// What is known of one object.
+#[derive(Clone, Debug)]
+pub enum Seen {
+    /// It does not exist.
+    Absent,
+    /// It exists, and was not kept.
+    Exists,
+    /// It exists, and this is it.
+    Whole(Arc<Value>),
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// Absent for what is no number: then the newest event counts.
+    version: Option<u128>,
+    uid: String,
+    instance: Option<String>,
+    object: Option<Arc<Value>>,
+    /// In which listing it was last seen or written.
+    listing: u64,
+}
+
+/// The objects of one kind.
+#[derive(Debug, Default)]
+pub(super) struct Objects {
+    mark: Mark,
+    entries: HashMap<ResourceKey, Entry>,
+    by_instance: BTreeMap<String, BTreeSet<ResourceKey>>,
+    /// Objects that the server has removed at our request, until the watch
+    /// says so too: events that are still under way must not bring them back.
+    removed: HashMap<ResourceKey, String>,
+    listing: u64,
+}
+
+impl Objects {
+    pub fn new(mark: Mark) -> Self {
+        Self { mark, ..Self::default() }
+    }
+
+    pub fn get(&self, key: &ResourceKey) -> Seen {
+        match self.entries.get(key) {
+            None => Seen::Absent,
+            Some(Entry { object: Some(object), .. }) => Seen::Whole(object.clone()),
+            Some(Entry { object: None, .. }) => Seen::Exists,
+        }
+    }
+
+    pub fn tracked(&self, instance: &str) -> Vec<(ResourceKey, Arc<Value>)> {
+        let keys = self.by_instance.get(instance).into_iter().flatten();
+        let whole = keys
+            .filter_map(|key| Some((key.clone(), self.entries.get(key)?.object.as_ref()?.clone())));
+        whole.collect()
+    }
+
+    /// An event about an object. Returns the instances it belonged and now
+    /// belongs to, and whether it differs from before in anything that counts;
+    /// `None` for an event that is older than what is known.
+    pub fn apply(&mut self, key: ResourceKey, object: Value, whole: bool) -> Option<Change> {
+        if let Some(uid) = self.removed.get(&key) {
+            if *uid == uid_of(&object) {
+                return None;
+            }
+            self.removed.remove(&key);
+        }
+        let version = version_of(&object);
+        let listing = self.listing;
+        let before = self.entries.get_mut(&key);
+        if let Some(entry) = before {
+            entry.listing = listing;
+            let older = matches!((entry.version, version), (Some(old), Some(new)) if new < old);
+            let same = entry.version.is_some() && entry.version == version;
+            if older || (same && (entry.object.is_some() || !whole)) {
+                return None;
+            }
+        }
+        Some(self.insert(key, object, version, whole))
+    }
+
+    /// An answer to a write of our own: always kept whole.
+    pub fn put(&mut self, key: ResourceKey, object: Arc<Value>) {
+        let version = version_of(&object);
+        if let Some(entry) = self.entries.get(&key)
+            && matches!((entry.version, version), (Some(old), Some(new)) if new < old)
+        {
+            return;
+        }
+        if self.removed.get(&key).is_some_and(|uid| *uid != uid_of(&object)) {
+            self.removed.remove(&key);
+        }
+        self.insert_shared(key, object, version);
+    }
+
+    /// Forgets an object that is gone at once.
+    pub fn remove(&mut self, key: &ResourceKey, uid: &str) {
+        if self.entries.get(key).is_some_and(|entry| entry.uid == uid) {
+            self.drop_entry(key);
+            self.removed.insert(key.clone(), uid.to_owned());
+        }
+    }
+
+    /// An event that an object is gone.
+    pub fn delete(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
+        if self.removed.get(key).is_some_and(|uid| *uid == uid_of(object)) {
+            self.removed.remove(key);
+            // Whoever had it removed has been told by the server.
+            return None;
+        }
+        let entry = self.entries.get(key)?;
+        if entry.uid != uid_of(object) {
+            return None;
+        }
+        let was = entry.instance.clone();
+        self.drop_entry(key);
+        Some(Change { instances: was.into_iter().collect(), counts: true })
+    }
+
+    /// A new listing begins.
+    pub fn begin(&mut self) {
+        self.listing += 1;
+    }
+
+    /// The listing is complete: what it did not have is gone, unless we have
+    /// written it ourselves since it began.
+    pub fn end(&mut self) -> Vec<(ResourceKey, Change)> {
+        let listing = self.listing;
+        let gone = self.entries.iter().filter(|(_, entry)| entry.listing < listing);
+        let gone: Vec<ResourceKey> = gone.map(|(key, _)| key.clone()).collect();
+        self.removed.clear();
+        gone.into_iter()
+            .map(|key| {
+                let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
+                self.drop_entry(&key);
+                (key, Change { instances: was.into_iter().collect(), counts: true })
+            })
+            .collect()
+    }
+
+    /// Everything that belongs to somebody, as if all of it had changed.
+    pub fn all(&self) -> Vec<(ResourceKey, Change)> {
+        let owned = self.entries.iter().filter_map(|(key, entry)| {
+            let instances = BTreeSet::from([entry.instance.clone()?]);
+            Some((key.clone(), Change { instances, counts: true }))
+        });
+        owned.collect()
+    }
+
+    fn drop_entry(&mut self, key: &ResourceKey) {
+        if let Some(Entry { instance: Some(instance), .. }) = self.entries.remove(key)
+            && let Some(keys) = self.by_instance.get_mut(&instance)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.by_instance.remove(&instance);
+            }
+        }
+    }
+
+    fn insert(
+        &mut self,
+        key: ResourceKey,
+        object: Value,
+        version: Option<u128>,
+        whole: bool,
+    ) -> Change {
+        let instance = self.instance(&object);
+        if whole || instance.is_some() {
+            return self.insert_shared(key, Arc::new(object), version);
+        }
+        let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
+        self.drop_entry(&key);
+        let uid = uid_of(&object).to_owned();
+        let listing = self.listing;
+        self.entries.insert(key, Entry { version, uid, instance: None, object: None, listing });
+        Change { counts: was.is_some(), instances: was.into_iter().collect() }
+    }
+
+    fn insert_shared(
+        &mut self,
+        key: ResourceKey,
+        object: Arc<Value>,
+        version: Option<u128>,
+    ) -> Change {
+        let instance = self.instance(&object);
+        let old = self.entries.get(&key);
+        let was = old.and_then(|entry| entry.instance.clone());
+        let counts = match old.and_then(|entry| entry.object.as_deref()) {
+            Some(old) => !is_same(old, &object),
+            None => true,
+        };
+        self.drop_entry(&key);
+        if let Some(instance) = &instance {
+            self.by_instance.entry(instance.clone()).or_default().insert(key.clone());
+        }
+        let uid = uid_of(&object).to_owned();
+        let instances = was.into_iter().chain(instance.clone()).collect();
+        let listing = self.listing;
+        self.entries.insert(key, Entry { version, uid, instance, object: Some(object), listing });
+        Change { instances, counts }
+    }
+
+    fn instance(&self, object: &Value) -> Option<String> {
+        let instance = instance_of(self.mark.method, &self.mark.label, object)?;
+        (!instance.is_empty()).then(|| instance.to_owned())
+    }
+}
+
+/// Whom an event concerns.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Change {
+    /// Instances that the object belonged or belongs to.
+    pub instances: BTreeSet<String>,
+    /// Whether anything but version, generation and managers is different
+    /// (SE-178).
+    pub counts: bool,
+}
+
+fn version_of(object: &Value) -> Option<u128> {
+    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+}
+
+fn uid_of(object: &Value) -> &str {
+    object["metadata"]["uid"].as_str().unwrap_or_default()
+}
+
+/// Whether two versions of an object are the same to everybody (SE-178).
+fn is_same(old: &Value, new: &Value) -> bool {
+    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return false };
+    let fields = |map: &serde_json::Map<String, Value>| map.keys().count();
+    let same_but_metadata = fields(old) == fields(new)
+        && old.iter().all(|(key, value)| key == "metadata" || new.get(key) == Some(value));
+    if !same_but_metadata {
+        return false;
+    }
+    let ignored = ["resourceVersion", "generation", "managedFields"];
+    let metadata = |map: &serde_json::Map<String, Value>| -> Vec<(String, Value)> {
+        let own = map.get("metadata").and_then(Value::as_object).into_iter().flatten();
+        own.filter(|(key, _)| !ignored.contains(&key.as_str()))
+            .map(|(key, value)| (key.clone(), value.clone()))
+            .collect()
+    };
+    metadata(old) == metadata(new)
+}

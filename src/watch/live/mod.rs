@@ -1,0 +1,438 @@
+//! What exists in a cluster: one watch per kind that some Application uses.
+//!
+//! ```text
+//! API server ── discovery ──> which kinds there are
+//!            ── one watch per kind ──> objects ──> who is concerned ──> wake
+//! our own writes ──────────────────────^ (answers count until the watch has caught up)
+//! ```
+//!
+//! Whole objects are kept only where an Application needs them: when they
+//! carry its mark, or when one of its targets names them. Of all others it is
+//! known that they exist, and one that is adopted is read on demand.
+//!
+//! An object never becomes older: what we wrote ourselves stays until the
+//! watch shows that version or a later one. A kind that cannot be listed is an
+//! [`Error`], never an absence.
+//!
+//! Nothing here decides anything, and nothing here writes.
+
+mod discovery;
+mod feed;
+mod index;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Api, DynamicObject};
+use kube::core::discovery::ApiResource;
+use kube::core::gvk::GroupVersionKind as KubeKind;
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedSender;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::resource_key::{ResourceKey, split_api_version};
+use crate::decide::sync::{GroupVersionKind, Kind};
+
+use discovery::Known;
+use feed::Feed;
+pub use index::{Mark, Seen};
+
+/// How long a kind may take to be listed for the first time.
+const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Why it is not known what exists.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum Error {
+    /// The kinds of the cluster cannot be read.
+    #[error("cannot read which kinds the cluster {server} has: {reason}")]
+    Discovery {
+        /// The cluster.
+        server: String,
+        /// What it said.
+        reason: String,
+    },
+    /// Objects of a kind cannot be listed or watched.
+    #[error("cannot list {kind}: {reason}")]
+    List {
+        /// The kind, as `Kind.group`.
+        kind: String,
+        /// What the server said, or how long it took.
+        reason: String,
+    },
+    /// One object cannot be read.
+    #[error("cannot read {key}: {reason}")]
+    Read {
+        /// Which one.
+        key: ResourceKey,
+        /// What the server said.
+        reason: String,
+    },
+}
+
+/// One cluster as seen by all Applications that sync to it.
+#[derive(Debug)]
+pub struct Cluster {
+    server: String,
+    client: Client,
+    mark: Mark,
+    known: tokio::sync::Mutex<Known>,
+    feeds: Mutex<HashMap<GroupVersionKind, Arc<Feed>>>,
+    /// Instances whose targets name an object, and the other way round.
+    wanted: Arc<Mutex<Wanted>>,
+    /// Instances that met a kind that does not exist.
+    puzzled: Mutex<BTreeSet<String>>,
+    wake: UnboundedSender<String>,
+    stop: CancellationToken,
+}
+
+/// A client without a `Debug` of its own.
+#[derive(Clone)]
+pub struct Client(pub kube::Client);
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Client")
+    }
+}
+
+/// Which instances want which objects whole.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    by_key: HashMap<ResourceKey, BTreeSet<String>>,
+    by_instance: HashMap<String, BTreeSet<ResourceKey>>,
+}
+
+impl Wanted {
+    pub(super) fn by(&self, key: &ResourceKey) -> impl Iterator<Item = &String> {
+        self.by_key.get(key).into_iter().flatten()
+    }
+
+    fn set(&mut self, instance: &str, keys: BTreeSet<ResourceKey>) {
+        let old = self.by_instance.insert(instance.to_owned(), keys.clone()).unwrap_or_default();
+        for gone in old.difference(&keys) {
+            if let Some(instances) = self.by_key.get_mut(gone) {
+                instances.remove(instance);
+                if instances.is_empty() {
+                    self.by_key.remove(gone);
+                }
+            }
+        }
+        for new in keys.difference(&old) {
+            self.by_key.entry(new.clone()).or_default().insert(instance.to_owned());
+        }
+        if keys.is_empty() {
+            self.by_instance.remove(instance);
+        }
+    }
+}
+
+impl Cluster {
+    /// A cluster of which nothing is watched yet. Instances that are
+    /// concerned by a change are sent to `wake`; `stop` ends all watches.
+    pub fn new(
+        server: &str,
+        client: kube::Client,
+        mark: Mark,
+        wake: UnboundedSender<String>,
+        stop: CancellationToken,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            server: server.to_owned(),
+            client: Client(client),
+            mark,
+            known: tokio::sync::Mutex::default(),
+            feeds: Mutex::default(),
+            wanted: Arc::default(),
+            puzzled: Mutex::default(),
+            wake,
+            stop,
+        })
+    }
+
+    /// The client of the cluster.
+    pub fn client(&self) -> &kube::Client {
+        &self.client.0
+    }
+
+    /// URL of its API server.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// What the cluster says about kinds; `instance` is woken when one that
+    /// does not exist appears.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Discovery`].
+    pub async fn kinds(
+        &self,
+        instance: &str,
+        wanted: impl IntoIterator<Item = GroupVersionKind>,
+    ) -> Result<BTreeMap<GroupVersionKind, Kind>, Error> {
+        let mut known = self.known.lock().await;
+        let mut kinds = BTreeMap::new();
+        let mut puzzled = false;
+        for kind in wanted {
+            let found = known.resolve(&self.client.0, &kind).await.map_err(|error| {
+                Error::Discovery { server: self.server.clone(), reason: reason(&error) }
+            })?;
+            puzzled |= matches!(found, Kind::Missing { .. });
+            kinds.insert(kind, found);
+        }
+        let mut all = self.puzzled.lock();
+        if puzzled {
+            all.insert(instance.to_owned());
+        } else {
+            all.remove(instance);
+        }
+        Ok(kinds)
+    }
+
+    /// Says that the kinds of the cluster have changed, as after a definition
+    /// was applied.
+    pub async fn forget_kinds(&self) {
+        self.known.lock().await.forget();
+    }
+
+    /// The path of a kind; `None` when it does not exist. When that version
+    /// does not, but `any_version` is given, the preferred one is taken.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Discovery`].
+    pub async fn resource(
+        &self,
+        kind: &GroupVersionKind,
+        any_version: bool,
+    ) -> Result<Option<(ApiResource, bool)>, Error> {
+        let mut known = self.known.lock().await;
+        known.resource(&self.client.0, kind, any_version).await.map_err(|error| Error::Discovery {
+            server: self.server.clone(),
+            reason: reason(&error),
+        })
+    }
+
+    /// An API for one object; cluster-scoped when the namespace is empty.
+    pub fn api(&self, resource: &ApiResource, namespace: &str) -> Api<DynamicObject> {
+        let client = self.client.0.clone();
+        match namespace {
+            "" => Api::all_with(client, resource),
+            namespace => Api::namespaced_with(client, namespace, resource),
+        }
+    }
+
+    /// Watches these kinds from now on and waits until all are listed. Kinds
+    /// that do not exist are left out: nothing of them can be there.
+    ///
+    /// # Errors
+    ///
+    /// All of [`Error`]; the kinds that could be listed stay watched.
+    pub async fn watch(
+        self: &Arc<Self>,
+        kinds: impl IntoIterator<Item = GroupVersionKind>,
+    ) -> Result<(), Error> {
+        let mut all: BTreeSet<GroupVersionKind> = kinds.into_iter().collect();
+        let definitions = definitions();
+        all.insert(definitions.clone());
+        let mut feeds = Vec::new();
+        for kind in all {
+            let found = self.feeds.lock().get(&kind).cloned();
+            let feed = match found {
+                Some(feed) => feed,
+                None => match self.resource(&kind, true).await? {
+                    Some((resource, _)) => self.start(resource),
+                    None => continue,
+                },
+            };
+            // Only wakes those who miss a kind; it may well be forbidden.
+            if kind != definitions {
+                feeds.push(feed);
+            }
+        }
+        for feed in feeds {
+            feed.ready(LIST_TIMEOUT).await?;
+        }
+        Ok(())
+    }
+
+    fn start(self: &Arc<Self>, resource: ApiResource) -> Arc<Feed> {
+        let kind = GroupVersionKind {
+            group: resource.group.clone(),
+            version: resource.version.clone(),
+            kind: resource.kind.clone(),
+        };
+        let mut feeds = self.feeds.lock();
+        let feed = feeds.entry(kind).or_insert_with(|| {
+            let feed = Arc::new(Feed::new(resource, self.mark.clone(), self.wanted.clone()));
+            let work = feed.clone().run(Arc::downgrade(self), self.client.0.clone());
+            let stop = self.stop.clone();
+            tokio::spawn(async move { stop.run_until_cancelled(work).await });
+            feed
+        });
+        feed.clone()
+    }
+
+    /// Tells which objects the targets of an instance name: these are kept
+    /// whole, and their changes wake it.
+    pub fn want(&self, instance: &str, keys: BTreeSet<ResourceKey>) {
+        self.wanted.lock().set(instance, keys);
+    }
+
+    /// All objects that are marked as an instance's own.
+    pub fn tracked(&self, instance: &str) -> BTreeMap<ResourceKey, Arc<Value>> {
+        let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
+        feeds.iter().flat_map(|feed| feed.objects.lock().tracked(instance)).collect()
+    }
+
+    /// Whether one kind is watched without trouble.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::List`] while it is not.
+    pub fn check(&self, kind: &GroupVersionKind) -> Result<(), Error> {
+        let feed = self.feeds.lock().get(kind).cloned();
+        feed.map_or(Ok(()), |feed| feed.check())
+    }
+
+    /// One object, whole; `None` when it does not exist. Its kind must be
+    /// watched. Read from the server when it was not kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`].
+    pub async fn get(
+        &self,
+        kind: &GroupVersionKind,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Value>>, Error> {
+        let feed = self.feeds.lock().get(kind).cloned();
+        let Some(feed) = feed else { return Ok(None) };
+        let seen = feed.objects.lock().get(key);
+        match seen {
+            Seen::Absent => Ok(None),
+            Seen::Whole(object) => Ok(Some(object)),
+            Seen::Exists => self.read(&feed.resource, key).await,
+        }
+    }
+
+    /// One object from the server itself, past everything that is kept.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Read`].
+    pub async fn read(
+        &self,
+        resource: &ApiResource,
+        key: &ResourceKey,
+    ) -> Result<Option<Arc<Value>>, Error> {
+        let read = self.api(resource, &key.namespace).get_opt(&key.name).await;
+        let read =
+            read.map_err(|error| Error::Read { key: key.clone(), reason: reason(&error) })?;
+        Ok(read.map(|object| {
+            let object = Arc::new(raw(object, resource));
+            self.put(&object);
+            object
+        }))
+    }
+
+    /// Takes over an object that the server has just given us, as the answer
+    /// to a write of our own. Wakes nobody: whoever wrote knows.
+    pub fn put(&self, object: &Arc<Value>) {
+        let Some(key) = ResourceKey::from_object(object) else { return };
+        let api_version = object["apiVersion"].as_str().unwrap_or_default();
+        let (group, version) = split_api_version(api_version);
+        let kind = GroupVersionKind {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: key.kind.clone(),
+        };
+        let feed = self.feeds.lock().get(&kind).cloned();
+        if let Some(feed) = feed {
+            feed.objects.lock().put(key, object.clone());
+        }
+    }
+
+    /// Takes over that the server has removed an object at once.
+    pub fn remove(&self, key: &ResourceKey, uid: &str) {
+        let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
+        for feed in feeds {
+            if feed.resource.group == key.group && feed.resource.kind == key.kind {
+                feed.objects.lock().remove(key, uid);
+            }
+        }
+    }
+
+    /// Wakes an instance.
+    fn notify(&self, instance: &str) {
+        // Nobody listens any more only when the controller has stopped.
+        let _ = self.wake.send(instance.to_owned());
+    }
+
+    /// Definitions have changed, or were listed for the first time: kinds may
+    /// have come or gone. Before the listing only those count that somebody
+    /// misses.
+    async fn definitions_changed(&self, listed: bool) {
+        let puzzled = std::mem::take(&mut *self.puzzled.lock());
+        if listed || !puzzled.is_empty() {
+            self.forget_kinds().await;
+        }
+        for instance in puzzled {
+            self.notify(&instance);
+        }
+    }
+}
+
+fn definitions() -> GroupVersionKind {
+    GroupVersionKind {
+        group: "apiextensions.k8s.io".to_owned(),
+        version: "v1".to_owned(),
+        kind: "CustomResourceDefinition".to_owned(),
+    }
+}
+
+/// Group, version and kind of a raw object; absent parts are empty.
+pub fn kind_of(object: &Value) -> GroupVersionKind {
+    let text = |field: &str| object[field].as_str().unwrap_or_default();
+    let (group, version) = split_api_version(text("apiVersion"));
+    GroupVersionKind {
+        group: group.to_owned(),
+        version: version.to_owned(),
+        kind: text("kind").to_owned(),
+    }
+}
+
+/// A dynamic object as raw JSON; lists leave its type out.
+pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
+    let mut data = match object.data {
+        Value::Object(map) => map,
+        _ => serde_json::Map::new(),
+    };
+    let types = object.types;
+    let (api_version, kind) = match types {
+        Some(types) if !types.kind.is_empty() => (types.api_version, types.kind),
+        _ => (resource.api_version.clone(), resource.kind.clone()),
+    };
+    data.insert("apiVersion".to_owned(), api_version.into());
+    data.insert("kind".to_owned(), kind.into());
+    let metadata = serde_json::to_value(object.metadata).unwrap_or_default();
+    data.insert("metadata".to_owned(), metadata);
+    Value::Object(data)
+}
+
+/// The words of the server, or of the connection.
+pub fn reason(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    }
+}
+
+fn kube_kind(kind: &GroupVersionKind) -> KubeKind {
+    KubeKind::gvk(&kind.group, &kind.version, &kind.kind)
+}

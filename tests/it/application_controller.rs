@@ -1,0 +1,629 @@
+//! Whole Applications on the embedded API server, with real repositories: what
+//! a user sees from a commit to a healthy status, also when the controller is
+//! cut off on the way.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::discovery::ApiResource;
+use kube::core::gvk::GroupVersionKind;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wavegate::api::crds;
+use wavegate::controller::application::{self, Settings};
+use wavegate::embedded::{Server, workloads};
+use wavegate::source::{self, Allow, Repositories};
+
+/// A wait that takes longer than this has failed.
+const LIMIT: Duration = Duration::from_secs(20);
+const NAMESPACE: &str = "argocd";
+const CONTROLLER: &str = "application-controller";
+
+struct World {
+    server: Server,
+    client: kube::Client,
+    settings: Settings,
+    sources: Arc<Repositories>,
+    controller: Option<(JoinHandle<()>, CancellationToken)>,
+    repo: tempfile::TempDir,
+    _cache: tempfile::TempDir,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with(Settings::default()).await
+    }
+
+    async fn with(settings: Settings) -> Self {
+        let server = Server::new();
+        let client = server.client_as("test");
+        let cache = tempfile::tempdir().unwrap();
+        let allow = Allow { local: true, ..Allow::default() };
+        let source_settings = source::Settings { allow, ..source::Settings::default() };
+        let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
+        let repo = tempfile::tempdir().unwrap();
+        git(repo.path(), &["init", "--quiet", "--initial-branch=main"]);
+        let settings = Settings {
+            wave_delay: Duration::ZERO,
+            reconciliation_timeout: Duration::from_secs(3600),
+            repo_error_grace: Duration::ZERO,
+            allow_local: true,
+            ..settings
+        };
+        let mut world =
+            Self { server, client, settings, sources, controller: None, repo, _cache: cache };
+        for crd in crds::all() {
+            let api: Api<crds::CustomResourceDefinition> = Api::all(world.client.clone());
+            api.create(&PostParams::default(), &crd).await.unwrap();
+        }
+        for name in [NAMESPACE, "web"] {
+            world.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
+        }
+        let project = json!({
+            "metadata": {"name": "default", "namespace": NAMESPACE},
+            "spec": {
+                "sourceRepos": ["*"],
+                "destinations": [{"server": "*", "namespace": "*"}],
+                "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+            },
+        });
+        world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+        let options = workloads::Options {
+            delay: Duration::from_millis(30),
+            ..workloads::Options::default()
+        };
+        let simulated =
+            workloads::run(world.server.client_as("workloads"), options, CancellationToken::new());
+        tokio::spawn(async move { simulated.await.unwrap() });
+        world.run();
+        world
+    }
+
+    /// Starts the controller.
+    fn run(&mut self) {
+        let stop = CancellationToken::new();
+        let work = application::run(
+            self.server.client_as(CONTROLLER),
+            self.settings.clone(),
+            self.sources.clone(),
+            stop.clone(),
+        );
+        let task = tokio::spawn(async move { work.await.unwrap() });
+        self.controller = Some((task, stop));
+    }
+
+    /// Cuts the controller off wherever it is.
+    async fn crash(&mut self) {
+        let (task, _) = self.controller.take().unwrap();
+        task.abort();
+        let _ = task.await;
+    }
+
+    fn api(&self, api_version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        match namespace {
+            "" => Api::all_with(self.client.clone(), &resource),
+            namespace => Api::namespaced_with(self.client.clone(), namespace, &resource),
+        }
+    }
+
+    async fn create(&self, api_version: &str, kind: &str, object: &Value) {
+        let mut object = object.clone();
+        object["apiVersion"] = api_version.into();
+        object["kind"] = kind.into();
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        let object: DynamicObject = serde_json::from_value(object).unwrap();
+        self.api(api_version, kind, &namespace)
+            .create(&PostParams::default(), &object)
+            .await
+            .unwrap();
+    }
+
+    async fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Value {
+        let found = self.api(api_version, kind, namespace).get_opt(name).await.unwrap();
+        found.map_or(Value::Null, |object| serde_json::to_value(object).unwrap())
+    }
+
+    async fn app(&self, name: &str) -> Value {
+        self.get("argoproj.io/v1alpha1", "Application", NAMESPACE, name).await
+    }
+
+    async fn patch(&self, name: &str, patch: Value) {
+        let api = self.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+        api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
+
+    /// Waits until an Application is as described.
+    async fn until(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        let wait = async {
+            loop {
+                let app = self.app(name).await;
+                if is(&app) {
+                    return app;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        match tokio::time::timeout(LIMIT, wait).await {
+            Ok(app) => app,
+            Err(_) => {
+                let mut app = self.app(name).await;
+                app["metadata"]["managedFields"] = Value::Null;
+                for r in self.server.requests().iter().filter(|r| r.client != "test") {
+                    eprintln!("{r:?}");
+                }
+                panic!("{name} is not {what}: {}", serde_json::to_string_pretty(&app).unwrap());
+            }
+        }
+    }
+
+    fn write(&self, path: &str, text: &str) {
+        let path = self.repo.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+
+    fn remove(&self, path: &str) {
+        std::fs::remove_file(self.repo.path().join(path)).unwrap();
+    }
+
+    /// Commits everything; the new revision.
+    fn commit(&self) -> String {
+        git(self.repo.path(), &["add", "--all"]);
+        git(self.repo.path(), &["commit", "--quiet", "--allow-empty", "--message=change"]);
+        git(self.repo.path(), &["rev-parse", "HEAD"])
+    }
+
+    fn application(&self, name: &str, path: &str) -> Value {
+        json!({
+            "metadata": {"name": name, "namespace": NAMESPACE},
+            "spec": {
+                "project": "default",
+                "source": {
+                    "repoURL": self.repo.path().to_str().unwrap(),
+                    "path": path,
+                    "targetRevision": "main",
+                },
+                "destination": {"server": "https://kubernetes.default.svc", "namespace": "web"},
+            },
+        })
+    }
+
+    async fn create_app(&self, application: &Value) {
+        self.create("argoproj.io/v1alpha1", "Application", application).await;
+    }
+
+    async fn sync(&self, name: &str, sync: Value) {
+        self.patch(name, json!({"operation": {"sync": sync}})).await;
+    }
+
+    /// Objects in the order in which the controller made them; dry runs and
+    /// its own status do not count.
+    fn made(&self) -> Vec<String> {
+        let writes = self.server.requests().into_iter().filter(|request| {
+            request.client == CONTROLLER
+                && !request.dry_run
+                && request.verb == "create"
+                && request.resource != "events"
+                && request.code < 300
+        });
+        writes.map(|request| request.resource).collect()
+    }
+
+    fn writes(&self) -> Vec<String> {
+        let writes = self.server.requests().into_iter().filter(|request| {
+            request.client == CONTROLLER
+                && !matches!(request.verb.as_str(), "get" | "list" | "watch")
+        });
+        writes.map(|r| format!("{} {}/{}", r.verb, r.resource, r.name)).collect()
+    }
+}
+
+fn git(directory: &Path, args: &[&str]) -> String {
+    let identity = ["-c", "user.name=Test", "-c", "user.email=test@example.com"];
+    let output = Command::new("git")
+        .current_dir(directory)
+        .args(identity)
+        .args(args)
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+fn annotated(mut object: Value, annotations: &[(&str, &str)]) -> String {
+    let all: BTreeMap<_, _> = annotations.iter().copied().collect();
+    object["metadata"]["annotations"] = json!(all);
+    object.to_string()
+}
+
+fn config_map(name: &str, value: &str, annotations: &[(&str, &str)]) -> String {
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name}, "data": {"value": value},
+    });
+    annotated(object, annotations)
+}
+
+fn deployment(name: &str, annotations: &[(&str, &str)]) -> String {
+    let object = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "main", "image": "example.com/app:1"}]},
+            },
+        },
+    });
+    annotated(object, annotations)
+}
+
+fn job(name: &str, annotations: &[(&str, &str)]) -> String {
+    let object = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name},
+        "spec": {"template": {"spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "example.com/job:1"}],
+        }}},
+    });
+    annotated(object, annotations)
+}
+
+const HOOK: &str = "argocd.argoproj.io/hook";
+const WAVE: &str = "argocd.argoproj.io/sync-wave";
+
+fn is(app: &Value, sync: &str, health: &str) -> bool {
+    app["status"]["sync"]["status"] == sync && app["status"]["health"]["status"] == health
+}
+
+fn phase(app: &Value) -> &str {
+    app["status"]["operationState"]["phase"].as_str().unwrap_or_default()
+}
+
+/// Whether the last operation is over and the status was computed after it.
+fn settled(app: &Value) -> bool {
+    let finished = app["status"]["operationState"]["finishedAt"].as_str();
+    let reconciled = app["status"]["reconciledAt"].as_str();
+    app["operation"].is_null()
+        && matches!(phase(app), "Succeeded" | "Failed" | "Error")
+        && finished.is_some_and(|finished| reconciled.is_some_and(|at| at >= finished))
+}
+
+fn staged(world: &World) {
+    world.write("app/pre.json", &job("migrate", &[(HOOK, "PreSync")]));
+    world.write("app/one.json", &config_map("one", "1", &[(WAVE, "0")]));
+    world.write("app/two.json", &deployment("two", &[(WAVE, "1")]));
+    world.write("app/three.json", &deployment("three", &[(WAVE, "2")]));
+    world.write("app/post.json", &job("check", &[(HOOK, "PostSync")]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_and_waves_run_in_order_and_the_status_says_so() {
+    let world = World::start().await;
+    staged(&world);
+    let revision = world.commit();
+    world.create_app(&world.application("staged", "app")).await;
+    let app = world.until("staged", "missing", |app| is(app, "OutOfSync", "Missing")).await;
+    assert_eq!(app["status"]["sync"]["revision"], *revision);
+    assert_eq!(app["status"]["sync"]["comparedTo"]["source"], app["spec"]["source"]);
+    assert_eq!(app["status"]["sourceType"], "Directory");
+
+    world.server.forget_requests();
+    world.sync("staged", json!({"revision": revision})).await;
+    let app =
+        world.until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    assert_eq!(world.made(), ["jobs", "configmaps", "deployments", "deployments", "jobs"]);
+    let history = app["status"]["history"].as_array().unwrap();
+    assert_eq!(history.len(), 1);
+    assert_eq!(history[0]["revision"], *revision);
+    let results = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
+    let order: Vec<String> = results
+        .iter()
+        .map(|r| format!("{} {}", r["syncPhase"].as_str().unwrap(), r["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(order, ["PreSync migrate", "Sync one", "Sync two", "Sync three", "PostSync check"]);
+    assert_eq!(app["status"]["summary"]["images"], json!(["example.com/app:1"]));
+    let tracked = world.get("apps/v1", "Deployment", "web", "two").await;
+    assert_eq!(
+        tracked["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"],
+        "staged:apps/Deployment:web/two"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idle_fleet_writes_nothing_and_reads_nothing() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    for name in ["a", "b"] {
+        let mut app = world.application(name, "app");
+        app["spec"]["destination"]["namespace"] = name.into();
+        world.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
+        world.create_app(&app).await;
+        world.sync(name, json!({"revision": revision})).await;
+    }
+    for name in ["a", "b"] {
+        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    }
+    // Whatever follows the last write would follow within this time.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.server.forget_requests();
+    // Something happens elsewhere that concerns nobody.
+    world
+        .create("v1", "ConfigMap", &json!({"metadata": {"name": "other", "namespace": "a"}}))
+        .await;
+    tokio::time::sleep(Duration::from_millis(1000)).await;
+    let requests = world.server.requests();
+    let own: Vec<_> = requests.iter().filter(|r| r.client == CONTROLLER).collect();
+    assert!(own.is_empty(), "{own:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn drift_shows_at_once_and_pruning_needs_permission() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/two.json", &config_map("two", "2", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+
+    let maps = world.api("v1", "ConfigMap", "web");
+    let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
+    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world.until("app", "out of sync", |app| is(app, "OutOfSync", "Healthy")).await;
+    let back = Patch::Merge(json!({"data": {"value": "1"}}));
+    maps.patch("one", &PatchParams::default(), &back).await.unwrap();
+    world.until("app", "in sync again", |app| is(app, "Synced", "Healthy")).await;
+
+    world.remove("app/two.json");
+    let revision = world.commit();
+    world
+        .patch(
+            "app",
+            json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}),
+        )
+        .await;
+    let app = world
+        .until("app", "at the new revision", |app| app["status"]["sync"]["revision"] == *revision);
+    let app = app.await;
+    assert_eq!(app["status"]["sync"]["status"], "OutOfSync");
+    assert!(app["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null());
+    let surplus: Vec<&Value> = app["status"]["resources"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|r| r["requiresPruning"] == true)
+        .collect();
+    assert_eq!(surplus.len(), 1);
+    assert_eq!(surplus[0]["name"], "two");
+
+    world.sync("app", json!({"revision": revision})).await;
+    world
+        .until("app", "synced without pruning", |app| {
+            settled(app) && app["status"]["history"].as_array().is_some_and(|h| h.len() == 2)
+        })
+        .await;
+    assert!(maps.get_opt("two").await.unwrap().is_some(), "nothing is pruned unasked");
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    world.until("app", "pruned", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert!(maps.get_opt("two").await.unwrap().is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_workload_is_named() {
+    let world = World::start().await;
+    let fail = ("simulate.wavegate.dev/outcome", "fail");
+    world.write("app/one.json", &deployment("one", &[fail]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "degraded", |app| is(app, "Synced", "Degraded")).await;
+    let message = app["status"]["health"]["message"].as_str().unwrap();
+    assert_eq!(message, "Caused by apps/Deployment:web/one");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let condition = |app: &Value, type_: &str, text: &str| {
+        let all = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        all.iter()
+            .any(|c| c["type"] == type_ && c["message"].as_str().is_some_and(|m| m.contains(text)))
+    };
+    let cases = [
+        ("a missing path", json!({"path": "nowhere"}), "ComparisonError", "nowhere"),
+        (
+            "an unknown revision",
+            json!({"path": "app", "targetRevision": "none"}),
+            "ComparisonError",
+            "none",
+        ),
+        (
+            "an unreachable repository",
+            json!({"targetRevision": "main", "repoURL": "/nowhere/at/all"}),
+            "ComparisonError",
+            "/nowhere/at/all",
+        ),
+    ];
+    for (name, source, type_, text) in cases {
+        world.patch("app", json!({"spec": {"source": source}})).await;
+        let app = world.until("app", name, |app| condition(app, type_, text)).await;
+        assert_eq!(app["status"]["sync"]["status"], "Unknown", "{name}");
+        assert_eq!(app["status"]["sync"]["revision"], *revision, "{name}: the last known one");
+        assert!(app["status"]["resources"].is_array(), "{name}: the last known ones");
+    }
+    world.patch("app", json!({"spec": {"project": "other"}})).await;
+    let message = "Application referencing project other which does not exist";
+    world.until("app", "without project", |app| condition(app, "InvalidSpecError", message)).await;
+    world
+        .patch(
+            "app",
+            json!({"spec": {"project": "default", "destination": {"server": "https://x"}}}),
+        )
+        .await;
+    let message = "spec.destination.server: there are no clusters with this server: https://x";
+    world.until("app", "without cluster", |app| condition(app, "InvalidSpecError", message)).await;
+
+    world.write("app/one.json", "{\"apiVersion\": \"v1\", \"kind\": ");
+    world.commit();
+    let spec = world.application("app", "app")["spec"].clone();
+    world.patch("app", json!({"spec": spec})).await;
+    world.until("app", "unreadable", |app| condition(app, "ComparisonError", "one.json")).await;
+    assert!(world.api("v1", "ConfigMap", "web").get_opt("one").await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_controller_that_is_cut_off_repeats_no_hook_and_skips_none() {
+    // Each round is cut off at another moment of the operation.
+    for round in 0..12u64 {
+        let mut world = World::start().await;
+        staged(&world);
+        let revision = world.commit();
+        world.create_app(&world.application("staged", "app")).await;
+        world.until("staged", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+        world.server.forget_requests();
+        world.sync("staged", json!({"revision": revision})).await;
+        for pause in [4 + 17 * round, 5 * round] {
+            tokio::time::sleep(Duration::from_millis(pause)).await;
+            world.crash().await;
+            world.run();
+        }
+        let app = world
+            .until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy"))
+            .await;
+        assert_eq!(phase(&app), "Succeeded", "round {round}: {app}");
+        assert_eq!(
+            world.made(),
+            ["jobs", "configmaps", "deployments", "deployments", "jobs"],
+            "round {round}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn automated_sync_follows_a_commit_and_heals_drift() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "selfHeal": true}, "syncOptions": ["CreateNamespace=true"]});
+    app["spec"]["destination"]["namespace"] = "fresh".into();
+    world.create_app(&app).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert!(!world.get("v1", "Namespace", "", "fresh").await.is_null());
+
+    let maps = world.api("v1", "ConfigMap", "fresh");
+    let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
+    maps.patch("one", &PatchParams::default(), &drift).await.unwrap();
+    world
+        .until("app", "healed", |app| {
+            let sync = &app["status"]["operationState"]["operation"]["sync"];
+            settled(app) && is(app, "Synced", "Healthy") && sync["autoHealAttemptsCount"] == 1
+        })
+        .await;
+    let healed = world.get("v1", "ConfigMap", "fresh", "one").await;
+    assert_eq!(healed["data"]["value"], "1");
+
+    world.write("app/one.json", &config_map("one", "2", &[]));
+    let revision = world.commit();
+    world
+        .patch(
+            "app",
+            json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}),
+        )
+        .await;
+    world
+        .until("app", "at the new commit", |app| {
+            settled(app)
+                && is(app, "Synced", "Healthy")
+                && app["status"]["operationState"]["syncResult"]["revision"] == *revision
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_refresh_shows_a_commit_to_the_whole_fleet() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let first = world.commit();
+    let names = ["a", "b", "c"];
+    for name in names {
+        world.create_app(&world.application(name, "app")).await;
+    }
+    for name in names {
+        world.until(name, "compared", |app| app["status"]["sync"]["revision"] == *first).await;
+    }
+    let second = world.commit();
+    world
+        .patch("a", json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}}))
+        .await;
+    for name in names {
+        world
+            .until(name, "at the commit", |app| app["status"]["sync"]["revision"] == *second)
+            .await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn deletion_takes_the_resources_along_and_runs_the_last_hook() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/bye.json", &job("bye", &[(HOOK, "PostDelete")]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let finalizers = app["metadata"]["finalizers"].as_array().unwrap();
+    assert!(finalizers.contains(&"post-delete-finalizer.argocd.argoproj.io".into()), "{app}");
+    world.server.forget_requests();
+    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    api.delete("app", &DeleteParams::default()).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+    assert_eq!(world.made(), ["jobs"], "{:?}", world.writes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_operation_is_retried_and_a_hopeless_one_ends() {
+    let world = World::start().await;
+    world.write(
+        "app/bad.json",
+        &json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "Not_A_Name"}, "data": {},
+        })
+        .to_string(),
+    );
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let operation = json!({
+        "sync": {"revision": revision},
+        "retry": {"limit": 1, "backoff": {"duration": "1s"}},
+    });
+    world.patch("app", json!({"operation": operation})).await;
+    let app = world.until("app", "failed", settled).await;
+    assert_eq!(phase(&app), "Failed");
+    let message = app["status"]["operationState"]["message"].as_str().unwrap();
+    assert!(message.ends_with("(retried 1 times)."), "{message}");
+    assert_eq!(app["status"]["operationState"]["retryCount"], 1);
+    assert!(app["status"]["history"].is_null());
+}
