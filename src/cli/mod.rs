@@ -38,7 +38,9 @@ use crate::telemetry;
 /// Rolls a change out over a fleet of Argo CD Applications, step by step
 #[derive(Clone, Debug, Parser)]
 #[command(name = "wavegate", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 success; 1 what was checked does not hold; 2 wrong use or unreadable input.")]
+#[command(
+    after_help = "Exit codes: 0 success; 1 what was checked does not hold; 2 wrong use or unreadable input."
+)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -47,7 +49,8 @@ pub struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
-    Run(run::Args),
+    // Boxed, since it has many more options than all others.
+    Run(Box<run::Args>),
     Render(render::Args),
     Plan(plan::Args),
     Order(order::Args),
@@ -75,7 +78,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     }
     match cli.command {
         Command::Demo(args) => demo::run(args),
-        Command::Run(args) => run::run(args),
+        Command::Run(args) => run::run(*args),
         Command::Render(args) => render::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Order(args) => order::run(args),
