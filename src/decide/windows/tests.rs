@@ -1,0 +1,422 @@
+//! The rules as tables. Row numbers (V-…) are those of the specification's
+//! appendix A.7; 2024-01-15 is a Monday.
+
+mod properties;
+mod reading;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+fn project(list: Value) -> Value {
+    json!({"spec": {"syncWindows": list}})
+}
+
+/// A window for every Application with more fields; later ones win.
+fn window(kind: &str, schedule: &str, duration: &str, more: Value) -> Value {
+    let mut window = json!({
+        "kind": kind, "schedule": schedule, "duration": duration, "applications": ["*"],
+    });
+    for (field, value) in more.as_object().unwrap() {
+        window[field] = value.clone();
+    }
+    window
+}
+
+fn allow(schedule: &str, duration: &str, more: Value) -> Value {
+    window("allow", schedule, duration, more)
+}
+
+fn deny(schedule: &str, duration: &str, more: Value) -> Value {
+    window("deny", schedule, duration, more)
+}
+
+/// Open all day, and never but on New Year's Day.
+fn open(kind: &str, more: Value) -> Value {
+    window(kind, "* * * * *", "1h", more)
+}
+
+fn shut(kind: &str, more: Value) -> Value {
+    window(kind, "0 0 1 1 *", "1h", more)
+}
+
+/// An automated sync of `web` that has not begun.
+const AUTO: Asked = Asked {
+    application: "web",
+    server: "",
+    cluster: "in-cluster",
+    namespace: "prod",
+    manual: false,
+    started_at: None,
+};
+const MANUAL: Asked = Asked { manual: true, ..AUTO };
+const NOON: &str = "2024-01-15T12:00:00Z";
+
+fn ask(list: &Value, asked: &Asked, semantics: Semantics, now: &str) -> Verdict {
+    judge(&windows(&project(list.clone())), asked, semantics, at(now))
+}
+
+fn allowed(list: &Value, asked: &Asked, now: &str) -> bool {
+    ask(list, asked, Semantics::Upstream, now).allowed
+}
+
+#[test]
+fn windows_open_and_shut() {
+    let amsterdam = json!({"timeZone": "Europe/Amsterdam"});
+    let cases = [
+        ("V-181", allow("* 10 * * *", "2h", json!({})), "2024-01-15T11:00:00Z", true),
+        ("V-181", allow("* 10 * * *", "2h", json!({})), "2024-01-15T12:30:00Z", true),
+        ("V-181", allow("* 10 * * *", "2h", json!({})), "2024-01-15T13:00:00Z", false),
+        ("V-182", allow("0 9 * * 1-5", "9h", json!({})), "2024-01-15T09:00:00Z", false),
+        ("V-182", allow("0 9 * * 1-5", "9h", json!({})), "2024-01-15T09:00:01Z", true),
+        ("V-182", allow("0 9 * * 1-5", "9h", json!({})), "2024-01-15T17:59:59Z", true),
+        ("V-182", allow("0 9 * * 1-5", "9h", json!({})), "2024-01-15T18:00:00Z", false),
+        ("V-183", deny("0 0 * * 0,6", "24h", json!({})), "2024-01-13T12:00:00Z", false),
+        ("V-183", deny("0 0 * * 0,6", "24h", json!({})), "2024-01-14T23:59:59Z", false),
+        ("V-183", deny("0 0 * * 0,6", "24h", json!({})), "2024-01-15T00:00:00Z", true),
+        ("V-184", allow("0 18 * * 1-5", "15h", json!({})), "2024-01-20T08:00:00Z", true),
+        ("V-197", deny("0 22 * * *", "1h", amsterdam.clone()), "2024-01-15T21:30:00Z", false),
+        ("V-197", deny("0 22 * * *", "1h", amsterdam.clone()), "2024-01-15T22:30:00Z", true),
+        ("V-197", deny("0 22 * * *", "1h", amsterdam), "2024-07-15T20:30:00Z", false),
+        ("V-198", allow("0 0 1 * 1", "1h", json!({})), "2024-02-01T00:30:00Z", true),
+        ("V-198", allow("0 0 1 * 1", "1h", json!({})), "2024-01-15T00:30:00Z", true),
+        ("V-198", allow("0 0 1 * 1", "1h", json!({})), "2024-01-16T00:30:00Z", false),
+        ("V-199", allow("0 0 30 2 *", "9999h", json!({})), "2024-03-01T00:30:00Z", false),
+        ("V-199", deny("0 0 30 2 *", "9999h", json!({})), "2024-03-01T00:30:00Z", true),
+        ("SE-405: always", allow("* * * * *", "1h", json!({})), "2024-01-15T11:00:00Z", true),
+        ("SE-405: no length", deny("* * * * *", "0", json!({})), "2024-01-15T11:00:30Z", true),
+        ("SE-405: below zero", deny("* * * * *", "-1h", json!({})), "2024-01-15T11:00:30Z", true),
+        (
+            "SE-404: unknown is UTC",
+            deny("0 22 * * *", "1h", json!({"timeZone": "Mars/Olympus"})),
+            "2024-01-15T22:30:00Z",
+            false,
+        ),
+        // The day on which 02:30 does not exist.
+        (
+            "SE-404: the freeze is not lost",
+            deny("30 2 * * *", "3h", json!({"timeZone": "Europe/Berlin"})),
+            "2024-03-31T03:59:59Z",
+            false,
+        ),
+        // Open since 23:00 of winter time; closes by the clock of summer time.
+        (
+            "SE-404: real length across the change",
+            deny("0 23 * * *", "4h", json!({"timeZone": "Europe/Berlin"})),
+            "2024-03-31T01:59:59Z",
+            false,
+        ),
+    ];
+    for (name, entry, now, want) in cases {
+        assert_eq!(allowed(&json!([entry]), &AUTO, now), want, "{name}: {entry} at {now}");
+    }
+}
+
+#[test]
+fn kinds_and_manual_sync_decide() {
+    let hand = || json!({"manualSync": true});
+    let no = || json!({});
+    // By hand, and automated.
+    let cases = [
+        ("V-180", json!([]), true, true),
+        ("V-185", json!([shut("deny", no())]), true, true),
+        ("V-186", json!([open("deny", no())]), false, false),
+        ("V-187", json!([open("deny", hand())]), true, false),
+        ("V-188", json!([open("deny", hand()), open("deny", no())]), false, false),
+        ("V-189", json!([open("deny", hand()), open("allow", no())]), true, false),
+        ("V-190", json!([shut("allow", hand())]), true, false),
+        ("V-191", json!([shut("allow", hand()), shut("allow", no())]), false, false),
+        ("V-192", json!([open("allow", no()), shut("allow", no())]), true, true),
+        ("V-193", json!([shut("allow", no()), shut("deny", no())]), false, false),
+        ("V-194", json!([open("allow", hand())]), true, true),
+        ("SE-406: deny wins", json!([open("allow", no()), open("deny", no())]), false, false),
+    ];
+    for (name, list, by_hand, automated) in cases {
+        assert_eq!(allowed(&list, &MANUAL, NOON), by_hand, "{name} by hand");
+        assert_eq!(allowed(&list, &AUTO, NOON), automated, "{name} automated");
+    }
+}
+
+#[test]
+fn rollouts_count_as_by_hand() {
+    // SE-409, AS-366.
+    assert!(is_manual("admin", false) && is_manual("", false));
+    assert!(!is_manual("", true) && !is_manual("admin", true));
+    assert!(is_manual("applicationset-controller", true));
+}
+
+#[test]
+fn a_sync_that_began_before_may_go_on() {
+    let over = || json!({"syncOverrun": true});
+    let noon = |kind, more| window(kind, "0 12 * * *", "1h", more);
+    let morning = |more| allow("0 9 * * *", "3h", more);
+    let (before, inside) = ("2024-01-15T11:30:00Z", "2024-01-15T12:10:00Z");
+    let (during, after) = ("2024-01-15T12:20:00Z", "2024-01-15T13:30:00Z");
+    let cases = [
+        ("V-200", json!([noon("deny", over())]), Some(before), during, true),
+        ("V-200: a new one", json!([noon("deny", over())]), None, during, false),
+        ("V-201", json!([noon("deny", over())]), Some(inside), during, false),
+        ("V-201: ended", json!([noon("deny", over())]), Some(inside), after, true),
+        ("SE-408: no overrun", json!([noon("deny", json!({}))]), Some(before), during, false),
+        (
+            "SE-408: each deny",
+            json!([noon("deny", over()), open("deny", json!({}))]),
+            Some(before),
+            during,
+            false,
+        ),
+        ("V-202", json!([noon("allow", over())]), Some(inside), after, true),
+        ("V-202: without", json!([noon("allow", json!({}))]), Some(inside), after, false),
+        ("V-202: began outside", json!([noon("allow", over())]), Some(before), after, false),
+        (
+            "V-202: each allow",
+            json!([noon("allow", over()), shut("allow", json!({}))]),
+            Some(inside),
+            after,
+            false,
+        ),
+        ("V-203", json!([morning(over()), noon("deny", json!({}))]), Some(before), during, false),
+        (
+            "SE-408: from an allow into a deny",
+            json!([morning(json!({})), noon("deny", over())]),
+            Some(before),
+            during,
+            true,
+        ),
+    ];
+    for (name, list, started, now, want) in cases {
+        let asked = Asked { started_at: started.map(at), ..AUTO };
+        assert_eq!(allowed(&list, &asked, now), want, "{name}");
+    }
+}
+
+#[test]
+fn selectors_match() {
+    let y = Asked { application: "y", ..AUTO };
+    let cases = [
+        ("V-204: or", json!({"applications": ["x"], "namespaces": ["prod"]}), y, true),
+        (
+            "V-204: and",
+            json!({"applications": ["x"], "namespaces": ["prod"], "andOperator": true}),
+            y,
+            false,
+        ),
+        (
+            "SE-401: and, all match",
+            json!({"applications": ["y"], "namespaces": ["p*"], "andOperator": true}),
+            y,
+            true,
+        ),
+        (
+            "V-205",
+            json!({"applications": ["*-prod"]}),
+            Asked { application: "web-prod", ..AUTO },
+            true,
+        ),
+        ("V-206", json!({"applications": [], "clusters": ["in-cluster"]}), AUTO, true),
+        (
+            "SE-401: by server",
+            json!({"applications": [], "clusters": ["https://*.example"]}),
+            Asked { cluster: "", server: "https://a/b.example", ..AUTO },
+            true,
+        ),
+        (
+            "SE-401: no cluster at all",
+            json!({"applications": [], "clusters": ["*"]}),
+            Asked { cluster: "", ..AUTO },
+            false,
+        ),
+        ("V-207", json!({"applications": []}), AUTO, false),
+        ("V-207: and", json!({"applications": [], "andOperator": true}), AUTO, false),
+        ("V-207: null", json!({"applications": null}), AUTO, false),
+        ("SE-401: another", json!({"applications": ["api"]}), AUTO, false),
+    ];
+    for (name, selectors, asked, want) in cases {
+        let list = json!([open("deny", selectors)]);
+        assert_eq!(!allowed(&list, &asked, NOON), want, "{name}");
+    }
+}
+
+#[test]
+fn a_window_that_cannot_be_read_blocks_what_it_matches() {
+    let cases = [
+        ("V-195", allow("* 10 * * 7", "1h", json!({})), "cannot parse schedule '* 10 * * 7': day"),
+        ("V-196", allow("* 10 * * *", "2d", json!({})), "cannot parse duration '2d'"),
+        ("SE-410: kind", window("permit", "* * * * *", "1h", json!({})), "kind 'permit' mismatch"),
+        ("SE-410: type", open("allow", json!({"manualSync": "yes"})), "manualSync must be true"),
+        ("SE-410: list", open("allow", json!({"applications": "web"})), "applications must be a"),
+    ];
+    for (name, entry, want) in cases {
+        let list = json!([open("allow", json!({})), entry]);
+        for asked in [AUTO, MANUAL] {
+            let verdict = ask(&list, &asked, Semantics::Upstream, NOON);
+            assert!(!verdict.allowed, "{name}");
+            assert_eq!(verdict.next_change, None, "{name}");
+            assert!(verdict.reason.starts_with("spec.syncWindows[1] ("), "{name}: {verdict:?}");
+            let message = verdict.blocked_message().unwrap();
+            let message = message.strip_prefix("Sync operation blocked by sync window: ").unwrap();
+            assert!(message.starts_with(want), "{name}: {message}");
+        }
+        // Of no relevance to another Application.
+        let mut other = list.clone();
+        other[1]["applications"] = match &list[1]["applications"] {
+            Value::Array(_) => json!(["other"]),
+            _ => json!("other"),
+        };
+        assert!(allowed(&other, &AUTO, NOON), "{name}");
+    }
+    // A deny that holds anyway does not hide the mistake.
+    let both = json!([open("deny", json!({})), open("bad", json!({}))]);
+    assert!(ask(&both, &AUTO, Semantics::Upstream, NOON).problem.is_some());
+}
+
+#[test]
+fn the_seeds_reading_by_a_switch() {
+    let hand = || json!({"manualSync": true});
+    let of = |field: &str, value: &str| {
+        let mut selectors = json!({"applications": []});
+        selectors[field] = json!([value]);
+        selectors
+    };
+    let cluster = || of("clusters", "in-cluster");
+    // By the peer's reading and by the seed's, for an automated sync.
+    let cases = [
+        ("V-194", json!([open("allow", hand())]), true, false),
+        (
+            "SE-407: one allow is enough",
+            json!([open("allow", hand()), open("allow", json!({}))]),
+            true,
+            true,
+        ),
+        (
+            "SE-407: application before namespace",
+            json!([
+                open("allow", of("namespaces", "prod")),
+                shut("allow", of("applications", "w*"))
+            ]),
+            true,
+            false,
+        ),
+        (
+            "SE-407: namespace before cluster",
+            json!([open("deny", cluster()), shut("deny", of("namespaces", "p*"))]),
+            false,
+            true,
+        ),
+        (
+            "SE-407: name before glob",
+            json!([open("deny", of("applications", "*")), shut("deny", of("applications", "web"))]),
+            false,
+            true,
+        ),
+        (
+            "SE-407: kinds do not compare",
+            json!([open("deny", cluster()), open("allow", of("applications", "web"))]),
+            false,
+            false,
+        ),
+        (
+            "SE-407: a closer one that does not match",
+            json!([open("deny", cluster()), shut("deny", of("applications", "api"))]),
+            false,
+            false,
+        ),
+    ];
+    for (name, list, upstream, seed) in cases {
+        assert_eq!(ask(&list, &AUTO, Semantics::Upstream, NOON).allowed, upstream, "{name}");
+        assert_eq!(ask(&list, &AUTO, Semantics::Seed, NOON).allowed, seed, "{name} (seed)");
+    }
+    assert!(ask(&json!([open("allow", hand())]), &MANUAL, Semantics::Seed, NOON).allowed);
+}
+
+#[test]
+fn tells_when_to_look_again() {
+    let office = || allow("0 9 * * 1-5", "9h", json!({}));
+    let cases = [
+        ("no window", json!([]), NOON, None),
+        ("open until its end", json!([office()]), NOON, Some("2024-01-15T18:00:00Z")),
+        (
+            "shut until just open",
+            json!([office()]),
+            "2024-01-12T18:00:00Z",
+            Some("2024-01-15T09:00:01Z"),
+        ),
+        ("at its start", json!([office()]), "2024-01-15T09:00:00Z", Some("2024-01-15T09:00:01Z")),
+        (
+            "the earliest of several",
+            json!([office(), deny("30 12 * * *", "10m", json!({}))]),
+            NOON,
+            Some("2024-01-15T12:30:01Z"),
+        ),
+        (
+            "V-183: Saturday goes over into Sunday",
+            json!([deny("0 0 * * 0,6", "24h", json!({}))]),
+            "2024-01-13T12:00:00Z",
+            Some("2024-01-15T00:00:00Z"),
+        ),
+        (
+            "V-181: overlapping starts",
+            json!([allow("* 10 * * *", "2h", json!({}))]),
+            "2024-01-15T10:30:00Z",
+            Some("2024-01-15T12:59:00Z"),
+        ),
+        ("V-199: never", json!([allow("0 0 30 2 *", "1h", json!({}))]), NOON, None),
+        ("no length", json!([allow("0 0 * * *", "0s", json!({}))]), NOON, None),
+        (
+            "another's window",
+            json!([deny("0 9 * * *", "9h", json!({"applications": ["api"]}))]),
+            NOON,
+            None,
+        ),
+    ];
+    for (name, list, now, want) in cases {
+        let verdict = ask(&list, &AUTO, Semantics::Upstream, now);
+        assert_eq!(verdict.next_change, want.map(at), "{name}");
+    }
+}
+
+#[test]
+fn reasons_name_the_window() {
+    let zone = json!({"timeZone": "Europe/Amsterdam"});
+    let cases = [
+        (json!([]), AUTO, "no sync window matches"),
+        (
+            json!([deny("0 12 * * *", "4h", zone)]),
+            AUTO,
+            "spec.syncWindows[0] (deny \"0 12 * * *\" for \"4h\", Europe/Amsterdam) is open until 2024-01-15T15:00:00Z",
+        ),
+        (
+            json!([open("deny", json!({"manualSync": true})), deny("0 11 * * *", "2h", json!({}))]),
+            MANUAL,
+            "spec.syncWindows[1] (deny \"0 11 * * *\" for \"2h\", UTC) is open until 2024-01-15T13:00:00Z",
+        ),
+        (
+            json!([deny("0 11 * * *", "2h", json!({"manualSync": true}))]),
+            MANUAL,
+            "spec.syncWindows[0] (deny \"0 11 * * *\" for \"2h\", UTC) is open, and lets syncs by hand through",
+        ),
+        (
+            json!([shut("allow", json!({})), allow("0 18 * * *", "2h", json!({}))]),
+            AUTO,
+            "spec.syncWindows[1] (allow \"0 18 * * *\" for \"2h\", UTC) is shut until 2024-01-15T18:00:00Z",
+        ),
+        (
+            json!([allow("0 0 31 2 *", "2h", json!({}))]),
+            AUTO,
+            "spec.syncWindows[0] (allow \"0 0 31 2 *\" for \"2h\", UTC) never opens",
+        ),
+        (json!([shut("deny", json!({}))]), AUTO, "no window that denies syncs is open"),
+    ];
+    for (list, asked, want) in cases {
+        let verdict = ask(&list, &asked, Semantics::Upstream, NOON);
+        assert_eq!(verdict.reason, want);
+        let message =
+            (!verdict.allowed).then(|| "Sync operation blocked by sync window".to_owned());
+        assert_eq!(verdict.blocked_message(), message, "{want}");
+    }
+}

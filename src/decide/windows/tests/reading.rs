@@ -1,0 +1,137 @@
+//! Windows as they are written: durations, odd types, checks on saving.
+
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::super::duration;
+use super::{deny, open, project};
+use crate::decide::windows::{problems, warnings, windows};
+
+#[test]
+fn durations() {
+    // SE-403.
+    let second = 1_000_000_000;
+    let cases = [
+        ("1h30m", 5400 * second),
+        ("90m", 5400 * second),
+        ("45s", 45 * second),
+        ("1.5h", 5400 * second),
+        (".5s", second / 2),
+        ("1.s", second),
+        ("100ms", second / 10),
+        ("1us", 1_000),
+        ("1µs2ns", 1_002),
+        ("1.9999999999s", 1_999_999_999),
+        ("+1m", 60 * second),
+        ("-1m", -60 * second),
+        ("0", 0),
+        ("1h1h", 7200 * second),
+    ];
+    for (text, nanoseconds) in cases {
+        assert_eq!(duration::parse(text), Ok(SignedDuration::from_nanos(nanoseconds)), "{text}");
+    }
+    let bad = [
+        ("2d", "unknown unit \"d\"; h, m and s are allowed"),
+        ("1h 30m", "unknown unit \"h \"; h, m and s are allowed"),
+        ("90", "a unit is missing behind \"90\"; h, m and s are allowed"),
+        ("", "it is empty; write 90m or 1h30m"),
+        ("-", "it is empty; write 90m or 1h30m"),
+        ("h", "\"\" is not a number"),
+        (".h", "\".\" is not a number"),
+        ("1.2.3h", "\"1.2.3\" is not a number"),
+        ("9999999999h", "it is longer than 292 years"),
+        ("99999999999999999999999s", "it is longer than 292 years"),
+        ("2562047h2562047h", "it is longer than 292 years"),
+    ];
+    for (text, want) in bad {
+        assert_eq!(duration::parse(text), Err(want.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn anything_can_be_read() {
+    let odd = [
+        json!(null),
+        json!({}),
+        json!({"spec": null}),
+        json!({"spec": {"syncWindows": null}}),
+        json!({"spec": {"syncWindows": {"kind": "deny"}}}),
+        json!({"spec": {"syncWindows": []}}),
+    ];
+    for project in &odd {
+        assert_eq!(windows(project), vec![], "{project}");
+    }
+    let list = windows(&project(json!([1, null, {}, open("deny", json!({}))])));
+    let readable: Vec<bool> = list.iter().map(|window| window.rule.is_ok()).collect();
+    assert_eq!(readable, [false, false, false, true]);
+    assert_eq!(list[3].index, 3);
+    assert!(!list[0].matches(&super::AUTO));
+}
+
+#[test]
+fn checks_on_saving() {
+    // SE-411.
+    let long = "x".repeat(256);
+    let twin = || deny("0 9 * * *", "1h", json!({}));
+    let differs = |field: &str, value: Value| {
+        let mut window = twin();
+        window[field] = value;
+        json!([twin(), window])
+    };
+    let same = "spec.syncWindows[1]: the same as spec.syncWindows[0] (deny \"0 9 * * *\" for \"1h\", UTC); remove one of them";
+    let cases: Vec<(Value, Vec<&str>)> = vec![
+        (json!(null), vec![]),
+        (json!([twin()]), vec![]),
+        (json!("always"), vec!["spec.syncWindows must be a list"]),
+        (json!([7]), vec!["spec.syncWindows[0]: a sync window must be an object"]),
+        (
+            json!([{"kind": "Deny", "schedule": "0 9 * *", "duration": "1d", "applications": ["*"]}]),
+            vec![
+                "spec.syncWindows[0]: kind 'Deny' mismatch: can only be allow or deny",
+                "spec.syncWindows[0]: cannot parse schedule '0 9 * *': expected 5 fields",
+                "spec.syncWindows[0]: cannot parse duration '1d': unknown unit",
+            ],
+        ),
+        (
+            json!([open("deny", json!({"description": long}))]),
+            vec!["spec.syncWindows[0]: description is longer than 255 characters"],
+        ),
+        (json!([twin(), twin()]), vec![same]),
+        (differs("manualSync", json!(true)), vec![same]),
+        (differs("syncOverrun", json!(true)), vec![same]),
+        (differs("description", json!("again")), vec![same]),
+        (differs("kind", json!("allow")), vec![]),
+        (differs("schedule", json!("0 10 * * *")), vec![]),
+        (differs("duration", json!("2h")), vec![]),
+        (differs("timeZone", json!("Europe/Berlin")), vec![]),
+        (differs("andOperator", json!(true)), vec![]),
+        (differs("applications", json!(["web"])), vec![]),
+        (differs("namespaces", json!(["prod"])), vec![]),
+        (differs("clusters", json!(["a"])), vec![]),
+    ];
+    for (list, want) in cases {
+        let found = problems(&project(list.clone()));
+        assert_eq!(found.len(), want.len(), "{list}: {found:?}");
+        for (found, want) in found.iter().zip(&want) {
+            assert!(found.starts_with(want), "{list}: {found}");
+        }
+    }
+    // What only misses the mark does not block and is not refused.
+    let said = warnings(&project(json!([
+        deny("0 0 31 2 *", "1h", json!({})),
+        deny("0 0 * * *", "0s", json!({})),
+        deny("0 0 * * *", "1h", json!({"applications": []})),
+        deny("0 0 * * *", "1h", json!({"timeZone": "Mars/Olympus"})),
+        deny("0 0 * * *", "1h", json!({})),
+    ])));
+    let want = [
+        "spec.syncWindows[0]: is never open, since its schedule names no existing day",
+        "spec.syncWindows[1]: is never open, since its duration is not more than zero",
+        "spec.syncWindows[2]: matches nothing",
+        "spec.syncWindows[3]: timeZone \"Mars/Olympus\" is not known; UTC is used",
+    ];
+    assert_eq!(said.len(), want.len(), "{said:?}");
+    for (said, want) in said.iter().zip(want) {
+        assert!(said.starts_with(want), "{said}");
+    }
+}
