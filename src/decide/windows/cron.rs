@@ -11,7 +11,7 @@
 //! window that forbids syncs from 02:30 must not vanish once a year. A
 //! schedule for every hour leaves that hour out.
 //!
-//! Nothing in here looks further than [`HORIZON`].
+//! No search looks further than nine years.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
