@@ -81,6 +81,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             }
         });
     }
+    // A copy that waits for the lease is ready to take over, which is all that
+    // it is there for; were it not, an update of a Deployment would never end.
+    readiness.set(true);
     let lease =
         config.leader_election.then(|| Candidate::new(client.clone(), namespace, identity()));
     if let Some(candidate) = &lease {

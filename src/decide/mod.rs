@@ -11,3 +11,4 @@ pub mod fleet;
 pub mod health;
 pub mod rollout;
 pub mod sync;
+pub mod windows;

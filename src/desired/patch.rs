@@ -19,6 +19,7 @@ use crate::yaml;
 pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
     let patch = match yaml::value(text) {
         Ok(patch) => patch,
+        Err(yaml::Error::Count { found: 0 }) => return Ok(()),
         Err(error) => return Err(format!("the rendered patch is neither JSON nor YAML: {error}")),
     };
     let patch = match patch {

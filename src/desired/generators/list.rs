@@ -43,9 +43,6 @@ fn flat(element: &Map<String, Value>, place: &str) -> Result<Map<String, Value>,
     for (key, value) in element {
         let place = format!("{place}.{key}");
         match value {
-            Value::String(_) => {
-                set.insert(key.clone(), value.clone());
-            }
             Value::Object(values) if key == "values" => {
                 for (inner, value) in values {
                     if !value.is_string() {
@@ -57,6 +54,9 @@ fn flat(element: &Map<String, Value>, place: &str) -> Result<Map<String, Value>,
             }
             other if key == "values" => {
                 return Err((place, format!("must be an object of strings, is {}", kind(other))));
+            }
+            Value::String(_) => {
+                set.insert(key.clone(), value.clone());
             }
             other => return Err((place, not_a_string(other))),
         }
