@@ -5,14 +5,24 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
+use super::phase::{Compared, Entry, Observed, Phase, SourceKey, SyncCode};
 use super::steps::Membership;
 use super::{Snapshot, StepState, Waiting, limit_of};
 use crate::decide::health;
 
-/// Applications whose comparison is older than a revision seen elsewhere, with
-/// that revision.
-pub type Behind = BTreeMap<String, String>;
+/// Applications that have not been compared with a revision seen elsewhere.
+pub type Behind = BTreeMap<String, Lag>;
+
+/// What an Application has not been compared with, and whether to ask for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lag {
+    /// The revision that another Application saw.
+    pub revision: String,
+    /// Whether a new comparison may help: the last one is older than that
+    /// revision. One that failed since is not asked for again, as it would
+    /// fail again and again; whoever compares tries again by itself.
+    pub refresh: bool,
+}
 
 /// The state of all steps in one pass (AS-330).
 #[derive(Debug)]
@@ -139,9 +149,10 @@ impl<'a> Gate<'a> {
             let reason = match obstacle {
                 Obstacle::Missing => "the application is being created".to_owned(),
                 Obstacle::Invalid(reason) => format!("the application is invalid: {reason}"),
-                Obstacle::Behind(revision) => {
-                    format!("it has not been compared with revision {revision} yet")
-                }
+                Obstacle::Behind(revision) => with_detail(
+                    &format!("it has not been compared with revision {revision} yet"),
+                    seen.filter(|seen| seen.sync == SyncCode::Unknown),
+                ),
                 Obstacle::NoLongerHealthy(status) => {
                     with_detail(&format!("its health turned {status:?}"), seen)
                 }
@@ -185,8 +196,8 @@ fn obstacle(
     if entry.phase != Phase::Healthy {
         return Some(Obstacle::Entry);
     }
-    if let Some(revision) = behind.get(name) {
-        return Some(Obstacle::Behind(revision.clone()));
+    if let Some(lag) = behind.get(name) {
+        return Some(Obstacle::Behind(lag.revision.clone()));
     }
     (snapshot.settings.require_live_health && seen.health != health::Status::Healthy)
         .then_some(Obstacle::NoLongerHealthy(seen.health))
@@ -239,7 +250,11 @@ fn with_detail(what: &str, seen: Option<&Observed>) -> String {
 /// A new commit is noticed by one Application before the next. The one that
 /// has not noticed reports the old revision, Synced and Healthy, and would let
 /// its step pass: that is how production was rolled out before development.
-pub fn behind(current: &BTreeMap<String, Observed>) -> Behind {
+///
+/// A comparison that failed says nothing of revisions: what such a status still
+/// names is what was known before. It is no evidence against others, and the
+/// Application is behind until it was compared with what they saw.
+pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, Entry>) -> Behind {
     let mut newest: BTreeMap<&SourceKey, (Timestamp, BTreeSet<&str>)> = BTreeMap::new();
     for (key, at, revision) in current.values().flat_map(sightings) {
         let (newest_at, revisions) = newest.entry(key).or_insert((at, BTreeSet::new()));
@@ -251,22 +266,41 @@ pub fn behind(current: &BTreeMap<String, Observed>) -> Behind {
             revisions.insert(revision);
         }
     }
-    let behind = current.iter().filter_map(|(name, seen)| {
-        let newer = sightings(seen).find_map(|(key, at, revision)| {
+    let seen_elsewhere = |key: &SourceKey, revision: &str| {
+        let (newest_at, revisions) = newest.get(key)?;
+        let other = revisions.iter().find(|newest| **newest != revision)?;
+        Some((*newest_at, *other, revisions.contains(revision)))
+    };
+    let lag = |name: &String, seen: &Observed| {
+        if seen.sync == SyncCode::Unknown {
+            let known = match stored.get(name) {
+                Some(entry) if seen.revisions.is_empty() => &entry.target_revisions,
+                Some(_) | None => &seen.revisions,
+            };
+            let comparable =
+                seen.compared == Compared::Current && seen.sources.len() == known.len();
+            return seen.sources.iter().zip(known).filter(|_| comparable).find_map(
+                |(key, known)| {
+                    let (newest_at, other, also_known) = seen_elsewhere(key, known)?;
+                    let refresh = seen.reconciled_at.is_some_and(|at| at < newest_at);
+                    (!also_known).then(|| Lag { revision: other.to_owned(), refresh })
+                },
+            );
+        }
+        sightings(seen).find_map(|(key, at, revision)| {
             // Within one second nobody can tell which of two revisions is the
             // newer one, so both are looked at again.
-            let (newest_at, revisions) = newest.get(key)?;
-            let other = revisions.iter().find(|newest| **newest != revision)?;
-            (at <= *newest_at).then(|| (*other).to_owned())
-        });
-        Some((name.clone(), newer?))
-    });
-    behind.collect()
+            let (newest_at, other, _) = seen_elsewhere(key, revision)?;
+            (at <= newest_at).then(|| Lag { revision: other.to_owned(), refresh: true })
+        })
+    };
+    current.iter().filter_map(|(name, seen)| Some((name.clone(), lag(name, seen)?))).collect()
 }
 
 fn sightings(seen: &Observed) -> impl Iterator<Item = (&SourceKey, Timestamp, &str)> {
-    let comparable =
-        seen.compared == Compared::Current && seen.sources.len() == seen.revisions.len();
+    let comparable = seen.compared == Compared::Current
+        && seen.sync != SyncCode::Unknown
+        && seen.sources.len() == seen.revisions.len();
     let at = seen.reconciled_at.filter(|_| comparable);
     at.into_iter().flat_map(|at| {
         let pairs = seen.sources.iter().zip(&seen.revisions);

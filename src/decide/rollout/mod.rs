@@ -190,7 +190,7 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     let memberships = steps::memberships(steps, labels);
 
     let mut entries = advance_all(snapshot, &memberships, now);
-    let behind = gate::behind(snapshot.current);
+    let behind = gate::behind(snapshot.current, snapshot.entries);
     let gate = Gate::new(snapshot, &memberships, &entries, &behind);
     let in_flight = promote(snapshot, &gate, &behind, &mut entries, now);
     let starts = starts(snapshot, &gate, &entries);
@@ -201,7 +201,10 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
 
     Plan {
         starts,
-        refreshes: behind.into_keys().collect(),
+        refreshes: behind
+            .into_iter()
+            .filter_map(|(name, lag)| lag.refresh.then_some(name))
+            .collect(),
         transitions,
         steps: gate.step_states(&in_flight),
         waiting,
@@ -256,19 +259,22 @@ fn promote(
         in_flight[step] += 1;
         entry.phase = Phase::Pending;
         entry.message = "Step is open, waiting for the operation to start".to_owned();
-        entry.since = promotion_time(snapshot.entries.get(name), now);
+        entry.since = promotion_time(snapshot.entries.get(name), snapshot.current.get(name), now);
     }
     in_flight
 }
 
 /// A promotion's time is its identity, so it is later than any stored time of
-/// the entry, by up to a second more than the clock says.
-fn promotion_time(stored: Option<&Entry>, now: Timestamp) -> Timestamp {
-    let now = phase::whole_seconds(now);
-    let after_stored = stored
-        .and_then(|entry| entry.since.checked_add(SignedDuration::from_secs(1)).ok())
+/// the entry and than any promotion that the Application still tells of: the
+/// entry may have been lost, and the clock may be another one. It may be ahead
+/// of the clock by that.
+fn promotion_time(stored: Option<&Entry>, seen: Option<&Observed>, now: Timestamp) -> Timestamp {
+    let told = seen.into_iter().flat_map(promotions);
+    let before = stored.map(|entry| entry.since).into_iter().chain(told);
+    let after = before
+        .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
         .map(phase::whole_seconds);
-    after_stored.map_or(now, |after| after.max(now))
+    after.chain([phase::whole_seconds(now)]).max().unwrap_or(now)
 }
 
 /// The operations still to be written: for Pending entries of open steps whose
@@ -290,7 +296,9 @@ fn starts(
         {
             continue;
         }
-        let pinned = snapshot.settings.pin_revisions;
+        // What a comparison of another spec, or a failed one, still names is not
+        // what this spec resolves to.
+        let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
         starts.push(Start {
             application: name.clone(),
             promotion: entry.since,
@@ -304,9 +312,14 @@ fn starts(
 /// Whether the Application has, or had, the operation of this promotion or of
 /// a later one.
 fn has_promotion(seen: &Observed, promotion: Timestamp) -> bool {
+    promotions(seen).any(|seen| seen >= promotion)
+}
+
+/// The promotions whose operations the Application has or had last.
+fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
     let requested = seen.requested.as_ref().and_then(|operation| operation.promotion);
     let state = seen.operation.as_ref().and_then(|operation| operation.promotion);
-    [requested, state].into_iter().flatten().any(|seen| seen >= promotion)
+    [requested, state].into_iter().flatten()
 }
 
 fn transitions(

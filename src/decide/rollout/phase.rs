@@ -78,6 +78,10 @@ pub struct Entry {
 /// cannot loop. It is text since a stored entry has no other field for it.
 pub const TIMED_OUT: &str = "Progressing timeout";
 
+/// The message of an entry that was found Synced without an operation of its
+/// own (R3). An operation that failed before says nothing of it.
+const FOUND_SYNCED: &str = "Application is synced, waiting for it to be healthy";
+
 impl Entry {
     /// Whether the progressing timeout made it Healthy.
     pub fn timed_out(&self) -> bool {
@@ -232,6 +236,12 @@ impl Observed {
         }
     }
 
+    /// Whether `revisions` are what the sources of the spec resolve to, as of
+    /// the last comparison; not when it failed or was one of another spec.
+    pub fn knows_its_revisions(&self) -> bool {
+        self.compared == Compared::Current && self.sync != SyncCode::Unknown
+    }
+
     /// Whether a promotion may be decided on what is known: a sync is started
     /// only for a comparison of the very spec being rolled out, never over
     /// another operation (AS-361), and not before the result of the last one
@@ -355,7 +365,7 @@ fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     if seen.is_synced_and_healthy() {
         entry.set(Phase::Healthy, "Application is already synced and healthy", now);
     } else {
-        entry.set(Phase::Progressing, "Application is synced, waiting for it to be healthy", now);
+        entry.set(Phase::Progressing, FOUND_SYNCED, now);
     }
 }
 
@@ -388,7 +398,8 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
 
 /// R9 and R10.
 fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
-    if let Some(failed) = seen.failed_operation() {
+    let found_synced = entry.message == FOUND_SYNCED;
+    if let Some(failed) = seen.failed_operation().filter(|_| !found_synced) {
         // More cautious than the peer: after a failed PostSync hook, a smoke
         // test say, an Application is Synced and Healthy all the same, and
         // must not let the rollout pass. A later sync that succeeds does.
@@ -397,7 +408,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if seen.has_operation_in_flight() {
         entry.message = "Operation is running".to_owned();
-    } else {
+    } else if !found_synced {
         entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
     }
 }

@@ -1,0 +1,138 @@
+//! What may be concluded from what Applications tell of themselves, and what
+//! may not: failed comparisons, operations of before, lost entries.
+
+use super::Phase::{Healthy, Pending, Progressing, Waiting};
+use super::*;
+use health::Status as H;
+
+/// A plan for Applications of step 1, 2 and so on: name, step, entry, what is
+/// seen.
+fn plan(applications: &[(&str, &str, Option<Entry>, Observed)]) -> Plan {
+    let strategy = steps_of(&[json!(null), json!(null)]);
+    let snapshot = Snapshot {
+        strategy: &strategy,
+        generated: &applications
+            .iter()
+            .map(|(name, step, ..)| ((*name).to_owned(), generated(step)))
+            .collect(),
+        current: &applications
+            .iter()
+            .map(|(name, _, _, seen)| ((*name).to_owned(), seen.clone()))
+            .collect(),
+        entries: &applications
+            .iter()
+            .filter_map(|(name, _, entry, _)| Some(((*name).to_owned(), entry.clone()?)))
+            .collect(),
+        settings: Settings::default(),
+    };
+    step(&snapshot, now())
+}
+
+fn at(phase: Phase, name: &str, revision: &str) -> Option<Entry> {
+    Some(Entry {
+        target_revisions: vec![revision.to_owned()],
+        since: ago(60),
+        ..entry(name, phase)
+    })
+}
+
+fn with_revision(revision: &str, seconds: i64, seen: &Observed) -> Observed {
+    Observed {
+        revisions: vec![revision.to_owned()],
+        reconciled_at: Some(ago(seconds)),
+        ..seen.clone()
+    }
+}
+
+#[test]
+fn a_failed_comparison_is_no_evidence_against_those_that_succeeded() {
+    // The new commit breaks the manifests of development: its status goes on
+    // to name the old revision, with the time of the failure.
+    let failed = with_revision("old", 5, &seen(H::Healthy, SyncCode::Unknown));
+    let healthy = with_revision("new", 10, &seen(H::Healthy, SyncCode::Synced));
+    let plan = plan(&[
+        ("dev", "1", at(Healthy, "dev", "old"), failed),
+        ("prod", "2", at(Healthy, "prod", "new"), healthy),
+    ]);
+    assert_eq!(plan.refreshes, Vec::<String>::new(), "both would be compared for ever");
+}
+
+#[test]
+fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step() {
+    let out = with_revision("new", 10, &seen(H::Healthy, SyncCode::OutOfSync));
+    let unknown = seen(H::Healthy, SyncCode::Unknown);
+    let cases = [
+        ("it names the revision of before", with_revision("old", 5, &unknown), vec![]),
+        (
+            "it names none any more",
+            Observed { revisions: vec![], ..with_revision("", 5, &unknown) },
+            vec![],
+        ),
+        ("it failed before the commit", with_revision("old", 30, &unknown), vec!["dev"]),
+    ];
+    for (name, failed, refreshes) in cases {
+        let plan = plan(&[
+            ("dev", "1", at(Healthy, "dev", "old"), failed),
+            ("prod", "2", at(Healthy, "prod", "old"), out.clone()),
+        ]);
+        assert_eq!(plan.starts, [], "{name}: production goes before development");
+        assert_eq!(plan.open_step, Some(0), "{name}");
+        assert!(plan.waiting[0].reason.contains("revision new"), "{name}: {:?}", plan.waiting);
+        assert_eq!(plan.refreshes, refreshes, "{name}");
+    }
+}
+
+#[test]
+fn a_revision_that_this_spec_did_not_resolve_to_is_not_pinned() {
+    let unknown = seen(H::Healthy, SyncCode::Unknown);
+    let stale = Observed {
+        compared: Compared::Stale,
+        has_error_condition: true,
+        ..seen(H::Healthy, SyncCode::OutOfSync)
+    };
+    let known = seen(H::Healthy, SyncCode::OutOfSync);
+    let pinned = vec!["next".to_owned()];
+    for (name, seen, want) in [
+        ("the comparison failed", unknown, vec![]),
+        ("the comparison was of the spec before", stale, vec![]),
+        ("the comparison is of this spec", known, pinned),
+    ] {
+        let plan = plan(&[("app", "1", at(Waiting, "app", "next"), seen)]);
+        let revisions: Vec<_> = plan.starts.iter().map(|start| start.revisions.clone()).collect();
+        assert_eq!(revisions, [want], "{name}");
+    }
+}
+
+#[test]
+fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
+    // The fix was pushed and deployed by hand or by a revert; the last
+    // operation of a rollout, that of the broken revision, stays failed.
+    let broken = OperationState {
+        promotion: Some(ago(400)),
+        revisions: vec!["broken".into()],
+        ..operation(OperationPhase::Failed, 400)
+    };
+    let rules = Settings::default().rules;
+    let mut entry = entry("app", Waiting);
+    for (health, want) in
+        [(H::Progressing, Progressing), (H::Degraded, Progressing), (H::Healthy, Healthy)]
+    {
+        let seen = Observed { operation: Some(broken.clone()), ..seen(health, SyncCode::Synced) };
+        entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
+        assert_eq!(entry.phase, want, "{health:?}: {}", entry.message);
+    }
+}
+
+#[test]
+fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
+    // Somebody wiped the status; the operation of an earlier promotion is
+    // still told of, by a clock that was ahead.
+    let ahead = now() + SignedDuration::from_secs(90);
+    let earlier =
+        OperationState { promotion: Some(ahead), ..operation(OperationPhase::Succeeded, 400) };
+    let seen = Observed { operation: Some(earlier), ..seen(H::Healthy, SyncCode::OutOfSync) };
+    let plan = plan(&[("app", "1", None, seen)]);
+    assert_eq!(plan.entries[0].phase, Pending);
+    assert_eq!(plan.starts.len(), 1, "or it would be taken for the earlier one, and never sync");
+    assert!(plan.starts[0].promotion > ahead);
+}
