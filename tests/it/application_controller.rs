@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wavegate::api::crds;
 use wavegate::controller::application::{self, Settings};
-use wavegate::embedded::{Server, workloads};
+use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::source::{self, Allow, Repositories};
 
 /// A wait that takes longer than this has failed.
@@ -441,11 +441,6 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
     world.create_app(&world.application("app", "app")).await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
-    let condition = |app: &Value, type_: &str, text: &str| {
-        let all = app["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        all.iter()
-            .any(|c| c["type"] == type_ && c["message"].as_str().is_some_and(|m| m.contains(text)))
-    };
     let cases = [
         ("a missing path", json!({"path": "nowhere"}), "ComparisonError", "nowhere"),
         (
@@ -626,4 +621,205 @@ async fn a_failed_operation_is_retried_and_a_hopeless_one_ends() {
     assert!(message.ends_with("(retried 1 times)."), "{message}");
     assert_eq!(app["status"]["operationState"]["retryCount"], 1);
     assert!(app["status"]["history"].is_null());
+}
+
+fn condition(app: &Value, type_: &str, text: &str) -> bool {
+    let all = app["status"]["conditions"].as_array().into_iter().flatten();
+    all.into_iter().any(|condition| {
+        let message = condition["message"].as_str().unwrap_or_default();
+        condition["type"] == type_ && message.contains(text)
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_may_not_be_listed_is_named_and_nothing_of_it_is_pruned() {
+    let mut world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/two.json", &config_map("two", "2", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.crash().await;
+    let forbidden = |record: &RequestRecord| {
+        record.client == CONTROLLER
+            && record.resource == "configmaps"
+            && matches!(record.verb.as_str(), "list" | "watch")
+    };
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.run();
+    let app = world
+        .until("app", "unknown", |app| condition(app, "ComparisonError", "cannot list ConfigMap"))
+        .await;
+    assert_eq!(app["status"]["sync"]["status"], "Unknown");
+    world.remove("app/two.json");
+    let revision = world.commit();
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    let app = world
+        .until("app", "an error", |app| {
+            settled(app) && app["status"]["operationState"]["phase"] == "Error"
+        })
+        .await;
+    let message = app["status"]["operationState"]["message"].as_str().unwrap();
+    assert!(message.contains("cannot list ConfigMap"), "{message}");
+    assert!(world.api("v1", "ConfigMap", "web").get_opt("two").await.unwrap().is_some());
+
+    world.server.clear_faults();
+    world
+        .until("app", "compared again", |app| app["status"]["sync"]["status"] == "OutOfSync")
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_gets_lost_creates_no_second_hook() {
+    let world = World::start().await;
+    staged(&world);
+    let revision = world.commit();
+    world.create_app(&world.application("staged", "app")).await;
+    world.until("staged", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let creates = |record: &RequestRecord| {
+        record.client == CONTROLLER
+            && record.verb == "create"
+            && !record.dry_run
+            && matches!(record.resource.as_str(), "jobs" | "deployments")
+    };
+    world.server.inject(Fault::new(Effect::DropAfterApplying, creates).times(3));
+    world.server.forget_requests();
+    world.sync("staged", json!({"revision": revision})).await;
+    let app =
+        world.until("staged", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(phase(&app), "Succeeded");
+    let jobs = world.api("batch/v1", "Job", "web").list(&Default::default()).await.unwrap();
+    assert_eq!(jobs.items.len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_is_terminated_on_request() {
+    let world = World::start().await;
+    let hang = ("simulate.wavegate.dev/outcome", "hang");
+    world.write("app/pre.json", &job("stuck", &[(HOOK, "PreSync"), hang]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world
+        .until("app", "waiting for its hook", |app| {
+            let message = app["status"]["operationState"]["message"].as_str();
+            message == Some("waiting for completion of hook batch/Job/stuck")
+        })
+        .await;
+    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    let app = world.until("app", "terminated", settled).await;
+    assert_eq!(phase(&app), "Failed");
+    assert_eq!(app["status"]["operationState"]["message"], "Operation terminated");
+    assert!(world.get("batch/v1", "Job", "web", "stuck").await.is_null());
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_definition_and_its_objects_come_in_one_sync() {
+    let world = World::start().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "plural": "widgets", "singular": "widget", "listKind": "WidgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object", "properties": {"spec": {
+                    "type": "object", "properties": {
+                        "size": {"type": "integer"},
+                        "color": {"type": "string", "default": "blue"},
+                    },
+                }}},
+            }}],
+        },
+    });
+    let widget = json!({
+        "apiVersion": "example.com/v1", "kind": "Widget",
+        "metadata": {"name": "one"}, "spec": {"size": 1},
+    });
+    world.write("app/crd.json", &definition.to_string());
+    world.write("app/widget.json", &widget.to_string());
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(phase(&app), "Succeeded");
+    assert_eq!(app["status"]["resources"].as_array().unwrap().len(), 2);
+    let definition = world
+        .get("apiextensions.k8s.io/v1", "CustomResourceDefinition", "", "widgets.example.com")
+        .await;
+    let tracked = &definition["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"];
+    assert!(tracked.is_null(), "definitions are never tracked");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_way_of_applying_brings_the_change_and_takes_the_removed_field() {
+    let ways = ["Validate=true", "ServerSideApply=true", "Replace=true", "Force=true"];
+    let world = World::start().await;
+    for (index, way) in ways.into_iter().enumerate() {
+        let (name, path) = (format!("app-{index}"), format!("app-{index}"));
+        let file = format!("{path}/one.json");
+        let map = |data: Value| {
+            json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": name}, "data": data,
+            })
+            .to_string()
+        };
+        world.write(&file, &map(json!({"kept": "1", "gone": "1"})));
+        let first = world.commit();
+        world.create_app(&world.application(&name, &path)).await;
+        let sync = |revision: &str| json!({"revision": revision, "syncOptions": [way]});
+        world.sync(&name, sync(&first)).await;
+        world.until(&name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        world.write(&file, &map(json!({"kept": "2"})));
+        let second = world.commit();
+        world.sync(&name, sync(&second)).await;
+        world
+            .until(&name, "synced again", |app| {
+                let result = &app["status"]["operationState"]["syncResult"];
+                settled(app) && result["revision"] == *second
+            })
+            .await;
+        let live = world.get("v1", "ConfigMap", "web", &name).await;
+        assert_eq!(live["data"], json!({"kept": "2"}), "{way}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_of_another_application_is_reported() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    for name in ["first", "second"] {
+        world.create_app(&world.application(name, "app")).await;
+    }
+    world.sync("first", json!({"revision": revision})).await;
+    let text = "ConfigMap/one is part of applications argocd/second and argocd/first";
+    world.until("second", "warned", |app| condition(app, "SharedResourceWarning", text)).await;
+    let sync = json!({"revision": revision, "syncOptions": ["FailOnSharedResource=true"]});
+    world.sync("second", sync).await;
+    let app = world.until("second", "refused", settled).await;
+    assert_eq!(phase(&app), "Failed");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_skipped_application_is_left_alone() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["metadata"]["annotations"] = json!({"argocd.argoproj.io/skip-reconcile": "true"});
+    app["operation"] = json!({"sync": {"revision": revision}});
+    world.create_app(&app).await;
+    world.create_app(&world.application("other", "app")).await;
+    world.until("other", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    assert!(world.app("app").await["status"].is_null());
+    let annotations = json!({"argocd.argoproj.io/skip-reconcile": null});
+    world.patch("app", json!({"metadata": {"annotations": annotations}})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
 }

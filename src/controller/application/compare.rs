@@ -44,6 +44,7 @@ pub async fn compare(
     match found {
         Ok(found) => {
             memory.failing_since = None;
+            memory.owed = Request::default();
             let before = operation::given(&draft.base["status"]["sync"]);
             let moved = before != found.revisions;
             let about = status::About {
@@ -70,6 +71,7 @@ pub async fn compare(
             None
         }
         Err(trouble) => {
+            memory.owed = memory.owed.and(reason.request);
             if is_tolerated(ctx, memory, &trouble, forced) {
                 let error = trouble.message();
                 tracing::warn!(application = %key, %error, "comparison failed, still within its grace period");

@@ -20,6 +20,7 @@ use crate::act::events::Events;
 use crate::api::ApplicationSource;
 use crate::api::tracking::instance_name;
 use crate::decide::compare::patch::merge_patch;
+use crate::decide::compare::refresh::Request;
 use crate::decide::compare::{DiffCache, Placed, Tracking};
 use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::source::Repositories;
@@ -86,6 +87,8 @@ pub struct Memory {
     pub cluster: Option<Arc<Cluster>>,
     /// The sources that it waits for.
     pub sources: Vec<ApplicationSource>,
+    /// The comparison that failed last and has to be made up for.
+    pub owed: Request,
     /// When its last operation started; two never start in the same second.
     pub last_started: Option<Timestamp>,
     /// The last patch that was sent, and the version that came of it. A server

@@ -1,5 +1,7 @@
 //! One pass over one Application: operation, comparison, one write.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -68,12 +70,22 @@ fn reason(
     after_operation: bool,
 ) -> Option<Reason> {
     let wanted = asked_for(&draft.wanted);
-    let mut request = asked.request;
+    let mut request = asked.request.and(memory.owed);
     if let Some(wanted) = wanted {
         request = request.and(wanted);
     }
-    if after_operation || memory.spec != draft.wanted["spec"] {
+    if memory.spec != draft.wanted["spec"] {
         request = request.and(Request::new(Level::Revision));
+    }
+    let mut asked_at = asked.at;
+    if after_operation {
+        // What was synced may be newer than what was known: an answer counts
+        // only when it was asked for after the operation began (SE-372).
+        request = request.and(Request::new(Level::Newest));
+        let started = operation::started_at(&draft.wanted).filter(|_| wanted.is_none());
+        let since = started.map(|at| ctx.now().duration_since(at));
+        let since = since.and_then(|since| Duration::try_from(since).ok());
+        asked_at = since.and_then(|since| asked.at.checked_sub(since)).unwrap_or(asked.at);
     }
     let respecified = !memory.spec.is_null() && memory.spec != draft.wanted["spec"];
     memory.spec = draft.wanted["spec"].clone();
@@ -85,7 +97,7 @@ fn reason(
     }
     request.is_some().then_some(Reason {
         request,
-        asked_at: asked.at,
+        asked_at,
         after_operation,
         asked_for: wanted.is_some() || respecified,
     })

@@ -1,1 +1,501 @@
 //! Tests of comparing, as tables.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::auto_sync::{Decision, SelfHeal};
+use super::refresh::Level;
+use super::*;
+use crate::api::app_project::{ProjectDestination, ResourcePattern};
+use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
+use crate::decide::diff;
+use crate::decide::sync::OperationPhase;
+
+const TRACKING: &str = "argocd.argoproj.io/tracking-id";
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_700_000_000 + second).unwrap()
+}
+
+fn tracking() -> Tracking {
+    Tracking {
+        label: "app.kubernetes.io/instance".to_owned(),
+        instance: "app".to_owned(),
+        ..Tracking::default()
+    }
+}
+
+fn project() -> AppProjectSpec {
+    let any = ResourcePattern { group: "*".into(), kind: "*".into(), ..ResourcePattern::default() };
+    AppProjectSpec {
+        source_repos: vec!["*".into()],
+        destinations: vec![destination("*", "*")],
+        cluster_resource_whitelist: vec![any],
+        ..AppProjectSpec::default()
+    }
+}
+
+fn destination(server: &str, namespace: &str) -> ProjectDestination {
+    ProjectDestination {
+        server: server.into(),
+        namespace: namespace.into(),
+        ..ProjectDestination::default()
+    }
+}
+
+fn map(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
+}
+
+/// Kinds that exist: everything namespaced, but for namespaces and definitions.
+fn scope(_: &str, _: &str, kind: &str) -> Scope {
+    match kind {
+        "Namespace" | "ClusterRole" | "CustomResourceDefinition" => Scope::Cluster,
+        "Widget" => Scope::Unknown,
+        _ => Scope::Namespaced,
+    }
+}
+
+fn placed(manifests: &[Value]) -> Placed {
+    let manifests: Vec<Arc<Value>> = manifests.iter().cloned().map(Arc::new).collect();
+    targets::place(&manifests, "web", &tracking(), &scope)
+}
+
+/// A live object: the target as the server would store it.
+fn live(target: &Target) -> (ResourceKey, Arc<Value>) {
+    let mut object = target.object.as_ref().clone();
+    object["metadata"]["uid"] = format!("uid-{}", target.key).into();
+    object["metadata"]["resourceVersion"] = "1".into();
+    (target.key.clone(), Arc::new(object))
+}
+
+fn application() -> Value {
+    json!({
+        "metadata": {"name": "app", "namespace": "argocd"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://example.com/r", "path": "p"},
+            "destination": {"server": "https://c", "namespace": "web"},
+        },
+    })
+}
+
+fn compared(app: &Value, placed: &Placed, live: &BTreeMap<ResourceKey, Arc<Value>>) -> Comparison {
+    compared_in(&project(), app, placed, live)
+}
+
+fn compared_in(
+    project: &AppProjectSpec,
+    app: &Value,
+    placed: &Placed,
+    live: &BTreeMap<ResourceKey, Arc<Value>>,
+) -> Comparison {
+    let spec: ApplicationSpec = crate::api::read(&app["spec"]).unwrap();
+    let facts = Facts {
+        application: app,
+        spec: &spec,
+        tracking: &tracking(),
+        control_plane_namespace: "argocd",
+        targets: &placed.targets,
+        live,
+        project,
+        cluster: ("https://c", "c"),
+        config: &diff::Config::default(),
+        namespace_metadata_changed: false,
+    };
+    compare(&facts, &mut DiffCache::default())
+}
+
+#[test]
+fn globs_stop_at_separators_only_where_there_are_any() {
+    let cases = [
+        ("*", "https://a/b", Some('/'), true),
+        ("https://a/*", "https://a/b", Some('/'), true),
+        ("https://a/*", "https://a/b/c", Some('/'), false),
+        ("https://a/**", "https://a/b/c", Some('/'), true),
+        ("prod-?", "prod-1", None, true),
+        ("prod-[0-4]", "prod-5", None, false),
+        ("prod-[!0-4]", "prod-5", None, true),
+        ("a*c", "abbbc", None, true),
+        ("", "", None, true),
+        ("", "a", None, false),
+        ("[", "[", None, true),
+    ];
+    for (pattern, text, separator, want) in cases {
+        assert_eq!(glob::matches(pattern, text, separator), want, "{pattern} {text}");
+    }
+}
+
+#[test]
+fn projects_permit_what_their_lists_say() {
+    let sources = |list: &[&str], url: &str| {
+        let source_repos = list.iter().map(|item| (*item).to_owned()).collect();
+        project::permits_source(&AppProjectSpec { source_repos, ..project() }, url)
+    };
+    assert!(sources(&["https://example.com/org/*"], "https://EXAMPLE.com/org/repo.git"), "SE-070");
+    assert!(!sources(&["https://example.com/*"], "https://example.com/org/repo"), "SE-070");
+    assert!(!sources(&["*", "!https://example.com/secret"], "https://example.com/secret"));
+    assert!(!sources(&[], "https://example.com/a"));
+
+    let goes = |list: Vec<ProjectDestination>, namespace: &str| {
+        let spec = AppProjectSpec { destinations: list, ..project() };
+        project::permits_destination(&spec, "https://c", "c", namespace)
+    };
+    assert!(goes(vec![destination("https://c", "team-*")], "team-a"), "SE-071");
+    assert!(!goes(vec![destination("https://c", "team-*")], "kube-system"), "SE-071");
+    let denied = vec![destination("*", "*"), destination("*", "!kube-system")];
+    assert!(!goes(denied.clone(), "kube-system"), "SE-071");
+    assert!(goes(denied, "web"), "SE-071");
+    assert!(!project::permits_destination(&project(), "", "", "web"), "SE-071: no cluster");
+
+    let bare = AppProjectSpec { cluster_resource_whitelist: vec![], ..project() };
+    assert!(!project::permits_kind(&bare, "", "Namespace", "a", false), "SE-072");
+    assert!(project::permits_kind(&bare, "", "ConfigMap", "a", true), "SE-074: absent is all");
+    let none = AppProjectSpec { namespace_resource_whitelist: Some(vec![]), ..project() };
+    assert!(!project::permits_kind(&none, "", "ConfigMap", "a", true), "SE-074: empty is none");
+}
+
+#[test]
+fn a_spec_says_what_it_lacks() {
+    let cases = [
+        ("fine", json!({}), ""),
+        ("SE-012", json!({"destination": {"name": "x"}}), "can't have both name and server"),
+        ("SE-012", json!({"destination": {"server": null}}), "Destination server missing"),
+        ("SE-031", json!({"source": {"repoURL": null}}), "spec.source.repoURL is required"),
+        ("SE-031", json!({"source": {"path": null}}), "spec.source.path or"),
+        ("SE-031", json!({"source": {"path": null, "chart": "c"}}), "targetRevision is required"),
+        ("SE-029", json!({"sourceHydrator": {}}), "sourceHydrator is not supported"),
+        ("SE-031", json!({"sources": [{"repoURL": "r", "ref": "values"}]}), ""),
+    ];
+    for (name, change, want) in cases {
+        let mut spec = application()["spec"].clone();
+        json_patch::merge(&mut spec, &change);
+        let problems = spec::problems(&crate::api::read(&spec).unwrap());
+        match want {
+            "" => assert!(problems.is_empty(), "{name}: {problems:?}"),
+            want => assert!(problems[0].message.contains(want), "{name}: {problems:?}"),
+        }
+    }
+    assert_eq!(spec::shown("https://me:secret@example.com/r"), "https://example.com/r");
+    let normal =
+        spec::normalized(&json!({"project": "", "syncPolicy": {}, "source": {"helm": {}}}));
+    assert_eq!(normal, Some(json!({"project": "default", "source": {}})), "SE-030");
+}
+
+#[test]
+fn targets_are_placed_tracked_and_there_once() {
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "reader", "namespace": "stray"}});
+    let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.x.io"},
+        "spec": {"group": "x.io", "scope": "Cluster", "names": {"kind": "Widget"}}});
+    let widget = json!({"apiVersion": "x.io/v1", "kind": "Widget", "metadata": {"name": "w"}});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": "l"}});
+    let mut second = map("one");
+    second["data"]["a"] = "2".into();
+    let placed = placed(&[map("one"), role, crd, widget, lease, second, map("two")]);
+    let id =
+        |index: usize| placed.targets[index].object["metadata"]["annotations"][TRACKING].clone();
+    let names: Vec<&str> = placed.targets.iter().map(|t| t.key.name.as_str()).collect();
+    assert_eq!(names, ["reader", "widgets.x.io", "w", "one", "two"], "SE-138: the last one counts");
+    assert_eq!(id(0), "app:rbac.authorization.k8s.io/ClusterRole:web/reader", "SE-111");
+    assert_eq!(placed.targets[0].object["metadata"]["namespace"], Value::Null, "SE-131");
+    assert_eq!(id(1), Value::Null, "SE-105: definitions are not tracked");
+    assert_eq!(placed.targets[2].key.namespace, "", "SE-131: the source itself knows the scope");
+    assert_eq!(id(3), "app:/ConfigMap:web/one", "SE-111");
+    assert_eq!(placed.targets[3].object["data"]["a"], "2");
+    let messages: Vec<&str> = placed.conditions.iter().map(|c| c.message.as_str()).collect();
+    assert_eq!(
+        messages,
+        [
+            "Resource coordination.k8s.io/Lease l is excluded in the settings",
+            "Resource /ConfigMap/web/one appeared 2 times among application resources.",
+        ]
+    );
+    let nowhere = targets::place(&[Arc::new(map("one"))], "", &tracking(), &scope);
+    assert!(nowhere.conditions[0].message.starts_with("Namespace for one"), "SE-132");
+}
+
+#[test]
+fn resources_are_synced_out_of_sync_or_surplus() {
+    let placed = placed(&[map("same"), map("changed"), map("missing")]);
+    let mut all: BTreeMap<_, _> = placed.targets[..2].iter().map(live).collect();
+    let changed = all.get_mut(&placed.targets[1].key).unwrap();
+    Arc::make_mut(changed)["data"]["a"] = "other".into();
+    let surplus = self::placed(&[map("surplus")]);
+    all.extend(surplus.targets.iter().map(live));
+    let mut copy = live(&surplus.targets[0]);
+    copy.0.name = "copy".into();
+    let object = Arc::make_mut(&mut copy.1);
+    object["metadata"]["name"] = "copy".into();
+    object["metadata"]["uid"] = "another".into();
+    all.extend([copy]);
+    let mut owned = live(&self::placed(&[map("owned")]).targets[0]);
+    Arc::make_mut(&mut owned.1)["metadata"]["ownerReferences"] = json!([{"uid": "x"}]);
+    all.extend([owned]);
+
+    let comparison = compared(&application(), &placed, &all);
+    let rows: Vec<(&str, Option<&str>, bool)> = (comparison.resources.iter())
+        .map(|r| (r.key.name.as_str(), r.status().map(|s| s.as_str()), r.requires_pruning()))
+        .collect();
+    assert_eq!(
+        rows,
+        [
+            ("changed", Some("OutOfSync"), false),
+            ("copy", None, false),
+            ("missing", Some("OutOfSync"), false),
+            ("same", Some("Synced"), false),
+            ("surplus", Some("OutOfSync"), true),
+        ],
+        "SE-115, SE-116, SE-145, SE-149"
+    );
+    assert_eq!(comparison.sync, diff::SyncStatus::OutOfSync);
+}
+
+#[test]
+fn objects_that_the_project_hides_are_not_seen() {
+    let placed = placed(&[map("one")]);
+    let surplus = self::placed(&[map("surplus")]);
+    let all: BTreeMap<_, _> = placed.targets.iter().chain(&surplus.targets).map(live).collect();
+    let none = AppProjectSpec { namespace_resource_whitelist: Some(vec![]), ..project() };
+    let comparison = compared_in(&none, &application(), &placed, &all);
+    let names: Vec<&str> = comparison.resources.iter().map(|r| r.key.name.as_str()).collect();
+    assert_eq!(names, ["one"], "SE-082");
+    assert_eq!(comparison.resources[0].status().unwrap().as_str(), "Unknown", "SE-146");
+}
+
+#[test]
+fn a_status_is_written_once_and_keeps_what_is_not_ours() {
+    let placed = placed(&[map("one")]);
+    let all: BTreeMap<_, _> = placed.targets.iter().map(live).collect();
+    let mut app = application();
+    app["status"] = json!({"history": [{"id": 0}], "custom": true,
+        "conditions": [{"type": "SyncError", "message": "old", "lastTransitionTime": "x"}]});
+    let comparison = compared(&app, &placed, &all);
+    let revisions = ["abc".to_owned()];
+    let types = ["Directory".to_owned()];
+    let about = |reconciled, now| status::About {
+        revisions: &revisions,
+        source_types: &types,
+        resource_health: true,
+        controller_namespace: "argocd",
+        reconciled,
+        now,
+    };
+    let mut first = app.clone();
+    status::write(&mut first, &comparison, &[], &about(true, at(0)));
+    assert_eq!(first["status"]["sync"]["comparedTo"]["source"], app["spec"]["source"]);
+    assert_eq!(first["status"]["custom"], true);
+    assert_eq!(first["status"]["conditions"][0]["message"], "old", "SE-060: not ours to replace");
+    let mut second = first.clone();
+    status::write(&mut second, &comparison, &[], &about(false, at(60)));
+    assert_eq!(patch::merge_patch(&first, &second), None, "nothing has changed");
+    assert_eq!(refresh::asked_for(&first), None);
+
+    let trouble = [Condition::comparison("cannot read")];
+    status::write_failure(&mut second, &trouble, None, false, at(90));
+    assert_eq!(second["status"]["sync"]["status"], "Unknown");
+    assert_eq!(second["status"]["sync"]["revision"], "abc", "the last known one stays");
+    assert_eq!(second["status"]["resources"], first["status"]["resources"]);
+    assert_eq!(second["status"]["reconciledAt"], first["status"]["reconciledAt"]);
+}
+
+#[test]
+fn a_condition_keeps_its_time_while_it_says_the_same() {
+    let list = json!([
+        {"type": "ComparisonError", "message": "a", "lastTransitionTime": "t0"},
+        {"type": "ComparisonError", "message": "b", "lastTransitionTime": "t0"},
+    ]);
+    let new = [Condition::comparison("c"), Condition::comparison("a")];
+    let list = condition::replace(&list, condition::OF_COMPARISON, &new, at(0));
+    assert_eq!(list[0]["lastTransitionTime"], "t0");
+    assert_eq!(list[1]["message"], "c");
+    assert_eq!(list.as_array().unwrap().len(), 2, "SE-060");
+}
+
+#[test]
+fn a_refresh_is_wanted_for_a_reason() {
+    let mut compared = application();
+    compared["status"]["sync"]["comparedTo"] = status::compared_to(&compared["spec"]);
+    let cases = [
+        ("nothing", json!({}), None),
+        (
+            "annotation",
+            json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "x"}}}),
+            Some(Level::Newest),
+        ),
+        ("source", json!({"spec": {"source": {"targetRevision": "v2"}}}), Some(Level::Newest)),
+        (
+            "destination",
+            json!({"spec": {"destination": {"namespace": "b"}}}),
+            Some(Level::Revision),
+        ),
+        ("ignored", json!({"spec": {"ignoreDifferences": [{"kind": "A"}]}}), Some(Level::Revision)),
+        ("empty list", json!({"spec": {"ignoreDifferences": []}}), None),
+    ];
+    for (name, change, want) in cases {
+        let mut app = compared.clone();
+        json_patch::merge(&mut app, &change);
+        assert_eq!(refresh::asked_for(&app).map(|r| r.level), want, "SE-377 {name}");
+    }
+}
+
+#[test]
+fn merge_patches_name_only_what_changed() {
+    let cases = [
+        (json!({"a": 1}), json!({"a": 1}), None),
+        (json!({"a": 1, "b": 2}), json!({"a": 1}), Some(json!({"b": null}))),
+        (
+            json!({"a": {"b": 1, "c": 2}}),
+            json!({"a": {"b": 1, "c": 3}}),
+            Some(json!({"a": {"c": 3}})),
+        ),
+        (json!({"a": [1]}), json!({"a": [1, 2]}), Some(json!({"a": [1, 2]}))),
+        (json!({}), json!({"a": null}), None),
+        (json!({"a": null}), json!({}), None),
+    ];
+    for (from, to, want) in cases {
+        let patch = patch::merge_patch(&from, &to);
+        assert_eq!(patch, want, "{from} to {to}");
+        if let Some(patch) = patch {
+            let mut patched = from.clone();
+            json_patch::merge(&mut patched, &patch);
+            assert_eq!(patched, to);
+        }
+    }
+}
+
+#[test]
+fn an_operation_has_a_beginning_and_an_end() {
+    use operation::Stage;
+    let mut app = application();
+    app["operation"] = json!({"sync": {"revision": "abc"}, "initiatedBy": {"username": "me"}});
+    assert_eq!(operation::stage(&app), Stage::Requested);
+    operation::begin(&mut app, at(0));
+    operation::pin(&mut app, &["abc".to_owned()]);
+    assert_eq!(operation::stage(&app), Stage::InProgress);
+    assert_eq!(operation::pinned(&app), ["abc"]);
+    assert_eq!(operation::sources(&app), [app["spec"]["source"].clone()]);
+    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(5));
+    assert_eq!(operation::stage(&app), Stage::Idle);
+    assert_eq!(app.get("operation"), None, "SE-372");
+    let entry = &app["status"]["history"][0];
+    assert_eq!((&entry["id"], &entry["revision"]), (&json!(0), &json!("abc")), "SE-385");
+    assert_eq!(entry["initiatedBy"]["username"], "me");
+
+    app["operation"] = json!({"sync": {"revision": "def", "dryRun": true}});
+    operation::begin(&mut app, at(0));
+    assert_eq!(operation::started_at(&app), Some(at(1)), "never the same second twice");
+    let other = json!({"sync": {"revision": "ghi"}});
+    app["operation"] = other.clone();
+    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(1));
+    assert_eq!(app["operation"], other, "a newer request stays");
+    assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-385: no dry runs");
+
+    app["spec"]["revisionHistoryLimit"] = 1.into();
+    operation::begin(&mut app, at(9));
+    operation::finish(&mut app, OperationPhase::Succeeded, "done", at(9));
+    assert_eq!(app["status"]["history"].as_array().unwrap().len(), 1, "SE-028");
+    assert_eq!(app["status"]["history"][0]["id"], 1);
+}
+
+#[test]
+fn pauses_of_self_heal_grow_to_their_cap() {
+    let heal = SelfHeal::default();
+    let pauses: Vec<i64> = (0..9).map(|attempts| heal.pause(attempts).as_secs()).collect();
+    assert_eq!(pauses, [0, 2, 6, 18, 54, 162, 300, 300, 300], "SE-426");
+    let fixed =
+        SelfHeal { initial: SignedDuration::ZERO, fixed: SignedDuration::from_secs(5), ..heal };
+    assert_eq!(fixed.pause(7).as_secs(), 5, "SE-426");
+}
+
+#[test]
+fn automated_sync_starts_only_where_it_may() {
+    let placed = placed(&[map("one")]);
+    let surplus: BTreeMap<_, _> = self::placed(&[map("old")]).targets.iter().map(live).collect();
+    let both: BTreeMap<_, _> = placed.targets.iter().map(live).chain(surplus.clone()).collect();
+    let nothing = BTreeMap::new();
+    let policy = |value: Value| json!({"spec": {"syncPolicy": {"automated": value}}});
+    let tried = |phase: &str| {
+        json!({
+            "spec": {"syncPolicy": {"automated": {"selfHeal": true}}},
+            "status": {"operationState": {
+                "phase": phase, "message": "broken", "finishedAt": "2023-11-14T22:13:20Z",
+                "operation": {"sync": {}},
+                "syncResult": {"revision": "abc", "source": application()["spec"]["source"]},
+            }},
+        })
+    };
+    let decide = |change: Value, placed: &Placed, live: &BTreeMap<_, _>, allowed: bool| {
+        let mut app = application();
+        json_patch::merge(&mut app, &change);
+        let spec = crate::api::read(&app["spec"]).unwrap();
+        let comparison = compared(&app, placed, live);
+        let heal = SelfHeal::default();
+        auto_sync::decide(&app, &spec, &comparison, &["abc".to_owned()], &heal, allowed, at(0))
+    };
+    let started = |decision: Decision| matches!(decision, Decision::Start(_));
+    assert!(started(decide(policy(json!({})), &placed, &nothing, true)));
+    assert!(!started(decide(policy(json!({})), &placed, &nothing, false)), "windows");
+    assert!(!started(decide(policy(json!({"enabled": false})), &placed, &nothing, true)), "SE-015");
+    assert!(!started(decide(json!({}), &placed, &nothing, true)), "SE-420: not automated");
+    assert!(!started(decide(policy(json!({})), &placed, &both, true)), "SE-421: only surplus");
+    assert!(started(decide(policy(json!({"prune": true})), &placed, &both, true)));
+    let empty = Placed::default();
+    let wiped = decide(policy(json!({"prune": true})), &empty, &surplus, true);
+    assert!(matches!(wiped, Decision::Refuse(c) if c.message.contains("wipe out")), "SE-427");
+    assert!(started(decide(
+        policy(json!({"prune": true, "allowEmpty": true})),
+        &empty,
+        &surplus,
+        true
+    )));
+    let failed = decide(tried("Failed"), &placed, &nothing, true);
+    let want = "Failed last sync attempt to abc: broken";
+    assert!(matches!(failed, Decision::Refuse(c) if c.message == want), "SE-423");
+    let Decision::Start(healing) = decide(tried("Succeeded"), &placed, &nothing, true) else {
+        panic!("SE-425: the first attempt needs no pause");
+    };
+    assert_eq!(healing["sync"]["autoHealAttemptsCount"], 1);
+    assert_eq!(healing["sync"]["resources"][0]["namespace"], "web", "SE-431");
+    assert_eq!(healing["retry"]["limit"], 5, "SE-395");
+}
+
+#[test]
+fn deletion_goes_from_the_highest_wave_down() {
+    use deletion::Cascade;
+    let note = |name: &str, key: &str, value: &str| {
+        let mut object = map(name);
+        object["metadata"]["annotations"][key] = value.into();
+        object
+    };
+    let wave = "argocd.argoproj.io/sync-wave";
+    let options = "argocd.argoproj.io/sync-options";
+    let all = |manifests: &[Value]| -> BTreeMap<_, _> {
+        placed(manifests).targets.iter().map(live).collect()
+    };
+    let names = |cascade: Cascade| match cascade {
+        Cascade::Delete(keys) => keys.into_iter().map(|key| key.name).collect::<Vec<_>>(),
+        other => panic!("{other:?}"),
+    };
+    let app = application();
+    let managed = all(&[note("a", wave, "1"), note("b", wave, "5"), map("c")]);
+    assert_eq!(names(deletion::cascade(&app, &managed)), ["b"], "SE-514");
+    let kept =
+        all(&[note("a", options, "Delete=false"), note("b", "helm.sh/resource-policy", "keep")]);
+    assert_eq!(deletion::cascade(&app, &kept), Cascade::Done, "SE-314, SE-326");
+    let confirm = all(&[note("a", options, "Delete=confirm")]);
+    assert!(matches!(deletion::cascade(&app, &confirm), Cascade::Wait(_)), "SE-315");
+    let mut approved = app.clone();
+    approved["metadata"]["annotations"] =
+        json!({"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"});
+    assert_eq!(names(deletion::cascade(&approved, &confirm)), ["a"], "SE-315");
+    let mut going = all(&[map("a"), map("b")]);
+    let first = going.values_mut().next().unwrap();
+    Arc::make_mut(first)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert!(matches!(deletion::cascade(&app, &going), Cascade::Wait(_)), "SE-514");
+}

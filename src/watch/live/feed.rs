@@ -8,6 +8,7 @@ use kube::api::{Api, DynamicObject};
 use kube::core::discovery::ApiResource;
 use kube::runtime::{WatchStreamExt, watcher};
 use parking_lot::Mutex;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::index::{Change, Mark, Objects};
@@ -22,6 +23,9 @@ const TOLERATED: u32 = 3;
 
 /// Failures that are further apart than this are not in a row.
 const IN_A_ROW: Duration = Duration::from_secs(180);
+
+/// Between two listings that somebody asks for.
+const HURRY: Duration = Duration::from_secs(5);
 
 /// Whether the kind was listed.
 #[derive(Clone, Debug)]
@@ -45,6 +49,9 @@ pub(super) struct Feed {
     wanted: Arc<Mutex<Wanted>>,
     state: tokio::sync::watch::Sender<State>,
     trouble: Mutex<Trouble>,
+    /// Asks for a listing now, without waiting for the pause to end.
+    again: Notify,
+    asked_again: Mutex<Instant>,
 }
 
 impl Feed {
@@ -55,11 +62,28 @@ impl Feed {
             wanted,
             state: tokio::sync::watch::Sender::new(State::Starting),
             trouble: Mutex::default(),
+            again: Notify::new(),
+            asked_again: Mutex::new(Instant::now()),
+        }
+    }
+
+    /// Lists again at once when that has failed, though not too often: the
+    /// pause of a watch that failed for long is longer than a user waits.
+    fn hurry(&self) {
+        if !matches!(&*self.state.borrow(), State::Failed(_)) {
+            return;
+        }
+        let mut asked = self.asked_again.lock();
+        if asked.elapsed() >= HURRY {
+            *asked = Instant::now();
+            self.state.send_replace(State::Starting);
+            self.again.notify_one();
         }
     }
 
     /// Waits until the kind was listed once.
     pub async fn ready(&self, limit: Duration) -> Result<(), Error> {
+        self.hurry();
         let mut state = self.state.subscribe();
         let listed = state.wait_for(|state| !matches!(state, State::Starting));
         let listed = tokio::time::timeout(limit, listed).await;
@@ -96,11 +120,22 @@ impl Feed {
     /// Follows the server until dropped.
     pub async fn run(self: Arc<Self>, cluster: Weak<Cluster>, client: kube::Client) {
         let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
-        let config = watcher::Config::default().page_size(PAGE);
-        let mut events = watcher(api, config).default_backoff().boxed();
+        let follow = || {
+            let config = watcher::Config::default().page_size(PAGE);
+            watcher(api.clone(), config).default_backoff().boxed()
+        };
+        let mut events = follow();
         let defines =
             self.resource.kind == definitions().kind && self.resource.group == definitions().group;
-        while let Some(event) = events.next().await {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = self.again.notified() => {
+                    events = follow();
+                    continue;
+                }
+            };
+            let Some(event) = event else { return };
             // The first listing tells nothing that was not discovered.
             let listed = matches!(&*self.state.borrow(), State::Ready);
             let changes = match event {
