@@ -1,0 +1,246 @@
+//! The user's own ApplicationSets, instead of the demo's: read, completed and
+//! checked. Their sources must be folders of this machine, since the demo uses
+//! no network.
+
+use std::collections::BTreeSet;
+use std::path::{Component, Path, PathBuf};
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::world::is_set;
+use crate::api;
+use crate::chance::SystemRandom;
+use crate::cli::error::Error;
+use crate::cli::input::{self, Object};
+use crate::desired;
+use crate::template::go::Env;
+
+/// Where ApplicationSets live that name no namespace.
+const CONTROL_PLANE: &str = "argocd";
+/// Metadata that a server writes, and nobody else may.
+const SERVER_METADATA: [&str; 7] = [
+    "creationTimestamp",
+    "deletionTimestamp",
+    "generation",
+    "managedFields",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// Reads the files: the control plane's namespace and the objects to create.
+///
+/// # Errors
+///
+/// Files that cannot be read, that hold no ApplicationSet, sets in several
+/// namespaces, and sources that are not of this machine.
+pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>)> {
+    let mut objects = input::objects(files)?;
+    let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
+    if !objects.iter().any(|object| is_set(&object.value)) {
+        let why = "there is none in it; the demo rolls ApplicationSets out";
+        return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
+    }
+    let namespaces: BTreeSet<String> = objects
+        .iter()
+        .filter(|object| is_set(&object.value))
+        .map(|object| namespace_of(&object.value).unwrap_or(CONTROL_PLANE).to_owned())
+        .collect();
+    let namespace = match Vec::from_iter(namespaces).as_slice() {
+        [one] => one.clone(),
+        several => {
+            let why =
+                format!("they are in {}; the demo serves one namespace", several.join(" and "));
+            return Err(Error::input("cannot use the ApplicationSets", shown, why).into());
+        }
+    };
+    let here = std::env::current_dir().context("cannot find the current folder")?;
+    for object in &mut objects {
+        let folder = Path::new(&object.file).parent().unwrap_or(Path::new(""));
+        let folder = here.join(folder);
+        clean(&mut object.value);
+        settle(&mut object.value, &namespace);
+        if object.value["apiVersion"] == api::API_VERSION {
+            anchor(&mut object.value, &folder);
+        }
+    }
+    for object in &objects {
+        check(object)?;
+    }
+    Ok((namespace, objects.into_iter().map(|object| object.value).collect()))
+}
+
+fn namespace_of(object: &Value) -> Option<&str> {
+    object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty())
+}
+
+/// Takes out what `kubectl get -o yaml` prints besides what the user wrote.
+fn clean(object: &mut Value) {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in SERVER_METADATA {
+            metadata.remove(field);
+        }
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
+}
+
+/// Our own kinds live in the control plane's namespace unless they say where.
+fn settle(object: &mut Value, namespace: &str) {
+    if object["apiVersion"] == api::API_VERSION
+        && namespace_of(object).is_none()
+        && object["metadata"].is_object()
+    {
+        object["metadata"]["namespace"] = namespace.into();
+    }
+}
+
+/// Makes each relative `repoURL` absolute, below the folder of its file.
+fn anchor(value: &mut Value, folder: &Path) {
+    match value {
+        Value::Array(list) => list.iter_mut().for_each(|value| anchor(value, folder)),
+        Value::Object(map) => {
+            for (key, value) in map {
+                match value {
+                    Value::String(text) if key == "repoURL" => {
+                        if let Some(relative) = relative(text) {
+                            *text = plain(&folder.join(relative)).display().to_string();
+                        }
+                    }
+                    value => anchor(value, folder),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The path of an address that is relative to a folder.
+fn relative(address: &str) -> Option<&str> {
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    let is_relative =
+        path == "." || path == ".." || path.starts_with("./") || path.starts_with("../");
+    is_relative.then_some(path)
+}
+
+/// A path without `.` and `..`, as far as that can be told from its text.
+fn plain(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => {
+                plain.pop();
+            }
+            part => plain.push(part),
+        }
+    }
+    plain
+}
+
+/// Refuses what the demo could not serve.
+fn check(object: &Object) -> anyhow::Result<()> {
+    let wrong = |what: &str, why: String| {
+        let place = format!("{}: {}", object.place(), object.title());
+        anyhow::Error::from(Error::input(what, place, why))
+    };
+    if is_set(&object.value) {
+        let mut env = Env { now: Timestamp::now(), random: Box::new(SystemRandom) };
+        api::read::<api::ApplicationSet>(&object.value)
+            .map_err(|error| wrong("cannot read", error.to_string()))?;
+        let generation = desired::generate(&object.value, &mut env)
+            .map_err(|error| wrong("cannot generate", error.to_string()))?;
+        for application in &generation.applications {
+            let name = desired::name_of(application);
+            check_sources(application).map_err(|why| {
+                wrong("cannot use the source", format!("Application {name}: {why}"))
+            })?;
+        }
+    } else if object.value["kind"] == "Application" {
+        check_sources(&object.value).map_err(|why| wrong("cannot use the source", why))?;
+    }
+    Ok(())
+}
+
+/// Whether all sources of an Application are of this machine.
+fn check_sources(application: &Value) -> Result<(), String> {
+    let spec = &application["spec"];
+    let many = spec["sources"].as_array().filter(|sources| !sources.is_empty());
+    let sources = many.map_or(std::slice::from_ref(&spec["source"]), Vec::as_slice);
+    for source in sources {
+        let address = source["repoURL"].as_str().unwrap_or_default();
+        let shown = crate::source::redact(address);
+        let path = address.strip_prefix("file://").unwrap_or(address);
+        if relative(address).is_some() {
+            return Err(format!(
+                "repoURL {shown}: a relative path is understood only where the template has it as it is; \
+                 write it as an absolute path"
+            ));
+        }
+        if !path.starts_with('/') {
+            return Err(format!(
+                "repoURL {shown}: the demo uses no network; give a folder or repository of this machine, as \
+                 file:///path, /path or ./path"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn relative_addresses_are_below_the_folder_of_their_file() {
+        let cases = [
+            ("./fleet", "/home/me/sets/fleet"),
+            ("../fleet", "/home/me/fleet"),
+            (".", "/home/me/sets"),
+            ("file://./fleet", "/home/me/sets/fleet"),
+            ("file:///srv/fleet", "file:///srv/fleet"),
+            ("/srv/fleet", "/srv/fleet"),
+            ("https://host/team/fleet", "https://host/team/fleet"),
+            ("{{.repo}}", "{{.repo}}"),
+        ];
+        for (written, want) in cases {
+            let mut value = json!({"spec": {"sources": [{"repoURL": written, "path": "./x"}]}});
+            anchor(&mut value, Path::new("/home/me/sets"));
+            assert_eq!(value["spec"]["sources"][0]["repoURL"], want, "{written}");
+            assert_eq!(value["spec"]["sources"][0]["path"], "./x", "only addresses change");
+        }
+    }
+
+    #[test]
+    fn sources_must_be_of_this_machine() {
+        let cases = [
+            (json!({"source": {"repoURL": "file:///srv/fleet"}}), None),
+            (json!({"source": {"repoURL": "/srv/fleet"}}), None),
+            (
+                json!({"source": {"repoURL": "https://user:secret@host/fleet"}}),
+                Some("https://***@host/fleet: the demo"),
+            ),
+            (
+                json!({"sources": [{"repoURL": "/a"}, {"repoURL": "git@host:fleet"}]}),
+                Some("git@host:fleet"),
+            ),
+            (json!({"source": {"repoURL": "./fleet"}}), Some("absolute path")),
+            (json!({}), Some("no network")),
+        ];
+        for (spec, want) in cases {
+            let outcome = check_sources(&json!({"spec": spec}));
+            match want {
+                None => assert_eq!(outcome, Ok(()), "{spec}"),
+                Some(want) => {
+                    let why = outcome.unwrap_err();
+                    assert!(why.contains(want) && !why.contains("secret"), "{spec}: {why}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! The picture: a fleet becomes lines that fit a width and a height. Pure.
+
+use std::time::Duration;
+
+use super::fleet::{Fleet, Member, Set};
+use super::sighting::Sighting;
+use super::text::{Line, Look, cell, count, ellipsis};
+use super::verdict::Verdict;
+use crate::api::application_set::RolloutPhase;
+use crate::api::{HealthStatus, SyncStatusCode};
+
+/// All that is shown in one picture.
+#[derive(Debug)]
+pub(super) struct Picture<'a> {
+    pub fleet: &'a Fleet,
+    /// How each set stands, by name.
+    pub verdicts: &'a [(String, Verdict)],
+    /// Since the start.
+    pub elapsed: Duration,
+    /// Lines below everything else, such as how to reach the server.
+    pub notes: &'a [String],
+}
+
+/// Longest name that gets a column of its own width.
+const NAME_WIDTH: usize = 28;
+/// From this width on there is a column for health.
+const WITH_HEALTH: usize = 76;
+/// From this width on steps have a bar.
+const WITH_BAR: usize = 96;
+const BAR: usize = 12;
+
+impl Picture<'_> {
+    /// The lines, none wider than `width`; with a `height` not more than that.
+    pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<Line> {
+        let mut room = usize::MAX;
+        // What is left out first: the members of steps that are done, then of
+        // those to come, then of the open one.
+        loop {
+            let lines = self.draw(width, room);
+            let Some(height) = height.filter(|height| lines.len() > *height) else { return lines };
+            if room == 0 {
+                return lines.into_iter().take(height).collect();
+            }
+            let members = self.members();
+            let surplus = lines.len() - height;
+            // At least one less each time, so that it ends.
+            room = room.min(members).saturating_sub(surplus.max(1));
+        }
+    }
+
+    fn members(&self) -> usize {
+        self.fleet.known().map(|set| set.members.len()).sum()
+    }
+
+    fn draw(&self, width: usize, room: usize) -> Vec<Line> {
+        let mut lines = vec![self.title(width)];
+        let mut room = room;
+        for set in self.fleet.known() {
+            if self.fleet.known().count() > 1 {
+                lines.push(Line::default());
+                lines.push(Line::of(Look::Bold, format!("ApplicationSet {}", set.name)).cut(width));
+            }
+            lines.extend(set_lines(set, width, &mut room));
+        }
+        lines.push(Line::default());
+        for (name, verdict) in self.verdicts {
+            if let Some(set) = self.fleet.sets.get(name) {
+                let many = (self.verdicts.len() > 1).then_some(name.as_str());
+                lines.push(sentence(set, verdict, many).cut(width));
+            }
+        }
+        lines.extend(self.notes.iter().map(|note| Line::of(Look::Dim, note).cut(width)));
+        lines
+    }
+
+    fn title(&self, width: usize) -> Line {
+        let sets: Vec<&Set> = self.fleet.known().collect();
+        let what = match sets.as_slice() {
+            [] => "starting".to_owned(),
+            [set] => {
+                format!("ApplicationSet {}, {}", set.name, count(set.members.len(), "Application"))
+            }
+            sets => {
+                let members = count(self.members(), "Application");
+                format!("{} ApplicationSets, {members}", sets.len())
+            }
+        };
+        let left = Line::of(Look::Bold, "Wavegate").and(Look::Plain, format!("  {what}"));
+        let clock = seconds(Duration::from_secs(self.elapsed.as_secs()));
+        let left = left.cut(width.saturating_sub(clock.len() + 1));
+        let gap = width.saturating_sub(left.width() + clock.len());
+        left.and(Look::Dim, format!("{:gap$}{clock}", "")).cut(width)
+    }
+}
+
+/// `12.3 s`; whole seconds without a fraction.
+pub(super) fn seconds(time: Duration) -> String {
+    match time.subsec_millis() / 100 {
+        0 => format!("{} s", time.as_secs()),
+        tenths => format!("{}.{tenths} s", time.as_secs()),
+    }
+}
+
+fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
+    let name_width = set.members.keys().map(|name| name.chars().count()).max().unwrap_or_default();
+    let name_width = name_width.min(NAME_WIDTH).min(width / 3);
+    // Who is shown when not all fit: the open step first, then those to come.
+    let mut shares = vec![0; set.plan.steps.len()];
+    let mut order: Vec<usize> = (0..shares.len()).collect();
+    order.sort_by_key(|step| match state(set, *step) {
+        StepState::Open => (0, *step),
+        StepState::Closed => (1, *step),
+        StepState::Done => (2, *step),
+    });
+    for step in order {
+        let size = set.members.values().filter(|member| member.step == Some(step)).count();
+        shares[step] = size.min(*room);
+        *room = room.saturating_sub(size);
+    }
+    let mut lines = Vec::new();
+    for (step, share) in shares.iter().enumerate() {
+        lines.push(Line::default());
+        lines.push(step_line(set, step, width));
+        lines.extend(member_lines(set, Some(step), *share, name_width, width));
+    }
+    let outside = set.members.values().filter(|member| member.step.is_none()).count();
+    if outside > 0 {
+        lines.push(Line::default());
+        lines.push(Line::of(Look::Bold, "In no step").cut(width));
+        let share = outside.min(*room);
+        *room = room.saturating_sub(outside);
+        lines.extend(member_lines(set, None, share, name_width, width));
+    }
+    lines
+}
+
+fn member_lines(
+    set: &Set,
+    step: Option<usize>,
+    share: usize,
+    name_width: usize,
+    width: usize,
+) -> Vec<Line> {
+    let mut members: Vec<(&String, &Member)> =
+        set.members.iter().filter(|(_, member)| member.step == step).collect();
+    let hidden = members.len().saturating_sub(share);
+    if hidden > 0 {
+        // Those that are done tell the least.
+        members.sort_by_key(|(_, member)| set.is_done(member));
+        members.truncate(share);
+        members.sort_by_key(|(name, _)| *name);
+    }
+    let mut lines: Vec<Line> = members
+        .into_iter()
+        .map(|(name, member)| member_line(set, name, member, name_width, width))
+        .collect();
+    if hidden > 0 && share > 0 {
+        lines.pop();
+        lines.push(Line::of(Look::Dim, format!("    … {} more", hidden + 1)).cut(width));
+    }
+    lines
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StepState {
+    Closed,
+    Open,
+    Done,
+}
+
+fn state(set: &Set, step: usize) -> StepState {
+    let (total, done, _) = set.count(step);
+    let passed = set.status.complete || set.status.open_step > Some(step);
+    match set.plan.rolling {
+        true if passed => StepState::Done,
+        true if set.is_open(step) => StepState::Open,
+        true => StepState::Closed,
+        false if total > 0 && done == total => StepState::Done,
+        false => StepState::Open,
+    }
+}
+
+fn step_line(set: &Set, step: usize, width: usize) -> Line {
+    let plan = &set.plan.steps[step];
+    let (total, done, in_flight) = set.count(step);
+    let state = state(set, step);
+    let (word, look) = match state {
+        StepState::Closed => ("closed", Look::Dim),
+        StepState::Open => ("open", Look::Cyan),
+        StepState::Done => ("done", Look::Green),
+    };
+    let title = if set.plan.rolling { format!("Step {}", step + 1) } else { "All".to_owned() };
+    let flight = match plan.limit {
+        Some(limit) => format!("{in_flight} of {limit} in flight"),
+        None => format!("{in_flight} in flight"),
+    };
+    let progress = format!("{done}/{total} done");
+    let written = match plan.max_update.as_str() {
+        "" => String::new(),
+        written => format!("maxUpdate {written}"),
+    };
+    let fixed = title.len() + progress.len() + flight.len() + word.len() + 8;
+    let bar = if width >= WITH_BAR { BAR + 2 } else { 0 };
+    let left = width.saturating_sub(fixed + bar);
+    let written = Some(written).filter(|text| !text.is_empty() && text.len() + 12 <= left);
+    let left = left.saturating_sub(written.as_ref().map_or(0, |text| text.len() + 2));
+    let mut line = Line::of(Look::Bold, &title)
+        .and(Look::Plain, format!("  {}", ellipsis(&plan.selects, left.min(40), false)));
+    if let Some(written) = written {
+        line = line.and(Look::Plain, format!("  {written}"));
+    }
+    if bar > 0 {
+        let filled = if total == 0 { 0 } else { BAR * done as usize / total as usize };
+        line = line.and(Look::Green, format!("  {}", "━".repeat(filled)));
+        line = line.and(Look::Dim, "─".repeat(BAR - filled));
+    }
+    line.and(Look::Plain, format!("  {progress}"))
+        .and(if in_flight > 0 { Look::Yellow } else { Look::Dim }, format!("  {flight}"))
+        .and(look, format!("  {word}"))
+        .cut(width)
+}
+
+fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width: usize) -> Line {
+    let seen = member.seen.clone().unwrap_or_default();
+    let stuck = member.seen.as_ref().is_some_and(Sighting::is_stuck);
+    let is_done = set.is_done(member);
+    let (glyph, look) = match () {
+        () if is_done => ("✔", Look::Green),
+        () if stuck => ("✘", Look::Red),
+        () if member.in_flight => ("●", Look::Yellow),
+        () => ("○", Look::Dim),
+    };
+    let phase = match (set.plan.rolling, member.phase) {
+        (true, RolloutPhase::Unknown) if member.seen.is_none() => "to come",
+        (true, phase) => phase.as_str(),
+        (false, _) if is_done => "done",
+        (false, _) if seen.is_operating() => "syncing",
+        (false, _) => "",
+    };
+    let stage = match (seen.stage.as_str(), seen.sync) {
+        ("", SyncStatusCode::Unknown) => "",
+        ("", sync) => sync.as_str(),
+        (stage, _) => stage,
+    };
+    let health = match seen.health {
+        HealthStatus::Unknown => "",
+        health => health.as_str(),
+    };
+    let text = if is_done { Look::Dim } else { Look::Plain };
+    let mut line = Line::of(look, format!("  {glyph} "))
+        .and(if is_done { Look::Plain } else { Look::Bold }, cell(name, name_width))
+        .and(look, format!("  {}", cell(phase, 11)))
+        .and(text, format!("  {}", cell(stage, 11)));
+    if width >= WITH_HEALTH {
+        let look = match seen.health {
+            HealthStatus::Degraded => Look::Red,
+            HealthStatus::Healthy => Look::Green,
+            _ => text,
+        };
+        line = line.and(look, format!("  {}", cell(health, 11)));
+    }
+    let detail = match (is_done, stuck) {
+        (true, _) => String::new(),
+        (false, true) => seen.detail,
+        (false, false) => short(&seen.detail).to_owned(),
+    };
+    line.and(if stuck { Look::Red } else { Look::Plain }, format!("  {detail}")).cut(width)
+}
+
+/// A wait without the words that the columns before it say already.
+fn short(detail: &str) -> &str {
+    let bare = ["healthy state of ", "completion of hook "];
+    bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
+}
+
+/// In one sentence what a set waits for, or how it ended.
+fn sentence(set: &Set, verdict: &Verdict, name: Option<&str>) -> Line {
+    let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
+    let (look, text) = match verdict {
+        Verdict::Complete if set.plan.rolling => {
+            (Look::Green, "Every step is complete.".to_owned())
+        }
+        Verdict::Complete => (Look::Green, "Everything is Synced and Healthy.".to_owned()),
+        Verdict::Running => (Look::Plain, waiting(set)),
+        Verdict::Stopped { .. } | Verdict::Manual { .. } | Verdict::Invalid(_) => {
+            (Look::Red, describe(verdict))
+        }
+    };
+    Line::of(Look::Plain, prefix).and(look, text)
+}
+
+/// What is waited for: a failure before anything else, then what is under way,
+/// then what the set's status says.
+fn waiting(set: &Set) -> String {
+    let seen = |pick: fn(&Member, &Sighting) -> bool| {
+        let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
+        let mut seen =
+            members.filter_map(|(name, member)| Some((name, member, member.seen.as_ref()?)));
+        seen.find(|(_, member, seen)| !seen.detail.is_empty() && pick(member, seen))
+    };
+    if let Some((name, _, seen)) = seen(|_, seen| seen.is_stuck()) {
+        return format!("{name} failed: {}", seen.detail);
+    }
+    if let Some((name, _, seen)) = seen(|member, _| member.in_flight) {
+        let others = set.members.values().filter(|member| member.in_flight).count() - 1;
+        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+        let stage =
+            if seen.stage.is_empty() { String::new() } else { format!(" ({})", seen.stage) };
+        return format!("Waiting for {name}{others}{stage}: {}", short(&seen.detail));
+    }
+    match set.status.waiting.first() {
+        Some((application, reason)) => format!("Waiting for {application}: {reason}"),
+        None => "Waiting for the controllers".to_owned(),
+    }
+}
+
+/// How a rollout ended that did not complete, in one line.
+pub(super) fn describe(verdict: &Verdict) -> String {
+    let place = |step: &Option<usize>| match step {
+        Some(step) => format!("in step {}", step + 1),
+        None => String::new(),
+    };
+    match verdict {
+        Verdict::Stopped { step, application, why, behind } => {
+            let behind = match behind {
+                0 => String::new(),
+                1 => "; 1 Application waits behind it".to_owned(),
+                behind => format!("; {behind} Applications wait behind it"),
+            };
+            let at = format!("Stopped {}", place(step));
+            format!("{}: {application}: {why}{behind}", at.trim_end())
+        }
+        Verdict::Manual { step, applications } => {
+            let who = crate::cli::output::some_of(applications.iter().map(String::as_str), 3);
+            match step {
+                Some(step) => {
+                    format!("Step {} waits for a manual sync of {who} (maxUpdate is 0)", step + 1)
+                }
+                None => format!("Waits for a manual sync of {who} (not automated)"),
+            }
+        }
+        Verdict::Invalid(message) => format!("Cannot be carried out: {message}"),
+        Verdict::Running | Verdict::Complete => String::new(),
+    }
+}

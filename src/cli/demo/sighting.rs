@@ -1,0 +1,299 @@
+//! One Application as a watch shows it, in the few facts that the demo tells.
+
+use serde_json::Value;
+
+use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus, SyncStatusCode};
+use crate::api::operation::{
+    OperationPhase, OperationState, ResourceResult, ResultCode, SyncPhase,
+};
+use crate::api::{self, Application};
+
+/// What one version of an Application says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sighting {
+    /// Whether the cluster is as the source says.
+    pub sync: SyncStatusCode,
+    /// Whether it works.
+    pub health: HealthStatus,
+    /// An operation was asked for and has not ended.
+    pub requested: bool,
+    /// How far the last operation is; Unknown when there was none.
+    pub operation: OperationPhase,
+    /// When it started, as text: tells operations apart.
+    pub started_at: String,
+    /// The status was computed after the operation ended.
+    pub judged_since: bool,
+    /// Whether it was ever compared.
+    pub compared: bool,
+    /// Whether it syncs without being asked.
+    pub automated: bool,
+    /// It has an error condition: its source cannot be read, for example.
+    pub trouble: bool,
+    /// Phase and wave that a running operation is in, such as `Sync wave 0`.
+    pub stage: String,
+    /// What it waits for, or why it failed; empty when there is nothing to say.
+    pub detail: String,
+    /// The resource at fault, as `group/Kind namespace/name`, and what it says.
+    pub fault: Option<Fault>,
+    /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
+    pub hooks: Vec<String>,
+}
+
+/// A resource that does not work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// `group/Kind namespace/name`.
+    pub resource: String,
+    /// What is wrong with it; may be empty.
+    pub why: String,
+}
+
+impl Sighting {
+    /// Reads a raw Application. What cannot be read counts as not known.
+    pub fn read(application: &Value) -> Self {
+        let Ok(application) = api::read::<Application>(application) else { return Self::default() };
+        let status = application.status.unwrap_or_default();
+        let mut sighting = Self {
+            sync: status.sync.status,
+            health: status.health.status,
+            requested: application.operation.is_some(),
+            compared: status.reconciled_at.is_some(),
+            automated: application.spec.is_automated(),
+            trouble: status.conditions.iter().any(is_error),
+            ..Self::default()
+        };
+        if let Some(state) = &status.operation_state {
+            sighting.operation = state.phase;
+            sighting.started_at =
+                state.started_at.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
+            sighting.judged_since = match (&state.finished_at, &status.reconciled_at) {
+                // Whole seconds: the same one may be after.
+                (Some(finished), Some(at)) => at.0.as_second() >= finished.0.as_second(),
+                _ => false,
+            };
+            sighting.hooks = ended_hooks(state);
+            if state.phase.is_running() {
+                sighting.stage = stage(state, &status.resources);
+            }
+        }
+        sighting.fault = fault(&status.resources, status.operation_state.as_ref());
+        sighting.detail = detail(&sighting, &status);
+        sighting
+    }
+
+    /// Asked to sync, or syncing.
+    pub fn is_operating(&self) -> bool {
+        self.requested || self.operation.is_running()
+    }
+
+    /// Synced and Healthy, and its last operation, if any, ended well.
+    pub fn is_done(&self) -> bool {
+        !self.is_operating()
+            && self.sync == SyncStatusCode::Synced
+            && self.health == HealthStatus::Healthy
+            && matches!(self.operation, OperationPhase::Succeeded | OperationPhase::Unknown)
+    }
+
+    /// Its operation ended and did not lead to a working Application, and
+    /// nothing is under way that could change that.
+    pub fn has_failed(&self) -> bool {
+        let badly = matches!(self.operation, OperationPhase::Failed | OperationPhase::Error);
+        let degraded = self.operation == OperationPhase::Succeeded
+            && self.judged_since
+            && self.health == HealthStatus::Degraded;
+        !self.is_operating() && (badly || degraded)
+    }
+
+    /// It failed, or cannot even be compared.
+    pub fn is_stuck(&self) -> bool {
+        self.has_failed() || (self.trouble && !self.is_operating() && !self.is_done())
+    }
+}
+
+fn is_error(condition: &ApplicationCondition) -> bool {
+    condition.type_.ends_with("Error")
+}
+
+/// `PreSync`, `Sync wave 0`, `PostSync`: where a running operation is.
+fn stage(state: &OperationState, resources: &[ResourceStatus]) -> String {
+    let results = state.sync_result.as_ref().map_or(&[][..], |result| &result.resources);
+    let running = results.iter().rev().find(|result| result.hook_phase.is_running());
+    let Some(at) = running.or(results.last()) else { return String::new() };
+    match at.sync_phase {
+        SyncPhase::Sync => {
+            let same = |resource: &&ResourceStatus| {
+                (&resource.group, &resource.kind, &resource.namespace, &resource.name)
+                    == (&at.group, &at.kind, &at.namespace, &at.name)
+            };
+            let wave = resources.iter().find(same).map_or(0, |resource| resource.sync_wave);
+            format!("Sync wave {wave}")
+        }
+        phase => phase.as_str().to_owned(),
+    }
+}
+
+fn ended_hooks(state: &OperationState) -> Vec<String> {
+    let results = state.sync_result.iter().flat_map(|result| &result.resources);
+    results
+        .filter(|result| !result.hook_type.is_empty() && result.hook_phase.is_completed())
+        .map(|hook| format!("{} {}/{}", hook.sync_phase, hook.kind, hook.name))
+        .collect()
+}
+
+/// The resource that most likely explains why it does not work: one that is
+/// Degraded, else one that the operation failed on, else one that is not there
+/// or not ready.
+fn fault(resources: &[ResourceStatus], state: Option<&OperationState>) -> Option<Fault> {
+    let of_health = |wanted: HealthStatus| {
+        let resource = resources
+            .iter()
+            .find(|r| r.health.as_ref().is_some_and(|health| health.status == wanted))?;
+        let why = resource.health.as_ref().map(|health| health.message.clone());
+        Some(Fault { resource: title(resource), why: why.unwrap_or_default() })
+    };
+    of_health(HealthStatus::Degraded)
+        .or_else(|| failed_result(state?))
+        .or_else(|| of_health(HealthStatus::Progressing))
+        .or_else(|| of_health(HealthStatus::Missing))
+}
+
+fn failed_result(state: &OperationState) -> Option<Fault> {
+    let results = &state.sync_result.as_ref()?.resources;
+    let failed = |result: &&ResourceResult| {
+        result.status == ResultCode::SyncFailed
+            || matches!(result.hook_phase, OperationPhase::Failed | OperationPhase::Error)
+    };
+    let result = results.iter().find(failed)?;
+    let resource = ResourceStatus {
+        group: result.group.clone(),
+        kind: result.kind.clone(),
+        namespace: result.namespace.clone(),
+        name: result.name.clone(),
+        ..ResourceStatus::default()
+    };
+    Some(Fault { resource: title(&resource), why: result.message.clone() })
+}
+
+fn title(resource: &ResourceStatus) -> String {
+    let ResourceStatus { group, kind, namespace, name, .. } = resource;
+    let kind = if group.is_empty() { kind.clone() } else { format!("{group}/{kind}") };
+    match namespace.as_str() {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+fn detail(sighting: &Sighting, status: &api::ApplicationStatus) -> String {
+    let state = status.operation_state.as_ref();
+    if let Some(state) = state.filter(|state| state.phase.is_running()) {
+        // Anything else says no more than that it is running.
+        let wait = state.message.strip_prefix("waiting for ");
+        return wait.unwrap_or_default().to_owned();
+    }
+    if sighting.requested {
+        return "the sync to begin".to_owned();
+    }
+    if let Some(fault) = sighting.fault.as_ref().filter(|_| sighting.has_failed()) {
+        return fault.to_string();
+    }
+    if let Some(state) = state.filter(|_| sighting.has_failed()) {
+        return state.message.clone();
+    }
+    let trouble = status.conditions.iter().find(|condition| is_error(condition));
+    match (trouble, &sighting.fault) {
+        (Some(condition), _) => condition.message.clone(),
+        (None, Some(fault)) if state.is_some() && !sighting.is_done() => fault.to_string(),
+        _ => String::new(),
+    }
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.why.as_str() {
+            "" => f.write_str(&self.resource),
+            why => write!(f, "{}: {why}", self.resource),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn application(status: &Value) -> Value {
+        json!({
+            "metadata": {"name": "dev-eu", "namespace": "argocd"},
+            "spec": {"project": "default", "destination": {}},
+            "status": status,
+        })
+    }
+
+    #[test]
+    fn a_running_operation_tells_its_phase_wave_and_wait() {
+        let operation = |result: Value, message: &str| {
+            json!({
+                "resources": [{"group": "networking.k8s.io", "kind": "Ingress", "namespace": "n", "name": "web", "syncWave": 1}],
+                "operationState": {
+                    "phase": "Running", "message": message, "operation": {},
+                    "startedAt": "2026-01-01T00:00:00Z",
+                    "syncResult": {"revision": "a", "resources": [result]},
+                },
+            })
+        };
+        let cases = [
+            (
+                json!({"group": "batch", "kind": "Job", "namespace": "n", "name": "migrate", "version": "v1",
+                       "syncPhase": "PreSync", "hookPhase": "Running", "hookType": "PreSync"}),
+                "waiting for completion of hook batch/Job/migrate",
+                ("PreSync", "completion of hook batch/Job/migrate"),
+            ),
+            (
+                json!({"group": "networking.k8s.io", "kind": "Ingress", "namespace": "n", "name": "web",
+                       "version": "v1", "syncPhase": "Sync", "hookPhase": "Running"}),
+                "waiting for healthy state of networking.k8s.io/Ingress/web",
+                ("Sync wave 1", "healthy state of networking.k8s.io/Ingress/web"),
+            ),
+        ];
+        for (result, message, (stage, detail)) in cases {
+            let sighting = Sighting::read(&application(&operation(result, message)));
+            assert_eq!((sighting.stage.as_str(), sighting.detail.as_str()), (stage, detail));
+            assert!(sighting.is_operating() && !sighting.is_done() && !sighting.has_failed());
+        }
+    }
+
+    #[test]
+    fn a_failure_names_the_degraded_resource_before_the_missing_one() {
+        let status = json!({
+            "sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+            "reconciledAt": "2026-01-01T00:00:05Z",
+            "resources": [
+                {"group": "a", "kind": "Thing", "name": "first", "health": {"status": "Missing"}},
+                {"group": "apps", "kind": "Deployment", "namespace": "n", "name": "web",
+                 "health": {"status": "Degraded", "message": "it exceeded its progress deadline"}},
+            ],
+            "operationState": {"phase": "Failed", "operation": {}, "message": "no",
+                "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"},
+        });
+        let sighting = Sighting::read(&application(&status));
+        assert!(sighting.has_failed());
+        assert_eq!(sighting.detail, "apps/Deployment n/web: it exceeded its progress deadline");
+    }
+
+    #[test]
+    fn health_counts_only_with_an_operation_that_ended_well() {
+        let status = |phase: &str| {
+            json!({
+                "sync": {"status": "Synced"}, "health": {"status": "Healthy"},
+                "operationState": {"phase": phase, "operation": {}, "startedAt": "2026-01-01T00:00:00Z"},
+            })
+        };
+        for (phase, done) in [("Succeeded", true), ("Running", false), ("Failed", false)] {
+            assert_eq!(Sighting::read(&application(&status(phase))).is_done(), done, "{phase}");
+        }
+        let mut requested = application(&status("Succeeded"));
+        requested["operation"] = json!({"sync": {}});
+        assert!(!Sighting::read(&requested).is_done());
+    }
+}

@@ -1,0 +1,150 @@
+//! What a set asks for, read from the set itself: its steps, their limits, and
+//! the Applications it generates.
+//!
+//! The limits that the demo holds the rollout to come from here, and not from
+//! what the controller says about itself.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::chance::SystemRandom;
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy, memberships};
+use crate::desired;
+use crate::template::go::Env;
+
+/// One step, or the whole set when it is rolled out all at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct StepPlan {
+    /// What it selects, such as `env = prod`.
+    pub selects: String,
+    /// `maxUpdate` as written; empty when absent.
+    pub max_update: String,
+    /// How many may be in flight; `None` for no limit.
+    pub limit: Option<u64>,
+}
+
+/// A set as it asks to be rolled out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    /// Whether it is a RollingSync; if not, there is one group and no step.
+    pub rolling: bool,
+    /// The steps in order.
+    pub steps: Vec<StepPlan>,
+    /// The step of each generated Application, counted from 0; `None` when no
+    /// step selects it.
+    pub applications: BTreeMap<String, Option<usize>>,
+}
+
+/// Reads a raw ApplicationSet.
+///
+/// Fails as generating does: a template or a generator that makes no sense.
+pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> {
+    let mut env = Env { now, random: Box::new(SystemRandom) };
+    let generation = desired::generate(set, &mut env)?;
+    let generated: BTreeMap<String, Labels> = generation
+        .applications
+        .iter()
+        .map(|application| (desired::name_of(application).to_owned(), labels(application)))
+        .collect();
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let Strategy::RollingSync(steps) = &strategy else {
+        let all =
+            StepPlan { selects: "all at once".to_owned(), max_update: String::new(), limit: None };
+        let applications = generated.into_keys().map(|name| (name, Some(0))).collect();
+        return Ok(Plan { rolling: false, steps: vec![all], applications });
+    };
+    let members =
+        memberships(steps, generated.iter().map(|(name, labels)| (name.as_str(), labels)));
+    let applications: BTreeMap<String, Option<usize>> =
+        members.iter().map(|(name, membership)| (name.clone(), membership.step())).collect();
+    let size = |step: usize| applications.values().filter(|of| **of == Some(step)).count() as u64;
+    let steps = steps
+        .iter()
+        .enumerate()
+        .map(|(index, step)| StepPlan {
+            selects: selects(step),
+            max_update: match &step.max_update {
+                crate::decide::rollout::budget::MaxUpdate::Unlimited => String::new(),
+                written => written.to_string(),
+            },
+            limit: match step.max_update.limit(size(index)) {
+                Limit::AtMost(limit) => Some(limit),
+                Limit::Unlimited => None,
+            },
+        })
+        .collect();
+    Ok(Plan { rolling: true, steps, applications })
+}
+
+fn labels(application: &Value) -> Labels {
+    let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
+    labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+}
+
+fn selects(step: &Step) -> String {
+    if step.match_expressions.is_empty() {
+        return "every Application".to_owned();
+    }
+    step.match_expressions.iter().map(expression).collect::<Vec<_>>().join(" and ")
+}
+
+fn expression(expression: &Expression) -> String {
+    let values: Vec<&str> = expression.values.iter().map(String::as_str).collect();
+    match (&expression.operator, values.as_slice()) {
+        (Operator::In, [one]) => format!("{} = {one}", expression.key),
+        (Operator::In, several) => format!("{} in {}", expression.key, several.join(", ")),
+        (Operator::NotIn, several) => format!("{} not in {}", expression.key, several.join(", ")),
+        (Operator::Unsupported(word), _) => format!("{} {word}?", expression.key),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn set(strategy: &Value) -> Value {
+        json!({"spec": {
+            "generators": [{"list": {"elements": [
+                {"name": "a", "env": "dev"}, {"name": "b", "env": "prod"},
+                {"name": "c", "env": "prod"}, {"name": "d", "env": "lab"},
+            ]}}],
+            "template": {"metadata": {"name": "{{name}}", "labels": {"env": "{{env}}"}}, "spec": {}},
+            "strategy": strategy,
+        }})
+    }
+
+    #[test]
+    fn steps_limits_and_members_are_read_from_the_set() {
+        let expressions = |env: &str| json!([{"key": "env", "operator": "In", "values": [env]}]);
+        let plan = plan(
+            &set(&json!({"type": "RollingSync", "rollingSync": {"steps": [
+                {"matchExpressions": expressions("dev")},
+                {"matchExpressions": expressions("prod"), "maxUpdate": "60%"},
+            ]}})),
+            Timestamp::UNIX_EPOCH,
+        )
+        .unwrap();
+        assert!(plan.rolling);
+        let shown: Vec<_> = plan
+            .steps
+            .iter()
+            .map(|s| (s.selects.as_str(), s.max_update.as_str(), s.limit))
+            .collect();
+        assert_eq!(shown, [("env = dev", "", None), ("env = prod", "60%", Some(1))]);
+        let steps: Vec<_> = plan.applications.iter().map(|(n, s)| (n.as_str(), *s)).collect();
+        assert_eq!(steps, [("a", Some(0)), ("b", Some(1)), ("c", Some(1)), ("d", None)]);
+    }
+
+    #[test]
+    fn without_a_rolling_sync_all_go_at_once() {
+        let plan = plan(&set(&Value::Null), Timestamp::UNIX_EPOCH).unwrap();
+        assert!(!plan.rolling);
+        assert_eq!(plan.steps.len(), 1);
+        assert!(plan.applications.values().all(|step| *step == Some(0)));
+    }
+}

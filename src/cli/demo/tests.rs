@@ -1,0 +1,437 @@
+//! Whole pictures and verdicts, from the objects that a watch would show.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::fleet::{Fleet, Transition};
+use super::screen::Picture;
+use super::summary::{self, Facts};
+use super::verdict::{self, Verdict};
+
+/// A set with a step for dev, all at once, and one for prod, one at a time.
+fn set(status: Value) -> Value {
+    let step = |env: &str| json!([{"key": "env", "operator": "In", "values": [env]}]);
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+        "metadata": {"name": "shop", "namespace": "argocd"},
+        "spec": {
+            "generators": [{"list": {"elements": [
+                {"name": "dev-eu", "env": "dev"},
+                {"name": "prod-eu", "env": "prod"}, {"name": "prod-us", "env": "prod"},
+            ]}}],
+            "template": {
+                "metadata": {"name": "{{name}}", "labels": {"env": "{{env}}"}},
+                "spec": {"project": "default"},
+            },
+            "strategy": {"type": "RollingSync", "rollingSync": {"steps": [
+                {"matchExpressions": step("dev")},
+                {"matchExpressions": step("prod"), "maxUpdate": "50%"},
+            ]}},
+        },
+        "status": status,
+    })
+}
+
+/// A status with the open step, from 1, and the phase of each Application.
+fn standing(step: u64, phases: [&str; 3], waiting: &[(&str, &str)]) -> Value {
+    let names = ["dev-eu", "prod-eu", "prod-us"];
+    let entry = |(name, phase): (&&str, &&str)| json!({"application": name, "status": phase, "message": "as told", "step": "1", "targetRevisions": []});
+    let waiting = waiting.iter().map(|(who, why)| json!({"application": who, "reason": why}));
+    let complete = phases.iter().all(|phase| *phase == "Healthy");
+    json!({
+        "applicationStatus": names.iter().zip(&phases).map(entry).collect::<Value>(),
+        "rollout": {"step": step, "steps": 2, "waitingFor": waiting.collect::<Value>()},
+        "conditions": [{
+            "type": "RolloutProgressing", "status": if complete { "False" } else { "True" },
+            "reason": "x", "message": "y",
+        }],
+    })
+}
+
+fn application(name: &str, status: Value) -> Value {
+    json!({
+        "metadata": {
+            "name": name, "namespace": "argocd",
+            "ownerReferences": [{"kind": "ApplicationSet", "name": "shop"}],
+        },
+        "spec": {"project": "default", "destination": {}},
+        "status": status,
+    })
+}
+
+fn untouched(name: &str) -> Value {
+    application(name, json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Missing"}}))
+}
+
+fn syncing(name: &str, result: Value, message: &str) -> Value {
+    application(
+        name,
+        json!({
+            "sync": {"status": "OutOfSync"}, "health": {"status": "Progressing"},
+            "operationState": {
+                "phase": "Running", "message": message, "operation": {},
+                "startedAt": "2026-01-01T00:00:00Z",
+                "syncResult": {"revision": "a", "resources": [result]},
+            },
+        }),
+    )
+}
+
+fn migrating(name: &str) -> Value {
+    let hook = json!({
+        "group": "batch", "kind": "Job", "namespace": name, "name": "migrate", "version": "v1",
+        "syncPhase": "PreSync", "hookPhase": "Running", "hookType": "PreSync",
+    });
+    syncing(name, hook, "waiting for completion of hook batch/Job/migrate")
+}
+
+fn deploying(name: &str) -> Value {
+    let deployment = json!({
+        "group": "apps", "kind": "Deployment", "namespace": name, "name": "web", "version": "v1",
+        "syncPhase": "Sync", "hookPhase": "Running",
+    });
+    syncing(name, deployment, "waiting for healthy state of apps/Deployment/web")
+}
+
+fn works(name: &str) -> Value {
+    let hook = json!({
+        "group": "batch", "kind": "Job", "namespace": name, "name": "migrate", "version": "v1",
+        "syncPhase": "PreSync", "hookPhase": "Succeeded", "hookType": "PreSync",
+    });
+    application(
+        name,
+        json!({
+            "sync": {"status": "Synced"}, "health": {"status": "Healthy"},
+            "operationState": {
+                "phase": "Succeeded", "operation": {}, "startedAt": "2026-01-01T00:00:00Z",
+                "syncResult": {"revision": "a", "resources": [hook]},
+            },
+        }),
+    )
+}
+
+fn broken(name: &str) -> Value {
+    application(
+        name,
+        json!({
+            "sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+            "resources": [{
+                "group": "apps", "kind": "Deployment", "namespace": name, "name": "web",
+                "health": {"status": "Degraded", "message": "it exceeded its progress deadline"},
+            }],
+            "operationState": {
+                "phase": "Failed", "operation": {}, "message": "one or more tasks failed",
+                "startedAt": "2026-01-01T00:00:00Z",
+            },
+        }),
+    )
+}
+
+/// Feeds events, one second apart.
+#[derive(Default)]
+struct Watch {
+    fleet: Fleet,
+    at: Duration,
+    transitions: Vec<Transition>,
+}
+
+impl Watch {
+    fn see(mut self, object: &Value) -> Self {
+        let seen = if object["kind"] == "ApplicationSet" {
+            self.fleet.set(object, Timestamp::UNIX_EPOCH, self.at)
+        } else {
+            self.fleet.application(object, self.at)
+        };
+        self.transitions.extend(seen);
+        self.at += Duration::from_secs(1);
+        self
+    }
+
+    fn verdict(&self) -> Verdict {
+        verdict::of(&self.fleet.sets["shop"])
+    }
+
+    fn picture(&self, width: usize, height: Option<usize>) -> String {
+        let verdicts = verdict::of_fleet(&self.fleet);
+        let notes = [];
+        let elapsed = self.at;
+        let picture = Picture { fleet: &self.fleet, verdicts: &verdicts, elapsed, notes: &notes };
+        let lines = picture.lines(width, height);
+        assert!(lines.iter().all(|line| line.width() <= width), "no line is wider than {width}");
+        lines.iter().map(|line| line.plain() + "\n").collect()
+    }
+
+    fn summary(&self) -> String {
+        let facts = Facts { elapsed: self.at, writes: 42, served: false };
+        summary::lines(&self.fleet, &facts).iter().map(|line| line.plain() + "\n").collect()
+    }
+}
+
+/// dev is done; of prod one is under way and one has its turn to come.
+fn halfway() -> Watch {
+    let second = [
+        ("prod-eu", "OutOfSync, Progressing: apps/Deployment/web"),
+        ("prod-us", "1 of 1 are in flight"),
+    ];
+    Watch::default()
+        .see(&set(standing(1, ["Pending", "Waiting", "Waiting"], &[])))
+        .see(&untouched("prod-eu"))
+        .see(&untouched("prod-us"))
+        .see(&migrating("dev-eu"))
+        .see(&works("dev-eu"))
+        .see(&set(standing(2, ["Healthy", "Pending", "Waiting"], &[])))
+        .see(&deploying("prod-eu"))
+        .see(&set(standing(2, ["Healthy", "Progressing", "Waiting"], &second)))
+}
+
+#[test]
+fn the_picture_fits_its_width() {
+    let watch = halfway();
+    assert_eq!(
+        watch.picture(60, None),
+        "\
+Wavegate  ApplicationSet shop, 3 Applications            8 s
+
+Step 1  env = dev  1/1 done  0 in flight  done
+  ✔ dev-eu   Healthy      Synced
+
+Step 2  env = prod  0/2 done  1 of 1 in flight  open
+  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web
+  ○ prod-us  Waiting      OutOfSync
+
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+"
+    );
+    assert_eq!(
+        watch.picture(80, None),
+        "\
+Wavegate  ApplicationSet shop, 3 Applications                                8 s
+
+Step 1  env = dev  1/1 done  0 in flight  done
+  ✔ dev-eu   Healthy      Synced       Healthy
+
+Step 2  env = prod  maxUpdate 50%  0/2 done  1 of 1 in flight  open
+  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web
+  ○ prod-us  Waiting      OutOfSync    Missing
+
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+"
+    );
+    let gap = " ".repeat(200 - 45 - 3);
+    assert_eq!(
+        watch.picture(200, None),
+        format!(
+            "\
+Wavegate  ApplicationSet shop, 3 Applications{gap}8 s
+
+Step 1  env = dev  ━━━━━━━━━━━━  1/1 done  0 in flight  done
+  ✔ dev-eu   Healthy      Synced       Healthy
+
+Step 2  env = prod  maxUpdate 50%  ────────────  0/2 done  1 of 1 in flight  open
+  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web
+  ○ prod-us  Waiting      OutOfSync    Missing
+
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+"
+        )
+    );
+}
+
+#[test]
+fn the_picture_fits_its_height_and_keeps_the_open_step_longest() {
+    let watch = halfway();
+    assert_eq!(
+        watch.picture(60, Some(9)),
+        "\
+Wavegate  ApplicationSet shop, 3 Applications            8 s
+
+Step 1  env = dev  1/1 done  0 in flight  done
+
+Step 2  env = prod  0/2 done  1 of 1 in flight  open
+  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web
+  ○ prod-us  Waiting      OutOfSync
+
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+"
+    );
+    for height in 1..12 {
+        let lines = watch.picture(60, Some(height)).lines().count();
+        assert!(lines <= height, "{height} rows: {lines} lines");
+    }
+}
+
+#[test]
+fn transitions_tell_the_rollout_in_order() {
+    let told: Vec<String> = halfway()
+        .transitions
+        .iter()
+        .map(|t| format!("{} {} {} {}", t.at.as_secs(), t.application, t.phase, t.text))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            "0   opens: env = dev, 1 Application, all at once",
+            "0 dev-eu Pending as told",
+            "4 dev-eu Pending Synced and Healthy",
+            "5 dev-eu Pending → Healthy as told",
+            "5   complete",
+            "5   opens: env = prod, 2 Applications, 1 at a time (maxUpdate 50%)",
+            "5 prod-eu Waiting → Pending as told",
+            "6 prod-eu Pending Sync wave 0: apps/Deployment/web",
+            "7 prod-eu Pending → Progressing Sync wave 0: apps/Deployment/web",
+        ]
+    );
+}
+
+#[test]
+fn what_is_measured_comes_from_the_applications() {
+    let watch = halfway();
+    let set = &watch.fleet.sets["shop"];
+    let secs = |time: Option<Duration>| time.map(|time| time.as_secs());
+    let measured: Vec<_> =
+        set.measured.iter().map(|m| (secs(m.opened), secs(m.done), m.peak)).collect();
+    assert_eq!(measured, [(Some(3), Some(5), 1), (Some(6), None, 1)]);
+    assert_eq!((watch.fleet.syncs(), watch.fleet.hooks()), (1, 1));
+    assert!(summary::is_kept(&watch.fleet));
+
+    let watch = watch.see(&migrating("prod-us"));
+    assert_eq!(watch.fleet.sets["shop"].measured[1].peak, 2);
+    assert!(!summary::is_kept(&watch.fleet), "two of one were in flight");
+    assert!(watch.summary().contains("Step 2 had more in flight than its limit."));
+
+    let early =
+        Watch::default().see(&set_at_rest()).see(&untouched("dev-eu")).see(&migrating("prod-eu"));
+    assert_eq!(early.fleet.sets["shop"].out_of_order, ["prod-eu"]);
+    assert!(!summary::is_kept(&early.fleet), "prod began before dev was done");
+}
+
+fn set_at_rest() -> Value {
+    set(standing(1, ["Waiting", "Waiting", "Waiting"], &[]))
+}
+
+#[test]
+fn a_rollout_ends_when_nothing_is_left_to_move() {
+    let done = |last: Value, status: Value| {
+        halfway().see(&works("prod-eu")).see(&last).see(&set(status)).verdict()
+    };
+    let failed = standing(2, ["Healthy", "Healthy", "Progressing"], &[]);
+    let stopped = |behind| Verdict::Stopped {
+        step: Some(1),
+        application: "prod-us".to_owned(),
+        why: "apps/Deployment prod-us/web: it exceeded its progress deadline".to_owned(),
+        behind,
+    };
+    let cases = [
+        ("one is under way", halfway().verdict(), Verdict::Running),
+        (
+            "all are done",
+            done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
+            Verdict::Complete,
+        ),
+        (
+            "the set says so and an Application does not",
+            done(deploying("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
+            Verdict::Running,
+        ),
+        (
+            "all work and the set has not taken note",
+            done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Progressing"], &[])),
+            Verdict::Running,
+        ),
+        ("one failed", done(broken("prod-us"), failed.clone()), stopped(0)),
+        (
+            "one failed and holds the only place",
+            halfway()
+                .see(&untouched("prod-eu"))
+                .see(&broken("prod-us"))
+                .see(&set(standing(2, ["Healthy", "Waiting", "Progressing"], &[])))
+                .verdict(),
+            stopped(1),
+        ),
+        (
+            "one failed and there is a place for another",
+            halfway()
+                .see(&untouched("prod-eu"))
+                .see(&broken("prod-us"))
+                .see(&set(standing(2, ["Healthy", "Waiting", "Healthy"], &[])))
+                .verdict(),
+            Verdict::Running,
+        ),
+    ];
+    for (name, found, want) in cases {
+        assert_eq!(found, want, "{name}");
+    }
+}
+
+#[test]
+fn a_step_without_places_waits_for_a_manual_sync() {
+    let mut raw = set(standing(2, ["Healthy", "Waiting", "Waiting"], &[]));
+    raw["spec"]["strategy"]["rollingSync"]["steps"][1]["maxUpdate"] = json!(0);
+    let watch = Watch::default()
+        .see(&works("dev-eu"))
+        .see(&untouched("prod-eu"))
+        .see(&untouched("prod-us"))
+        .see(&raw);
+    let applications = vec!["prod-eu".to_owned(), "prod-us".to_owned()];
+    assert_eq!(watch.verdict(), Verdict::Manual { step: Some(1), applications });
+    let summary = watch.summary();
+    assert!(
+        summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
+    );
+    assert!(
+        summary.contains("kubectl -n argocd patch application prod-eu --type merge"),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_set_that_cannot_be_carried_out_says_why() {
+    let mut raw = set_at_rest();
+    raw["status"]["conditions"] = json!([{
+        "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
+        "message": "application dev-eu: there is no project shop",
+    }]);
+    let want = Verdict::Invalid("application dev-eu: there is no project shop".to_owned());
+    assert_eq!(Watch::default().see(&raw).verdict(), want);
+    raw["status"]["conditions"][0]["reason"] = "UpdateApplicationError".into();
+    assert_eq!(Watch::default().see(&raw).verdict(), Verdict::Running, "it is tried again");
+}
+
+#[test]
+fn without_a_rolling_sync_all_applications_count() {
+    let mut raw = set(Value::Null);
+    raw["spec"]["strategy"] = Value::Null;
+    let watch = || Watch::default().see(&raw).see(&works("dev-eu")).see(&works("prod-eu"));
+    assert_eq!(watch().verdict(), Verdict::Running, "one is not even created");
+    assert_eq!(watch().see(&works("prod-us")).verdict(), Verdict::Complete);
+    assert_eq!(watch().see(&deploying("prod-us")).verdict(), Verdict::Running);
+    let stopped = watch().see(&broken("prod-us")).verdict();
+    assert!(matches!(stopped, Verdict::Stopped { step: None, .. }), "{stopped:?}");
+    let mut by_hand = untouched("prod-us");
+    by_hand["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
+    let applications = vec!["prod-us".to_owned()];
+    assert_eq!(watch().see(&by_hand).verdict(), Verdict::Manual { step: None, applications });
+}
+
+#[test]
+fn the_summary_tells_times_limits_and_the_reason() {
+    let watch = halfway().see(&works("prod-eu")).see(&broken("prod-us")).see(&set(standing(
+        2,
+        ["Healthy", "Healthy", "Progressing"],
+        &[],
+    )));
+    assert_eq!(
+        watch.summary(),
+        "
+Rollout not complete after 11 s: 3 Applications, 3 syncs, 2 hooks, 42 API writes
+
+Step  Selects     Done  Time  Most in flight  Limit
+1     env = dev   1/1   2 s   1               none
+2     env = prod  1/2   -     1               1 (50%)
+In flight is measured by watching the Applications.
+Stopped in step 2: prod-us: apps/Deployment prod-us/web: it exceeded its progress deadline
+"
+    );
+}

@@ -1,0 +1,160 @@
+//! Text with colours, before it is known whether colours can be shown.
+
+/// How a piece of text looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    Plain,
+    Bold,
+    Dim,
+    Green,
+    Yellow,
+    Red,
+    Cyan,
+}
+
+/// One line of the screen: pieces of text, none with a line break.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Line {
+    pieces: Vec<(Look, String)>,
+}
+
+impl Line {
+    /// A line of one piece.
+    pub fn of(look: Look, text: impl AsRef<str>) -> Self {
+        Self::default().and(look, text)
+    }
+
+    /// Adds a piece. Control characters, which could move the cursor, are
+    /// replaced.
+    #[must_use]
+    pub fn and(mut self, look: Look, text: impl AsRef<str>) -> Self {
+        let text = text.as_ref();
+        let clean = text.chars().map(|c| match c {
+            '\n' | '\t' => ' ',
+            c if c.is_control()
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                '\u{fffd}'
+            }
+            c => c,
+        });
+        self.pieces.push((look, clean.collect()));
+        self
+    }
+
+    /// The number of columns, every character taken for one.
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| text.chars().count()).sum()
+    }
+
+    /// Cuts the line to a width, with an ellipsis when something is lost.
+    #[must_use]
+    pub fn cut(self, width: usize) -> Self {
+        if self.width() <= width {
+            return self;
+        }
+        let mut left = width;
+        let mut pieces = Vec::new();
+        for (look, text) in self.pieces {
+            let size = text.chars().count();
+            if size < left {
+                left -= size;
+                pieces.push((look, text));
+            } else {
+                pieces.push((look, ellipsis(&text, left, true)));
+                break;
+            }
+        }
+        Self { pieces }
+    }
+
+    /// The text alone.
+    pub fn plain(&self) -> String {
+        self.pieces.iter().map(|(_, text)| text.as_str()).collect::<String>().trim_end().to_owned()
+    }
+
+    /// The text with the codes that a terminal knows.
+    pub fn coloured(&self) -> String {
+        let mut out = String::new();
+        for (look, text) in &self.pieces {
+            match look.code() {
+                // Blanks have no colour, and at the end they are not needed.
+                Some(_) | None if text.trim().is_empty() => out.push_str(text),
+                Some(code) => out.extend(["\u{1b}[", code, "m", text, "\u{1b}[0m"]),
+                None => out.push_str(text),
+            }
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+
+    /// As wanted.
+    pub fn show(&self, colour: bool) -> String {
+        if colour { self.coloured() } else { self.plain() }
+    }
+}
+
+impl Look {
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Bold => Some("1"),
+            Self::Dim => Some("2"),
+            Self::Green => Some("32"),
+            Self::Yellow => Some("33"),
+            Self::Red => Some("31"),
+            Self::Cyan => Some("36"),
+        }
+    }
+}
+
+/// A text in at most `width` columns; `always` marks a text that fits as cut,
+/// since something after it is lost.
+pub(super) fn ellipsis(text: &str, width: usize, always: bool) -> String {
+    if text.chars().count() <= width && !always {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(width.saturating_sub(1)).collect();
+    if width > 0 {
+        cut.push('…');
+    }
+    cut
+}
+
+/// A number of things: `1 Application`, `2 Applications`.
+pub(super) fn count(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+/// Pads or cuts a text to exactly `width` columns.
+pub(super) fn cell(text: &str, width: usize) -> String {
+    format!("{:<width$}", ellipsis(text, width, false))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_to_its_width_and_keeps_its_colours() {
+        let line = Line::of(Look::Green, "✔").and(Look::Plain, " prod-eu ").and(Look::Dim, "waits");
+        let cases = [
+            (15, "✔ prod-eu waits"),
+            (14, "✔ prod-eu wai…"),
+            (11, "✔ prod-eu …"),
+            (1, "…"),
+            (0, ""),
+        ];
+        for (width, want) in cases {
+            assert_eq!(line.clone().cut(width).plain(), want, "{width}");
+        }
+        assert_eq!(line.clone().cut(3).coloured(), "\u{1b}[32m✔\u{1b}[0m …");
+    }
+
+    #[test]
+    fn what_a_cluster_says_cannot_move_the_cursor() {
+        let line = Line::of(Look::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
+        assert_eq!(line.show(true), "a\u{fffd}[2Jb c\u{fffd}d");
+    }
+}

@@ -1,0 +1,201 @@
+//! The world of the demo: which objects there are before anything moves, and
+//! where their manifests come from.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{files, steps};
+use crate::api;
+use crate::cli::error::Error;
+use crate::yaml;
+
+const SET: &str = include_str!("../../../examples/demo/applicationset.yaml");
+const PROJECT: &str = include_str!("../../../examples/demo/project.yaml");
+/// The manifests of one Application, by file name.
+const MANIFESTS: [(&str, &str); 5] = [
+    ("1-migrate.yaml", include_str!("../../../examples/demo/manifests/1-migrate.yaml")),
+    ("2-config.yaml", include_str!("../../../examples/demo/manifests/2-config.yaml")),
+    ("3-web.yaml", include_str!("../../../examples/demo/manifests/3-web.yaml")),
+    ("4-ingress.yaml", include_str!("../../../examples/demo/manifests/4-ingress.yaml")),
+    ("5-smoke-test.yaml", include_str!("../../../examples/demo/manifests/5-smoke-test.yaml")),
+];
+/// Stands for the address of the repository, in the set.
+const REPOSITORY: &str = "/REPOSITORY";
+/// Stands for the name of the Application, in the manifests.
+const APPLICATION: &str = "APPLICATION";
+
+/// Everything that is created at the start, and the folder behind it.
+#[derive(Debug)]
+pub(super) struct World {
+    /// Removed at the end.
+    pub folder: tempfile::TempDir,
+    /// The namespace of the control plane.
+    pub namespace: String,
+    /// What to create, in this order; ApplicationSets last.
+    pub objects: Vec<Value>,
+    /// Names of all Applications that are generated.
+    pub applications: BTreeSet<String>,
+}
+
+impl World {
+    /// Makes the demo's own world, or that of the user's files.
+    ///
+    /// # Errors
+    ///
+    /// Files that cannot be read or hold what the demo cannot serve; a folder
+    /// or a repository that cannot be made.
+    pub fn make(files: &[PathBuf]) -> anyhow::Result<Self> {
+        let folder = tempfile::Builder::new()
+            .prefix("wavegate-demo-")
+            .tempdir()
+            .context("cannot make a temporary folder")?;
+        let (namespace, objects) = if files.is_empty() {
+            ("argocd".to_owned(), own_objects(folder.path())?)
+        } else {
+            files::load(files)?
+        };
+        let mut applications = BTreeSet::new();
+        for set in objects.iter().filter(|object| is_set(object)) {
+            let name = crate::desired::name_of(set);
+            let plan = steps::plan(set, Timestamp::now()).map_err(|error| {
+                Error::input("cannot generate", format!("ApplicationSet {name}"), error)
+            })?;
+            applications.extend(plan.applications.into_keys());
+        }
+        let mut world = Self { folder, namespace, objects, applications };
+        world.complete();
+        Ok(world)
+    }
+
+    /// Adds what is needed and missing: namespaces and the project `default`.
+    fn complete(&mut self) {
+        let namespace = self.namespace.clone();
+        let is_default = |object: &&Value| {
+            object["kind"] == "AppProject"
+                && object["metadata"]["name"] == "default"
+                && object["metadata"]["namespace"] == namespace.as_str()
+        };
+        if !self.objects.iter().any(|object| is_default(&object)) {
+            let mut project = yaml::value(PROJECT).unwrap_or_default();
+            project["metadata"]["namespace"] = namespace.as_str().into();
+            self.objects.push(project);
+        }
+        let mut needed: BTreeSet<String> = self
+            .objects
+            .iter()
+            .filter_map(|object| Some(object["metadata"]["namespace"].as_str()?.to_owned()))
+            .collect();
+        needed.insert(namespace);
+        for object in self.objects.iter().filter(|object| object["kind"] == "Namespace") {
+            needed.remove(crate::desired::name_of(object));
+        }
+        needed.remove("default");
+        let namespaces = needed.into_iter().map(
+            |name| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+        );
+        self.objects.extend(namespaces);
+        self.objects.sort_by_key(|object| match object["kind"].as_str() {
+            Some("Namespace") => 0,
+            Some("CustomResourceDefinition") => 1,
+            Some("AppProject") => 2,
+            Some("ApplicationSet") => 5,
+            Some("Application") => 4,
+            _ => 3,
+        });
+    }
+
+    /// Checks the names of Applications that are to fail.
+    ///
+    /// # Errors
+    ///
+    /// A name that no Application has.
+    pub fn check_failing(&self, failing: &[String]) -> Result<BTreeSet<String>, Error> {
+        for name in failing {
+            if !self.applications.contains(name) {
+                let known: Vec<&str> = self.applications.iter().map(String::as_str).collect();
+                let why = format!("there is no such Application; there are {}", known.join(", "));
+                return Err(Error::input("--fail", name, why));
+            }
+        }
+        Ok(failing.iter().cloned().collect())
+    }
+}
+
+/// Whether an object is an ApplicationSet.
+pub(super) fn is_set(object: &Value) -> bool {
+    object["kind"] == "ApplicationSet" && object["apiVersion"] == api::API_VERSION
+}
+
+/// The demo's own objects; makes their repository.
+fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
+    let repository = folder.join("repository");
+    let address = repository.display().to_string();
+    let set = yaml::value(SET).context("the demo's own ApplicationSet")?;
+    let set = replace(set, REPOSITORY, &address);
+    let plan = steps::plan(&set, Timestamp::now()).context("the demo's own ApplicationSet")?;
+    for application in plan.applications.keys() {
+        let directory = repository.join("apps").join(application);
+        std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {address}"))?;
+        for (name, text) in MANIFESTS {
+            std::fs::write(directory.join(name), text.replace(APPLICATION, application))
+                .with_context(|| format!("cannot write to {address}"))?;
+        }
+    }
+    commit(&repository)?;
+    Ok(vec![set])
+}
+
+/// Replaces a text in all strings of a value.
+fn replace(value: Value, from: &str, to: &str) -> Value {
+    match value {
+        Value::String(text) => text.replace(from, to).into(),
+        Value::Array(list) => list.into_iter().map(|value| replace(value, from, to)).collect(),
+        Value::Object(map) => {
+            map.into_iter().map(|(key, value)| (key, replace(value, from, to))).collect()
+        }
+        other => other,
+    }
+}
+
+/// Turns a folder into a Git repository with one commit.
+fn commit(folder: &Path) -> anyhow::Result<()> {
+    git(folder, &["-c", "init.defaultBranch=main", "init", "--quiet"])?;
+    git(folder, &["add", "--all"])?;
+    git(folder, &["commit", "--quiet", "--message", "shop 1.4.0"])
+}
+
+/// Runs `git` untouched by the user's settings.
+fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+    let run = Command::new("git")
+        .arg("-C")
+        .arg(folder)
+        .args(["-c", "user.name=Wavegate", "-c", "user.email=demo@wavegate.invalid"])
+        .args(["-c", "commit.gpgsign=false", "-c", "core.hooksPath=/dev/null"])
+        .args(arguments)
+        .env_remove("GIT_DIR")
+        .env_remove("GIT_WORK_TREE")
+        .env_remove("GIT_INDEX_FILE")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .stdin(std::process::Stdio::null())
+        .output();
+    let output = match run {
+        Ok(output) => output,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let why = "there is no such program on PATH; install git, the demo keeps its manifests in a repository";
+            return Err(Error::input("cannot run", "git", why).into());
+        }
+        Err(error) => return Err(Error::input("cannot run", "git", error).into()),
+    };
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let what = format!("git {}", arguments.join(" "));
+        return Err(Error::input("cannot make the repository", what, said.trim()).into());
+    }
+    Ok(())
+}

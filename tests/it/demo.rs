@@ -1,0 +1,242 @@
+//! `wavegate demo` as a user runs it: the program, its output, its exit code.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// The demo promises to end by itself in this time; on a busy machine too.
+const LIMIT: Duration = Duration::from_secs(60);
+
+fn demo() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_wavegate"));
+    command.arg("demo").stdin(Stdio::null()).env_remove("RUST_LOG").env("NO_COLOR", "1");
+    command
+}
+
+/// Runs to the end: exit code, standard output, standard error.
+fn run(command: &mut Command) -> (i32, String, String) {
+    let started = Instant::now();
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let (stdout, stderr) = (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap());
+    assert!(started.elapsed() < LIMIT, "took {:?}:\n{stdout}{stderr}", started.elapsed());
+    (status.code().unwrap(), stdout, stderr)
+}
+
+/// The number of the first line with all these texts, in any order.
+fn line_with(output: &str, texts: &[&str]) -> usize {
+    let has_all = |line: &str| texts.iter().all(|text| line.contains(text));
+    let found = output.lines().position(has_all);
+    found.unwrap_or_else(|| panic!("no line with {texts:?} in:\n{output}"))
+}
+
+#[test]
+fn the_demo_rolls_a_fleet_out_step_by_step() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (code, output, errors) = run(demo().arg("--plain").env("TMPDIR", temporary.path()));
+    assert_eq!(code, 0, "{output}{errors}");
+    assert_eq!(errors, "");
+
+    let healthy = output.lines().filter(|line| line.contains("Progressing → Healthy")).count();
+    assert_eq!(healthy, 14, "every Application became Healthy once:\n{output}");
+    let order = [
+        line_with(&output, &["step 1", "opens"]),
+        line_with(&output, &["step 1", "complete"]),
+        line_with(&output, &["step 2", "opens"]),
+        line_with(&output, &["step 2", "complete"]),
+        line_with(&output, &["step 3", "opens"]),
+        line_with(&output, &["step 3", "complete"]),
+    ];
+    assert!(order.is_sorted(), "{order:?}:\n{output}");
+    assert!(line_with(&output, &["prod-", "Pending"]) > order[3], "prod waits for qa:\n{output}");
+    line_with(&output, &["dev-eu", "PreSync hook batch/Job/migrate"]);
+    line_with(&output, &["dev-eu", "PostSync hook batch/Job/smoke-test"]);
+    line_with(&output, &["Rollout complete", "14 Applications, 14 syncs, 28 hooks"]);
+    line_with(&output, &["env = prod", "8/8", "2 (25%)"]);
+    assert!(!output.contains("more in flight than its limit"), "{output}");
+
+    let left = std::fs::read_dir(temporary.path()).unwrap().count();
+    assert_eq!(left, 0, "nothing is left behind");
+}
+
+#[test]
+fn a_failing_application_stops_its_step_and_is_named() {
+    let (code, output, errors) = run(demo().args(["--plain", "--fail", "qa-us"]));
+    assert_eq!(code, 1, "{output}{errors}");
+    line_with(&output, &["Stopped in step 2: qa-us: ", "apps/Deployment shop-qa-us/web"]);
+    line_with(&output, &["env = prod", "0/8"]);
+    assert!(!output.contains("step 3  prod"), "no prod Application began:\n{output}");
+}
+
+#[test]
+fn an_unknown_application_is_refused_with_the_known_ones() {
+    let (code, output, errors) = run(demo().args(["--plain", "--fail", "qa-mars"]));
+    assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+    assert!(errors.starts_with("error: --fail: qa-mars: "), "{errors}");
+    assert!(errors.contains("dev-eu") && errors.contains("prod-sa-east"), "{errors}");
+}
+
+#[test]
+fn only_the_loopback_address_is_served() {
+    let (code, _, errors) = run(demo().args(["--plain", "--listen", "0.0.0.0:0"]));
+    assert_eq!(code, 2, "{errors}");
+    assert!(
+        errors.starts_with("error: --listen: 0.0.0.0:0: there is no authentication"),
+        "{errors}"
+    );
+}
+
+/// A folder with a set of two Applications and their manifests.
+fn own_set(folder: &Path, repo_url: &str, strategy: &str) {
+    let set = format!(
+        r#"
+apiVersion: argoproj.io/v1alpha1
+kind: ApplicationSet
+metadata: {{name: own}}
+spec:
+  generators:
+  - list: {{elements: [{{name: first}}, {{name: second}}]}}
+  {strategy}
+  template:
+    metadata: {{name: "{{{{name}}}}", labels: {{app: "{{{{name}}}}"}}}}
+    spec:
+      project: team
+      source: {{repoURL: "{repo_url}", path: "{{{{name}}}}"}}
+      destination: {{server: "https://kubernetes.default.svc", namespace: apps}}
+      syncPolicy: {{automated: {{selfHeal: true}}}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {{name: apps}}
+---
+apiVersion: argoproj.io/v1alpha1
+kind: AppProject
+metadata: {{name: team}}
+spec:
+  sourceRepos: ["*"]
+  destinations: [{{server: "*", namespace: apps}}]
+"#
+    );
+    std::fs::write(folder.join("set.yaml"), set).unwrap();
+    for name in ["first", "second"] {
+        let directory = folder.join("manifests").join(name);
+        std::fs::create_dir_all(&directory).unwrap();
+        let manifest = format!(
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\ndata: {{is: {name}}}\n"
+        );
+        std::fs::write(directory.join("map.yaml"), manifest).unwrap();
+    }
+}
+
+const FIRST_THEN_SECOND: &str = "\
+strategy: {type: RollingSync, rollingSync: {steps: [\
+{matchExpressions: [{key: app, operator: In, values: [first]}]}, \
+{matchExpressions: [{key: app, operator: In, values: [second]}], maxUpdate: LIMIT}]}}";
+
+#[test]
+fn a_set_of_the_users_own_is_rolled_out() {
+    let cases =
+        [("in steps", FIRST_THEN_SECOND.replace("LIMIT", "1")), ("all at once", String::new())];
+    for (name, strategy) in cases {
+        let folder = tempfile::tempdir().unwrap();
+        own_set(folder.path(), "./manifests", &strategy);
+        let file = folder.path().join("set.yaml");
+        let (code, output, errors) = run(demo().arg("--plain").arg("-f").arg(&file));
+        assert_eq!(code, 0, "{name}: {output}{errors}");
+        line_with(&output, &["Rollout complete", "2 Applications"]);
+    }
+}
+
+#[test]
+fn a_step_without_places_is_told_with_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    own_set(folder.path(), "./manifests", &FIRST_THEN_SECOND.replace("LIMIT", "0"));
+    let file = folder.path().join("set.yaml");
+    let (code, output, errors) = run(demo().arg("--plain").arg("-f").arg(&file));
+    assert_eq!(code, 1, "{output}{errors}");
+    line_with(&output, &["Step 2 waits for a manual sync of second (maxUpdate is 0)"]);
+    line_with(&output, &["kubectl -n argocd patch application second"]);
+}
+
+#[test]
+fn a_source_that_is_not_of_this_machine_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    own_set(folder.path(), "https://example.com/fleet.git", "");
+    let (code, output, errors) =
+        run(demo().arg("--plain").arg("-f").arg(folder.path().join("set.yaml")));
+    assert_eq!((code, output.as_str()), (2, ""), "{errors}");
+    assert!(
+        errors.contains("Application first: repoURL https://example.com/fleet.git"),
+        "{errors}"
+    );
+}
+
+/// Ends the program when a test fails.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn kubectl_can_look_in_while_the_demo_is_served() {
+    if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
+        eprintln!("skipped: there is no kubectl on PATH");
+        return;
+    }
+    let temporary = tempfile::tempdir().unwrap();
+    let child = demo()
+        .args(["--plain", "--listen", "127.0.0.1:0"])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().expect("the demo goes on").unwrap();
+    let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
+    let kubectl = |arguments: &[&str]| {
+        let output = Command::new("kubectl")
+            .env("KUBECONFIG", &kubeconfig)
+            .args(arguments)
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success(),
+            "{arguments:?}: {text}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        text
+    };
+    while !next().contains("step 3  complete") {}
+
+    let sets = kubectl(&["-n", "argocd", "get", "applicationsets", "-o", "wide"]);
+    assert!(sets.contains("shop") && sets.contains("14/14"), "{sets}");
+    let applications = kubectl(&["-n", "argocd", "get", "applications"]);
+    assert_eq!(applications.matches("Synced").count(), 14, "{applications}");
+    let deployments = kubectl(&["get", "deployments", "-A"]);
+    assert_eq!(deployments.matches("2/2").count(), 14, "{deployments}");
+    assert!(
+        kubectl(&["-n", "argocd", "describe", "applicationset", "shop"]).contains("RollingSync")
+    );
+
+    // It goes on working: what is deleted by hand is noticed and rolled out
+    // again.
+    kubectl(&["-n", "shop-dev-eu", "delete", "configmap", "settings"]);
+    while !next().contains("dev-eu         Progressing → Healthy") {}
+    kubectl(&["-n", "shop-dev-eu", "get", "configmap", "settings"]);
+
+    let id = running.0.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    // Reads to the end, so that the program is never kept from writing.
+    let rest: Vec<String> = lines.map_while(Result::ok).collect();
+    assert_eq!(running.0.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left behind");
+}
