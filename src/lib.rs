@@ -1,1 +1,39 @@
+//! Wavegate rolls a change out over a fleet of Argo CD Applications, step by
+//! step, and syncs each of them itself.
+//!
+//! ```text
+//! facts in               decisions                  effects out
+//! watch/  source/  ──▶   desired/  decide/    ──▶   act/   ──▶ the cluster
+//! clock                  (pure: no await)            ▲
+//!    ▲                                          controller/ drives one pass
+//!    └────────────────── the cluster; status is part of it
+//! ```
+//!
+//! In reading order: [`api`] holds the words that users write; [`template`] and
+//! [`desired`] turn a set into Applications; [`decide`] says what to do next;
+//! [`watch`] and [`source`] bring the facts; [`act`] writes; [`controller`]
+//! drives a pass. [`embedded`] is a Kubernetes API server in memory, for the
+//! demo and for tests, and [`cli`] the command line. ARCHITECTURE.md tells the
+//! rest.
 
+pub mod api;
+pub mod template;
+pub mod yaml;
+
+pub mod decide;
+pub mod desired;
+
+pub mod chance;
+pub mod clock;
+pub mod source;
+pub mod watch;
+
+pub mod act;
+
+pub mod config;
+pub mod controller;
+pub mod serve;
+
+pub mod cli;
+pub mod embedded;
+pub mod telemetry;
