@@ -2,6 +2,9 @@
 //! a user sees from a commit to a healthy status, also when the controller is
 //! cut off on the way.
 
+// Tells the lints that helpers are tests too.
+#![cfg(test)]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
@@ -821,5 +824,33 @@ async fn a_skipped_application_is_left_alone() {
     assert!(world.app("app").await["status"].is_null());
     let annotations = json!({"argocd.argoproj.io/skip-reconcile": null});
     world.patch("app", json!({"metadata": {"annotations": annotations}})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+    let windows = |windows: Value| Patch::Merge(json!({"spec": {"syncWindows": windows}}));
+    let always = json!([{
+        "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"],
+    }]);
+    projects.patch("default", &PatchParams::default(), &windows(always)).await.unwrap();
+    world.until("app", "left as it is", |app| is(app, "OutOfSync", "Missing")).await;
+    // The project reaches the controller before the operation does, or else
+    // the operation has been let through already.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world
+        .until("app", "held back", |app| {
+            app["status"]["operationState"]["message"] == "Sync operation blocked by sync window"
+        })
+        .await;
+    assert_eq!(phase(&app), "Running", "SE-410");
+    projects.patch("default", &PatchParams::default(), &windows(Value::Null)).await.unwrap();
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
 }

@@ -66,7 +66,7 @@ pub async fn compare(
             // A drift that was seen on the way is healed as well.
             let heals = found.place.spec.is_automated();
             if (full || heals) && found.conditions.iter().all(|c| !c.is_error()) {
-                return automate(ctx, memory, draft, &found, now);
+                return automate(ctx, key, memory, draft, &found, now);
             }
             None
         }
@@ -198,22 +198,25 @@ async fn last_health(
 /// Starts a sync that nobody asked for, or says why not.
 fn automate(
     ctx: &Context,
+    key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
     found: &Found,
     now: Timestamp,
 ) -> Option<Timestamp> {
+    let verdict = observe::windows(key, &found.place, None, now);
     let decision = auto_sync::decide(
         &draft.wanted,
         &found.place.spec,
         &found.comparison,
         &found.revisions,
         &ctx.settings.self_heal,
-        true,
+        verdict.allowed,
         now,
     );
     let mut conditions = Vec::new();
-    let mut wake_at = None;
+    let waits = !verdict.allowed && found.place.spec.is_automated();
+    let mut wake_at = verdict.next_change.filter(|_| waits);
     match decision {
         auto_sync::Decision::Nothing => {}
         auto_sync::Decision::Refuse(condition) => conditions.push(condition),

@@ -4,17 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::context::{Context, Memory, Rendered};
 use super::queue::Key;
+use super::store::Project;
 use crate::api::sync_options::CREATE_NAMESPACE;
-use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec, ResourceKey};
+use crate::api::time::from_rfc3339;
+use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
 use crate::decide::compare::refresh::Level;
 use crate::decide::compare::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
 use crate::decide::diff;
 use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::decide::windows::{self, Verdict};
 use crate::source::{self, RenderFor, Revision};
 use crate::watch::clusters::Destinated;
 
@@ -65,7 +69,7 @@ pub struct Place {
     /// The cluster.
     pub destination: Destinated,
     /// The project.
-    pub project: Arc<AppProjectSpec>,
+    pub project: Arc<Project>,
     /// Its name.
     pub project_name: String,
 }
@@ -107,7 +111,7 @@ pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Plac
         }
     };
     let control_plane = &ctx.settings.control_plane_namespace;
-    if !project::permits_application(&project, &key.namespace, control_plane) {
+    if !project::permits_application(&project.spec, &key.namespace, control_plane) {
         return Err(Trouble::Spec(vec![Condition::new(
             crate::api::conditions::application::UNKNOWN_ERROR,
             format!(
@@ -122,8 +126,8 @@ pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Plac
         invalid(format!("spec.destination.{field}: {error}"))
     })?;
     let (server, name) = (&destination.server, &destination.name);
-    let mut denials = spec::denials(&spec, &project_name, &project, server, name);
-    if project.permit_only_project_scoped_clusters && destination.project != project_name {
+    let mut denials = spec::denials(&spec, &project_name, &project.spec, server, name);
+    if project.spec.permit_only_project_scoped_clusters && destination.project != project_name {
         denials.push(Condition::invalid_spec(format!(
             "cluster '{name}' is not reserved for project '{project_name}', which permits only \
              such clusters"
@@ -362,9 +366,27 @@ pub fn facts<'a>(
         control_plane_namespace: &ctx.settings.control_plane_namespace,
         targets: &world.placed.targets,
         live: &world.live,
-        project: &place.project,
+        project: &place.project.spec,
         cluster: (&place.destination.server, &place.destination.name),
         config,
         namespace_metadata_changed: namespace_metadata_changed(application),
     }
+}
+
+/// Whether sync windows let an operation run (SE-406); for an automated sync
+/// that is not running yet, without its state.
+pub fn windows(key: &Key, place: &Place, state: Option<&Value>, now: Timestamp) -> Verdict {
+    let who = state.map(|state| &state["operation"]["initiatedBy"]);
+    let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
+    let automated = who.is_none_or(|who| who["automated"] == true);
+    let started_at = state.and_then(|state| from_rfc3339(state["startedAt"].as_str()?));
+    let asked = windows::Asked {
+        application: &key.name,
+        server: &place.destination.server,
+        cluster: &place.destination.name,
+        namespace: &place.spec.destination.namespace,
+        manual: windows::is_manual(username, automated),
+        started_at,
+    };
+    windows::judge(&place.project.windows, &asked, windows::Semantics::default(), now)
 }

@@ -69,6 +69,9 @@ pub async fn drive(
             }
             Err(Stop::Error(error)) => return Err(error),
         };
+        if let Some(waits) = blocked(ctx, key, draft, &observed.place) {
+            return Ok(waits);
+        }
         let snapshot = snapshot(ctx, draft, &observed, std::mem::take(&mut outcomes));
         let plan = sync::step(&snapshot, ctx.now());
         report(key, draft, &plan);
@@ -98,6 +101,22 @@ pub async fn drive(
     }
     // Others first; this one comes right back.
     Ok(Driven::Waits(Some(ctx.now())))
+}
+
+/// Waits while sync windows do not let the operation run. Termination goes on
+/// all the same (SE-410).
+fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Place) -> Option<Driven> {
+    let state = &draft.wanted["status"]["operationState"];
+    if state["phase"] == "Terminating" {
+        return None;
+    }
+    let verdict = observe::windows(key, place, Some(state), ctx.now());
+    let message = verdict.blocked_message()?;
+    if state["message"] != *message {
+        tracing::info!(application = %key, reason = %verdict.reason, "operation waits");
+        draft.wanted["status"]["operationState"]["message"] = message.into();
+    }
+    Some(Driven::Waits(verdict.next_change))
 }
 
 /// Persists that the operation runs, before anything is done. False when the
@@ -341,7 +360,7 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
     });
     let denied = observed.world.placed.targets.iter().filter_map(|target| {
         let ResourceKey { group, kind, namespace, name } = &target.key;
-        let project = &observed.place.project;
+        let project = &observed.place.project.spec;
         let namespaced = !namespace.is_empty();
         if !project::permits_kind(project, group, kind, name, namespaced) {
             return Some((target.key.clone(), Denial::Kind));

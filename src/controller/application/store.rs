@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::queue::Key;
 use crate::api::{AppProject, AppProjectSpec};
+use crate::decide::windows::{self, Window};
 use crate::source::Credentials;
 
 /// What a change of an Application is to its controller.
@@ -27,8 +28,17 @@ pub enum Change {
 #[derive(Debug, Default)]
 pub struct Store {
     applications: RwLock<HashMap<Key, Arc<Value>>>,
-    projects: RwLock<BTreeMap<String, Result<Arc<AppProjectSpec>, String>>>,
+    projects: RwLock<BTreeMap<String, Result<Arc<Project>, String>>>,
     repositories: RwLock<BTreeMap<String, Repository>>,
+}
+
+/// A project as it is used.
+#[derive(Debug)]
+pub struct Project {
+    /// What it permits.
+    pub spec: AppProjectSpec,
+    /// When it permits syncs; read once, for that looks up time zones.
+    pub windows: Vec<Window>,
 }
 
 #[derive(Debug)]
@@ -95,7 +105,7 @@ impl Store {
     }
 
     /// A project; `None` when there is none of that name.
-    pub fn project(&self, name: &str) -> Option<Result<Arc<AppProjectSpec>, String>> {
+    pub fn project(&self, name: &str) -> Option<Result<Arc<Project>, String>> {
         self.projects.read().get(name).cloned()
     }
 
@@ -107,11 +117,21 @@ impl Store {
     /// Takes over a project; whether what it permits has changed.
     pub fn put_project(&self, name: &str, object: &Value) -> bool {
         let read = crate::api::read::<AppProject>(object);
-        let read = read.map(|project| Arc::new(project.spec)).map_err(|error| error.to_string());
+        let read = read.map_err(|error| error.to_string());
         let mut all = self.projects.write();
-        let changed = all.get(name) != Some(&read);
+        let changed = match (all.get(name), &read) {
+            (Some(Ok(old)), Ok(new)) => old.spec != new.spec,
+            (Some(Err(old)), Err(new)) => old != new,
+            _ => true,
+        };
+        if !changed {
+            return false;
+        }
+        let read = read.map(|project| {
+            Arc::new(Project { spec: project.spec, windows: windows::windows(object) })
+        });
         all.insert(name.to_owned(), read);
-        changed
+        true
     }
 
     /// Takes over that a project is gone.

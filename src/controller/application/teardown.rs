@@ -231,7 +231,7 @@ impl Tearing<'_> {
     /// permitted by the project, and no delete hooks.
     fn managed(&self, ctx: &Context, key: &Key) -> BTreeMap<ResourceKey, Arc<Value>> {
         let tracking = ctx.tracking(key);
-        let project = &self.place.project;
+        let project = &self.place.project.spec;
         let destination = &self.place.destination;
         let managed = self.world.live.iter().filter(|(key, live)| {
             let ResourceKey { group, kind, namespace, name } = key;

@@ -151,16 +151,8 @@ impl Feed {
             };
             let Some(cluster) = cluster.upgrade() else { return };
             let counts = changes.iter().any(|(_, change)| change.counts);
-            let mut concerned = std::collections::BTreeSet::new();
-            {
-                let wanted = self.wanted.lock();
-                for (key, change) in changes.into_iter().filter(|(_, change)| change.counts) {
-                    concerned.extend(change.instances);
-                    concerned.extend(wanted.by(&key).cloned());
-                }
-            }
-            for instance in concerned {
-                cluster.notify(&instance);
+            for (key, change) in &changes {
+                cluster.tell(key, change, "");
             }
             let ready = matches!(&*self.state.borrow(), State::Ready);
             if defines && (listed && counts || !listed && ready) {

@@ -20,6 +20,13 @@ pub struct Mark {
     pub label: String,
 }
 
+impl Mark {
+    /// The instance that an object says it belongs to.
+    pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        instance_of(self.method, &self.label, object).filter(|instance| !instance.is_empty())
+    }
+}
+
 /// What is known of one object.
 #[derive(Clone, Debug)]
 pub enum Seen {
@@ -98,26 +105,28 @@ impl Objects {
         Some(self.insert(key, object, version, whole))
     }
 
-    /// An answer to a write of our own: always kept whole.
-    pub fn put(&mut self, key: ResourceKey, object: Arc<Value>) {
+    /// An object as the server gave it to us, always kept whole. `None` when
+    /// it is older than what is known.
+    pub fn put(&mut self, key: ResourceKey, object: Arc<Value>) -> Option<Change> {
         let version = version_of(&object);
         if let Some(entry) = self.entries.get(&key)
             && matches!((entry.version, version), (Some(old), Some(new)) if new < old)
         {
-            return;
+            return None;
         }
         if self.removed.get(&key).is_some_and(|uid| *uid != uid_of(&object)) {
             self.removed.remove(&key);
         }
-        self.insert_shared(key, object, version);
+        Some(self.insert_shared(key, object, version))
     }
 
     /// Forgets an object that is gone at once.
-    pub fn remove(&mut self, key: &ResourceKey, uid: &str) {
-        if self.entries.get(key).is_some_and(|entry| entry.uid == uid) {
-            self.drop_entry(key);
-            self.removed.insert(key.clone(), uid.to_owned());
-        }
+    pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<Change> {
+        let entry = self.entries.get(key).filter(|entry| entry.uid == uid)?;
+        let instances = entry.instance.clone().into_iter().collect();
+        self.drop_entry(key);
+        self.removed.insert(key.clone(), uid.to_owned());
+        Some(Change { instances, counts: true })
     }
 
     /// An event that an object is gone.
@@ -221,8 +230,7 @@ impl Objects {
     }
 
     fn instance(&self, object: &Value) -> Option<String> {
-        let instance = instance_of(self.mark.method, &self.mark.label, object)?;
-        (!instance.is_empty()).then(|| instance.to_owned())
+        self.mark.instance_of(object).map(str::to_owned)
     }
 }
 

@@ -40,6 +40,7 @@ use crate::decide::sync::{GroupVersionKind, Kind};
 
 use discovery::Known;
 use feed::Feed;
+use index::Change;
 pub use index::{Mark, Seen};
 
 /// How long a kind may take to be listed for the first time.
@@ -336,26 +337,25 @@ impl Cluster {
             read.map_err(|error| Error::Read { key: key.clone(), reason: reason(&error) })?;
         Ok(read.map(|object| {
             let object = Arc::new(raw(object, resource));
-            self.put(&object);
+            self.keep(&object);
             object
         }))
     }
 
-    /// Takes over an object that the server has just given us, as the answer
-    /// to a write of our own. Wakes nobody: whoever wrote knows.
+    /// Takes over the answer to a write of our own. Whoever wrote knows; all
+    /// others that are concerned are woken, for the watch will show nothing new.
     pub fn put(&self, object: &Arc<Value>) {
-        let Some(key) = ResourceKey::from_object(object) else { return };
-        let api_version = object["apiVersion"].as_str().unwrap_or_default();
-        let (group, version) = split_api_version(api_version);
-        let kind = GroupVersionKind {
-            group: group.to_owned(),
-            version: version.to_owned(),
-            kind: key.kind.clone(),
-        };
-        let feed = self.feeds.lock().get(&kind).cloned();
-        if let Some(feed) = feed {
-            feed.objects.lock().put(key, object.clone());
-        }
+        let Some((key, change)) = self.keep(object) else { return };
+        let own = self.mark.instance_of(object).unwrap_or_default();
+        self.tell(&key, &change, own);
+    }
+
+    /// Keeps an object that the server has just given us.
+    fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
+        let key = ResourceKey::from_object(object)?;
+        let feed = self.feeds.lock().get(&kind_of(object)).cloned()?;
+        let change = feed.objects.lock().put(key.clone(), object.clone())?;
+        Some((key, change))
     }
 
     /// Takes over that the server has removed an object at once.
@@ -363,8 +363,23 @@ impl Cluster {
         let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
         for feed in feeds {
             if feed.resource.group == key.group && feed.resource.kind == key.kind {
-                feed.objects.lock().remove(key, uid);
+                let change = feed.objects.lock().remove(key, uid);
+                if let Some(change) = change {
+                    self.tell(key, &change, "");
+                }
             }
+        }
+    }
+
+    /// Wakes those whom a change concerns, but for one that knows already.
+    fn tell(&self, key: &ResourceKey, change: &Change, but: &str) {
+        if !change.counts {
+            return;
+        }
+        let mut concerned = change.instances.clone();
+        concerned.extend(self.wanted.lock().by(key).cloned());
+        for instance in concerned.iter().filter(|instance| *instance != but) {
+            self.notify(instance);
         }
     }
 
