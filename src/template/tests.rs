@@ -447,6 +447,8 @@ proptest! {
             "date .s (int64 N)", "duration .s", "durationRound .s", "dateModify .s (toDate \"2006\" \"2020\")", "chunk M (list 1 2 3)",
             "slice (list 1 2 3) M N", "index .s M", "splitn .s M .s", "html .s", "js .s", "urlquery .s", "float64 .s", "toDecimal .s",
             "(toDate \"2006\" \"2020\").AddDate N M N",
+            "buildCustomCert .s .s", "genCAWithKey .s N .s", "genCAWithKey .s N (genPrivateKey \"ed25519\")",
+            "genSelfSignedCertWithKey .s (list .s) (list .s) M (genPrivateKey \"ed25519\")", "genPrivateKey .s",
         ] {
             let call = call.replace('N', &n.to_string()).replace('M', &m.to_string());
             if let Ok(template) = Template::parse(&format!("{{{{ {call} }}}}"), &Options::default()) {

@@ -102,6 +102,10 @@ impl Writer<'_, '_> {
                 self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?
             }
             Value::Version(version) => self.text(out, &version.to_string())?,
+            Value::Certificate(certificate) => {
+                let fields = certificate.fields().map(|(name, value)| (name.to_owned(), value));
+                self.object(out, &fields, depth)?;
+            }
         }
         Ok(())
     }

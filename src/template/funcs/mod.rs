@@ -1,10 +1,8 @@
 //! The function library: Sprig without `env`, `expandenv` and `getHostByName`, and what the ApplicationSet controller
 //! adds to it (AS-130).
-//!
-//! Functions that make keys and certificates (`genPrivateKey`, `genCA`, `genSelfSignedCert`, `genSignedCert`, their
-//! `…WithKey` forms and `buildCustomCert`) do not exist: a template that names one is refused when it is parsed.
 
 mod case;
+pub(super) mod certificates;
 mod convert;
 mod crypto;
 mod dates;
@@ -12,8 +10,10 @@ mod defaults;
 mod dicts;
 mod encoding;
 mod json;
+mod keys;
 mod lists;
 mod math;
+mod numbers;
 mod paths;
 mod random;
 pub(super) mod regex;
@@ -28,7 +28,7 @@ mod yaml_write;
 use super::go::function::{Body, Function};
 
 /// All functions of the library.
-pub(super) fn tables() -> [&'static [Function]; 18] {
+pub(super) fn tables() -> [&'static [Function]; 20] {
     [
         strings::FUNCTIONS,
         case::FUNCTIONS,
@@ -48,6 +48,8 @@ pub(super) fn tables() -> [&'static [Function]; 18] {
         encoding::FUNCTIONS,
         crypto::FUNCTIONS,
         random::FUNCTIONS,
+        keys::FUNCTIONS,
+        certificates::FUNCTIONS,
     ]
 }
 

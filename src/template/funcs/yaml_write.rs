@@ -75,6 +75,11 @@ impl Writer<'_, '_> {
                 return Ok(());
             }
             Value::Dict(dict) if dict.len() > 0 => return self.mapping(dict, inner, place, depth),
+            Value::Certificate(certificate) => {
+                let fields = certificate.fields().map(|(name, value)| (name.to_owned(), value));
+                let dict = Dict::new(fields.into());
+                return self.mapping(&dict, inner, place, depth);
+            }
             Value::List(list) if !list.nil => "[]".to_owned(),
             Value::Dict(dict) if !dict.nil => "{}".to_owned(),
             Value::Str(text) => self.scalar(&text.text(), inner.max(2), false),

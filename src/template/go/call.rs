@@ -152,6 +152,15 @@ impl<'t> Exec<'t, '_> {
                     }
                 }
             }
+            Value::Certificate(certificate) => match certificate.field(name) {
+                Some(_) if has_args => self
+                    .fail(format_args!("{name} has arguments but cannot be invoked as function")),
+                Some(value) => Ok(value),
+                None => self.fail(format_args!(
+                    "can't evaluate field {name} in type {}",
+                    receiver.type_name()
+                )),
+            },
             _ => self
                 .fail(format_args!("can't evaluate field {name} in type {}", receiver.type_name())),
         }
@@ -309,7 +318,7 @@ impl<'t> Exec<'t, '_> {
 
     fn not_a(&self, param: Param, node: &Arg) -> Evaluated {
         match param {
-            Param::List | Param::Dict | Param::Time | Param::Version => {
+            Param::List | Param::Dict | Param::Time | Param::Version | Param::Certificate => {
                 self.fail(format_args!("can't handle {node} for arg of type {}", param.type_name()))
             }
             _ => self.fail(format_args!("expected {}; found {node}", param.type_name())),
@@ -334,7 +343,8 @@ impl<'t> Exec<'t, '_> {
             | (Value::Float(_), Param::Float)
             | (Value::Str(_), Param::Str)
             | (Value::Time(_), Param::Time)
-            | (Value::Version(_), Param::Version) => true,
+            | (Value::Version(_), Param::Version)
+            | (Value::Certificate(_), Param::Certificate) => true,
             (Value::List(list), Param::List) => list.elem == super::value::Elem::Any,
             (Value::Dict(dict), Param::Dict) => !dict.text,
             _ => false,

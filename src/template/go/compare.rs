@@ -74,6 +74,7 @@ fn equal(a: &Value, b: &Value) -> Outcome<bool> {
         }
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => std::rc::Rc::ptr_eq(a, b),
+        (Value::Certificate(a), Value::Certificate(b)) => a == b,
         _ => return Err(INCOMPATIBLE.into()),
     })
 }
@@ -117,6 +118,7 @@ pub(in crate::template) fn deep_equal(
         (Value::Str(a), Value::Str(b)) => a == b,
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => a == b,
+        (Value::Certificate(a), Value::Certificate(b)) => a == b,
         (Value::List(a), Value::List(b)) => {
             if a.elem != b.elem || a.nil != b.nil || a.items().len() != b.items().len() {
                 return Ok(false);

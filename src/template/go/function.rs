@@ -6,6 +6,7 @@ use std::sync::LazyLock;
 use super::run::Run;
 use super::value::Value;
 use crate::template::funcs;
+use crate::template::funcs::certificates::Certificate;
 
 /// Why a function or method failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,16 @@ pub(in crate::template) enum Fail {
 impl<T: Into<String>> From<T> for Fail {
     fn from(message: T) -> Self {
         Self::Message(message.into())
+    }
+}
+
+impl Fail {
+    /// Says what failed, unless it was a limit.
+    pub fn within(self, what: &str) -> Self {
+        match self {
+            Self::Message(message) => Self::Message(format!("{what}: {message}")),
+            Self::Limit(message) => Self::Limit(message),
+        }
     }
 }
 
@@ -45,6 +56,7 @@ pub(in crate::template) enum Param {
     Time,
     Duration,
     Version,
+    Certificate,
 }
 
 impl Param {
@@ -63,6 +75,7 @@ impl Param {
             Self::Time => "time.Time",
             Self::Duration => "time.Duration",
             Self::Version => "*semver.Version",
+            Self::Certificate => Certificate::TYPE,
         }
     }
 
@@ -79,6 +92,7 @@ impl Param {
             b't' => Self::Time,
             b'D' => Self::Duration,
             b'V' => Self::Version,
+            b'C' => Self::Certificate,
             _ => Self::Raw,
         }
     }

@@ -116,11 +116,14 @@ impl<'e> Run<'e> {
 
     /// Fills a buffer by chance.
     pub fn random(&mut self, buffer: &mut [u8]) -> Outcome<()> {
+        self.chance()?.fill(buffer);
+        Ok(())
+    }
+
+    /// The source of chance itself, for those who know what to do with it.
+    pub fn chance(&mut self) -> Outcome<&mut dyn Random> {
         match &mut self.env {
-            Some(env) => {
-                env.random.fill(buffer);
-                Ok(())
-            }
+            Some(env) => Ok(&mut *env.random),
             None => Err("random values are not available here".into()),
         }
     }

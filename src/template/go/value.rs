@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::gotime::GoTime;
+use crate::template::funcs::certificates::Certificate;
 use crate::template::funcs::semver::Version;
 
 /// A value; cloning is cheap and shares lists and dicts.
@@ -28,6 +29,7 @@ pub(in crate::template) enum Value {
     Dict(Dict),
     Time(Rc<GoTime>),
     Version(Rc<Version>),
+    Certificate(Rc<Certificate>),
 }
 
 /// The signed integer types that can arise.
@@ -273,7 +275,7 @@ impl Value {
             Self::Str(s) => !s.bytes().is_empty(),
             Self::List(list) => !list.items().is_empty(),
             Self::Dict(dict) => dict.len() > 0,
-            Self::Time(_) | Self::Version(_) => true,
+            Self::Time(_) | Self::Version(_) | Self::Certificate(_) => true,
         }
     }
 
@@ -307,6 +309,7 @@ impl Value {
             Self::Dict(_) => "map[string]interface {}",
             Self::Time(_) => "time.Time",
             Self::Version(_) => "*semver.Version",
+            Self::Certificate(_) => Certificate::TYPE,
         }
     }
 
@@ -318,7 +321,7 @@ impl Value {
             Self::Int(IntKind::Int64 | IntKind::Duration, _) => "int64",
             Self::List(_) => "slice",
             Self::Dict(_) => "map",
-            Self::Time(_) => "struct",
+            Self::Time(_) | Self::Certificate(_) => "struct",
             Self::Version(_) => "ptr",
             _ => self.type_name(),
         }

@@ -137,6 +137,23 @@ impl<'p, 'e> Printer<'p, 'e> {
                 self.put(&text);
             }
             Value::Version(_) => self.put("&semver.Version{}"),
+            Value::Certificate(certificate) => {
+                if self.flags.sharp_v {
+                    self.put(value.type_name());
+                }
+                self.put("{");
+                for (i, (name, field)) in certificate.fields().iter().enumerate() {
+                    if i > 0 {
+                        self.separator();
+                    }
+                    if self.flags.plus_v || self.flags.sharp_v {
+                        self.put(name);
+                        self.put(":");
+                    }
+                    self.value(field, verb, depth + 1)?;
+                }
+                self.put("}");
+            }
         }
         Ok(())
     }
