@@ -103,7 +103,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         Some(address) => Some(listen(address, args.listen_without_authentication).await?),
         None => None,
     };
-    let world = World::make(&args.filename)?;
+    // Elsewhere, since it may wait for standard input.
+    let files = args.filename.clone();
+    let mut making = tokio::task::spawn_blocking(move || World::make(&files));
+    let world = tokio::select! {
+        world = &mut making => world??,
+        code = signals.next() => return Ok(ExitCode::from(code)),
+    };
     let failing = world.check_failing(&args.fail)?;
     let stage = Stage::start(&world, failing).await?;
 

@@ -50,14 +50,16 @@ impl World {
     /// Files that cannot be read or hold what the demo cannot serve; a folder
     /// or a repository that cannot be made.
     pub fn make(files: &[PathBuf]) -> anyhow::Result<Self> {
+        // First, so that nothing is to be cleaned up while standard input is
+        // waited for.
+        let own = if files.is_empty() { None } else { Some(files::load(files)?) };
         let folder = tempfile::Builder::new()
             .prefix("wavegate-demo-")
             .tempdir()
             .context("cannot make a temporary folder")?;
-        let (namespace, objects) = if files.is_empty() {
-            ("argocd".to_owned(), own_objects(folder.path())?)
-        } else {
-            files::load(files)?
+        let (namespace, objects) = match own {
+            Some(own) => own,
+            None => ("argocd".to_owned(), own_objects(folder.path())?),
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_set(object)) {
