@@ -854,3 +854,27 @@ async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
     projects.patch("default", &PatchParams::default(), &windows(Value::Null)).await.unwrap();
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_api_group_that_is_down_stops_only_those_who_use_it() {
+    let mut world = World::start().await;
+    world.crash().await;
+    let down = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource.starts_with("/apis/storage.k8s.io")
+    };
+    world.server.inject(Fault::new(Effect::Status(503), down).times(usize::MAX));
+    world.run();
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let class = json!({
+        "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": "fast"}, "provisioner": "example.com/disk",
+    });
+    world.write("storage/class.json", &class.to_string());
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.create_app(&world.application("storage", "storage")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let text = "cannot look up StorageClass";
+    world.until("storage", "told", |app| condition(app, "ComparisonError", text)).await;
+}

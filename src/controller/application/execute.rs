@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
@@ -15,6 +16,10 @@ use crate::decide::sync::{
     Action, Group, GroupVersionKind, Happened, LiveObject, Object, Outcome, TaskKey,
 };
 use crate::watch::live::kind_of;
+
+/// An action that takes longer has lost its answer. Longer than any wait that
+/// is part of an action.
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// What actions need to know.
 pub struct Executor<'a> {
@@ -38,7 +43,13 @@ impl Executor<'_> {
             let parallel = self.ctx.settings.parallel_applies.max(1);
             let mut work: Vec<BoxFuture<'_, Outcome>> = Vec::new();
             for action in &group.actions {
-                let act = async { Outcome { action: action.id(), result: self.act(action).await } };
+                let act = async {
+                    let answer = tokio::time::timeout(LIMIT, self.act(action)).await;
+                    let result = answer.unwrap_or_else(|_| {
+                        Happened::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
+                    });
+                    Outcome { action: action.id(), result }
+                };
                 work.push(act.boxed());
             }
             // In order, so that results come in the order of tasks.

@@ -33,6 +33,7 @@ mod watches;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::sync::{Semaphore, mpsc};
@@ -52,6 +53,10 @@ pub use settings::Settings;
 use context::Context;
 use queue::{Asked, Ended, Key, Queue};
 use store::Store;
+
+/// A pass that takes longer hangs on a request. It may be cut off anywhere and
+/// goes on where it was.
+const PASS_LIMIT: Duration = Duration::from_secs(900);
 
 /// Runs the controller until `shutdown`.
 ///
@@ -126,12 +131,13 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
 
 /// A pass whose failure, even a panic, stays its own (SE-375).
 async fn contained(ctx: &Context, key: &Key, asked: Asked) -> Ended {
-    let ended = AssertUnwindSafe(pass::pass(ctx, key, asked)).catch_unwind().await;
-    let ended = ended.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-        let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-        Err(Error::Panic(text.unwrap_or_default()))
-    });
+    let pass = AssertUnwindSafe(pass::pass(ctx, key, asked)).catch_unwind();
+    let Ok(ended) = tokio::time::timeout(PASS_LIMIT, pass).await else {
+        let limit = PASS_LIMIT.as_secs();
+        tracing::warn!(application = %key, limit, "pass cut off, a request did not end in time");
+        return Ended::Failed;
+    };
+    let ended = ended.unwrap_or_else(|panic| Err(Error::Panic(words_of(panic.as_ref()))));
     match ended {
         Ok(ended) => ended,
         Err(error) if error.is_gone() => {
@@ -152,4 +158,10 @@ async fn contained(ctx: &Context, key: &Key, asked: Asked) -> Ended {
             Ended::Failed
         }
     }
+}
+
+/// What a panic said.
+fn words_of(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default()
 }

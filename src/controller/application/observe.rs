@@ -232,6 +232,14 @@ pub async fn world(
     let wanted: BTreeSet<GroupVersionKind> =
         rendered.manifests.iter().map(|manifest| crate::watch::live::kind_of(manifest)).collect();
     let kinds = cluster.kinds(&tracking.instance, wanted).await.map_err(live_trouble)?;
+    // Where a kind belongs must be known before anything is decided about it.
+    let silent = kinds.iter().find_map(|(kind, found)| match found {
+        Kind::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
+        Kind::Namespaced | Kind::ClusterScoped | Kind::Missing { .. } => None,
+    });
+    if let Some(reason) = silent {
+        return Err(Trouble::Live(reason));
+    }
     let placed = placed(memory, place, rendered, tracking, &kinds);
 
     if memory.cluster.as_ref().is_some_and(|old| !Arc::ptr_eq(old, cluster))

@@ -1,7 +1,9 @@
 //! One pass over one Application: operation, comparison, one write.
 
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures::FutureExt;
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -45,7 +47,7 @@ pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error
     let driven = match stage {
         Stage::Idle => None,
         Stage::Requested | Stage::InProgress => {
-            Some(operate::drive(ctx, key, &mut memory, &mut draft, asked).await?)
+            Some(drive(ctx, key, &mut memory, &mut draft, asked).await?)
         }
     };
     let mut wake_at = match driven {
@@ -58,6 +60,33 @@ pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error
         wake_at = [wake_at, again].into_iter().flatten().min();
     }
     finish(ctx, key, &mut memory, &mut draft, wake_at).await
+}
+
+/// Drives the operation. Should the engine fail internally, the operation ends
+/// with that as its error, and the controller goes on (SE-375).
+async fn drive(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    asked: Asked,
+) -> Result<Driven, Error> {
+    let driven = AssertUnwindSafe(operate::drive(ctx, key, memory, draft, asked));
+    let panic = match driven.catch_unwind().await {
+        Ok(driven) => return driven,
+        Err(panic) => super::words_of(panic.as_ref()),
+    };
+    tracing::error!(application = %key, error = %panic, "operation failed internally");
+    if let Some(stored) = ctx.store.application(key) {
+        *draft = Draft::new(stored);
+    }
+    if operation::stage(&draft.wanted) != Stage::InProgress {
+        return Err(Error::Panic(panic));
+    }
+    let message = format!("internal error: {panic}");
+    let phase = crate::decide::sync::OperationPhase::Error;
+    operation::finish(&mut draft.wanted, phase, &message, ctx.now());
+    Ok(Driven::Ended)
 }
 
 /// Whether to compare, and why (SE-377).

@@ -1,6 +1,7 @@
 //! Which kinds a cluster has; asked again when one is missed or a definition
 //! has changed.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::core::discovery::ApiResource;
@@ -18,6 +19,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(super) struct Known {
     found: Option<(Discovery, Instant)>,
+    /// Groups that did not answer, and why: an aggregated API whose server is
+    /// down must not make all other kinds unknown.
+    silent: BTreeMap<String, String>,
 }
 
 impl std::fmt::Debug for Known {
@@ -34,13 +38,35 @@ impl Known {
 
     async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
         if self.found.is_none() {
-            let found = Discovery::new(client.clone()).run().await?;
+            self.silent.clear();
+            let found = match Discovery::new(client.clone()).run().await {
+                Ok(found) => found,
+                Err(error) => self.without_silent(client, error).await?,
+            };
             self.found = Some((found, Instant::now()));
         }
         match &self.found {
             Some((found, _)) => Ok(found),
             None => unreachable!("it was set above"),
         }
+    }
+
+    /// Asks group by group after some of them has failed.
+    async fn without_silent(
+        &mut self,
+        client: &kube::Client,
+        error: kube::Error,
+    ) -> Result<Discovery, kube::Error> {
+        for group in client.list_api_groups().await?.groups {
+            if let Err(error) = kube::discovery::group(client, &group.name).await {
+                self.silent.insert(group.name, super::reason(&error));
+            }
+        }
+        if self.silent.is_empty() {
+            return Err(error);
+        }
+        let silent: Vec<&str> = self.silent.keys().map(String::as_str).collect();
+        Discovery::new(client.clone()).exclude(&silent).run().await
     }
 
     /// Asks again when the last answer is not a very recent one.
@@ -59,6 +85,13 @@ impl Known {
         kind: &GroupVersionKind,
     ) -> Result<Kind, kube::Error> {
         let found = lookup(self.fresh(client).await?, kind);
+        if let Some(reason) = self.silent.get(&kind.group).cloned() {
+            let again = self.again(client).await?;
+            return match again && !self.silent.contains_key(&kind.group) {
+                true => Ok(lookup(self.fresh(client).await?, kind)),
+                false => Ok(Kind::Failed(format!("the API group does not answer: {reason}"))),
+            };
+        }
         if matches!(found, Kind::Missing { .. }) && self.again(client).await? {
             return Ok(lookup(self.fresh(client).await?, kind));
         }
