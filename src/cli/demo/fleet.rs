@@ -317,7 +317,7 @@ impl Set {
         let news = member.seen.as_ref().and_then(|seen| news(before.as_ref(), seen));
         let transition = news.map(|text| Transition {
             at,
-            step,
+            step: step.filter(|_| self.plan.rolling),
             application: name.clone(),
             phase: member.phase.to_string(),
             text,

@@ -37,18 +37,22 @@ use tokio::time::{Instant, MissedTickBehavior};
 
 use self::fleet::{Fleet, Transition};
 use self::show::Show;
+use self::sighting::Sighting;
 use self::stage::{Change, Stage};
 use self::summary::Facts;
 use self::verdict::Verdict;
 use self::world::World;
 use super::error::Error;
 use super::output;
+use crate::api::HealthStatus;
 
 /// How often the picture is drawn, when it changed.
 const FRAME: Duration = Duration::from_millis(100);
 /// A rollout in which nothing at all changes for so long has come to an end
 /// that nobody foresaw; longer than any delay that makes sense in a demo.
 const QUIET: Duration = Duration::from_secs(120);
+/// The same while no Application syncs or becomes healthy.
+const IDLE: Duration = Duration::from_secs(20);
 /// By convention 128 and the number of the signal.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
@@ -212,7 +216,7 @@ impl Play {
                     if over && !self.served {
                         break Why::Settled;
                     }
-                    if !self.served && moved.elapsed() > QUIET {
+                    if !self.served && moved.elapsed() > self.patience() {
                         break Why::Quiet;
                     }
                 }
@@ -247,6 +251,14 @@ impl Play {
         !verdicts.is_empty() && verdicts.iter().all(|(_, verdict)| *verdict != Verdict::Running)
     }
 
+    /// How long nothing may change.
+    fn patience(&self) -> Duration {
+        let moves =
+            |seen: &Sighting| seen.is_operating() || seen.health == HealthStatus::Progressing;
+        let mut members = self.fleet.known().flat_map(|set| set.members.values());
+        if members.any(|member| member.seen.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
+    }
+
     /// All went as asked, and nothing broke a limit on the way.
     fn is_complete(&self) -> bool {
         let verdicts = verdict::of_fleet(&self.fleet);
@@ -258,8 +270,13 @@ impl Play {
         let facts = Facts { elapsed, writes: stop.writes, served: self.served };
         let mut lines = summary::lines(&self.fleet, &facts);
         if matches!(stop.why, Why::Quiet) {
-            let text =
-                format!("Nothing changed for {} s; nobody is left to wait for.", QUIET.as_secs());
+            let waits: Vec<String> = self
+                .fleet
+                .known()
+                .filter(|set| verdict::of(set) == Verdict::Running)
+                .map(screen::waiting)
+                .collect();
+            let text = format!("Nothing changes any more. {}", waits.join("; "));
             lines.push(text::Line::of(text::Look::Red, text));
         }
         lines

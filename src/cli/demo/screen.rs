@@ -291,7 +291,7 @@ fn sentence(set: &Set, verdict: &Verdict, name: Option<&str>) -> Line {
 
 /// What is waited for: a failure before anything else, then what is under way,
 /// then what the set's status says.
-fn waiting(set: &Set) -> String {
+pub(super) fn waiting(set: &Set) -> String {
     let seen = |pick: fn(&Member, &Sighting) -> bool| {
         let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
         let mut seen =
@@ -308,8 +308,12 @@ fn waiting(set: &Set) -> String {
             if seen.stage.is_empty() { String::new() } else { format!(" ({})", seen.stage) };
         return format!("Waiting for {name}{others}{stage}: {}", short(&seen.detail));
     }
-    match set.status.waiting.first() {
-        Some((application, reason)) => format!("Waiting for {application}: {reason}"),
+    if let Some((application, reason)) = set.status.waiting.first() {
+        return format!("Waiting for {application}: {reason}");
+    }
+    let unfinished = set.members.iter().find(|(_, member)| !set.is_done(member));
+    match unfinished.and_then(|(name, member)| Some((name, member.seen.as_ref()?))) {
+        Some((name, seen)) => format!("Waiting for {name}: {}, {}", seen.sync, seen.health),
         None => "Waiting for the controllers".to_owned(),
     }
 }

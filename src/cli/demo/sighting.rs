@@ -199,10 +199,15 @@ fn detail(sighting: &Sighting, status: &api::ApplicationStatus) -> String {
     if let Some(state) = state.filter(|_| sighting.has_failed()) {
         return state.message.clone();
     }
+    if sighting.is_done() {
+        return String::new();
+    }
     let trouble = status.conditions.iter().find(|condition| is_error(condition));
+    // A warning explains an Application that its sync did not bring in sync.
+    let trouble = trouble.or(status.conditions.first().filter(|_| state.is_some()));
     match (trouble, &sighting.fault) {
         (Some(condition), _) => condition.message.clone(),
-        (None, Some(fault)) if state.is_some() && !sighting.is_done() => fault.to_string(),
+        (None, Some(fault)) if state.is_some() => fault.to_string(),
         _ => String::new(),
     }
 }
