@@ -1,0 +1,285 @@
+//! Mistakes that users make: each is told by a condition and an event that
+//! name the object and the field; nothing is deleted for it, what can go on
+//! does, and nothing repeats hot.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::support::invariants;
+use crate::support::manifests::{plain, rolling, set};
+use crate::support::{Change, Kind, Log, Setup, World};
+
+use super::external::condition;
+
+/// A line of the log may come back for a new reason, but not by itself.
+const REPEATS: usize = 3;
+
+pub async fn a_template_that_fails_is_told_and_deletes_nothing(mut world: World) {
+    world.repository.commit("first", &[plain("a", "v1"), plain("b", "v1")].concat());
+    let strategy = rolling(&[("dev", json!(null))]);
+    let good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
+    world.create(Kind::ApplicationSet, good).await;
+    world.start_process(&Setup::default()).await;
+    synced(&world, &["a", "b"]).await;
+    let mistakes = [
+        ("{{.nope}}", "RenderTemplateParamsError", ["spec.template.metadata.labels.extra", "nope"]),
+        (
+            "{{.name",
+            "RenderTemplateParamsError",
+            ["spec.template.metadata.labels.extra", "unclosed"],
+        ),
+    ];
+    for (text, reason, words) in mistakes {
+        let template =
+            json!({ "spec": { "template": { "metadata": { "labels": { "extra": text } } } } });
+        world.patch(Kind::ApplicationSet, "fleet", &template).await;
+        let told = told_by_the_set(&world, "ErrorOccurred", reason, &words).await;
+        world.until_calm("after the mistake").await;
+        world.recorder.read(|log| {
+            assert_eq!(condition(log, "fleet", "ParametersGenerated").unwrap()["status"], "False");
+            assert!(log.all(Kind::Application).count() == 2, "{told}\n{}", log.state());
+        });
+        event(&world, "fleet", &words).await;
+    }
+    stays_calm(&world, "fleet").await;
+    // Mended, the mistake is no longer told.
+    let mended =
+        json!({ "spec": { "template": { "metadata": { "labels": { "extra": "fine" } } } } });
+    world.patch(Kind::ApplicationSet, "fleet", &mended).await;
+    world
+        .until("the set is well again", |log| {
+            (condition(log, "fleet", "ErrorOccurred")?["status"] == "False").then_some(())
+        })
+        .await;
+    nothing_deleted(&world);
+    world.finish().await;
+}
+
+pub async fn two_applications_of_one_name_are_told_and_the_rest_goes_on(mut world: World) {
+    world
+        .repository
+        .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
+    let strategy = rolling(&[("dev", json!(null))]);
+    let good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
+    world.create(Kind::ApplicationSet, good).await;
+    world.start_process(&Setup::default()).await;
+    synced(&world, &["a", "b"]).await;
+    let twice =
+        set(&world, "fleet", &[("a", "dev"), ("b", "dev"), ("b", "dev"), ("c", "dev")], &strategy);
+    world
+        .patch(
+            Kind::ApplicationSet,
+            "fleet",
+            &json!({ "spec": { "generators": twice["spec"]["generators"] } }),
+        )
+        .await;
+    let words = ["application b", "spec.template.metadata.name"];
+    told_by_the_set(&world, "ErrorOccurred", "ApplicationValidationError", &words).await;
+    event(&world, "fleet", &words).await;
+    // The new one is no duplicate: it is created and rolled out.
+    synced(&world, &["a", "b", "c"]).await;
+    stays_calm(&world, "fleet").await;
+    nothing_deleted(&world);
+    world.finish().await;
+}
+
+pub async fn an_unknown_operator_and_a_bad_max_update_are_told(mut world: World) {
+    world
+        .repository
+        .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
+    let mut strategy = rolling(&[("dev", json!("abc")), ("prod", json!(null))]);
+    strategy["rollingSync"]["steps"][1]["matchExpressions"][0]["operator"] = "Exists".into();
+    let all = [("a", "dev"), ("b", "dev"), ("c", "prod")];
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    world.start_process(&Setup::default()).await;
+    let words = [
+        "spec.strategy.rollingSync.steps[0].maxUpdate",
+        "abc",
+        "spec.strategy.rollingSync.steps[1].matchExpressions[0].operator",
+        "Exists",
+    ];
+    let reason = "ApplicationSetInvalidRolloutConfig";
+    told_by_the_set(&world, "InvalidRolloutConfig", reason, &words).await;
+    event(&world, "fleet", &words[..2]).await;
+    // A step that cannot be read is held to one at a time, and goes on.
+    synced(&world, &["a", "b"]).await;
+    stays_calm(&world, "fleet").await;
+    world.recorder.read(|log| {
+        let mut latest: BTreeMap<&str, bool> = BTreeMap::new();
+        for record in log.of(Kind::Application) {
+            latest.insert(record.name(), invariants::is_in_flight(&record.object));
+            let in_flight = ["a", "b"].iter().filter(|name| latest.get(**name) == Some(&true));
+            assert!(in_flight.count() <= 1, "both at once at version {}", record.version());
+        }
+    });
+    nothing_deleted(&world);
+    world.finish().await;
+}
+
+pub async fn what_cannot_be_read_is_told_and_the_rest_goes_on(mut world: World) {
+    let good = [
+        plain("good", "v1"),
+        plain("garbled", "v1"),
+        plain("no-path", "v1"),
+        plain("no-repository", "v1"),
+    ]
+    .concat();
+    world.repository.commit("first", &good);
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
+    let all = [("good", "dev"), ("garbled", "dev"), ("no-path", "dev"), ("no-repository", "dev")];
+    let elements: Vec<Value> = all
+        .iter()
+        .map(
+            |(name, env)| json!({ "name": name, "env": env, "repository": world.repository.url() }),
+        )
+        .collect();
+    let mut fleet = set(&world, "fleet", &all, &strategy);
+    fleet["spec"]["generators"][0]["list"]["elements"] = elements.into();
+    fleet["spec"]["template"]["spec"]["source"]["repoURL"] = "{{.repository}}".into();
+    world.create(Kind::ApplicationSet, fleet.clone()).await;
+    world.start_process(&Setup::default()).await;
+    synced(&world, &all.map(|(name, _)| name)).await;
+
+    // Of three of them the next commit, or the repository, cannot be read.
+    // It looks like a manifest; what does not is left out without a word, as
+    // Argo CD does it.
+    let garbled = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: [ }\n";
+    let broken =
+        [plain("good", "v2"), vec![("apps/garbled/config.yaml".to_owned(), garbled.to_owned())]];
+    let second = world.repository.commit("second", &broken.concat());
+    let nowhere = format!("{}-that-is-not-there", world.repository.url());
+    fleet["spec"]["generators"][0]["list"]["elements"][3]["repository"] = nowhere.clone().into();
+    world
+        .patch(
+            Kind::ApplicationSet,
+            "fleet",
+            &json!({ "spec": { "generators": fleet["spec"]["generators"] } }),
+        )
+        .await;
+    for name in ["good", "garbled", "no-path"] {
+        world.refresh(name).await;
+    }
+    world
+        .until("the good one has the second commit", |log| {
+            invariants::is_done(log.get(Kind::Application, "good")?, &second).then_some(())
+        })
+        .await;
+    for (name, word) in [
+        ("garbled", "apps/garbled/config.yaml"),
+        ("no-path", "apps/no-path"),
+        ("no-repository", nowhere.as_str()),
+    ] {
+        let told = world
+            .until(&format!("Application {name} says what cannot be read"), |log| {
+                let conditions = log.get(Kind::Application, name)?["status"]["conditions"].clone();
+                let conditions = conditions.as_array()?.clone();
+                conditions.into_iter().find(|condition| {
+                    condition["type"].as_str().is_some_and(|kind| kind.ends_with("Error"))
+                })
+            })
+            .await;
+        let message = told["message"].as_str().unwrap();
+        assert!(message.contains(word), "{name}: {message} does not name {word}");
+        event(&world, name, &[word]).await;
+        let waits = world
+            .until(&format!("the set says that it waits for {name}"), |log| {
+                let set = log.get(Kind::ApplicationSet, "fleet")?;
+                let waiting = set["status"]["rollout"]["waitingFor"].as_array()?;
+                waiting.iter().find(|wait| wait["application"] == name).cloned()
+            })
+            .await;
+        assert!(waits["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{waits}");
+    }
+    stays_calm(&world, "fleet").await;
+    nothing_deleted(&world);
+    world.finish().await;
+}
+
+/// Waits until the Applications are Synced and Healthy.
+async fn synced(world: &World, names: &[&str]) {
+    world
+        .until(&format!("{names:?} are synced"), |log| {
+            let is_synced = |name: &&str| {
+                log.get(Kind::Application, name).is_some_and(|application| {
+                    application["status"]["sync"]["status"] == "Synced"
+                        && application["status"]["health"]["status"] == "Healthy"
+                        && !invariants::is_in_flight(application)
+                })
+            };
+            names.iter().all(is_synced).then_some(())
+        })
+        .await;
+}
+
+/// Waits for a condition of the set with this reason, whose message has all
+/// words; returns the message.
+async fn told_by_the_set(world: &World, kind: &str, reason: &str, words: &[&str]) -> String {
+    let what = format!("condition {kind} with reason {reason} says {words:?}");
+    world
+        .until(&what, |log| {
+            let found = condition(log, "fleet", kind)?;
+            let message = found["message"].as_str()?.to_owned();
+            (found["status"] == "True"
+                && found["reason"] == reason
+                && words.iter().all(|word| message.contains(word)))
+            .then_some(message)
+        })
+        .await
+}
+
+/// Waits for a warning about an object whose note has all words.
+async fn event(world: &World, about: &str, words: &[&str]) {
+    world
+        .until(&format!("an event about {about} says {words:?}"), |log| {
+            let tells = |event: &Value| {
+                let note = event["note"].as_str().unwrap_or_default();
+                event["type"] == "Warning"
+                    && event["regarding"]["name"] == about
+                    && words.iter().all(|word| note.contains(word))
+            };
+            log.all(Kind::Event).any(|(_, event)| tells(event)).then_some(())
+        })
+        .await;
+}
+
+/// Passes over the set write nothing but the end of the mark that asks for
+/// them, and say nothing again and again.
+async fn stays_calm(world: &World, set: &str) {
+    world.until_calm("the mistake stays").await;
+    let before = world.recorder.read(|log| log.records.len());
+    for _ in 0..3 {
+        world.pass_over(set).await;
+    }
+    world.until_calm("after passes that find the same mistake").await;
+    world.recorder.read(|log| {
+        let written: Vec<String> = log.records[before..]
+            .iter()
+            .map(|record| format!("{:?} {} {}", record.kind, record.name(), record.version()))
+            .collect();
+        // The mark and its end, three times.
+        assert_eq!(written.len(), 6, "{}", written.join("\n"));
+    });
+    let log = world.controller_log();
+    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    for line in log.lines() {
+        let Ok(Value::Object(mut fields)) = serde_json::from_str(line) else { continue };
+        fields.remove("timestamp");
+        *lines.entry(Value::Object(fields).to_string()).or_default() += 1;
+    }
+    let hot: Vec<_> = lines.into_iter().filter(|(_, count)| *count > REPEATS).collect();
+    assert!(!log.is_empty() && hot.is_empty(), "repeated lines: {hot:#?}");
+}
+
+/// No Application and nothing of theirs was deleted.
+fn nothing_deleted(world: &World) {
+    world.recorder.read(|log: &Log| {
+        let deleted: Vec<String> = log
+            .records
+            .iter()
+            .filter(|record| record.change == Change::Deleted && record.kind != Kind::Event)
+            .map(|record| format!("{:?} {}", record.kind, record.name()))
+            .collect();
+        assert!(deleted.is_empty(), "{deleted:?}");
+    });
+}

@@ -1,0 +1,98 @@
+//! A set is deleted, and with it its Applications and their resources.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use crate::support::invariants::{self, Steps};
+use crate::support::manifests::{rolling, set, with_deployment};
+use crate::support::recorder::Change;
+use crate::support::{Kind, Setup, World};
+
+use super::external::is_complete;
+
+const APPS: [(&str, &str); 5] =
+    [("a", "dev"), ("b", "dev"), ("c", "stage"), ("d", "prod"), ("e", "prod")];
+
+async fn rolled_out(world: &mut World, reverse: bool) {
+    let files: Vec<_> =
+        APPS.iter().flat_map(|(name, _)| with_deployment(name, "v1", "succeed")).collect();
+    let revision = world.repository.commit("first", &files);
+    let mut strategy =
+        rolling(&[("dev", json!(null)), ("stage", json!(null)), ("prod", json!(null))]);
+    if reverse {
+        strategy["deletionOrder"] = "Reverse".into();
+    }
+    world.create(Kind::ApplicationSet, set(world, "fleet", &APPS, &strategy)).await;
+    world.start(&Setup::default()).await;
+    let steps = Steps::default().step(["a", "b"], None).step(["c"], None).step(["d", "e"], None);
+    world
+        .until("the rollout is complete", |log| {
+            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
+                .then_some(())
+        })
+        .await;
+    world.recorder.read(|log| invariants::check(log, &steps));
+}
+
+async fn all_gone(world: &World) {
+    world
+        .until("everything is gone", |log| {
+            let left = [Kind::ApplicationSet, Kind::Application, Kind::Deployment]
+                .into_iter()
+                .any(|kind| log.all(kind).next().is_some());
+            (!left).then_some(())
+        })
+        .await;
+}
+
+pub async fn a_set_takes_its_applications_along(mut world: World) {
+    rolled_out(&mut world, false).await;
+    world.delete(Kind::ApplicationSet, "fleet").await;
+    all_gone(&world).await;
+    resources_went_first(&world);
+    world.finish().await;
+}
+
+pub async fn reverse_deletion_goes_from_the_last_step_to_the_first(mut world: World) {
+    rolled_out(&mut world, true).await;
+    world.delete(Kind::ApplicationSet, "fleet").await;
+    all_gone(&world).await;
+    resources_went_first(&world);
+    world.recorder.read(|log| {
+        // From an Application's mark of deletion to its end.
+        let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+        for record in log.of(Kind::Application) {
+            if record.object["metadata"]["deletionTimestamp"].is_string() {
+                let at = record.version();
+                spans.entry(record.name()).or_insert((at, at)).1 = at;
+            }
+        }
+        for (later, earlier) in [("c", "d"), ("c", "e"), ("a", "c"), ("b", "c")] {
+            assert!(
+                spans[earlier].1 < spans[later].0,
+                "{later} began to go before {earlier} was gone: {spans:?}"
+            );
+        }
+        let set_gone = log.of(Kind::ApplicationSet).find(|record| record.change == Change::Deleted);
+        let last = spans.values().map(|span| span.1).max().unwrap();
+        assert!(set_gone.unwrap().version() > last, "the set went before its Applications");
+    });
+    world.finish().await;
+}
+
+/// An Application goes only once its resources are gone.
+fn resources_went_first(world: &World) {
+    world.recorder.read(|log| {
+        for (name, _) in APPS {
+            let end = |kind: Kind| {
+                let gone = log
+                    .of(kind)
+                    .find(|record| record.name() == name && record.change == Change::Deleted);
+                gone.unwrap_or_else(|| panic!("{kind:?} {name} is still there")).version()
+            };
+            let (deployment, application) = (end(Kind::Deployment), end(Kind::Application));
+            assert!(deployment < application, "{name}: {deployment} {application}");
+        }
+    });
+}

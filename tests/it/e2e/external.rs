@@ -1,0 +1,96 @@
+//! `--sync-engine=external`: Argo CD's application controller does the syncs.
+
+use serde_json::json;
+
+use crate::support::invariants::{self, Steps};
+use crate::support::manifests::{members, rolling, set};
+use crate::support::recorder::version;
+use crate::support::stand_in::StandIn;
+use crate::support::{Kind, Log, Setup, World};
+
+const FIRST: &str = "1111111111111111111111111111111111111111";
+const SECOND: &str = "2222222222222222222222222222222222222222";
+
+pub async fn an_external_engine_does_the_syncs(mut world: World) {
+    let (dev, prod) = (members("dev", 3), members("prod", 8));
+    let all: Vec<(&str, &str)> =
+        dev.iter().chain(&prod).map(|(name, env)| (name.as_str(), env.as_str())).collect();
+    let steps = Steps::default()
+        .step(dev.iter().map(|(name, _)| name), None)
+        .step(prod.iter().map(|(name, _)| name), Some(2));
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!("25%"))]);
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    let argo = StandIn::start(&world, FIRST, &[]);
+    world.start(&Setup::external()).await;
+    world
+        .until("the first revision is everywhere", |log| {
+            (invariants::all_done(log, &steps, FIRST) && is_complete(log, "fleet")).then_some(())
+        })
+        .await;
+    argo.commit(SECOND);
+    world
+        .until("the second revision is everywhere", |log| {
+            (invariants::all_done(log, &steps, SECOND) && is_complete(log, "fleet")).then_some(())
+        })
+        .await;
+    world.recorder.read(|log| {
+        invariants::check(log, &steps);
+        // With its own engine off, nobody but the stand-in writes a status.
+        assert!(log.of(Kind::ConfigMap).all(|record| record.name() == "kube-root-ca.crt"));
+    });
+    world.finish().await;
+}
+
+pub async fn a_sync_that_never_starts_times_out(mut world: World) {
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
+    let all = [("deaf", "dev"), ("hears", "dev"), ("later", "prod")];
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    let _argo = StandIn::start(&world, FIRST, &["deaf"]);
+    world.start(&Setup { progressing_timeout: 2, ..Setup::external() }).await;
+    world
+        .until("the step after the deaf Application is done", |log| {
+            let later = log.get(Kind::Application, "later")?;
+            invariants::is_done(later, FIRST).then_some(())
+        })
+        .await;
+    let told = world
+        .until("the timeout is told by an event", |log| {
+            let event =
+                log.all(Kind::Event).find(|(_, event)| event["reason"] == "ProgressingTimeout");
+            event.map(|(_, event)| event["note"].as_str().unwrap_or_default().to_owned())
+        })
+        .await;
+    assert!(told.contains("deaf"), "{told}");
+    world.recorder.read(|log| {
+        let set = log.get(Kind::ApplicationSet, "fleet").unwrap();
+        let entries = set["status"]["applicationStatus"].as_array().unwrap();
+        let deaf = entries.iter().find(|entry| entry["application"] == "deaf").unwrap();
+        assert_eq!(deaf["status"], "Healthy");
+        assert!(deaf["message"].as_str().unwrap().contains("timeout"), "{deaf}");
+        let asked = begin_of(log, "deaf");
+        let later = begin_of(log, "later");
+        assert!(asked < later, "{asked} {later}");
+    });
+    world.finish().await;
+}
+
+/// The version at which an operation was first requested.
+fn begin_of(log: &Log, name: &str) -> u64 {
+    let of = |record: &&crate::support::recorder::Record| {
+        record.name() == name && invariants::is_in_flight(&record.object)
+    };
+    let first = log.of(Kind::Application).find(of);
+    version(&first.unwrap_or_else(|| panic!("{name} never had an operation")).object)
+}
+
+/// Whether a set's rollout says that it is complete.
+pub fn is_complete(log: &Log, set: &str) -> bool {
+    condition(log, set, "RolloutProgressing").is_some_and(|found| found["status"] == "False")
+}
+
+/// A condition of a set.
+pub fn condition(log: &Log, set: &str, kind: &str) -> Option<serde_json::Value> {
+    let set = log.get(Kind::ApplicationSet, set)?;
+    let conditions = set["status"]["conditions"].as_array()?;
+    conditions.iter().find(|condition| condition["type"] == kind).cloned()
+}

@@ -1,0 +1,57 @@
+//! Steady state: a pass that finds nothing to do writes nothing.
+
+use serde_json::json;
+
+use crate::support::invariants::{self, Steps};
+use crate::support::manifests::{members, rolling, set, with_deployment};
+use crate::support::{Kind, Setup, World};
+
+use super::external::is_complete;
+
+pub async fn an_idle_pass_writes_nothing(mut world: World) {
+    let apps = members("dev", 4);
+    let all: Vec<(&str, &str)> =
+        apps.iter().map(|(name, env)| (name.as_str(), env.as_str())).collect();
+    let files: Vec<_> =
+        apps.iter().flat_map(|(name, _)| with_deployment(name, "v1", "succeed")).collect();
+    let revision = world.repository.commit("first", &files);
+    let steps = Steps::default().step(apps.iter().map(|(name, _)| name), Some(2));
+    let strategy = rolling(&[("dev", json!(2))]);
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    world.start(&Setup::default()).await;
+    world
+        .until("the rollout is complete", |log| {
+            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
+                .then_some(())
+        })
+        .await;
+    world.until_calm("after the rollout").await;
+
+    if let Some(server) = world.server() {
+        server.forget_requests();
+    }
+    let before = world.recorder.read(|log| log.records.len());
+    for round in 0..5 {
+        // A user's mark that no controller owns wakes both of them.
+        let mark = json!({ "metadata": { "annotations": { "notified.notifications.argoproj.io": round.to_string() } } });
+        world.patch(Kind::Application, "dev-01", &mark).await;
+        // A whole pass after that shows in the mark that asks for it going away.
+        world.pass_over("fleet").await;
+    }
+    world.until_calm("after the marks").await;
+    // Five marks of the Application; five times the set's mark set and removed.
+    world.recorder.read(|log| {
+        let after: Vec<String> = log.records[before..]
+            .iter()
+            .map(|record| format!("{:?} {} {}", record.kind, record.name(), record.version()))
+            .collect();
+        assert_eq!(after.len(), 15, "{}", after.join("\n"));
+    });
+    if world.is_embedded() {
+        let writes = world.controller_writes();
+        let removals = writes.iter().filter(|write| write.resource == "applicationsets").count();
+        assert_eq!(removals, 5, "{writes:#?}");
+        assert_eq!(writes.len(), 5, "{writes:#?}");
+    }
+    world.finish().await;
+}

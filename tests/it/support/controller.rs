@@ -1,0 +1,181 @@
+//! The controller under test: a task of this process, or a process of its own
+//! that can be killed.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use wavegate::clock::Clock;
+use wavegate::config::{Config, Flags, SyncEngine};
+use wavegate::source::{Repositories, Settings};
+
+/// How the controller is set up; what a case does not name is as installed,
+/// but without a delay between waves.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub progressive_syncs: bool,
+    pub sync_engine: SyncEngine,
+    /// Seconds.
+    pub progressing_timeout: u32,
+}
+
+impl Default for Setup {
+    fn default() -> Self {
+        Self {
+            progressive_syncs: true,
+            sync_engine: SyncEngine::Embedded,
+            progressing_timeout: 300,
+        }
+    }
+}
+
+impl Setup {
+    /// Beside a stand-in for Argo CD's application controller.
+    pub fn external() -> Self {
+        Self { sync_engine: SyncEngine::External, ..Self::default() }
+    }
+
+    fn flags(&self, namespace: &str) -> Flags {
+        Flags {
+            namespace: Some(namespace.to_owned()),
+            sync_engine: Some(self.sync_engine),
+            enable_progressive_syncs: Some(self.progressive_syncs),
+            default_application_progressing_timeout: Some(self.progressing_timeout),
+            sync_wave_delay: Some(0),
+            allow_local_sources: Some(true),
+            ..Flags::default()
+        }
+    }
+
+    fn arguments(&self, namespace: &str) -> Vec<String> {
+        let engine = match self.sync_engine {
+            SyncEngine::Embedded => "embedded",
+            SyncEngine::External => "external",
+        };
+        vec![
+            "run".to_owned(),
+            format!("--namespace={namespace}"),
+            format!("--sync-engine={engine}"),
+            format!("--enable-progressive-syncs={}", self.progressive_syncs),
+            format!("--default-application-progressing-timeout={}", self.progressing_timeout),
+            "--sync-wave-delay=0".to_owned(),
+            "--allow-local-sources=true".to_owned(),
+            "--probe-addr=".to_owned(),
+            "--logformat=json".to_owned(),
+        ]
+    }
+}
+
+/// A controller that runs in this process.
+pub struct Task {
+    stop: CancellationToken,
+    handle: JoinHandle<Result<(), String>>,
+}
+
+impl Task {
+    /// Starts it; checkouts go below `dir`.
+    pub fn start(client: Client, setup: &Setup, namespace: &str, dir: &Path) -> Self {
+        let config = Config::resolve(setup.flags(namespace), &|_| None, &BTreeMap::new()).unwrap();
+        let mut settings = Settings::default();
+        settings.allow.local = config.allow_local_sources;
+        let sources = Arc::new(Repositories::open(dir, settings).unwrap());
+        let stop = CancellationToken::new();
+        let token = stop.clone();
+        let handle = tokio::spawn(async move {
+            let run = wavegate::controller::run(client, &config, sources, Clock::system(), token);
+            run.await.map_err(|error| format!("{error:?}"))
+        });
+        Self { stop, handle }
+    }
+
+    /// What it ended with, if it did so by itself.
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Ends it and waits; an error of the controller fails the case.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        let ended = tokio::time::timeout(Duration::from_secs(30), self.handle).await;
+        ended.expect("the controller stops when asked").unwrap().unwrap();
+    }
+}
+
+/// A controller that runs in a process of its own.
+pub struct Process {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    arguments: Vec<String>,
+    log: PathBuf,
+    child: Option<Child>,
+}
+
+impl Process {
+    /// Starts it; its log and its checkouts go below `dir`.
+    pub fn start(kubeconfig: &Path, setup: &Setup, namespace: &str, dir: &Path) -> Self {
+        let mut arguments = setup.arguments(namespace);
+        arguments.push(format!("--cache-dir={}", dir.join("checkouts").display()));
+        let mut process = Self {
+            program: env!("CARGO_BIN_EXE_wavegate").into(),
+            kubeconfig: kubeconfig.to_owned(),
+            arguments,
+            log: dir.join("controller.log"),
+            child: None,
+        };
+        process.spawn();
+        process
+    }
+
+    fn spawn(&mut self) {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
+        let child = Command::new(&self.program)
+            .args(&self.arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .stdin(Stdio::null())
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .spawn();
+        self.child = Some(child.expect("the binary under test starts"));
+    }
+
+    /// Kills it without a word, and starts it again.
+    pub fn kill_and_restart(&mut self) {
+        self.kill();
+        self.spawn();
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let ended = child.try_wait().unwrap();
+            assert!(ended.is_none(), "the controller ended by itself: {ended:?}\n{}", self.log());
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+
+    /// Whether it ended by itself.
+    pub fn is_finished(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
+    }
+
+    /// Everything it logged, over all its starts.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // It may have ended already; nothing more can be done here.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

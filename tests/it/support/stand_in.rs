@@ -1,0 +1,148 @@
+//! A stand-in for Argo CD's application controller: writes what it would write
+//! to the status of Applications, and touches nothing else.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use jiff::{SignedDuration, Timestamp};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::World;
+use super::recorder::{Kind, Recorder};
+use super::world::patch_object;
+
+/// Runs until it is dropped.
+pub struct StandIn {
+    revision: Arc<Mutex<String>>,
+    changed: Arc<tokio::sync::Notify>,
+    _stop: DropGuard,
+}
+
+impl StandIn {
+    /// Starts it at a revision. Operations of the Applications in `deaf` are
+    /// never begun.
+    pub fn start(world: &World, revision: &str, deaf: &[&str]) -> Self {
+        let stop = CancellationToken::new();
+        let shared = Arc::new(Mutex::new(revision.to_owned()));
+        let changed = Arc::new(tokio::sync::Notify::new());
+        let worker = Worker {
+            client: world.client.clone(),
+            namespace: world.namespace.clone(),
+            recorder: Arc::clone(&world.recorder),
+            revision: Arc::clone(&shared),
+            changed: Arc::clone(&changed),
+            deaf: deaf.iter().map(|name| (*name).to_owned()).collect(),
+        };
+        let token = stop.clone();
+        tokio::spawn(async move { token.run_until_cancelled(worker.run()).await });
+        Self { revision: shared, changed, _stop: stop.drop_guard() }
+    }
+
+    /// There is a new commit.
+    pub fn commit(&self, revision: &str) {
+        revision.clone_into(&mut self.revision.lock());
+        self.changed.notify_one();
+    }
+}
+
+struct Worker {
+    client: kube::Client,
+    namespace: String,
+    recorder: Arc<Recorder>,
+    revision: Arc<Mutex<String>>,
+    changed: Arc<tokio::sync::Notify>,
+    deaf: BTreeSet<String>,
+}
+
+impl Worker {
+    async fn run(self) {
+        let mut changes = self.recorder.changes();
+        loop {
+            changes.mark_unchanged();
+            let now = self.revision.lock().clone();
+            let wanted: Vec<(String, Value)> = self.recorder.read(|log| {
+                let applications = log.all(Kind::Application);
+                let patch = |(name, application): (&str, &Arc<Value>)| {
+                    let patch = next(application, &now, self.deaf.contains(name))?;
+                    Some((name.to_owned(), patch))
+                };
+                applications.filter_map(patch).collect()
+            });
+            let (client, namespace) = (&self.client, &self.namespace);
+            let patches = wanted.into_iter().map(|(name, patch)| async move {
+                // A conflict, or an Application that is gone: the change that
+                // caused it starts the next round.
+                let _ = patch_object(client, Kind::Application, namespace, &name, &patch).await;
+            });
+            futures::stream::iter(patches).buffer_unordered(8).collect::<()>().await;
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = self.changed.notified() => {}
+            }
+        }
+    }
+}
+
+/// The next patch of an Application, if there is one; it carries the version
+/// that it was decided on.
+fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
+    let status = &application["status"];
+    let state = &status["operationState"];
+    let now = Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
+    let at = now.to_string();
+    let mut patch = if state["phase"] == "Running" {
+        let synced = state["syncResult"]["revision"].as_str().unwrap_or(newest);
+        json!({
+            "operation": null,
+            "status": {
+                "operationState": { "phase": "Succeeded", "finishedAt": at, "message": "successfully synced (all tasks run)" },
+                "sync": compared(application, if synced == newest { "Synced" } else { "OutOfSync" }, newest),
+                "health": { "status": "Healthy" },
+                "reconciledAt": at,
+            },
+        })
+    } else if application["operation"].is_object() && !deaf {
+        let named = application["operation"]["sync"]["revision"].as_str().unwrap_or(newest);
+        json!({ "status": { "operationState": {
+            "phase": "Running",
+            "startedAt": at,
+            "finishedAt": null,
+            "message": "waiting for completion",
+            "operation": application["operation"],
+            "syncResult": { "revision": named, "source": application["spec"]["source"] },
+        } } })
+    } else if status["sync"]["revision"] != newest || is_stale(application) {
+        let synced = state["syncResult"]["revision"] == newest;
+        let health = if state.is_null() { "Missing" } else { "Healthy" };
+        // A comparison is never older than the operation before it.
+        let after = now.checked_add(SignedDuration::from_secs(1)).ok()?;
+        json!({ "status": {
+            "sync": compared(application, if synced { "Synced" } else { "OutOfSync" }, newest),
+            "health": { "status": health },
+            "reconciledAt": after.to_string(),
+        } })
+    } else if !application["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null() {
+        json!({ "metadata": { "annotations": { "argocd.argoproj.io/refresh": null } }, "status": { "reconciledAt": at } })
+    } else {
+        return None;
+    };
+    patch["metadata"]["resourceVersion"] = application["metadata"]["resourceVersion"].clone();
+    Some(patch)
+}
+
+fn compared(application: &Value, status: &str, revision: &str) -> Value {
+    let spec = &application["spec"];
+    json!({
+        "status": status,
+        "revision": revision,
+        "comparedTo": { "source": spec["source"], "destination": spec["destination"] },
+    })
+}
+
+fn is_stale(application: &Value) -> bool {
+    let (spec, to) = (&application["spec"], &application["status"]["sync"]["comparedTo"]);
+    to["source"] != spec["source"] || to["destination"] != spec["destination"]
+}

@@ -1,0 +1,450 @@
+//! One case's world: an API server, namespaces of its own, a repository,
+//! simulated workloads, and a controller.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wavegate::embedded::{RequestRecord, Server, workloads};
+
+use super::controller::{Process, Setup, Task};
+use super::recorder::{Kind, Log, Recorder};
+use super::repository::Repository;
+
+/// Names a kubeconfig; without it the cases for a real server are left out.
+pub const KUBECONFIG: &str = "WAVEGATE_TEST_KUBECONFIG";
+/// The most seconds of one wait, for slow machines; 120 if not set.
+const PATIENCE: &str = "WAVEGATE_TEST_PATIENCE";
+/// How long the embedded server's workloads take.
+const WORKLOAD_DELAY: Duration = Duration::from_millis(50);
+/// Clients of the test itself, whose requests are not the controller's.
+const OWN_CLIENTS: [&str; 3] = ["test", "recorder", "workloads"];
+
+/// Where a case runs.
+enum Backend {
+    Embedded(Server),
+    Cluster(PathBuf),
+}
+
+enum Running {
+    Task(Task),
+    Process(Process),
+}
+
+/// One case's world.
+pub struct World {
+    backend: Backend,
+    /// The test's own client.
+    pub client: Client,
+    /// The control plane's namespace.
+    pub namespace: String,
+    /// Where the Applications' resources go.
+    pub target: String,
+    pub repository: Repository,
+    pub recorder: Arc<Recorder>,
+    dir: tempfile::TempDir,
+    running: Option<Running>,
+    _stop: DropGuard,
+}
+
+impl World {
+    /// On an embedded server of its own.
+    pub async fn embedded(case: &str) -> Self {
+        let server = Server::new();
+        let client = server.client_as("test");
+        install_definitions(&client).await;
+        let stop = CancellationToken::new();
+        let options = workloads::Options { delay: WORKLOAD_DELAY, ..Default::default() };
+        let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
+        tokio::spawn(async move { simulated.await.expect("the workloads are simulated") });
+        let watching = server.client_as("recorder");
+        Self::new(Backend::Embedded(server), client, watching, case, stop).await
+    }
+
+    /// On the real server that the environment names; `None`, with a word
+    /// about it, when it names none.
+    pub async fn cluster(case: &str) -> Option<Self> {
+        let Some(path) = std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) else {
+            eprintln!("skipped on a real API server: {KUBECONFIG} names no kubeconfig ({case})");
+            return None;
+        };
+        let path = PathBuf::from(path);
+        prepare_cluster(&path);
+        let client = cluster_client(&path).await;
+        let stop = CancellationToken::new();
+        let watching = cluster_client(&path).await;
+        Some(Self::new(Backend::Cluster(path), client, watching, case, stop).await)
+    }
+
+    async fn new(
+        backend: Backend,
+        client: Client,
+        watching: Client,
+        case: &str,
+        stop: CancellationToken,
+    ) -> Self {
+        let name: String = case.replace('_', "-").chars().take(36).collect();
+        let namespace = format!("e2e-{}-{:08x}", name.trim_matches('-'), random());
+        let target = format!("{namespace}-target");
+        for name in [&namespace, &target] {
+            let object =
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+            send(&client, Method::POST, "/api/v1/namespaces", JSON, &object).await.unwrap();
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let repository = Repository::new(dir.path().join("repository"));
+        let recorder = Arc::new(Recorder::start(&watching, &namespace, &target).await);
+        let world = Self {
+            backend,
+            client,
+            namespace,
+            target,
+            repository,
+            recorder,
+            dir,
+            running: None,
+            _stop: stop.drop_guard(),
+        };
+        let everything = json!([{ "server": "*", "namespace": "*" }]);
+        world
+            .create(
+                Kind::AppProject,
+                json!({
+                    "metadata": { "name": "my-project" },
+                    "spec": {
+                        "sourceRepos": ["*"],
+                        "destinations": everything,
+                        "clusterResourceWhitelist": [{ "group": "*", "kind": "*" }],
+                    },
+                }),
+            )
+            .await;
+        world
+    }
+
+    /// The embedded server, where there is one.
+    pub fn server(&self) -> Option<&Server> {
+        match &self.backend {
+            Backend::Embedded(server) => Some(server),
+            Backend::Cluster(_) => None,
+        }
+    }
+
+    /// Whether this is the embedded server.
+    pub fn is_embedded(&self) -> bool {
+        self.server().is_some()
+    }
+
+    /// Starts the controller in this process.
+    pub async fn start(&mut self, setup: &Setup) {
+        let client = match &self.backend {
+            Backend::Embedded(server) => server.client_as("controller"),
+            Backend::Cluster(path) => cluster_client(path).await,
+        };
+        let checkouts = self.dir.path().join("checkouts");
+        self.running = Some(Running::Task(Task::start(client, setup, &self.namespace, &checkouts)));
+    }
+
+    /// Starts the controller in a process of its own.
+    pub async fn start_process(&mut self, setup: &Setup) {
+        let kubeconfig = match &self.backend {
+            Backend::Cluster(path) => path.clone(),
+            Backend::Embedded(server) => {
+                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let address = listener.local_addr().unwrap();
+                let path = self.dir.path().join("kubeconfig");
+                std::fs::write(&path, server.kubeconfig(address)).unwrap();
+                let server = server.clone();
+                // Ends with the runtime of the case.
+                tokio::spawn(async move {
+                    server.serve(listener, CancellationToken::new()).await.unwrap();
+                });
+                path
+            }
+        };
+        let process = Process::start(&kubeconfig, setup, &self.namespace, self.dir.path());
+        self.running = Some(Running::Process(process));
+    }
+
+    /// The controller's process.
+    pub fn process(&mut self) -> &mut Process {
+        match &mut self.running {
+            Some(Running::Process(process)) => process,
+            _ => panic!("the controller does not run in a process of its own"),
+        }
+    }
+
+    /// What the controller's process logged; empty for a task.
+    pub fn controller_log(&self) -> String {
+        match &self.running {
+            Some(Running::Process(process)) => process.log(),
+            _ => String::new(),
+        }
+    }
+
+    /// Waits until `condition` gives something; `what` is said when it does not.
+    pub async fn until<T>(&self, what: &str, condition: impl FnMut(&Log) -> Option<T>) -> T {
+        match self.recorder.until(self.patience(), condition).await {
+            Ok(found) => found,
+            Err(state) => panic!(
+                "{}: {what}: not within {:?}\n{state}\n{}",
+                self.namespace,
+                self.patience(),
+                self.last_words()
+            ),
+        }
+    }
+
+    /// Waits until nothing has been written for a while.
+    pub async fn until_calm(&self, what: &str) {
+        let calm = Duration::from_millis(1500);
+        if let Err(state) = self.recorder.until_calm(calm, self.patience()).await {
+            panic!(
+                "{}: {what}: it never becomes calm\n{state}\n{}",
+                self.namespace,
+                self.last_words()
+            );
+        }
+    }
+
+    fn last_words(&self) -> String {
+        let ended = match &self.running {
+            Some(Running::Task(task)) if task.is_finished() => "the controller ended by itself\n",
+            _ => "",
+        };
+        let log = self.controller_log();
+        let lines: Vec<&str> = log.lines().collect();
+        let last = lines[lines.len().saturating_sub(25)..].join("\n");
+        format!("{ended}{last}")
+    }
+
+    fn patience(&self) -> Duration {
+        let seconds = std::env::var(PATIENCE).ok().and_then(|text| text.parse().ok());
+        Duration::from_secs(seconds.unwrap_or(120))
+    }
+
+    /// Requests to write that the controller made, refused ones too.
+    pub fn controller_writes(&self) -> Vec<RequestRecord> {
+        let server = self.server().expect("requests are counted at the embedded server only");
+        let is_write = |request: &RequestRecord| {
+            !matches!(request.verb.as_str(), "get" | "list" | "watch" | "head")
+        };
+        let requests = server.requests().into_iter();
+        requests
+            .filter(|request| !OWN_CLIENTS.contains(&request.client.as_str()) && is_write(request))
+            .collect()
+    }
+
+    /// Creates an object in the namespace of its kind.
+    pub async fn create(&self, kind: Kind, mut object: Value) -> Value {
+        object["kind"] = format!("{kind:?}").into();
+        let path = kind.path(&self.namespace_of(kind));
+        object["apiVersion"] = api_version(&path).into();
+        send(&self.client, Method::POST, &path, JSON, &object).await.unwrap()
+    }
+
+    /// Sends a merge patch for an object.
+    pub async fn patch(&self, kind: Kind, name: &str, patch: &Value) -> Value {
+        self.try_patch(kind, name, patch).await.unwrap()
+    }
+
+    /// The same where a refusal is an answer too.
+    pub async fn try_patch(
+        &self,
+        kind: Kind,
+        name: &str,
+        patch: &Value,
+    ) -> Result<Value, kube::Error> {
+        patch_object(&self.client, kind, &self.namespace_of(kind), name, patch).await
+    }
+
+    /// Asks to delete an object.
+    pub async fn delete(&self, kind: Kind, name: &str) {
+        let path = format!("{}/{name}", kind.path(&self.namespace_of(kind)));
+        let options = json!({ "propagationPolicy": "Background" });
+        send(&self.client, Method::DELETE, &path, JSON, &options).await.unwrap();
+    }
+
+    fn namespace_of(&self, kind: Kind) -> String {
+        match kind {
+            Kind::ApplicationSet | Kind::Application | Kind::AppProject | Kind::Event => {
+                self.namespace.clone()
+            }
+            Kind::Job | Kind::Deployment | Kind::ConfigMap | Kind::Service => self.target.clone(),
+        }
+    }
+
+    /// Writes the `operation` that `kubectl` or a user interface would, for a
+    /// sync by hand.
+    pub async fn sync_by_hand(&self, application: &str) {
+        let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": {} });
+        self.patch(Kind::Application, application, &json!({ "operation": operation })).await;
+    }
+
+    /// Asks for a comparison, as a webhook of the repository would.
+    pub async fn refresh(&self, application: &str) {
+        let annotations = json!({ "argocd.argoproj.io/refresh": "normal" });
+        self.patch(
+            Kind::Application,
+            application,
+            &json!({ "metadata": { "annotations": annotations } }),
+        )
+        .await;
+    }
+
+    /// Waits until a whole pass over the set has come to its end.
+    pub async fn pass_over(&self, set: &str) {
+        let key = "argocd.argoproj.io/application-set-refresh";
+        let ask = json!({ "metadata": { "annotations": { key: "true" } } });
+        let asked = self.patch(Kind::ApplicationSet, set, &ask).await;
+        let asked = super::recorder::version(&asked);
+        self.until(&format!("a pass over ApplicationSet {set} ends"), |log| {
+            let set = log.get(Kind::ApplicationSet, set)?;
+            let done = super::recorder::version(set) > asked
+                && set["metadata"]["annotations"][key].is_null();
+            done.then_some(())
+        })
+        .await;
+    }
+
+    /// Ends the controller and takes away what lies in a cluster of others.
+    /// Not called by a case that fails: what it left can be looked at.
+    pub async fn finish(mut self) {
+        self.recorder.read(|log| {
+            assert!(log.broken.is_none(), "the record has a hole: {:?}", log.broken);
+        });
+        match self.running.take() {
+            Some(Running::Task(task)) => task.stop().await,
+            Some(Running::Process(mut process)) => {
+                assert!(!process.is_finished(), "the controller ended:\n{}", process.log());
+                process.kill();
+            }
+            None => {}
+        }
+        if self.is_embedded() {
+            return;
+        }
+        for kind in [Kind::ApplicationSet, Kind::Application] {
+            let names: Vec<String> =
+                self.recorder.read(|log| log.all(kind).map(|(name, _)| name.to_owned()).collect());
+            for name in names {
+                let free = json!({ "metadata": { "finalizers": null } });
+                // Gone already is as good.
+                let _ = self.try_patch(kind, &name, &free).await;
+            }
+        }
+        for name in [&self.namespace, &self.target] {
+            let path = format!("/api/v1/namespaces/{name}");
+            let _ = send(&self.client, Method::DELETE, &path, JSON, &json!({})).await;
+        }
+    }
+}
+
+const JSON: &str = "application/json";
+const MERGE: &str = "application/merge-patch+json";
+
+/// Sends a merge patch for an object.
+pub async fn patch_object(
+    client: &Client,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+    patch: &Value,
+) -> Result<Value, kube::Error> {
+    send(client, Method::PATCH, &format!("{}/{name}", kind.path(namespace)), MERGE, patch).await
+}
+
+async fn send(
+    client: &Client,
+    method: Method,
+    path: &str,
+    media: &str,
+    body: &Value,
+) -> Result<Value, kube::Error> {
+    let body = serde_json::to_vec(body).unwrap();
+    let request =
+        Request::builder().method(method).uri(path).header(header::CONTENT_TYPE, media).body(body);
+    client.request(request.unwrap()).await
+}
+
+fn api_version(path: &str) -> String {
+    let parts: Vec<&str> = path.split('/').collect();
+    match parts.as_slice() {
+        ["", "api", version, ..] => (*version).to_owned(),
+        ["", "apis", group, version, ..] => format!("{group}/{version}"),
+        _ => panic!("{path} is not a path of the API"),
+    }
+}
+
+/// For names that no other run has.
+pub fn random() -> u32 {
+    let mut bytes = [0; 4];
+    getrandom::fill(&mut bytes).unwrap();
+    u32::from_ne_bytes(bytes)
+}
+
+/// A client for the kubeconfig at `path`.
+pub async fn cluster_client(path: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(path).expect("the kubeconfig can be read");
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+    Client::try_from(config.expect("the kubeconfig can be used")).unwrap()
+}
+
+/// Installs the definitions, and waits until they are served.
+async fn install_definitions(client: &Client) {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    for definition in wavegate::api::crds::all() {
+        let mut definition = serde_json::to_value(definition).unwrap();
+        definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
+        definition["kind"] = "CustomResourceDefinition".into();
+        match send(client, Method::POST, path, JSON, &definition).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 409 => {}
+            Err(error) => panic!("cannot install {}: {error}", definition["metadata"]["name"]),
+        }
+        let plural = definition["spec"]["names"]["plural"].as_str().unwrap().to_owned();
+        let served = format!("/apis/argoproj.io/v1alpha1/{plural}?limit=1");
+        let asking = async {
+            loop {
+                let request = Request::get(served.as_str()).body(Vec::new()).unwrap();
+                if client.request::<Value>(request).await.is_ok() {
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        let limit = tokio::time::timeout(Duration::from_secs(60), asking).await;
+        assert!(limit.is_ok(), "{plural} are not served within a minute");
+    }
+}
+
+/// Definitions, and what stands for the kubelet: once per process, since two
+/// would write the same status in turns.
+fn prepare_cluster(path: &Path) {
+    static PREPARED: OnceLock<()> = OnceLock::new();
+    PREPARED.get_or_init(|| {
+        let path = path.to_owned();
+        let (ready, is_ready) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            runtime.unwrap().block_on(async {
+                let client = cluster_client(&path).await;
+                install_definitions(&client).await;
+                ready.send(()).unwrap();
+                let options = workloads::Options {
+                    delay: WORKLOAD_DELAY,
+                    ..workloads::Options::beside_controller_manager()
+                };
+                let simulated = workloads::run(client, options, CancellationToken::new());
+                simulated.await.expect("the workloads are simulated");
+            });
+        });
+        is_ready.recv().expect("the cluster can be prepared; see the panic above");
+    });
+}
