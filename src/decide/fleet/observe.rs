@@ -1,7 +1,7 @@
 //! What a rollout sees of an Application, read from the raw object.
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::ignore::Ignore;
 use super::{normalize, operation, spec_differs};
@@ -85,10 +85,52 @@ fn compared(live: &Value) -> Compared {
     if !to.is_object() {
         return Compared::Never;
     }
-    let multiple = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
-    let field = if multiple { "sources" } else { "source" };
-    let same = |field: &str| normalize::equal(&spec[field], &to[field]);
-    if same(field) && same("destination") { Compared::Current } else { Compared::Stale }
+    let same = |wanted: &Value, field: &str| {
+        normalize::equal(&without_zeros(wanted), &without_zeros(&to[field]))
+    };
+    let same_source = match many_sources(spec) {
+        Some(_) => same(&spec["sources"], "sources"),
+        None => same(&single_source(spec), "source"),
+    };
+    let same_rest =
+        ["destination", "ignoreDifferences"].iter().all(|field| same(&spec[*field], field));
+    if same_source && same_rest { Compared::Current } else { Compared::Stale }
+}
+
+/// The list of sources, where that is what counts.
+fn many_sources(spec: &Value) -> Option<&Vec<Value>> {
+    let sources = spec["sources"].as_array().filter(|sources| !sources.is_empty());
+    sources.filter(|_| !spec["sourceHydrator"].is_object())
+}
+
+/// The one source: of hydrated manifests, the branch that they are synced from.
+fn single_source(spec: &Value) -> Value {
+    let hydrator = &spec["sourceHydrator"];
+    if !hydrator.is_object() {
+        return spec["source"].clone();
+    }
+    let (dry, sync) = (&hydrator["drySource"], &hydrator["syncSource"]);
+    let repository = if sync["repoURL"].is_string() { &sync["repoURL"] } else { &dry["repoURL"] };
+    json!({ "repoURL": repository, "path": sync["path"], "targetRevision": sync["targetBranch"] })
+}
+
+/// A value without what an Argo CD application controller leaves out when it
+/// writes `comparedTo`: empty texts, `false` and 0.
+fn without_zeros(value: &Value) -> Value {
+    let says_something = |value: &Value| match value {
+        Value::Bool(flag) => *flag,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Null | Value::Array(_) | Value::Object(_) => true,
+    };
+    match value {
+        Value::Object(object) => {
+            let kept = object.iter().filter(|(_, value)| says_something(value));
+            kept.map(|(key, value)| (key.clone(), without_zeros(value))).collect()
+        }
+        Value::Array(list) => list.iter().map(without_zeros).collect(),
+        other => other.clone(),
+    }
 }
 
 fn sources(spec: &Value) -> Vec<SourceKey> {
@@ -101,9 +143,9 @@ fn sources(spec: &Value) -> Vec<SourceKey> {
             other => other.to_owned(),
         },
     };
-    match spec["sources"].as_array() {
-        Some(sources) if !sources.is_empty() => sources.iter().map(key).collect(),
-        _ => vec![key(&spec["source"])],
+    match many_sources(spec) {
+        Some(sources) => sources.iter().map(key).collect(),
+        None => vec![key(&single_source(spec))],
     }
 }
 
@@ -146,4 +188,63 @@ fn detail(status: &Value) -> String {
 
 fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(|text| text.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_comparison_counts_for_the_spec_it_was_made_of() {
+        let source = || json!({"repoURL": "r", "path": "p", "targetRevision": "main"});
+        let spec = || json!({"source": source(), "destination": {"name": "c"}});
+        let with = |field: &str, value: Value| {
+            let mut spec = spec();
+            spec[field] = value;
+            spec
+        };
+        let rule = || json!([{"kind": "Deployment", "jsonPointers": ["/spec/replicas"]}]);
+        let hydrated = json!({
+            "sourceHydrator": {
+                "drySource": {"repoURL": "r", "path": "dry", "targetRevision": "HEAD"},
+                "syncSource": {"targetBranch": "main", "path": "p"},
+            },
+            "destination": {"name": "c"},
+        });
+        let zeros = json!({
+            "repoURL": "r", "path": "p", "targetRevision": "main", "chart": "",
+            "directory": {"recurse": false, "exclude": ""},
+        });
+        let cases = [
+            ("the same", spec(), spec(), Compared::Current),
+            ("another source", with("source", json!({"repoURL": "r"})), spec(), Compared::Stale),
+            (
+                "a rule was removed: what it hid shows only in the next comparison",
+                spec(),
+                with("ignoreDifferences", rule()),
+                Compared::Stale,
+            ),
+            ("a rule was added", with("ignoreDifferences", rule()), spec(), Compared::Stale),
+            (
+                "the same rule",
+                with("ignoreDifferences", rule()),
+                with("ignoreDifferences", rule()),
+                Compared::Current,
+            ),
+            ("written by who leaves zeros out", with("source", zeros), spec(), Compared::Current),
+            (
+                "hydrated manifests are compared as their branch",
+                hydrated.clone(),
+                spec(),
+                Compared::Current,
+            ),
+        ];
+        for (name, spec, to, want) in cases {
+            let live = json!({"spec": spec, "status": {"sync": {"comparedTo": to}}});
+            assert_eq!(observe(&live, None, &Ignore::default()).compared, want, "{name}");
+        }
+        let live = json!({"spec": hydrated});
+        let of = |live: &Value| observe(live, None, &Ignore::default()).sources;
+        assert_eq!(of(&live), of(&json!({"spec": spec()})), "or all of them would share a key");
+    }
 }
