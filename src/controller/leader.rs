@@ -52,8 +52,12 @@ impl Candidate {
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
         let mut seen: Option<(String, Instant)> = None;
         loop {
+            let asked = Instant::now();
             match self.turn(seen.as_ref()).await {
-                Ok(Turn::Held) => return Some(()),
+                // After a slow answer nobody knows how much of it is left:
+                // renew once more, so that `keep` counts from about now.
+                Ok(Turn::Held) if asked.elapsed() < RETRY => return Some(()),
+                Ok(Turn::Held) => continue,
                 Ok(Turn::Taken(version)) => {
                     // The holder's time runs from when we saw it renew.
                     if seen.as_ref().is_none_or(|(known, _)| *known != version) {
@@ -87,8 +91,13 @@ impl Candidate {
                     return;
                 }
             }
-            match tokio::time::timeout(RENEW_WITHIN, self.turn(None)).await {
-                Ok(Ok(Turn::Held)) => renewed = Instant::now(),
+            // Others count from when the lease was written, which is after the
+            // question at the earliest. So do we, and never wait for an answer
+            // beyond the time that is ours.
+            let asked = Instant::now();
+            let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
+            match tokio::time::timeout(left, self.turn(None)).await {
+                Ok(Ok(Turn::Held)) => renewed = asked,
                 Ok(Ok(Turn::Taken(_))) => return,
                 Ok(Err(error)) => tracing::warn!(%error, lease = LEASE, "cannot renew the lease"),
                 Err(_) => tracing::warn!(lease = LEASE, "renewing the lease takes too long"),
