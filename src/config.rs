@@ -366,7 +366,9 @@ mod tests {
     fn a_flag_wins_over_the_environment_over_the_config_map_as_500() {
         let variable = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS";
         let key = "applicationsetcontroller.enable.progressive.syncs";
-        let cases: [(&str, Option<bool>, Option<&str>, Option<&str>, bool, usize); 8] = [
+        // Name, flag, environment, ConfigMap, what is wanted, how many warnings.
+        type Case<'a> = (&'a str, Option<bool>, Option<&'a str>, Option<&'a str>, bool, usize);
+        let cases: [Case; 8] = [
             ("off by default", None, None, None, false, 0),
             ("by ConfigMap", None, None, Some("true"), true, 0),
             ("by environment", None, Some("TRUE"), None, true, 0),

@@ -150,9 +150,17 @@ impl Context {
         self.memory.lock().remove(uid).unwrap_or_default()
     }
 
-    /// Puts back what is remembered of a set.
+    /// Puts back what is remembered of a set; drops what is remembered of sets
+    /// that are gone.
     pub fn put_memory(&self, uid: &str, memory: Memory) {
-        self.memory.lock().insert(uid.to_owned(), memory);
+        let mut all = self.memory.lock();
+        all.insert(uid.to_owned(), memory);
+        if all.len() > self.sets.store.len() {
+            let sets = self.sets.store.state();
+            let known: BTreeSet<&str> =
+                sets.iter().filter_map(|set| set.value()["metadata"]["uid"].as_str()).collect();
+            all.retain(|uid, _| known.contains(uid.as_str()));
+        }
     }
 
     /// Forgets a set.
@@ -174,6 +182,8 @@ pub struct Memory {
     pub read_from: HashMap<String, (Arc<Value>, Option<Arc<Value>>)>,
     /// Failed passes in a row, for the backoff.
     pub failures: u32,
+    /// Passes in a row that were decided on something outdated, for the backoff.
+    pub conflicts: u32,
     /// Failures that were told by an event, by Application: told again only
     /// once they change.
     pub told: BTreeMap<String, String>,

@@ -53,9 +53,22 @@ pub fn backoff(failures: u32, chance: f64) -> Duration {
     Duration::from_secs_f64(base.min(300.0) * (1.0 + 0.25 * chance.clamp(0.0, 1.0)))
 }
 
+/// The wait before a pass whose decision was outdated is made again, by how many
+/// were in a row: the watch shows the change soon, and when it does not, asking
+/// faster does not help. Doubles from 0.1 s to 25.6 s.
+pub fn after_conflict(conflicts: u32) -> Duration {
+    Duration::from_millis(100 << conflicts.saturating_sub(1).min(8))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::backoff;
+    use super::{after_conflict, backoff};
+
+    #[test]
+    fn conflicts_with_a_watch_that_lags_do_not_become_a_hot_loop() {
+        let waits = [0, 1, 2, 3, 1000].map(|count| after_conflict(count).as_millis());
+        assert_eq!(waits, [100, 100, 200, 400, 25_600]);
+    }
 
     #[test]
     fn waits_grow_and_are_bounded() {

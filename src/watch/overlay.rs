@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 /// How long an answer is believed at most: a watch that is this far behind will
 /// be caught by the resource version that every critical write carries.
-const LIFETIME: Duration = Duration::from_secs(30);
+pub const LIFETIME: Duration = Duration::from_secs(30);
 
 /// Answers to our own writes, by namespace and name.
 #[derive(Debug, Default)]
@@ -74,9 +74,23 @@ impl Overlay {
         created.map(|(_, ours)| ours.object.clone()).collect()
     }
 
-    /// Forgets what was written: the object is known to be gone.
-    pub fn forget(&self, namespace: &str, name: &str) {
-        self.written.lock().remove(&(namespace.to_owned(), name.to_owned()));
+    /// Whether there are objects of a namespace that we created and no pass has
+    /// seen in the watch yet.
+    pub fn has_creations(&self, namespace: &str) -> bool {
+        let written = self.written.lock();
+        written.iter().any(|((of, _), ours)| {
+            of == namespace && ours.replaced.is_empty() && ours.at.elapsed() < LIFETIME
+        })
+    }
+
+    /// Forgets what was written: the watch told that this very object is gone.
+    pub fn forget(&self, gone: &Object) {
+        let key = (gone.namespace().to_owned(), gone.name().to_owned());
+        let uid = |object: &Object| object.value()["metadata"]["uid"].clone();
+        let mut written = self.written.lock();
+        if written.get(&key).is_some_and(|ours| uid(&ours.object) == uid(gone)) {
+            written.remove(&key);
+        }
     }
 }
 
@@ -111,7 +125,12 @@ mod tests {
         assert_eq!(overlay.created("ns", |_| false).len(), 1);
         assert_eq!(overlay.created("ns", |_| true).len(), 0);
         assert_eq!(overlay.created("other", |_| false).len(), 0);
-        overlay.forget("ns", "a");
+        assert!(overlay.has_creations("ns") && !overlay.has_creations("other"));
+        let another = json!({"metadata": {"namespace": "ns", "name": "a", "uid": "another"}});
+        overlay.forget(&another.into());
+        assert_eq!(overlay.created("ns", |_| false).len(), 1, "one before of the same name went");
+        overlay.forget(&object("6", "deleted"));
         assert_eq!(overlay.created("ns", |_| false).len(), 0);
+        assert!(!overlay.has_creations("ns"));
     }
 }

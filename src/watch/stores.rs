@@ -42,8 +42,15 @@ impl Cache {
         let writer = reflector::store::Writer::new(resource);
         let store = writer.as_reader();
         let changes = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
-        let changes = told(changes, format!("{kind}s")).touched_objects();
-        (Self { store, overlay: Arc::default() }, changes.boxed())
+        let overlay: Arc<Overlay> = Arc::default();
+        let known = Arc::clone(&overlay);
+        // What went before any pass saw it is not there for the overlay's sake.
+        let changes = told(changes, format!("{kind}s")).inspect(move |event| {
+            if let Ok(watcher::Event::Delete(gone)) = event {
+                known.forget(gone);
+            }
+        });
+        (Self { store, overlay }, changes.touched_objects().boxed())
     }
 
     /// All objects of a namespace by name, our own writes included.

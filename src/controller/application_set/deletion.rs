@@ -27,7 +27,8 @@ pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Nex
         return Ok(Next::Gone);
     }
     let existing = context.applications.in_namespace(set.namespace());
-    let reverse = context.settings.progressive_syncs && deletion::is_reverse(set.value());
+    // Also when the feature is off: the finalizer was promised (AS-380).
+    let reverse = deletion::is_reverse(set.value());
     let stage = deletion::stage(set.value(), &existing, policy, reverse);
     let writer = Writer::new(
         &context.client,

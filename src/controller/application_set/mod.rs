@@ -8,6 +8,8 @@ mod deletion;
 mod observe;
 mod pass;
 mod tell;
+#[cfg(test)]
+mod tests;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -25,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use super::context::{Context, Memory, Settings};
-use super::error::{Error, backoff};
+use super::error::{Error, after_conflict, backoff};
 use crate::act::events::Events;
 use crate::clock::Clock;
 use crate::watch::object::{Object, resource};
@@ -131,6 +133,11 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         // computed again.
         memory = Memory { failures: memory.failures, ..Memory::default() };
     }
+    memory.conflicts = match &result {
+        Ok(pass::Next::Again) => memory.conflicts.saturating_add(1),
+        Ok(_) | Err(_) => 0,
+    };
+    let again = after_conflict(memory.conflicts);
     match &result {
         Ok(_) => memory.failures = 0,
         Err(_) => memory.failures = memory.failures.saturating_add(1),
@@ -142,6 +149,7 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
     }
     result.map(|next| match next {
         pass::Next::Gone | pass::Next::Wait => Action::await_change(),
+        pass::Next::Again => Action::requeue(again),
         pass::Next::After(delay) => Action::requeue(delay),
     })
 }

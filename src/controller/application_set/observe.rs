@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::chance::SystemRandom;
 use crate::controller::context::{Generated, Memory};
 use crate::decide::fleet::ignore::Ignore;
+use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::{autosync, is_owned, observe};
 use crate::desired;
 use crate::template::go::Env;
@@ -55,19 +56,21 @@ pub fn generate(
 }
 
 /// Reads the Applications that the set owns; those that did not change since
-/// the last pass are not read again.
+/// the last pass are not read again. Where the policy forbids updates no spec is
+/// written, so none differs (invariant I13).
 pub fn observe_all(
     set: &Value,
     existing: &BTreeMap<String, Arc<Value>>,
     generated: &Generated,
     ignore: &Ignore,
+    policy: Policy,
     memory: &mut Memory,
 ) {
     let owned = || existing.iter().filter(|(_, live)| is_owned(live, set));
     memory.observed.retain(|name, _| existing.get(name).is_some_and(|live| is_owned(live, set)));
     let mut read_from = HashMap::with_capacity(memory.read_from.len());
     for (name, live) in owned() {
-        let wanted = generated.applications.get(name);
+        let wanted = generated.applications.get(name).filter(|_| policy.updates());
         let same = memory.read_from.get(name).is_some_and(|(old_live, old_wanted)| {
             let same_wanted = match (old_wanted, wanted) {
                 (Some(old), Some(new)) => Arc::ptr_eq(old, new),

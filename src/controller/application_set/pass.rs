@@ -23,12 +23,10 @@ use crate::decide::fleet::{self, operation};
 use crate::decide::rollout::steps::{Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
 use crate::watch::object::Object;
-use crate::watch::stores;
+use crate::watch::{overlay, stores};
 
 /// How long to wait after an error that only a change can mend (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
-/// How long to wait for the watch after a conflict.
-const AFTER_CONFLICT: Duration = Duration::from_millis(100);
 
 /// What follows a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +35,8 @@ pub enum Next {
     Gone,
     /// Nothing until something changes.
     Wait,
+    /// Another pass soon: something changed in the meantime.
+    Again,
     /// A pass after this time at the latest.
     After(Duration),
 }
@@ -61,11 +61,12 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     if !set.value()["metadata"]["deletionTimestamp"].is_null() {
         return deletion::pass(set, context, policy).await;
     }
-    let seen = look(set, context, memory, now);
-    if seen.rolling && deletion::needs_finalizer(set) {
+    let seen = look(set, context, policy, memory, now);
+    // A dry run would never see it added.
+    if seen.rolling && deletion::needs_finalizer(set) && !context.settings.dry_run {
         deletion::add_finalizer(set, context).await?;
         // The change of the set itself wakes the next pass.
-        return Ok(Next::After(AFTER_CONFLICT));
+        return Ok(Next::Again);
     }
     let plan = seen.rolling.then(|| decide_rollout(set, context, &seen, memory, now));
     let writes = decide_writes(set, context, policy, &seen, plan.as_ref());
@@ -83,6 +84,7 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
             .as_ref()
             .zip(problems.as_ref())
             .map(|(plan, problems)| Rollout { plan, problems: problems.as_slice() }),
+        misread: if context.settings.progressive_syncs { &seen.strategy_problems } else { &[] },
         disabled: is_disabled(&seen, context),
         max_resources: context.settings.max_resources,
     };
@@ -91,7 +93,7 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     let before = findings(bad_input.clone(), nothing_to_write);
     let wanted = status::compute(&before, now);
     let Some(set) = record(set, context, &wanted).await? else {
-        return Ok(Next::After(AFTER_CONFLICT));
+        return Ok(Next::Again);
     };
     let writer = Writer::new(
         &context.client,
@@ -118,7 +120,8 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
         return Err(error);
     }
     finish_refresh(&set, context).await?;
-    Ok(next(plan.as_ref(), bad_input.is_some(), &outcomes, now))
+    let unseen = context.applications.overlay.has_creations(set.namespace());
+    Ok(next(plan.as_ref(), bad_input.is_some(), unseen, &outcomes, now))
 }
 
 /// Decisions on half-filled caches would be decisions on absences that are
@@ -140,7 +143,13 @@ fn policy(set: &Object, context: &Context) -> Policy {
     context.settings.policy.effective(own, context.settings.policy_override)
 }
 
-fn look(set: &Object, context: &Context, memory: &mut Memory, now: Timestamp) -> Seen {
+fn look(
+    set: &Object,
+    context: &Context,
+    policy: Policy,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Seen {
     let (strategy, strategy_problems) = Strategy::read(set.value()["spec"].get("strategy"));
     let enabled = context.settings.progressive_syncs;
     let rolling = enabled && !strategy.steps().is_empty();
@@ -151,7 +160,7 @@ fn look(set: &Object, context: &Context, memory: &mut Memory, now: Timestamp) ->
     }
     let (ignore, ignore_problems) = Ignore::read(set.value());
     let existing = context.applications.in_namespace(set.namespace());
-    observe::observe_all(set.value(), &existing, &generated, &ignore, memory);
+    observe::observe_all(set.value(), &existing, &generated, &ignore, policy, memory);
     let known = Known {
         projects: context
             .projects
@@ -199,7 +208,10 @@ fn decide_rollout(
         let labels: Labels = labels
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
             .collect();
-        (name.clone(), Member { labels, invalid: seen.invalid.get(name).cloned() })
+        // What will not be written must not be promoted: it would wait for an
+        // operation that never comes, and count as Healthy after a while.
+        let invalid = seen.invalid.get(name).or_else(|| seen.ignore_problems.first());
+        (name.clone(), Member { labels, invalid: invalid.cloned() })
     };
     let generated = seen.generated.applications.iter().map(member).collect();
     let stored = entries::from_json(set.value()["status"].get("applicationStatus"));
@@ -329,7 +341,16 @@ fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure
         _ if policy.updates() => reason::UPDATE_APPLICATION_ERROR,
         _ => reason::CREATE_APPLICATION_ERROR,
     };
-    let text = format!("application {}: {cause}", first.application);
+    let place = format!("application {}: ", first.application);
+    let told = set.value()["status"]["conditions"].as_array().and_then(|conditions| {
+        let condition = conditions.iter().find(|condition| condition["type"] == "ErrorOccurred")?;
+        condition["message"].as_str()?.strip_prefix(&place).map(str::to_owned)
+    });
+    let cause = cause.to_string();
+    // Some errors differ by a port or a time only. Each new text would change
+    // the status, and that would wake the next pass before its time.
+    let cause = told.filter(|told| tell::is_same_error(told, &cause)).unwrap_or(cause);
+    let text = format!("{place}{cause}");
     let error = Error::Applications {
         name: format!("{}/{}", set.namespace(), set.name()),
         count: failures.len(),
@@ -349,13 +370,24 @@ async fn finish_refresh(set: &Object, context: &Context) -> Result<(), Error> {
     deletion::patch_set(set, context, patch).await.map(drop)
 }
 
-fn next(plan: Option<&Plan>, bad_input: bool, outcomes: &[Outcome], now: Timestamp) -> Next {
+fn next(
+    plan: Option<&Plan>,
+    bad_input: bool,
+    unseen: bool,
+    outcomes: &[Outcome],
+    now: Timestamp,
+) -> Next {
     let outdated = |outcome: &Outcome| matches!(outcome.result, Ok(Done::Outdated));
+    if outcomes.iter().any(outdated) {
+        return Next::Again;
+    }
     let waits = [
-        plan.and_then(|plan| plan.wake_at)
-            .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(AFTER_CONFLICT)),
+        plan.and_then(|plan| plan.wake_at).map(|at| {
+            Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100))
+        }),
         bad_input.then_some(AFTER_BAD_INPUT),
-        outcomes.iter().any(outdated).then_some(AFTER_CONFLICT),
+        // Until the watch shows what was created, its end could be missed.
+        unseen.then_some(overlay::LIFETIME),
     ];
     waits.into_iter().flatten().min().map_or(Next::Wait, Next::After)
 }

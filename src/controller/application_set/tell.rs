@@ -163,6 +163,13 @@ async fn stalled(
     }
 }
 
+/// Whether two errors are the same but for their numbers, such as ports and
+/// times, which differ from try to try.
+pub fn is_same_error(a: &str, b: &str) -> bool {
+    let words = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
+    words(a) == words(b)
+}
+
 /// The writes were tried.
 pub async fn after_writes(
     set: &Object,
@@ -203,7 +210,7 @@ pub async fn after_writes(
         .collect();
     failing.extend(writes.refused.iter().cloned());
     for (application, error) in &failing {
-        if memory.told.get(application) != Some(error) {
+        if !memory.told.get(application).is_some_and(|told| is_same_error(told, error)) {
             let text = format!("application {application}: {error}");
             let note = Note { warning: true, reason: "ApplicationError", action: "Write", text };
             context.events.tell(set, note).await;

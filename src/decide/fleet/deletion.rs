@@ -45,6 +45,11 @@ pub fn stage(
     if owned.is_empty() {
         return Stage::Done;
     }
+    if is_orphaned(set) {
+        // `kubectl delete --cascade=orphan`: garbage collection sets them free,
+        // and they are to stay (AS-169).
+        return Stage::Wait(owned.into_iter().map(|(name, _)| name.clone()).collect());
+    }
     if !policy.deletes() {
         let patches = owned.into_iter().map(|(name, live)| release(set, name, live)).collect();
         return Stage::Act(Plan { patches, ..Plan::default() });
@@ -79,6 +84,12 @@ pub fn stage(
         return Stage::Wait(group.into_iter().map(|(name, _)| name.clone()).collect());
     }
     Stage::Act(Plan { deletes, ..Plan::default() })
+}
+
+/// Whether whoever deleted the set asked to leave its Applications.
+fn is_orphaned(set: &Value) -> bool {
+    let finalizers = set["metadata"]["finalizers"].as_array();
+    finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == "orphan"))
 }
 
 /// Removes our owner reference and nobody else's.
@@ -149,6 +160,15 @@ mod tests {
         assert_eq!(stage(&[dev.clone(), app("p2", "prod", true)]), Stage::Wait(vec!["p2".into()]));
         assert_eq!(deleted(&stage(&[dev])), ["dev"]);
         assert_eq!(stage(&[]), Stage::Done);
+    }
+
+    #[test]
+    fn orphans_are_left_alone_whatever_the_order_as_169() {
+        let mut set = set("Reverse");
+        set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io", "orphan"]);
+        let apps: BTreeMap<_, _> = [app("dev", "dev", false)].into();
+        let stage = |set: &Value| super::stage(set, &apps, Policy::Sync, true);
+        assert_eq!(stage(&set), Stage::Wait(vec!["dev".into()]));
     }
 
     #[test]

@@ -43,6 +43,9 @@ pub struct Findings<'a> {
     pub up_to_date: bool,
     /// The rollout, when the strategy is a RollingSync with steps that runs.
     pub rollout: Option<Rollout<'a>>,
+    /// What is wrong with `spec.strategy` when no rollout comes of it: a
+    /// misspelt type, say (AS-007).
+    pub misread: &'a [Problem],
     /// RollingSync is selected but the feature is switched off (AS-301).
     pub disabled: bool,
     /// The most resources to list; 0 means all (AS-191).
@@ -204,7 +207,8 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
     if findings.generated && findings.rollout.is_none() && !findings.disabled {
         conditions.retain(|condition| {
             condition["type"] != condition::ROLLOUT_PROGRESSING
-                && condition["type"] != condition::INVALID_ROLLOUT_CONFIG
+                && (condition["type"] != condition::INVALID_ROLLOUT_CONFIG
+                    || !findings.misread.is_empty())
         });
     }
     for (kind, holds, reason, message) in wanted {
@@ -222,7 +226,14 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
         return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message.to_owned())];
     }
-    let Some(rollout) = &findings.rollout else { return Vec::new() };
+    let Some(rollout) = &findings.rollout else {
+        if findings.misread.is_empty() {
+            return Vec::new();
+        }
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        let message = texts(findings.misread);
+        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
+    };
     let (progressing, why) = match rollout.plan.open_step {
         Some(_) => (true, reason::APPLICATION_SET_MODIFIED),
         None => (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE),
@@ -234,7 +245,6 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         None => "every application of every step is healthy".to_owned(),
     };
     let problems = rollout.problems;
-    let texts: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
     let (invalid, config_reason, config_message) = if problems.is_empty() {
         (
             false,
@@ -242,12 +252,17 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
             "the rollout is configured well".to_owned(),
         )
     } else {
-        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, texts.join("; "))
+        (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, texts(problems))
     };
     vec![
         (condition::ROLLOUT_PROGRESSING, progressing, why, message),
         (condition::INVALID_ROLLOUT_CONFIG, invalid, config_reason, config_message),
     ]
+}
+
+fn texts(problems: &[Problem]) -> String {
+    let texts: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
+    texts.join("; ")
 }
 
 fn set_condition(

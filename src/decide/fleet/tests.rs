@@ -102,6 +102,20 @@ fn what_says_nothing_is_no_difference_as_153() {
 }
 
 #[test]
+fn an_empty_automated_block_switches_automated_sync_on() {
+    // An AllAtOnce set written that way never synced by itself.
+    let automated = json!({"syncPolicy": {"automated": {}}});
+    let (with, without) = (generated("a", automated.clone()), generated("a", json!({})));
+    let patch = patch_of(&set(), &with, &live(&without)).unwrap();
+    assert_eq!(patch["spec"]["syncPolicy"], automated["syncPolicy"]);
+    assert_eq!(patch_of(&set(), &with, &live(&with)), None);
+    let patch = patch_of(&set(), &without, &live(&with)).unwrap();
+    assert_eq!(patch["spec"]["syncPolicy"], Value::Null);
+    let created = plan_one(&set(), Some(&with), None, Policy::Sync).creates;
+    assert_eq!(created[0]["spec"]["syncPolicy"], automated["syncPolicy"]);
+}
+
+#[test]
 fn policies_allow_what_as_150_says() {
     let want = generated("a", spec());
     let mut other = live(&want);
@@ -375,6 +389,7 @@ mod conditions {
             failure: None,
             up_to_date: true,
             rollout: None,
+            misread: &[],
             disabled: false,
             max_resources: 5000,
         }
@@ -449,6 +464,23 @@ mod conditions {
             (status["resources"].as_array().unwrap().len(), &status["resourcesCount"]),
             (2, &json!(3))
         );
+    }
+
+    #[test]
+    fn a_misspelt_strategy_is_told_and_told_once_as_007() {
+        let mut set = super::set();
+        let none = BTreeMap::new();
+        let strategy = json!({"type": "rollingSync", "rollingSync": {"steps": [{}]}});
+        let misread = crate::decide::rollout::steps::Strategy::read(Some(&strategy)).1;
+        let status = compute(&Findings { misread: &misread, ..findings(&set, &none) }, at(0));
+        let condition = of(&status, "InvalidRolloutConfig");
+        assert_eq!(condition["status"], "True");
+        assert!(condition["message"].as_str().unwrap().contains("\"rollingSync\""));
+        set["status"] = status.clone();
+        let again = compute(&Findings { misread: &misread, ..findings(&set, &none) }, at(9));
+        assert_eq!(again, status, "nothing moves");
+        let mended = compute(&findings(&set, &none), at(9));
+        assert_eq!(of(&mended, "InvalidRolloutConfig"), &Value::Null);
     }
 
     #[test]

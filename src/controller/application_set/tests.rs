@@ -1,0 +1,191 @@
+//! The controller against the embedded API server, with a stand-in for whoever
+//! compares Applications.
+
+use std::time::Duration;
+
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::clock::Clock;
+use crate::controller::context::Settings;
+use crate::embedded::Server;
+use crate::watch::object::{Object, resource};
+
+const NAMESPACE: &str = "argocd";
+
+struct World {
+    server: Server,
+    _stop: DropGuard,
+}
+
+impl World {
+    /// The server with all that a set needs, and the controller running.
+    async fn start(settings: Settings) -> Self {
+        let server = Server::new();
+        let client = server.client_as("test");
+        let crds = Api::all(client.clone());
+        for crd in crate::api::crds::all() {
+            crds.create(&PostParams::default(), &crd).await.unwrap();
+        }
+        let namespace = json!({"metadata": {"name": NAMESPACE}});
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
+        let namespace = serde_json::from_value(namespace).unwrap();
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let stop = CancellationToken::new();
+        let settings = Settings { progressive_syncs: true, ..settings };
+        let run = super::run(server.client_as("sets"), settings, Clock::system(), stop.clone());
+        tokio::spawn(run);
+        let world = Self { server, _stop: stop.drop_guard() };
+        world.create("AppProject", "default", json!({})).await;
+        world
+    }
+
+    fn api(&self, kind: &str) -> Api<Object> {
+        Api::namespaced_with(self.server.client_as("test"), NAMESPACE, &resource(kind))
+    }
+
+    async fn create(&self, kind: &str, name: &str, spec: Value) {
+        let object = json!({
+            "apiVersion": crate::api::API_VERSION, "kind": kind,
+            "metadata": {"name": name}, "spec": spec,
+        });
+        self.api(kind).create(&PostParams::default(), &object.into()).await.unwrap();
+    }
+
+    async fn patch(&self, kind: &str, name: &str, patch: Value) {
+        let patch = Patch::Merge(patch);
+        self.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    /// Waits until the object is as told, and gives it back.
+    async fn until(&self, kind: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let api = self.api(kind);
+        let look = async {
+            loop {
+                if let Some(object) = api.get_opt(name).await.unwrap()
+                    && holds(object.value())
+                {
+                    return (**object.value()).clone();
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), look).await.unwrap()
+    }
+
+    /// Compares the Application, with this outcome.
+    async fn compare(&self, name: &str, sync: &str, health: &str, revision: &str) {
+        let live = self.until("Application", name, |_| true).await;
+        let spec = &live["spec"];
+        let now = jiff::Timestamp::now();
+        let status = json!({
+            "sync": {
+                "status": sync, "revision": revision,
+                "comparedTo": {"source": spec["source"], "destination": spec["destination"]},
+            },
+            "health": {"status": health},
+            "reconciledAt": jiff::Timestamp::from_second(now.as_second()).unwrap().to_string(),
+        });
+        self.patch("Application", name, json!({ "status": status })).await;
+    }
+}
+
+/// A set of one Application named `app`, with this strategy.
+fn set(strategy: Value) -> Value {
+    json!({
+        "generators": [{"list": {"elements": [{"n": "app"}]}}],
+        "strategy": strategy,
+        "template": {
+            "metadata": {"name": "{{n}}"},
+            "spec": {
+                "project": "default",
+                "source": {"repoURL": "https://example.com/repo", "path": "p"},
+                "destination": {"server": "https://kubernetes.default.svc", "namespace": "x"},
+            },
+        },
+    })
+}
+
+fn rolling() -> Value {
+    json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}})
+}
+
+fn entry(set: &Value) -> &Value {
+    &set["status"]["applicationStatus"][0]
+}
+
+#[tokio::test]
+async fn nothing_is_promoted_while_nothing_may_be_written() {
+    // It would wait for an operation that never comes, count as Healthy after
+    // the timeout, and never be rolled out.
+    let world = World::start(Settings::default()).await;
+    let mut spec = set(rolling());
+    spec["ignoreApplicationDifferences"] = json!([{"name": "other", "jsonPointers": ["/spec"]}]);
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "app", |_| true).await;
+    let broken = json!([{"jqPathExpressions": [".spec["]}]);
+    world
+        .patch("ApplicationSet", "set", json!({"spec": {"ignoreApplicationDifferences": broken}}))
+        .await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    let set = world
+        .until("ApplicationSet", "set", |set| entry(set)["targetRevisions"] == json!(["r1"]))
+        .await;
+    assert_eq!(entry(&set)["status"], "Waiting", "{}", set["status"]);
+    let told = set["status"]["rollout"]["message"].as_str().unwrap();
+    assert!(told.contains("jqPathExpressions"), "{told}");
+}
+
+#[tokio::test]
+async fn a_policy_without_updates_does_not_hold_the_rollout_for_a_spec_it_never_writes() {
+    let world = World::start(Settings::default()).await;
+    let mut spec = set(rolling());
+    spec["syncPolicy"] = json!({"applicationsSync": "create-only"});
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "app", |_| true).await;
+    let template = json!({"spec": {"source": {"path": "q"}}});
+    world.patch("ApplicationSet", "set", json!({"spec": {"template": template}})).await;
+    world.compare("app", "Synced", "Healthy", "r1").await;
+    let set = world
+        .until("ApplicationSet", "set", |set| {
+            entry(set)["targetRevisions"] == json!(["r1"])
+                && set["metadata"]["generation"] == json!(2)
+        })
+        .await;
+    assert_eq!(entry(&set)["status"], "Healthy", "{}", set["status"]["rollout"]);
+}
+
+#[tokio::test]
+async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
+    let world = World::start(Settings { dry_run: true, ..Settings::default() }).await;
+    let mut strategy = rolling();
+    strategy["deletionOrder"] = "Reverse".into();
+    world.create("ApplicationSet", "set", set(strategy)).await;
+    // It goes on to the status, which it would write, and is done.
+    let look = async {
+        let of_status = |request: &crate::embedded::RequestRecord| {
+            request.client == "sets" && request.subresource == "status" && request.dry_run
+        };
+        while !world.server.requests().iter().any(of_status) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), look).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_misspelt_strategy_is_told_in_the_status() {
+    let world = World::start(Settings::default()).await;
+    let mut strategy = rolling();
+    strategy["type"] = "Rollingsync".into();
+    world.create("ApplicationSet", "set", set(strategy)).await;
+    let told = |set: &Value| {
+        let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.iter().any(|condition| {
+            condition["type"] == "InvalidRolloutConfig" && condition["status"] == "True"
+        })
+    };
+    world.until("ApplicationSet", "set", told).await;
+}
