@@ -130,8 +130,8 @@ fn the_list_generator_gives_table_a_4() {
         assert_eq!(sets(both, go), Ok(want), "row 80");
         fails(sets(json!({"elementsYaml": "a: b"}), go), "elementsYaml", 82);
     }
-    let loose = sets(json!({"elementsYaml": "- {values: {k: v}, n: 3}"}), false).unwrap();
-    assert_eq!(loose, [json!({"values": {"k": "v"}, "n": 3})], "row 81");
+    let loose = sets(json!({"elementsYaml": "- {values: {k: v}, count: 3}"}), false).unwrap();
+    assert_eq!(loose, [json!({"values": {"k": "v"}, "count": 3})], "row 81");
     assert_eq!(sets(json!({"elementsYaml": " "}), true), Ok(vec![]), "an empty text is absent");
 }
 

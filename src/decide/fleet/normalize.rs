@@ -51,10 +51,7 @@ pub fn equal_specs(a: &Value, b: &Value) -> bool {
 /// count as absent.
 pub fn equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
-        (Value::Object(a), Value::Object(b)) => {
-            holds_all(a, b)
-                && b.iter().all(|(key, value)| a.contains_key(key) || says_nothing(value))
-        }
+        (Value::Object(a), Value::Object(b)) => equal_objects(a, b),
         (Value::Array(a), Value::Array(b)) => {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
         }
@@ -63,8 +60,26 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     }
 }
 
-fn holds_all(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
-    a.iter().all(|(key, value)| equal(value, b.get(key).unwrap_or(&Value::Null)))
+/// Blocks whose mere presence means something, empty or not: an empty
+/// `automated` switches automated sync on.
+const PRESENCE_COUNTS: [&str; 2] = ["automated", "retry"];
+
+fn equal_objects(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+    let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
+    let of = |object: &Map<String, Value>, key: &str| {
+        object.get(key).is_some_and(|value| !value.is_null())
+    };
+    keys.into_iter().all(|key| {
+        let same_presence = !PRESENCE_COUNTS.contains(&key.as_str()) || of(a, key) == of(b, key);
+        let same = match (a.get(key), b.get(key)) {
+            (Some(a), Some(b)) => equal(a, b),
+            (Some(only), None) | (None, Some(only)) => {
+                PRESENCE_COUNTS.contains(&key.as_str()) || says_nothing(only)
+            }
+            (None, None) => true,
+        };
+        same_presence && same
+    })
 }
 
 /// Null, or a list or object with nothing in it but the like.
@@ -72,7 +87,10 @@ fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Array(list) => list.is_empty(),
-        Value::Object(object) => object.values().all(says_nothing),
+        Value::Object(object) => object.iter().all(|(key, value)| {
+            let counts = PRESENCE_COUNTS.contains(&key.as_str()) && !value.is_null();
+            !counts && says_nothing(value)
+        }),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
