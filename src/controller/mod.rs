@@ -46,12 +46,8 @@ pub async fn run(
     let stop = shutdown.child_token();
     // Whichever way this function is left, nothing goes on behind its back.
     let _guard = stop.clone().drop_guard();
-    let sets = application_set::run(
-        client.clone(),
-        config.application_sets.clone(),
-        clock,
-        stop.clone(),
-    );
+    let sets =
+        application_set::run(client.clone(), config.application_sets.clone(), clock, stop.clone());
     let sets = async {
         sets.await;
         if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
