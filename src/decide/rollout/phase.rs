@@ -2,7 +2,7 @@
 //!
 //! [`advance`] is the state machine of AS-350 to AS-357 for a single
 //! Application. It sees one Application and nothing of steps or budgets; the
-//! promotion from Waiting to Pending is [`super::promote`]'s business.
+//! promotion from Waiting to Pending is decided where the whole step is seen.
 //!
 //! The rule it exists for: **never judge by yesterday's truth.** Health and
 //! sync status count only when they were computed for the spec that is being
