@@ -4,13 +4,14 @@
 //! can never both win. Expiry is measured by this process's own clock from when
 //! it saw the lease change, as clocks of different machines may differ.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 /// The lease's name, the peer's own (AS-501).
@@ -57,7 +58,7 @@ impl Candidate {
                 // After a slow answer nobody knows how much of it is left:
                 // renew once more, so that `keep` counts from about now.
                 Ok(Turn::Held) if asked.elapsed() < RETRY => return Some(()),
-                Ok(Turn::Held) => continue,
+                Ok(Turn::Held) => {}
                 Ok(Turn::Taken(version)) => {
                     // The holder's time runs from when we saw it renew.
                     if seen.as_ref().is_none_or(|(known, _)| *known != version) {
@@ -175,5 +176,50 @@ fn settle(result: Result<Lease, kube::Error>) -> Result<Turn, kube::Error> {
         // Another copy was faster.
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(Turn::Taken(String::new())),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::embedded::{Effect, Fault, Server};
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_gets_no_answer_steps_down_before_another_may_take_over() {
+        let server = Server::new();
+        let candidate = Candidate::new(server.client_as("a"), "default", "a".to_owned());
+        let shutdown = CancellationToken::new();
+        candidate.acquire(&shutdown).await.unwrap();
+        let written = Instant::now();
+        // It cannot be renewed for a while, and then a request hangs.
+        let lease = |request: &crate::embedded::RequestRecord| request.resource == "leases";
+        server.inject(Fault::new(Effect::Status(500), lease).times(3));
+        server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), move |request| {
+            lease(request) && written.elapsed() > Duration::from_secs(7)
+        }));
+        candidate.keep(&shutdown).await;
+        assert!(written.elapsed() < DURATION, "after {:?}", written.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_comes_late_does_not_lengthen_the_lease() {
+        let server = Server::new();
+        let candidate = Candidate::new(server.client_as("a"), "default", "a".to_owned());
+        let shutdown = CancellationToken::new();
+        candidate.acquire(&shutdown).await.unwrap();
+        // One renewal is carried out and told eight seconds late; after that
+        // nothing is.
+        let begun = Instant::now();
+        let write = |request: &crate::embedded::RequestRecord| {
+            request.resource == "leases" && request.verb == "get"
+        };
+        server.inject(Fault::new(Effect::Latency(Duration::from_secs(8)), write));
+        let late = move |request: &crate::embedded::RequestRecord| {
+            write(request) && begun.elapsed() > Duration::from_secs(9)
+        };
+        server.inject(Fault::new(Effect::Status(500), late).times(100));
+        candidate.keep(&shutdown).await;
+        let asked = begun + RETRY;
+        assert!(asked.elapsed() < DURATION, "after {:?}", asked.elapsed());
     }
 }
