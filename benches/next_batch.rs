@@ -6,7 +6,6 @@
 //! measured is the decision and its writes. On the embedded API server, and on
 //! a real one when `WAVEGATE_TEST_KUBECONFIG` names its kubeconfig.
 
-// Tells the lints that this is no production code; `cargo bench` sets it.
 #[path = "../tests/it/support/mod.rs"]
 #[allow(dead_code, reason = "the end-to-end cases use the rest of it")]
 #[allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::support::invariants;
 use crate::support::manifests::{plain, rolling, set};
-use crate::support::{Change, Kind, Log, Setup, World};
+use crate::support::recorder::Change;
+use crate::support::{Kind, Log, Setup, World};
 
 use super::external::condition;
 
@@ -131,12 +132,14 @@ pub async fn what_cannot_be_read_is_told_and_the_rest_goes_on(mut world: World) 
     let elements: Vec<Value> = all
         .iter()
         .map(
-            |(name, env)| json!({ "name": name, "env": env, "repository": world.repository.url() }),
+            |(name, env)| json!({ "name": world.tagged(name), "dir": name, "env": env, "repository": world.repository.url() }),
         )
         .collect();
     let mut fleet = set(&world, "fleet", &all, &strategy);
     fleet["spec"]["generators"][0]["list"]["elements"] = elements.into();
     fleet["spec"]["template"]["spec"]["source"]["repoURL"] = "{{.repository}}".into();
+    // An attempt that failed is not made again, so that calm comes soon.
+    fleet["spec"]["template"]["spec"]["syncPolicy"] = json!({ "retry": { "limit": 0 } });
     world.create(Kind::ApplicationSet, fleet.clone()).await;
     world.start_process(&Setup::default()).await;
     synced(&world, &all.map(|(name, _)| name)).await;
@@ -181,12 +184,12 @@ pub async fn what_cannot_be_read_is_told_and_the_rest_goes_on(mut world: World) 
             .await;
         let message = told["message"].as_str().unwrap();
         assert!(message.contains(word), "{name}: {message} does not name {word}");
-        event(&world, name, &[word]).await;
+        event(&world, &world.tagged(name), &[word]).await;
         let waits = world
             .until(&format!("the set says that it waits for {name}"), |log| {
                 let set = log.get(Kind::ApplicationSet, "fleet")?;
                 let waiting = set["status"]["rollout"]["waitingFor"].as_array()?;
-                waiting.iter().find(|wait| wait["application"] == name).cloned()
+                waiting.iter().find(|wait| wait["application"] == world.tagged(name)).cloned()
             })
             .await;
         assert!(waits["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{waits}");

@@ -64,7 +64,8 @@ pub async fn a_sync_that_never_starts_times_out(mut world: World) {
     world.recorder.read(|log| {
         let set = log.get(Kind::ApplicationSet, "fleet").unwrap();
         let entries = set["status"]["applicationStatus"].as_array().unwrap();
-        let deaf = entries.iter().find(|entry| entry["application"] == "deaf").unwrap();
+        let deaf =
+            entries.iter().find(|entry| entry["application"] == world.tagged("deaf")).unwrap();
         assert_eq!(deaf["status"], "Healthy");
         assert!(deaf["message"].as_str().unwrap().contains("timeout"), "{deaf}");
         let asked = begin_of(log, "deaf");

@@ -35,7 +35,7 @@ pub async fn a_failing_deployment_holds_its_step(mut world: World) {
             .then(|| waiting.clone())
         })
         .await;
-    assert_eq!(waiting[0]["application"], "bad");
+    assert_eq!(waiting[0]["application"], world.tagged("bad"));
     let resource = format!("apps/Deployment:{}/bad", world.target);
     assert_eq!(waiting[0]["resource"], resource.as_str(), "{waiting}");
     assert!(waiting[0]["since"].is_string(), "{waiting}");

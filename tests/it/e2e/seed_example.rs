@@ -6,7 +6,8 @@ use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{IN_CLUSTER, with_deployment};
 use crate::support::{Kind, Setup, World};
 
-/// As on the page, but for the addresses: of clusters, of the repository.
+/// As on the page, but for the addresses of clusters and of the repository, and
+/// a tag behind the names, since others may use the same cluster.
 const EXAMPLE: &str = r#"
 metadata:
   name: guestbook
@@ -48,7 +49,7 @@ spec:
   goTemplateOptions: ["missingkey=error"]
   template:
     metadata:
-      name: '{{.cluster}}-guestbook'
+      name: '{{.cluster}}-guestbook--TAG'
       labels:
         envLabel: '{{.env}}'
     spec:
@@ -73,6 +74,7 @@ pub async fn the_example_of_the_seed_reaches_its_end(mut world: World) {
     let text = EXAMPLE
         .replace("SERVER", IN_CLUSTER)
         .replace("REPOSITORY", &world.repository.url())
+        .replace("guestbook--TAG", &world.tagged("guestbook"))
         .replace("TARGET", &world.target);
     let set = wavegate::yaml::value(&text).unwrap();
     world.create(Kind::ApplicationSet, set).await;
@@ -82,7 +84,8 @@ pub async fn the_example_of_the_seed_reaches_its_end(mut world: World) {
         .until("quality assurance is waited for", |log| {
             let set = log.get(Kind::ApplicationSet, "guestbook")?;
             let rollout = &set["status"]["rollout"];
-            (rollout["step"] == 2 && rollout["waitingFor"][0]["application"] == QA).then_some(())
+            (rollout["step"] == 2 && rollout["waitingFor"][0]["application"] == world.tagged(QA))
+                .then_some(())
         })
         .await;
     world.until_calm("it waits until somebody syncs by hand").await;

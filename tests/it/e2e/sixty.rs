@@ -6,8 +6,8 @@ use serde_json::json;
 
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, rolling, set, with_waves};
-use crate::support::recorder::version;
-use crate::support::{Change, Kind, Log, Setup, World};
+use crate::support::recorder::{Change, version};
+use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
 

@@ -10,8 +10,10 @@ pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
 /// A set of Applications, given as `(name, value of the label "env")`, whose
 /// manifests lie in `apps/NAME`.
 pub fn set(world: &World, name: &str, members: &[(&str, &str)], strategy: &Value) -> Value {
-    let elements: Vec<Value> =
-        members.iter().map(|(name, env)| json!({ "name": name, "env": env })).collect();
+    let elements: Vec<Value> = members
+        .iter()
+        .map(|(name, env)| json!({ "name": world.tagged(name), "dir": name, "env": env }))
+        .collect();
     let mut set = json!({
         "metadata": { "name": name },
         "spec": {
@@ -25,7 +27,7 @@ pub fn set(world: &World, name: &str, members: &[(&str, &str)], strategy: &Value
                     "source": {
                         "repoURL": world.repository.url(),
                         "targetRevision": "HEAD",
-                        "path": "apps/{{.name}}",
+                        "path": "apps/{{.dir}}",
                     },
                     "destination": { "server": IN_CLUSTER, "namespace": world.target },
                 },

@@ -13,5 +13,5 @@ pub mod stand_in;
 pub mod world;
 
 pub use controller::Setup;
-pub use recorder::{Change, Kind, Log};
+pub use recorder::{Kind, Log};
 pub use world::World;

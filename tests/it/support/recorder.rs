@@ -70,15 +70,25 @@ pub struct Record {
 }
 
 impl Record {
-    /// The name of the object.
+    /// The name of the object; of an Application without the world's tag.
     pub fn name(&self) -> &str {
-        self.object["metadata"]["name"].as_str().unwrap_or_default()
+        let name = self.object["metadata"]["name"].as_str().unwrap_or_default();
+        match self.kind {
+            Kind::Application => without_tag(name),
+            _ => name,
+        }
     }
 
     /// The version; over all kinds of one server it tells the order of writes.
     pub fn version(&self) -> u64 {
         version(&self.object)
     }
+}
+
+/// The name of an Application as a case knows it: without the tag that
+/// [`World::tagged`](super::World::tagged) puts behind it.
+pub fn without_tag(name: &str) -> &str {
+    name.rsplit_once("--").map_or(name, |(name, _)| name)
 }
 
 /// The resource version of an object as a number, which is what both servers
@@ -175,6 +185,9 @@ impl Log {
             let _ = writeln!(text, "{kind:?}: {}", names.join(", "));
         }
         let _ = write!(text, "{} records", self.records.len());
+        if let Some(last) = self.records.iter().map(|record| record.seen).max() {
+            let _ = write!(text, ", the last one {:.1} s ago", last.elapsed().as_secs_f64());
+        }
         if let Some(broken) = &self.broken {
             let _ = write!(text, ", with a hole: {broken}");
         }

@@ -67,6 +67,7 @@ impl Worker {
                 let applications = log.all(Kind::Application);
                 let patch = |(name, application): (&str, &Arc<Value>)| {
                     let patch = next(application, &now, self.deaf.contains(name))?;
+                    let name = application["metadata"]["name"].as_str()?;
                     Some((name.to_owned(), patch))
                 };
                 applications.filter_map(patch).collect()

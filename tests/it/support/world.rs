@@ -43,6 +43,9 @@ pub struct World {
     pub client: Client,
     /// The control plane's namespace.
     pub namespace: String,
+    /// Behind the name of every Application: objects are tracked by it, and
+    /// other worlds may share the cluster.
+    tag: String,
     /// Where the Applications' resources go.
     pub target: String,
     pub repository: Repository,
@@ -89,7 +92,8 @@ impl World {
         stop: CancellationToken,
     ) -> Self {
         let name: String = case.replace('_', "-").chars().take(36).collect();
-        let namespace = format!("e2e-{}-{:08x}", name.trim_matches('-'), random());
+        let tag = format!("{:08x}", random());
+        let namespace = format!("e2e-{}-{tag}", name.trim_matches('-'));
         let target = format!("{namespace}-target");
         for name in [&namespace, &target] {
             let object =
@@ -103,6 +107,7 @@ impl World {
             backend,
             client,
             namespace,
+            tag,
             target,
             repository,
             recorder,
@@ -125,6 +130,11 @@ impl World {
             )
             .await;
         world
+    }
+
+    /// The name of an Application in the cluster.
+    pub fn tagged(&self, application: &str) -> String {
+        format!("{application}--{}", self.tag)
     }
 
     /// The embedded server, where there is one.
@@ -260,7 +270,11 @@ impl World {
         name: &str,
         patch: &Value,
     ) -> Result<Value, kube::Error> {
-        patch_object(&self.client, kind, &self.namespace_of(kind), name, patch).await
+        let name = match kind {
+            Kind::Application => self.tagged(name),
+            _ => name.to_owned(),
+        };
+        patch_object(&self.client, kind, &self.namespace_of(kind), &name, patch).await
     }
 
     /// Asks to delete an object.
