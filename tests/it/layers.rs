@@ -289,7 +289,7 @@ fn impure(words: &[String]) -> Option<String> {
             _ => has(words),
         }
     };
-    IMPURE.iter().any(|wanted| matches(wanted)).then(|| words.join("::"))
+    IMPURE.iter().any(matches).then(|| words.join("::"))
 }
 
 /// The files of a module, without those that hold tests only, and how many
