@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::act::applications::{Act, Done, Outcome};
 use crate::act::events::Note;
+use crate::api::conditions::application_set::reason;
 use crate::controller::context::{Context, Generated, Memory};
 use crate::decide::fleet::status::{Failure, rollout_message};
 use crate::decide::fleet::{self, autosync};
@@ -44,7 +45,7 @@ pub async fn after_decision(
     now: Timestamp,
 ) {
     failures(set, old, context, failure).await;
-    disabled(set, old);
+    misconfigured(set, old, context).await;
     if let Some(plan) = plan {
         transitions(set, context, plan).await;
         steps(set, old, context, plan).await;
@@ -71,7 +72,9 @@ async fn failures(set: &Object, old: &Value, context: &Context, failure: Option<
     context.events.tell(set, note).await;
 }
 
-fn disabled(set: &Object, old: &Value) {
+/// A rollout that is configured badly, or a feature that is switched off, is
+/// told when the text changes.
+async fn misconfigured(set: &Object, old: &Value, context: &Context) {
     let message = |of: &Value| {
         let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let condition =
@@ -80,8 +83,10 @@ fn disabled(set: &Object, old: &Value) {
             .then(|| condition["message"].as_str().unwrap_or_default().to_owned())
     };
     let now = message(set.value());
-    if let Some(text) = now.as_ref().filter(|_| now != message(old)) {
+    if let Some(text) = now.filter(|text| Some(text) != message(old).as_ref()) {
         tracing::warn!("{text}");
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        context.events.tell(set, Note { warning: true, reason, action: "Rollout", text }).await;
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Plain data: events go in, and those who are concerned come out.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -58,7 +58,40 @@ pub(super) struct Objects {
     /// Objects that the server has removed at our request, until the watch
     /// says so too: events that are still under way must not bring them back.
     removed: HashMap<ResourceKey, String>,
+    /// Objects that the watch has said are gone.
+    gone: Gone,
     listing: u64,
+}
+
+/// How many objects that are gone are remembered for each kind: more than can
+/// be under way between a request of ours and its answer.
+const REMEMBERED: usize = 4096;
+
+/// UIDs of objects that are gone for good. The answer to a request of ours may
+/// come later than the watch's word that the object is gone, and must not bring
+/// it back: nothing would ever tell again that it is gone.
+#[derive(Debug, Default)]
+struct Gone {
+    uids: HashSet<String>,
+    order: VecDeque<String>,
+}
+
+impl Gone {
+    fn contains(&self, object: &Value) -> bool {
+        self.uids.contains(uid_of(object))
+    }
+
+    fn remember(&mut self, uid: &str) {
+        if uid.is_empty() || !self.uids.insert(uid.to_owned()) {
+            return;
+        }
+        self.order.push_back(uid.to_owned());
+        if self.order.len() > REMEMBERED
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.uids.remove(&oldest);
+        }
+    }
 }
 
 impl Objects {
@@ -85,6 +118,9 @@ impl Objects {
     /// belongs to, and whether it differs from before in anything that counts;
     /// `None` for an event that is older than what is known.
     pub fn apply(&mut self, key: ResourceKey, object: Value, whole: bool) -> Option<Change> {
+        if self.gone.contains(&object) {
+            return None;
+        }
         if let Some(uid) = self.removed.get(&key) {
             if *uid == uid_of(&object) {
                 return None;
@@ -106,8 +142,11 @@ impl Objects {
     }
 
     /// An object as the server gave it to us, always kept whole. `None` when
-    /// it is older than what is known.
+    /// it is older than what is known, or of an object that is gone.
     pub fn put(&mut self, key: ResourceKey, object: Arc<Value>) -> Option<Change> {
+        if self.gone.contains(&object) {
+            return None;
+        }
         let version = version_of(&object);
         if let Some(entry) = self.entries.get(&key)
             && matches!((entry.version, version), (Some(old), Some(new)) if new < old)
@@ -131,6 +170,7 @@ impl Objects {
 
     /// An event that an object is gone.
     pub fn delete(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
+        self.gone.remember(uid_of(object));
         if self.removed.get(key).is_some_and(|uid| *uid == uid_of(object)) {
             self.removed.remove(key);
             // Whoever had it removed has been told by the server.
@@ -159,6 +199,8 @@ impl Objects {
         self.removed.clear();
         gone.into_iter()
             .map(|key| {
+                let uid = self.entries.get(&key).map(|entry| entry.uid.clone());
+                self.gone.remember(&uid.unwrap_or_default());
                 let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
                 self.drop_entry(&key);
                 (key, Change { instances: was.into_iter().collect(), counts: true })

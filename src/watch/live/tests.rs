@@ -103,3 +103,18 @@ fn an_object_that_we_removed_does_not_come_back_by_an_old_event() {
     assert!(objects.delete(&key("a"), &object("a", 4, "1")).is_none(), "the old one's end");
     assert!(matches!(objects.get(&key("a")), Seen::Whole(_)));
 }
+
+#[test]
+fn an_answer_that_comes_after_the_end_does_not_bring_an_object_back() {
+    // A sync waited for ever for a hook to go that was gone: the watch told so
+    // before the answer to the deletion arrived, and nothing told it again.
+    let mut objects = Objects::new(Mark::default());
+    objects.apply(key("hook"), object("hook", 1, "1"), false);
+    assert!(objects.delete(&key("hook"), &object("hook", 3, "1")).is_some());
+    assert_eq!(objects.put(key("hook"), Arc::new(object("hook", 2, "1"))), None);
+    assert_eq!(objects.apply(key("hook"), object("hook", 2, "1"), false), None);
+    assert!(matches!(objects.get(&key("hook")), Seen::Absent));
+    let mut again = object("hook", 5, "1");
+    again["metadata"]["uid"] = "uid-new".into();
+    assert!(objects.put(key("hook"), Arc::new(again)).is_some(), "another object of that name");
+}
