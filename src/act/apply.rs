@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::delete;
 use super::outcome::{done, failed, has_code};
+use super::retry::{TRIES, is_transient, pause};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
@@ -26,7 +27,7 @@ use crate::watch::live::Cluster;
 use send::Sender;
 
 /// How often a conflict is answered with another read (SE-342).
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: u32 = 5;
 
 /// How long a definition may take until its kind can be used (SE-603).
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
@@ -71,9 +72,7 @@ impl Applier<'_> {
         let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
             // An old hook of the same name will be deleted first.
             (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
-            (How::Create, false, _) => {
-                self.answer(key, "created", send.create(&apply.manifest).await)
-            }
+            (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
             (how, _, _) => self.bring(how, apply, live.cloned(), &send).await,
         };
         self.after(apply, happened, dry_run).await
@@ -92,25 +91,46 @@ impl Applier<'_> {
             How::ClientSide => merge::with_last_applied(&apply.manifest),
             _ => apply.manifest.as_ref().clone(),
         };
-        match send.create(&manifest).await {
-            Err(error) if has_code(&error, 409) => {
-                let found = match self.cluster.read(&resource, key).await {
-                    Ok(found) => found,
-                    Err(error) => return Happened::Unknown(error.to_string()),
-                };
-                let Some(found) = found else {
-                    return Happened::Unknown("the former hook has just gone".to_owned());
-                };
+        self.create_stamped(apply, &manifest, &send).await
+    }
+
+    /// Creates an object that must exist once. After a failure it is looked
+    /// for by its stamp before it is created again.
+    async fn create_stamped(&self, apply: &Apply, manifest: &Value, send: &Sender<'_>) -> Happened {
+        let key = send.key;
+        let mut tries = 1;
+        loop {
+            let error = match send.create_once(manifest).await {
+                Ok(object) => return self.answer(key, "created", Ok(object)),
+                Err(error) => error,
+            };
+            let again = tries < TRIES && is_transient(&error);
+            if !again && !has_code(&error, 409) {
+                return failed(&error);
+            }
+            if again {
+                tracing::debug!(resource = %key, tries, %error, "it may have been created");
+                pause(key, tries).await;
+                tries += 1;
+            }
+            let found = match self.cluster.read(send.resource, key).await {
+                Ok(found) => found,
+                Err(_) if again => continue,
+                Err(error) => return Happened::Unknown(error.to_string()),
+            };
+            let stamp = |found: &Value| {
                 let stamp = found["metadata"]["annotations"][OPERATION_ANNOTATION].as_str();
-                if stamp.is_some() && stamp == apply.stamp.as_deref() {
-                    return done(key, "created", &found, false);
-                }
-                if found["metadata"]["deletionTimestamp"].is_string() {
+                stamp.is_some() && stamp == apply.stamp.as_deref()
+            };
+            match found {
+                Some(found) if stamp(&found) => return done(key, "created", &found, false),
+                _ if again => {}
+                None => return Happened::Unknown("the former hook has just gone".to_owned()),
+                Some(found) if found["metadata"]["deletionTimestamp"].is_string() => {
                     return Happened::Unknown("the former hook is still being deleted".to_owned());
                 }
-                failed(&error)
+                Some(_) => return failed(&error),
             }
-            answer => self.answer(key, "created", answer),
         }
     }
 
@@ -159,14 +179,18 @@ impl Applier<'_> {
         if how == How::Replace && force && !send.dry_run && live.is_some() {
             return self.recreate(target, send).await;
         }
-        for _ in 0..ATTEMPTS {
+        for attempt in 1..=ATTEMPTS {
             let (verb, answer) = match (how, &live) {
-                (How::ServerSide, live) => {
-                    if let Some(live) = live.as_ref().filter(|_| migrate && !send.dry_run)
-                        && let Err(error) = self.migrate(live, send).await
+                (How::ServerSide, found) => {
+                    if let Some(found) = found.as_ref().filter(|_| migrate && !send.dry_run)
+                        && let Err(error) = self.migrate(found, send).await
                     {
                         if has_code(&error, 409) {
-                            break;
+                            live = match self.again(attempt, send).await {
+                                Ok(live) => live,
+                                Err(happened) => return happened,
+                            };
+                            continue;
                         }
                         let key = send.key;
                         return Happened::Failed(format!(
@@ -211,9 +235,9 @@ impl Applier<'_> {
                 return failed(&error);
             }
             refused = Some(error);
-            live = match self.cluster.read(send.resource, send.key).await {
+            live = match self.again(attempt, send).await {
                 Ok(live) => live,
-                Err(error) => return Happened::Unknown(error.to_string()),
+                Err(happened) => return happened,
             };
         }
         match refused {
@@ -221,6 +245,16 @@ impl Applier<'_> {
             Some(error) => failed(&error),
             None => Happened::Unknown("the object keeps changing".to_owned()),
         }
+    }
+
+    /// What is live after a conflict. The first is met at once, for it mostly
+    /// comes of an old copy; whoever keeps changing the object is given time.
+    async fn again(&self, attempt: u32, send: &Sender<'_>) -> Result<Option<Arc<Value>>, Happened> {
+        if (2..ATTEMPTS).contains(&attempt) {
+            pause(send.key, attempt - 1).await;
+        }
+        let live = self.cluster.read(send.resource, send.key).await;
+        live.map_err(|error| Happened::Unknown(error.to_string()))
     }
 
     async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {
@@ -257,6 +291,11 @@ impl Applier<'_> {
         }
         match send.create(target).await {
             Ok(object) => self.answer(send.key, "replaced", Ok(object)),
+            // Our own creation, of which the answer got lost, or somebody
+            // else's. The next pass sees which.
+            Err(error) if is_there_already(&error) => {
+                Happened::Unknown("a new object has appeared meanwhile".to_owned())
+            }
             Err(error) => {
                 if let Some(found) = found {
                     let restored = merge::as_new(&found);
@@ -326,6 +365,10 @@ fn is_established(definition: &Value) -> bool {
 fn is_missing_namespace(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|d| d.kind == "namespaces")
+}
+
+fn is_there_already(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
 }
 
 /// A dry run that may fail with these codes.

@@ -8,13 +8,14 @@ use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use super::outcome::{api, failed, has_code};
+use super::retry::{patiently, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
 use crate::watch::live::{Cluster, raw};
 
 /// How often a conflict is answered with another read.
-const ATTEMPTS: usize = 5;
+const ATTEMPTS: u32 = 5;
 
 /// Deletes an object. [`Happened::Done`] means that the server has accepted
 /// it and something still holds the object; [`Happened::Gone`] that there is
@@ -36,7 +37,10 @@ pub async fn delete(
     let params =
         DeleteParams { propagation_policy: Some(policy), preconditions, ..DeleteParams::default() };
     let api = api(cluster.client(), resource, &key.namespace);
-    match api.delete(&key.name, &params).await {
+    let request = || api.delete(&key.name, &params);
+    // Without a precondition a second request might meet another object.
+    let answer = if uid.is_empty() { request().await } else { patiently(key, request).await };
+    match answer {
         Ok(answer) => match answer.left() {
             Some(object) => {
                 let object = raw(object, resource);
@@ -80,7 +84,7 @@ pub async fn remove_finalizer(
     uid: &str,
 ) -> Happened {
     let api = api(cluster.client(), resource, &key.namespace);
-    for _ in 0..ATTEMPTS {
+    for attempt in 1..=ATTEMPTS {
         let object = match cluster.read(resource, key).await {
             Ok(Some(object)) => object,
             Ok(None) => return Happened::Gone,
@@ -97,7 +101,8 @@ pub async fn remove_finalizer(
             "finalizers": kept,
             "resourceVersion": metadata["resourceVersion"],
         }});
-        match api.patch(&key.name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
+        match patiently(key, || api.patch(&key.name, &params, &patch)).await {
             Ok(object) => {
                 let object = raw(object, resource);
                 let going = object["metadata"]["deletionTimestamp"].is_string();
@@ -111,7 +116,7 @@ pub async fn remove_finalizer(
                 return super::outcome::done(key, "released", &object, false);
             }
             Err(error) if has_code(&error, 404) => return Happened::Gone,
-            Err(error) if has_code(&error, 409) => {}
+            Err(error) if has_code(&error, 409) => pause(key, attempt).await,
             Err(error) => return failed(&error),
         }
     }

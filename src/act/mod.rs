@@ -8,3 +8,7 @@ pub mod apply;
 pub mod delete;
 pub mod events;
 pub mod outcome;
+pub mod retry;
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,8 @@
 //! The requests themselves.
+//!
+//! Each may be sent more than once when the server is in trouble: an apply says
+//! the same again, a patch or a replacement is for one version, and a creation
+//! finds what it has created, which the caller gets to see as code 409.
 
 use kube::api::DynamicObject;
 use kube::core::Resource;
@@ -6,6 +10,7 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::Applier;
+use crate::act::retry::patiently;
 use crate::api::resource_key::ResourceKey;
 
 /// Sends requests about one object.
@@ -32,6 +37,13 @@ impl<'a> Sender<'a> {
 
     pub async fn create(&self, object: &Value) -> Result<Value, kube::Error> {
         self.send(http::Method::POST, None, "application/json", object, "").await
+    }
+
+    /// Creates with a single request, for callers who look whether it was
+    /// carried out before they send another.
+    pub async fn create_once(&self, object: &Value) -> Result<Value, kube::Error> {
+        let request = self.request(http::Method::POST, None, "application/json", object, "")?;
+        self.client.request(request).await
     }
 
     pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
@@ -70,6 +82,18 @@ impl<'a> Sender<'a> {
         body: &Value,
         more: &str,
     ) -> Result<Value, kube::Error> {
+        let request = self.request(method, named, type_, body, more)?;
+        patiently(self.key, || self.client.request(request.clone())).await
+    }
+
+    fn request(
+        &self,
+        method: http::Method,
+        named: Option<()>,
+        type_: &str,
+        body: &Value,
+        more: &str,
+    ) -> Result<http::Request<Vec<u8>>, kube::Error> {
         let namespace = Some(self.key.namespace.as_str()).filter(|ns| !ns.is_empty());
         let mut path = DynamicObject::url_path(self.resource, namespace);
         if named.is_some() {
@@ -81,13 +105,12 @@ impl<'a> Sender<'a> {
         let manager = self.manager;
         let query = format!("fieldManager={manager}&fieldValidation={validation}{dry_run}{more}");
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
-        let request = http::Request::builder()
+        http::Request::builder()
             .method(method)
             .uri(format!("{path}?{query}"))
             .header(http::header::ACCEPT, "application/json")
             .header(http::header::CONTENT_TYPE, type_)
             .body(body)
-            .map_err(kube::Error::HttpError)?;
-        self.client.request(request).await
+            .map_err(kube::Error::HttpError)
     }
 }

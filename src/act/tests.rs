@@ -1,0 +1,259 @@
+//! Writes to a server in trouble: on the embedded one, in paused time.
+
+use std::sync::Arc;
+
+use kube::api::{Api, DynamicObject, ListParams, PostParams};
+use kube::core::discovery::ApiResource;
+use kube::core::gvk::GroupVersionKind;
+use serde_json::{Value, json};
+
+use super::apply::Applier;
+use super::delete::delete;
+use super::retry::TRIES;
+use crate::api::ResourceKey;
+use crate::decide::sync::{
+    Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, SyncPhase, TaskKey,
+};
+use crate::embedded::{Effect, Fault, RequestRecord, Server};
+use crate::watch::live::Cluster;
+
+const US: &str = "controller";
+
+struct World {
+    server: Server,
+    cluster: Arc<Cluster>,
+}
+
+impl World {
+    async fn new() -> Self {
+        let server = Server::new();
+        let (wake, _) = tokio::sync::mpsc::unbounded_channel();
+        let (mark, stop) = Default::default();
+        let cluster = Cluster::new("https://x", server.client_as(US), mark, wake, stop);
+        let world = Self { server, cluster };
+        let web = json!({"metadata": {"name": "web"}});
+        let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));
+        let web = serde_json::from_value(web).unwrap();
+        namespaces.create(&PostParams::default(), &web).await.unwrap();
+        world
+    }
+
+    fn maps(&self) -> Api<DynamicObject> {
+        Api::namespaced_with(self.server.client(), "web", &kind("ConfigMap"))
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let maps = self.maps().list(&ListParams::default()).await.unwrap();
+        maps.items.into_iter().map(|map| map.metadata.name.unwrap()).collect()
+    }
+
+    async fn make(&self, object: &Value) -> String {
+        let object = serde_json::from_value(object.clone()).unwrap();
+        let made = self.maps().create(&PostParams::default(), &object).await.unwrap();
+        made.metadata.uid.unwrap()
+    }
+
+    fn inject(&self, effect: &Effect, times: u32, verb: &'static str) {
+        let matcher = move |request: &RequestRecord| {
+            request.client == US && request.resource == "configmaps" && request.verb == verb
+        };
+        self.server.inject(Fault::new(effect.clone(), matcher).times(times as usize));
+    }
+
+    /// How many requests of this verb the controller has sent.
+    fn sent(&self, verb: &str) -> usize {
+        let requests = self.server.requests();
+        let ours = |request: &&RequestRecord| {
+            request.client == US && request.resource == "configmaps" && request.verb == verb
+        };
+        requests.iter().filter(ours).count()
+    }
+
+    fn applier(&self) -> Applier<'_> {
+        Applier { cluster: &self.cluster, manager: US, former_manager: "kubectl" }
+    }
+}
+
+fn kind(kind: &str) -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", kind))
+}
+
+fn key() -> ResourceKey {
+    ResourceKey::new("", "ConfigMap", "web", "a")
+}
+
+fn map(value: &str, stamp: Option<&str>) -> Value {
+    let mut map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "a", "namespace": "web", "annotations": {}},
+        "data": {"value": value},
+    });
+    if let Some(stamp) = stamp {
+        map["metadata"]["annotations"][OPERATION_ANNOTATION] = stamp.into();
+    }
+    map
+}
+
+fn apply(how: How, stamp: Option<&str>) -> Apply {
+    Apply {
+        task: TaskKey { phase: SyncPhase::Sync, resource: key() },
+        manifest: Arc::new(map("new", stamp)),
+        method: Method { how, force: false, validate: true, migrate: false },
+        stamp: stamp.map(str::to_owned),
+        wait_established: false,
+    }
+}
+
+/// Faults of which [`TRIES`] less one may happen.
+fn troubles() -> Vec<Effect> {
+    let mut all: Vec<Effect> = [429, 500, 502, 503, 504].map(Effect::Status).to_vec();
+    all.push(Effect::DropAfterApplying);
+    all
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_apply_gets_through_in_each_of_its_ways() {
+    for effect in troubles() {
+        // (how, whether there is an object before, the request)
+        for (how, exists, verb) in [
+            (How::ServerSide, false, "apply"),
+            (How::ServerSide, true, "apply"),
+            (How::ClientSide, false, "create"),
+            (How::ClientSide, true, "patch"),
+            (How::Replace, true, "update"),
+        ] {
+            let case = format!("{effect:?}, {how:?}, {exists}");
+            let world = World::new().await;
+            let mut live = None;
+            if exists {
+                world.make(&map("old", None)).await;
+                live = world.cluster.read(&kind("ConfigMap"), &key()).await.unwrap();
+            }
+            world.inject(&effect, TRIES - 1, verb);
+            let apply = apply(how, None);
+            let happened = world.applier().apply(&apply, live.as_ref(), false, false).await;
+            assert!(matches!(happened, Happened::Done { .. }), "{case}: {happened:?}");
+            let map = world.maps().get("a").await.unwrap();
+            assert_eq!(map.data["data"]["value"], "new", "{case}");
+            assert!(world.sent(verb) > 1, "{case}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_gets_through_and_changes_nothing() {
+    for effect in troubles() {
+        let world = World::new().await;
+        world.inject(&effect, TRIES - 1, "apply");
+        let apply = apply(How::ServerSide, None);
+        let happened = world.applier().apply(&apply, None, false, true).await;
+        assert!(matches!(happened, Happened::Done { .. }), "{effect:?}: {happened:?}");
+        assert_eq!(world.names().await, [""; 0], "{effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_is_created_once() {
+    for effect in troubles() {
+        for how in [How::ClientSide, How::ServerSide] {
+            let world = World::new().await;
+            world.inject(&effect, TRIES - 1, "create");
+            let happened = world.applier().create_hook(&apply(how, Some("op-1/0"))).await;
+            let hook = world.maps().get("a").await.unwrap();
+            let Happened::Done { uid, .. } = happened else { panic!("{effect:?}: {happened:?}") };
+            assert_eq!(hook.metadata.uid, Some(uid), "{effect:?}");
+            assert_eq!(world.names().await, ["a"], "{effect:?}");
+            // What was carried out is found, not sent again.
+            let carried_out = effect == Effect::DropAfterApplying;
+            let expected = if carried_out { 1 } else { TRIES as usize };
+            assert_eq!(world.sent("create"), expected, "{effect:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_is_not_ours_is_not_taken_for_ours() {
+    let world = World::new().await;
+    let former = world.make(&map("old", Some("op-0/0"))).await;
+    world.inject(&Effect::Status(500), 2, "create");
+    let happened = world.applier().create_hook(&apply(How::ClientSide, Some("op-1/0"))).await;
+    assert!(matches!(happened, Happened::Failed(_)), "{happened:?}");
+    assert_eq!(world.maps().get("a").await.unwrap().metadata.uid, Some(former));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nameless_object_is_created_once() {
+    let world = World::new().await;
+    world.inject(&Effect::DropAfterApplying, 1, "create");
+    let apply = apply(How::Create, Some("op-1/0"));
+    let happened = world.applier().apply(&apply, None, false, false).await;
+    assert!(matches!(happened, Happened::Done { .. }), "{happened:?}");
+    assert_eq!(world.sent("create"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_delete_gets_through_but_only_with_a_precondition() {
+    for effect in troubles() {
+        let world = World::new().await;
+        let uid = world.make(&map("old", None)).await;
+        world.inject(&effect, TRIES - 1, "delete");
+        let (resource, key) = (kind("ConfigMap"), key());
+        let background = Propagation::Background;
+        let happened = delete(&world.cluster, &resource, &key, &uid, background).await;
+        assert!(matches!(happened, Happened::Done { .. } | Happened::Gone), "{happened:?}");
+        assert_eq!(world.names().await, [""; 0], "{effect:?}");
+
+        world.make(&map("another", None)).await;
+        world.server.clear_faults();
+        world.inject(&effect, 1, "delete");
+        world.server.forget_requests();
+        let happened = delete(&world.cluster, &resource, &key, "", background).await;
+        assert!(matches!(happened, Happened::Failed(_) | Happened::Unknown(_)), "{happened:?}");
+        assert_eq!(world.sent("delete"), 1, "{effect:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn patience_ends_and_the_failure_is_what_it_was() {
+    for (code, unknown) in [(500, false), (502, true), (503, true), (429, true)] {
+        let world = World::new().await;
+        world.inject(&Effect::Status(code), 99, "apply");
+        world.inject(&Effect::Status(code), 99, "create");
+        let began = tokio::time::Instant::now();
+        let applied =
+            world.applier().apply(&apply(How::ServerSide, None), None, false, false).await;
+        let hook = world.applier().create_hook(&apply(How::ClientSide, Some("op-1/0"))).await;
+        for happened in [applied, hook] {
+            assert_eq!(matches!(happened, Happened::Unknown(_)), unknown, "{code}: {happened:?}");
+            assert_eq!(matches!(happened, Happened::Failed(_)), !unknown, "{code}: {happened:?}");
+        }
+        assert_eq!(world.sent("apply"), TRIES as usize, "{code}");
+        assert_eq!(world.sent("create"), TRIES as usize, "{code}");
+        assert!((3..=10).contains(&began.elapsed().as_secs()), "{code}: {:?}", began.elapsed());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_refused_for_good_is_asked_once() {
+    for code in [400, 403] {
+        let world = World::new().await;
+        world.inject(&Effect::Status(code), 99, "apply");
+        let apply = apply(How::ServerSide, None);
+        let happened = world.applier().apply(&apply, None, false, false).await;
+        assert!(matches!(happened, Happened::Failed(_)), "{code}: {happened:?}");
+        assert_eq!(world.sent("apply"), 1, "{code}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn conflicts_pass() {
+    for (how, verb) in [(How::ServerSide, "apply"), (How::ClientSide, "patch")] {
+        let world = World::new().await;
+        world.make(&map("old", None)).await;
+        let live = world.cluster.read(&kind("ConfigMap"), &key()).await.unwrap();
+        world.inject(&Effect::Status(409), TRIES - 1, verb);
+        let happened = world.applier().apply(&apply(how, None), live.as_ref(), false, false).await;
+        assert!(matches!(happened, Happened::Done { .. }), "{how:?}: {happened:?}");
+        assert_eq!(world.maps().get("a").await.unwrap().data["data"]["value"], "new", "{how:?}");
+    }
+}
