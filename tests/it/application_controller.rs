@@ -202,6 +202,36 @@ impl World {
         self.create("argoproj.io/v1alpha1", "Application", application).await;
     }
 
+    /// Asks for another comparison and waits until it is done.
+    async fn refresh(&self, name: &str) {
+        let annotation = "argocd.argoproj.io/refresh";
+        self.patch(name, json!({"metadata": {"annotations": {annotation: "hard"}}})).await;
+        let done = |app: &Value| app["metadata"]["annotations"][annotation].is_null();
+        self.until(name, "refreshed", done).await;
+    }
+
+    /// Events of this reason that warn with such a text; waits for the first.
+    async fn warnings(&self, reason: &str, text: &str) -> Vec<String> {
+        let api = self.api("events.k8s.io/v1", "Event", NAMESPACE);
+        let wait = async {
+            loop {
+                let all = api.list(&Default::default()).await.unwrap();
+                let all = all.items.into_iter().map(|event| event.data).filter(|event| {
+                    let note = event["note"].as_str().unwrap_or_default();
+                    event["type"] == "Warning" && event["reason"] == reason && note.contains(text)
+                });
+                let note = |event: Value| format!("{reason}: {}", event["note"].as_str().unwrap());
+                let told: Vec<String> = all.map(note).collect();
+                if !told.is_empty() {
+                    return told;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let told = tokio::time::timeout(LIMIT, wait).await;
+        told.unwrap_or_else(|_| panic!("no event {reason} tells {text}"))
+    }
+
     async fn sync(&self, name: &str, sync: Value) {
         self.patch(name, json!({"operation": {"sync": sync}})).await;
     }
@@ -459,12 +489,17 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
             "/nowhere/at/all",
         ),
     ];
-    for (name, source, type_, text) in cases {
+    for (name, source, type_, text) in &cases {
         world.patch("app", json!({"spec": {"source": source}})).await;
         let app = world.until("app", name, |app| condition(app, type_, text)).await;
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{name}");
         assert_eq!(app["status"]["sync"]["revision"], *revision, "{name}: the last known one");
         assert!(app["status"]["resources"].is_array(), "{name}: the last known ones");
+        let told = world.warnings(type_, text).await;
+        assert_eq!(told.len(), 1, "{name}: {told:?}");
+        // Another pass finds the same, which is no news.
+        world.refresh("app").await;
+        assert_eq!(world.warnings(type_, text).await, told, "{name}");
     }
     world.patch("app", json!({"spec": {"project": "other"}})).await;
     let message = "Application referencing project other which does not exist";
@@ -477,12 +512,17 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
         .await;
     let message = "spec.destination.server: there are no clusters with this server: https://x";
     world.until("app", "without cluster", |app| condition(app, "InvalidSpecError", message)).await;
+    let told = world.warnings("InvalidSpecError", message).await;
+    assert_eq!(told, [format!("InvalidSpecError: {message}")], "SE-540");
 
     world.write("app/one.json", "{\"apiVersion\": \"v1\", \"kind\": ");
     world.commit();
     let spec = world.application("app", "app")["spec"].clone();
     world.patch("app", json!({"spec": spec})).await;
     world.until("app", "unreadable", |app| condition(app, "ComparisonError", "one.json")).await;
+    world.warnings("ComparisonError", "one.json").await;
+    let told = world.warnings("ComparisonError", "").await;
+    assert_eq!(told.len(), cases.len() + 1, "once each: {told:#?}");
     assert!(world.api("v1", "ConfigMap", "web").get_opt("one").await.unwrap().is_some());
 }
 

@@ -1,10 +1,13 @@
 //! Kubernetes Events about an Application: what a write has changed, told once
 //! (SE-540, SE-541).
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::context::Context;
 use crate::act::events::Note;
+use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
 
 /// Tells what differs between two stored versions.
 pub async fn tell(ctx: &Context, before: &Value, after: &Value) {
@@ -77,13 +80,99 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
         let text = format!("Updated health status: {was} -> {is}{why}");
         notes.push(note(warning, "ResourceUpdated", "Compare", text));
     }
-    let deletion = |object: &Value| {
+    notes.extend(errors(before, after));
+    notes
+}
+
+/// Conditions of an error that have appeared or say something else. Why an
+/// Application stands still is then told where people look first, and once.
+fn errors(before: &Value, after: &Value) -> Vec<Note> {
+    let said = |object: &Value, type_: &str| -> Vec<String> {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
-        conditions.into_iter().find(|c| c["type"] == "DeletionError").map(|c| text(&c["message"]))
+        let conditions = conditions.filter(|condition| condition["type"] == type_);
+        conditions
+            .filter_map(|condition| condition["message"].as_str().map(str::to_owned))
+            .collect()
     };
-    if let Some(error) = deletion(after).filter(|error| deletion(before).as_ref() != Some(error)) {
-        let text = format!("Unable to delete application resources: {error}");
-        notes.push(note(true, "StatusRefreshed", "Delete", text));
+    let mut notes = Vec::new();
+    for reason in ERRORS {
+        let action = match reason {
+            DELETION_ERROR => "Delete",
+            SYNC_ERROR => "Sync",
+            _ => "Compare",
+        };
+        let mut known: BTreeSet<String> =
+            said(before, reason).iter().map(|text| without_numbers(text)).collect();
+        for text in said(after, reason) {
+            if known.insert(without_numbers(&text)) {
+                notes.push(Note { warning: true, reason, action, text });
+            }
+        }
     }
     notes
+}
+
+/// A message with one sign for each number: ports, times and counts differ
+/// from try to try while the trouble is the same.
+fn without_numbers(message: &str) -> String {
+    let mut text = String::with_capacity(message.len());
+    for character in message.chars() {
+        match character {
+            '0'..='9' if text.ends_with('#') => {}
+            '0'..='9' => text.push('#'),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::notes;
+
+    fn told(before: &Value, after: &Value) -> Vec<String> {
+        notes(before, after)
+            .iter()
+            .map(|note| {
+                assert!(note.warning, "{note:?}");
+                format!("{}: {}", note.reason, note.text)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_error_is_told_when_it_appears_and_when_it_says_something_else() {
+        let app = |conditions: &[(&str, &str)]| {
+            let conditions: Vec<Value> = conditions
+                .iter()
+                .map(|(type_, message)| json!({"type": type_, "message": message}))
+                .collect();
+            json!({"status": {"conditions": conditions}})
+        };
+        let none = json!({});
+        let port = app(&[("ComparisonError", "dial 10.0.0.1:4711 after 30s")]);
+        let other_port = app(&[("ComparisonError", "dial 10.0.0.1:502 after 31s")]);
+        let path = app(&[("ComparisonError", "a: no such path")]);
+        let both = app(&[("ComparisonError", "a: no such path"), ("SyncError", "refused")]);
+        let warning = app(&[("OrphanedResourceWarning", "2 objects")]);
+        let deletion = app(&[("DeletionError", "Pod web/a: refused")]);
+        let two = app(&[("InvalidSpecError", "spec.a"), ("InvalidSpecError", "spec.b")]);
+        let cases: [(&str, &Value, &Value, &[&str]); 10] = [
+            ("appears", &none, &port, &["ComparisonError: dial 10.0.0.1:4711 after 30s"]),
+            ("goes on", &port, &port, &[]),
+            ("numbers only", &port, &other_port, &[]),
+            ("another message", &port, &path, &["ComparisonError: a: no such path"]),
+            ("one more", &path, &both, &["SyncError: refused"]),
+            ("one less", &both, &path, &[]),
+            ("goes", &path, &none, &[]),
+            ("a warning", &none, &warning, &[]),
+            ("deletion", &none, &deletion, &["DeletionError: Pod web/a: refused"]),
+            ("two", &none, &two, &["InvalidSpecError: spec.a", "InvalidSpecError: spec.b"]),
+        ];
+        for (name, before, after, expected) in cases {
+            assert_eq!(told(before, after), expected, "{name}");
+        }
+    }
 }
