@@ -58,7 +58,11 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
         }
         None => Config::infer().await.map_err(|error| failed(&error)),
     };
-    Client::try_from(config?).map_err(|error| failed(&error))
+    let mut config = config?;
+    // The library would repeat any request for minutes, creations too; who repeats
+    // what is decided where it is known to be safe.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|error| failed(&error))
 }
 
 /// A place in a cluster to read from.

@@ -274,7 +274,9 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
     };
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
+    let mut config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
+    // Who repeats a request is decided where it is known to be safe.
+    config.default_retry = false;
     kube::Client::try_from(config)
         .map_err(|_| failed("certificates or credentials cannot be used".to_owned()))
 }

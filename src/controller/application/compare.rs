@@ -55,6 +55,7 @@ pub async fn compare(
                 reconciled: forced || moved,
                 now,
             };
+            memory.told_failure = None;
             status::write(&mut draft.wanted, &found.comparison, &found.conditions, &about);
             answer(draft, reason.request);
             let full = reason.request.level > Level::Live;
@@ -85,7 +86,14 @@ pub async fn compare(
             };
             status::write_failure(&mut draft.wanted, &conditions, judged.as_ref(), forced, now);
             answer(draft, reason.request);
-            tracing::warn!(application = %key, error = %trouble.message(), "comparison failed");
+            let error = trouble.message();
+            // Told once: the condition says that it still is so.
+            if memory.told_failure.as_ref() == Some(&error) {
+                tracing::debug!(application = %key, %error, "comparison failed again");
+            } else {
+                tracing::warn!(application = %key, %error, "comparison failed");
+                memory.told_failure = Some(error);
+            }
             // Spec errors heal by an event; the others are tried again.
             let again = jiff::SignedDuration::from_secs(match trouble {
                 Trouble::Spec(_) => return None,

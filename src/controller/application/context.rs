@@ -83,6 +83,9 @@ pub struct Memory {
     pub spec: Value,
     /// Since when its repository cannot be read.
     pub failing_since: Option<Instant>,
+    /// The failed comparison that the log was told of last; none after one that
+    /// worked.
+    pub told_failure: Option<String>,
     /// The cluster whose objects it wants.
     pub cluster: Option<Arc<Cluster>>,
     /// The sources that it waits for.
