@@ -222,6 +222,9 @@ fn reason_of(
         Phase::Waiting if seen.compared != Compared::Current => {
             with_detail("its new spec has not been compared yet", Some(seen))
         }
+        Phase::Waiting if !seen.knows_its_revisions() => {
+            with_detail("its comparison failed", Some(seen))
+        }
         Phase::Waiting if !limit.has_room(in_flight) => match limit {
             Limit::AtMost(limit) => format!("{in_flight} of {limit} are in flight"),
             Limit::Unlimited => "its turn".to_owned(),

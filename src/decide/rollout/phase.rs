@@ -243,15 +243,12 @@ impl Observed {
     }
 
     /// Whether a promotion may be decided on what is known: a sync is started
-    /// only for a comparison of the very spec being rolled out, never over
-    /// another operation (AS-361), and not before the result of the last one
-    /// is known. An error condition is a result too: the sync then shows it.
+    /// only for a comparison of the very spec being rolled out that worked,
+    /// never over another operation (AS-361), and not before the result of the
+    /// last one is known. Without such a comparison nobody knows which revision
+    /// the sync would deploy, and it might be ahead of its step.
     pub fn is_ready_to_start(&self) -> bool {
-        self.is_current()
-            || (self.has_error_condition
-                && !self.spec_differs
-                && !self.has_operation_in_flight()
-                && self.is_after_operation())
+        self.is_current() && self.knows_its_revisions()
     }
 
     /// The last operation, when a rollout asked for it and it failed.

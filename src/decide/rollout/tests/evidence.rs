@@ -83,7 +83,9 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 }
 
 #[test]
-fn a_revision_that_this_spec_did_not_resolve_to_is_not_pinned() {
+fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
+    // Started without a revision, or with one of before, a sync deployed what no
+    // earlier step had: the API server had refused some reads of a comparison.
     let unknown = seen(H::Healthy, SyncCode::Unknown);
     let stale = Observed {
         compared: Compared::Stale,
@@ -91,7 +93,7 @@ fn a_revision_that_this_spec_did_not_resolve_to_is_not_pinned() {
         ..seen(H::Healthy, SyncCode::OutOfSync)
     };
     let known = seen(H::Healthy, SyncCode::OutOfSync);
-    let pinned = vec!["next".to_owned()];
+    let pinned = vec![vec!["next".to_owned()]];
     for (name, seen, want) in [
         ("the comparison failed", unknown, vec![]),
         ("the comparison was of the spec before", stale, vec![]),
@@ -99,7 +101,8 @@ fn a_revision_that_this_spec_did_not_resolve_to_is_not_pinned() {
     ] {
         let plan = plan(&[("app", "1", at(Waiting, "app", "next"), seen)]);
         let revisions: Vec<_> = plan.starts.iter().map(|start| start.revisions.clone()).collect();
-        assert_eq!(revisions, [want], "{name}");
+        assert_eq!(revisions, want, "{name}");
+        assert_eq!(plan.waiting.len(), 1, "{name}: it is told");
     }
 }
 
