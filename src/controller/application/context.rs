@@ -83,6 +83,8 @@ pub struct Memory {
     pub spec: Value,
     /// Since when its repository cannot be read.
     pub failing_since: Option<Instant>,
+    /// How often in a row its operation could not read what it needs.
+    pub unreadable: u32,
     /// The failed comparison that the log was told of last; none after one that
     /// worked.
     pub told_failure: Option<String>,

@@ -28,6 +28,10 @@ use crate::watch::live::kind_of;
 /// Rounds of plan and actions in one pass; then others have their turn.
 const ROUNDS: usize = 200;
 
+/// How often an operation looks again, within some six seconds, at what cannot
+/// be read before it ends by it.
+const UNREADABLE_TRIES: u32 = 4;
+
 /// How an operation stands at the end of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
@@ -63,8 +67,18 @@ pub async fn drive(
     for _ in 0..ROUNDS {
         let observed = observe(ctx, key, memory, draft, asked).await;
         let observed = match observed {
-            Ok(observed) => observed,
-            Err(Stop::Trouble(message)) => {
+            Ok(observed) => {
+                memory.unreadable = 0;
+                observed
+            }
+            Err(Stop::Unreadable(message)) if memory.unreadable < UNREADABLE_TRIES => {
+                memory.unreadable += 1;
+                tracing::warn!(application = %key, %message, "the sync goes on when this can be read");
+                let pause = SignedDuration::from_millis(200) * (1 << memory.unreadable);
+                return Ok(Driven::Waits(ctx.now().checked_add(pause).ok()));
+            }
+            Err(Stop::Unreadable(message) | Stop::Trouble(message)) => {
+                memory.unreadable = 0;
                 return Ok(conclude(ctx, draft, sync::OperationPhase::Error, &message));
             }
             Err(Stop::Error(error)) => return Err(error),
@@ -213,13 +227,23 @@ fn conclude(
 enum Stop {
     /// A reason that its user is told.
     Trouble(String),
+    /// Something could not be read, which may be over in a moment. An operation
+    /// that ended by it would run its hooks again when it is tried again.
+    Unreadable(String),
     /// The pass is to be made again.
     Error(Error),
 }
 
 impl From<Trouble> for Stop {
     fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble.message())
+        match &trouble {
+            Trouble::Live(_) | Trouble::Source { transient: true, .. } => {
+                Self::Unreadable(trouble.message())
+            }
+            Trouble::Spec(_) | Trouble::Source { transient: false, .. } => {
+                Self::Trouble(trouble.message())
+            }
+        }
     }
 }
 
