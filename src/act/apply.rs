@@ -129,6 +129,13 @@ impl Applier<'_> {
                 Some(found) if found["metadata"]["deletionTimestamp"].is_string() => {
                     return Happened::Unknown("the former hook is still being deleted".to_owned());
                 }
+                // One of ours that the watch had not shown: now that it is known,
+                // the next round deletes or judges it.
+                Some(found)
+                    if found["metadata"]["annotations"][OPERATION_ANNOTATION].is_string() =>
+                {
+                    return Happened::Unknown("the hook of an operation before exists".to_owned());
+                }
                 Some(_) => return failed(&error),
             }
         }

@@ -98,7 +98,8 @@ pub async fn compare(
             let again = jiff::SignedDuration::from_secs(match trouble {
                 Trouble::Spec(_) => return None,
                 Trouble::Source { transient: false, .. } => 60,
-                Trouble::Source { transient: true, .. } | Trouble::Live(_) => 10,
+                Trouble::Source { transient: true, .. } => 10,
+                Trouble::Live(_) => 3,
             });
             Some(now + again)
         }

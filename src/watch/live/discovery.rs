@@ -15,6 +15,11 @@ use crate::decide::sync::{GroupVersionKind, Kind};
 /// definition has changed: a typo must not cost a discovery at every pass.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often all groups are asked before one that fails is left out.
+const TRIES: u32 = 5;
+/// Before the second time; longer each time.
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// The kinds of one cluster as last asked for.
 #[derive(Default)]
 pub(super) struct Known {
@@ -39,7 +44,7 @@ impl Known {
     async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
         if self.found.is_none() {
             self.silent.clear();
-            let found = match Discovery::new(client.clone()).run().await {
+            let found = match patiently(client).await {
                 Ok(found) => found,
                 Err(error) => self.without_silent(client, error).await?,
             };
@@ -109,6 +114,30 @@ impl Known {
             return Ok(path(self.fresh(client).await?, kind, any_version));
         }
         Ok(found)
+    }
+}
+
+/// Asks for all groups, and again when one of the many answers is a short
+/// trouble: a group taken for silent stops everybody who uses it.
+async fn patiently(client: &kube::Client) -> Result<Discovery, kube::Error> {
+    let mut tries = 1;
+    loop {
+        match Discovery::new(client.clone()).run().await {
+            Err(error) if tries < TRIES && is_transient(&error) => {
+                tokio::time::sleep(PAUSE * tries).await;
+                tries += 1;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Whether the server, or one behind it, may well answer in a moment.
+fn is_transient(error: &kube::Error) -> bool {
+    match error {
+        kube::Error::Api(status) => matches!(status.code, 408 | 429 | 500 | 502 | 503 | 504),
+        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
+        _ => false,
     }
 }
 

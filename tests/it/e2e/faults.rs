@@ -80,7 +80,10 @@ fn inject(server: &Server, seed: u64) {
         // Reads are refused too, but a read cannot conflict.
         let writes_only = matches!(effect, Effect::Status(409) | Effect::DropAfterApplying);
         let matcher = move |request: &RequestRecord| {
+            // Discovery is some twenty requests at once: at this rate hardly any
+            // would get through whole.
             request.client == "controller"
+                && !request.resource.is_empty()
                 && (is_write(request) || !writes_only)
                 && chance.next() % 1000 < PER_MILLE
         };
