@@ -146,49 +146,11 @@ pub fn delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDur
 
 /// Nanoseconds of a duration: whole seconds, or Go's notation.
 fn duration(text: &str) -> Result<i128, BadDuration> {
-    let bad = || BadDuration(text.to_owned());
     if let Ok(seconds) = text.parse::<i64>() {
         return Ok(i128::from(seconds) * 1_000_000_000);
     }
-    let (sign, mut rest) = match text.strip_prefix('-') {
-        Some(rest) => (-1, rest),
-        None => (1, text.strip_prefix('+').unwrap_or(text)),
-    };
-    if rest.is_empty() {
-        return Err(bad());
+    match crate::api::duration::parse(text) {
+        Ok(duration) => Ok(duration.as_nanos()),
+        Err(_) => Err(BadDuration(text.to_owned())),
     }
-    let mut total: i128 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').ok_or_else(bad)?;
-        let (number, tail) = rest.split_at(end);
-        let unit_end = tail.find(|c: char| c.is_ascii_digit() || c == '.').unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(unit_end);
-        let unit: i128 = match unit {
-            "ns" => 1,
-            "us" | "µs" | "μs" => 1_000,
-            "ms" => 1_000_000,
-            "s" => 1_000_000_000,
-            "m" => 60_000_000_000,
-            "h" => 3_600_000_000_000,
-            _ => return Err(bad()),
-        };
-        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-        if whole.is_empty() && fraction.is_empty() {
-            return Err(bad());
-        }
-        // Digits beyond a nanosecond, and beyond 300 years, do not count.
-        if whole.len() > 19 || fraction.contains('.') {
-            return Err(bad());
-        }
-        let fraction = &fraction[..fraction.len().min(18)];
-        let whole: i128 = if whole.is_empty() { 0 } else { whole.parse().map_err(|_| bad())? };
-        total = total.saturating_add(whole.saturating_mul(unit));
-        if !fraction.is_empty() {
-            let digits = u32::try_from(fraction.len()).unwrap_or(0);
-            let part: i128 = fraction.parse().map_err(|_| bad())?;
-            total = total.saturating_add(part * unit / 10_i128.pow(digits));
-        }
-        rest = tail;
-    }
-    Ok(sign * total.min(i128::from(i64::MAX)))
 }

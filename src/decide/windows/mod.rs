@@ -16,7 +16,6 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod cron;
-mod duration;
 mod glob;
 mod window;
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Asked;
 use super::cron::Schedule;
-use super::duration;
 use super::glob::Glob;
+use crate::api::duration;
 
 /// Longest description, in characters (SE-400).
 const LONGEST_DESCRIPTION: usize = 255;

@@ -5,6 +5,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
 use super::layout;
+use crate::api::duration;
 
 /// A point in time with the zone that it is shown in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,91 +114,15 @@ pub(super) fn fixed_zone(seconds: i32) -> Option<TimeZone> {
     Offset::from_seconds(seconds).ok().map(TimeZone::fixed)
 }
 
-/// The names of the duration units with their nanoseconds.
-const UNITS: [(&str, u64); 8] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("μs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-];
-
 /// Reads a duration such as `1h30m` or `-1.5s`, in nanoseconds.
 pub(in crate::template) fn parse_duration(text: &str) -> Option<i64> {
-    let (negative, mut rest) = match text.strip_prefix(['+', '-']) {
-        Some(rest) => (text.starts_with('-'), rest),
-        None => (false, text),
-    };
-    if rest == "0" {
-        return Some(0);
-    }
-    if rest.is_empty() {
-        return None;
-    }
-    let mut total: u64 = 0;
-    while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
-        let (whole, tail) = rest.split_at(end);
-        let (fraction, tail) = match tail.strip_prefix('.') {
-            Some(tail) => {
-                tail.split_at(tail.find(|c: char| !c.is_ascii_digit()).unwrap_or(tail.len()))
-            }
-            None => ("", tail),
-        };
-        if whole.is_empty() && fraction.is_empty() {
-            return None;
-        }
-        let end = tail.find(|c: char| c == '.' || c.is_ascii_digit()).unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let scale = UNITS.iter().find(|(name, _)| *name == unit)?.1;
-        let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
-        let mut part = whole.checked_mul(scale)?;
-        let mut place = scale;
-        for digit in fraction.bytes().take(18) {
-            // Only whole nanoseconds count.
-            part = part.checked_add(u64::from(digit - b'0') * place / 10)?;
-            place /= 10;
-            if place == 0 {
-                break;
-            }
-        }
-        total = total.checked_add(part)?;
-        rest = tail;
-    }
-    if negative { 0_i64.checked_sub_unsigned(total) } else { i64::try_from(total).ok() }
+    let parsed = duration::parse(text).ok()?;
+    i64::try_from(parsed.as_nanos()).ok()
 }
 
 /// Prints a duration as Go does: `1h0m0s`, `1.5s`, `0s`.
 pub(in crate::template) fn duration_text(nanoseconds: i64) -> String {
-    let u = nanoseconds.unsigned_abs();
-    let sign = if nanoseconds < 0 { "-" } else { "" };
-    let fraction = |value: u64, scale: u64| {
-        let digits = scale.ilog10() as usize;
-        let text = format!("{}.{:0digits$}", value / scale, value % scale);
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    };
-    if u == 0 {
-        return "0s".to_owned();
-    }
-    if u < 1_000 {
-        return format!("{sign}{u}ns");
-    }
-    if u < 1_000_000 {
-        return format!("{sign}{}µs", fraction(u, 1_000));
-    }
-    if u < 1_000_000_000 {
-        return format!("{sign}{}ms", fraction(u, 1_000_000));
-    }
-    let minutes = u / 60_000_000_000;
-    let seconds = fraction(u % 60_000_000_000, 1_000_000_000);
-    match (minutes / 60, minutes % 60) {
-        (0, 0) => format!("{sign}{seconds}s"),
-        (0, minutes) => format!("{sign}{minutes}m{seconds}s"),
-        (hours, minutes) => format!("{sign}{hours}h{minutes}m{seconds}s"),
-    }
+    duration::print(SignedDuration::from_nanos(nanoseconds))
 }
 
 /// Rounds a duration to a multiple, half away from zero.

@@ -1,52 +1,9 @@
-//! Windows as they are written: durations, odd types, checks on saving.
+//! Windows as they are written: odd types, checks on saving.
 
-use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-use super::super::duration;
 use super::{deny, open, project};
 use crate::decide::windows::{problems, warnings, windows};
-
-#[test]
-fn durations() {
-    // SE-403.
-    let second = 1_000_000_000;
-    let cases = [
-        ("1h30m", 5400 * second),
-        ("90m", 5400 * second),
-        ("45s", 45 * second),
-        ("1.5h", 5400 * second),
-        (".5s", second / 2),
-        ("1.s", second),
-        ("100ms", second / 10),
-        ("1us", 1_000),
-        ("1µs2ns", 1_002),
-        ("1.9999999999s", 1_999_999_999),
-        ("+1m", 60 * second),
-        ("-1m", -60 * second),
-        ("0", 0),
-        ("1h1h", 7200 * second),
-    ];
-    for (text, nanoseconds) in cases {
-        assert_eq!(duration::parse(text), Ok(SignedDuration::from_nanos(nanoseconds)), "{text}");
-    }
-    let bad = [
-        ("2d", "unknown unit \"d\"; h, m and s are allowed"),
-        ("1h 30m", "unknown unit \"h \"; h, m and s are allowed"),
-        ("90", "a unit is missing behind \"90\"; h, m and s are allowed"),
-        ("", "it is empty; write 90m or 1h30m"),
-        ("-", "it is empty; write 90m or 1h30m"),
-        ("h", "\"\" is not a number"),
-        (".h", "\".\" is not a number"),
-        ("1.2.3h", "\"1.2.3\" is not a number"),
-        ("9999999999h", "it is longer than 292 years"),
-        ("99999999999999999999999s", "it is longer than 292 years"),
-        ("2562047h2562047h", "it is longer than 292 years"),
-    ];
-    for (text, want) in bad {
-        assert_eq!(duration::parse(text), Err(want.to_owned()), "{text}");
-    }
-}
 
 #[test]
 fn anything_can_be_read() {
