@@ -9,12 +9,13 @@ use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
-use super::outcome::{has_code, words};
+use super::outcome::words;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::{Application, GROUP, VERSION};
 use crate::decide::compare::Condition;
 use crate::decide::compare::patch::merge_patch;
 use crate::decide::compare::status::conditions;
+use crate::watch::failure::has_code;
 use crate::watch::live::raw;
 
 /// How often a write is tried again on a newer version of the object.

@@ -17,12 +17,13 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::delete;
-use super::outcome::{done, failed, has_code};
-use super::retry::{TRIES, is_transient, pause};
+use super::outcome::{done, failed};
+use super::retry::{TRIES, pause};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
+use crate::watch::failure::{has_code, is_transient};
 use crate::watch::live::Cluster;
 use send::Sender;
 

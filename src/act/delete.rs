@@ -7,11 +7,12 @@ use kube::api::{DeleteParams, Patch, PatchParams, Preconditions, PropagationPoli
 use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
-use super::outcome::{api, failed, has_code};
+use super::outcome::{api, failed};
 use super::retry::{patiently, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
+use crate::watch::failure::has_code;
 use crate::watch::live::{Cluster, raw};
 
 /// How often a conflict is answered with another read.

@@ -6,28 +6,14 @@ use serde_json::Value;
 
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Happened;
+use crate::watch::failure::{is_unknown, reason};
 
 /// Longest refusal that is kept, in characters.
 const MAX_WORDS: usize = 4096;
 
-/// Whether the server may have carried a request out, or may do so when asked
-/// again: the connection broke, or it has no time.
-pub fn is_unknown(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => matches!(status.code, 0 | 408 | 429 | 502 | 503 | 504),
-        kube::Error::BuildRequest(_) | kube::Error::SerdeError(_) => false,
-        _ => true,
-    }
-}
-
-/// Whether the server answered with this code.
-pub fn has_code(error: &kube::Error, code: u16) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == code)
-}
-
 /// The server's words, bounded.
 pub fn words(error: &kube::Error) -> String {
-    let mut words = crate::watch::live::reason(error);
+    let mut words = reason(error);
     if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
         words.truncate(end);
         words.push('…');

@@ -9,8 +9,8 @@ use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use super::outcome::{has_code, is_unknown};
 use crate::api::resource_key::ResourceKey;
+use crate::watch::failure::is_transient;
 
 /// How often a request is sent before its failure counts.
 pub const TRIES: u32 = 5;
@@ -18,13 +18,6 @@ pub const TRIES: u32 = 5;
 const SHORTEST: Duration = Duration::from_millis(100);
 /// No pause is longer.
 const LONGEST: Duration = Duration::from_secs(2);
-
-/// Whether the same request may well succeed in a moment. Wider than
-/// [`is_unknown`] by code 500: the server says that something has gone wrong
-/// on its side, such as a lost leader of its store.
-pub fn is_transient(error: &kube::Error) -> bool {
-    is_unknown(error) || has_code(error, 500)
-}
 
 /// Sends a request until it is answered, refused for good, or [`TRIES`] are
 /// used up; then the last error counts.

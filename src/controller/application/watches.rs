@@ -21,7 +21,8 @@ use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::{AppProject, GROUP, VERSION};
 use crate::decide::compare::project::handles_namespace;
 use crate::decide::compare::refresh::{Level, Request};
-use crate::watch::live::{raw, reason};
+use crate::watch::failure::{has_code, reason};
+use crate::watch::live::raw;
 
 /// Objects per page of a listing.
 const PAGE: u32 = 500;
@@ -69,8 +70,7 @@ fn fatal(what: &'static str, error: &watcher::Error) -> Option<Error> {
         watcher::Error::InitialListFailed(cause) => cause,
         _ => return None,
     };
-    let forbidden = matches!(cause, kube::Error::Api(status) if status.code == 403);
-    forbidden.then(|| Error::Watch { what, reason: reason(cause) })
+    has_code(cause, 403).then(|| Error::Watch { what, reason: reason(cause) })
 }
 
 async fn applications(ctx: &Context) -> Result<(), Error> {

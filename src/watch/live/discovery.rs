@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::kube_kind;
 use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::watch::failure::{is_transient, reason};
 
 /// A kind that is missed is not looked for again within this time, unless a
 /// definition has changed: a typo must not cost a discovery at every pass.
@@ -64,7 +65,7 @@ impl Known {
     ) -> Result<Discovery, kube::Error> {
         for group in client.list_api_groups().await?.groups {
             if let Err(error) = kube::discovery::group(client, &group.name).await {
-                self.silent.insert(group.name, super::reason(&error));
+                self.silent.insert(group.name, reason(&error));
             }
         }
         if self.silent.is_empty() {
@@ -129,15 +130,6 @@ async fn patiently(client: &kube::Client) -> Result<Discovery, kube::Error> {
             }
             answer => return answer,
         }
-    }
-}
-
-/// Whether the server, or one behind it, may well answer in a moment.
-fn is_transient(error: &kube::Error) -> bool {
-    match error {
-        kube::Error::Api(status) => matches!(status.code, 408 | 429 | 500 | 502 | 503 | 504),
-        kube::Error::Service(_) | kube::Error::HyperError(_) => true,
-        _ => false,
     }
 }
 

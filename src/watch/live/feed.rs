@@ -14,6 +14,7 @@ use tokio::time::Instant;
 use super::index::{Change, Mark, Objects};
 use super::{Cluster, Error, Wanted, definitions, kind_of, raw};
 use crate::api::resource_key::ResourceKey;
+use crate::watch::failure::reason;
 
 /// Objects per page of a listing (SE-432).
 const PAGE: u32 = 500;
@@ -222,7 +223,7 @@ fn words(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => super::reason(error),
+        | watcher::Error::WatchFailed(error) => reason(error),
         watcher::Error::WatchError(status) => status.message.clone(),
         watcher::Error::NoResourceVersion => error.to_string(),
     }

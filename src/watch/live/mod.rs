@@ -37,6 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::watch::failure::reason;
 
 use discovery::Known;
 use feed::Feed;
@@ -438,14 +439,6 @@ pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
     let metadata = serde_json::to_value(object.metadata).unwrap_or_default();
     data.insert("metadata".to_owned(), metadata);
     Value::Object(data)
-}
-
-/// The words of the server, or of the connection.
-pub fn reason(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
-    }
 }
 
 fn kube_kind(kind: &GroupVersionKind) -> KubeKind {
