@@ -151,11 +151,13 @@ lenient! {
 }
 
 words! {
-    /// Whether desired and live state agree (SE-055).
+    /// Whether the cluster is as the source wants it (SE-055).
+    ///
+    /// Declared from best to worst; `Unknown` is worse than a known difference.
     pub enum SyncStatusCode {
-        /// They agree.
+        /// No difference that counts.
         Synced = "Synced",
-        /// They differ.
+        /// There is something to apply or to prune.
         OutOfSync = "OutOfSync",
         _ =>
         /// Could not be found out, is absent, or a word of a later version.
@@ -165,20 +167,41 @@ words! {
 
 words! {
     /// Health of a resource or an Application.
+    ///
+    /// Declared from best to worst (SE-440), so that the derived order is the
+    /// one an Application is judged by: `max` of two is the worse one.
     pub enum HealthStatus {
-        /// Works.
+        /// It does what it is meant to do.
         Healthy = "Healthy",
-        /// On hold, and meant to be.
+        /// It was told to stop for now: a paused Deployment, a suspended Job.
         Suspended = "Suspended",
-        /// Not there yet, but on its way.
+        /// It is on its way and may still get there without help.
         Progressing = "Progressing",
-        /// Not in the cluster.
+        /// It should exist and does not.
         Missing = "Missing",
-        /// Does not work.
+        /// It failed, or will not get there without help.
         Degraded = "Degraded",
         _ =>
-        /// Could not be found out, is absent, or a word of a later version.
+        /// Could not be judged, is absent, or a word of a later version.
         Unknown = "Unknown",
+    }
+}
+
+impl HealthStatus {
+    /// Reads a name as Argo CD writes it; `None` for anything else, an empty
+    /// text included (SE-483).
+    pub fn parse(name: &str) -> Option<Self> {
+        Some(Self::from_word(name)).filter(|status| status.as_str() == name)
+    }
+
+    /// Whether `self` is strictly worse than `other` (SE-440).
+    pub fn is_worse_than(self, other: Self) -> bool {
+        self > other
+    }
+
+    /// The worse of the two.
+    pub fn worst(self, other: Self) -> Self {
+        self.max(other)
     }
 }
 

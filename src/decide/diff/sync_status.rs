@@ -1,41 +1,9 @@
 //! Whether a resource, and an Application, is in sync (SE-145 … SE-149).
 
-use std::fmt;
-
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::config::compare_options;
-
-/// Whether the cluster is as the source wants it.
-///
-/// Declared from best to worst; `Unknown` is worse than a known difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum SyncStatus {
-    /// No difference that counts.
-    Synced,
-    /// There is something to apply or to prune.
-    OutOfSync,
-    /// It could not be found out.
-    Unknown,
-}
-
-impl SyncStatus {
-    /// The name as Argo CD writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Synced => "Synced",
-            Self::OutOfSync => "OutOfSync",
-            Self::Unknown => "Unknown",
-        }
-    }
-}
-
-impl fmt::Display for SyncStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+pub use crate::api::SyncStatusCode as SyncStatus;
 
 /// What decides about one resource.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,11 @@ use serde_json::{Value, json};
 use super::ignore::Ignore;
 use super::{normalize, operation, spec_differs};
 use crate::api::conditions::application as condition;
-use crate::decide::health;
+use crate::api::{HealthStatus, SyncStatusCode};
 use crate::decide::rollout::phase::{
-    Compared, Observed, OperationPhase, OperationState, RequestedOperation, SourceKey, SyncCode,
+    Compared, Observed, OperationState, RequestedOperation, SourceKey,
 };
+use crate::decide::sync::OperationPhase;
 
 /// Reads an Application. `generated` is what the set wants it to be, rewritten
 /// for the strategy; `None` when it is no longer generated.
@@ -25,13 +26,8 @@ pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Obse
         kind == condition::INVALID_SPEC_ERROR || kind == condition::UNKNOWN_ERROR
     };
     Observed {
-        health: serde_json::from_value(status["health"]["status"].clone())
-            .unwrap_or(health::Status::Unknown),
-        sync: match status["sync"]["status"].as_str() {
-            Some("Synced") => SyncCode::Synced,
-            Some("OutOfSync") => SyncCode::OutOfSync,
-            _ => SyncCode::Unknown,
-        },
+        health: HealthStatus::from_word(status["health"]["status"].as_str().unwrap_or_default()),
+        sync: SyncStatusCode::from_word(status["sync"]["status"].as_str().unwrap_or_default()),
         revisions: revisions(&status["sync"]),
         reconciled_at: time(&status["reconciledAt"]),
         compared: compared(live),
@@ -58,7 +54,7 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Ope
         phase,
         started_at: time(&state["startedAt"]).unwrap_or(Timestamp::UNIX_EPOCH),
         // A failed attempt that will be tried again has a finish time too.
-        finished_at: time(&state["finishedAt"]).filter(|_| !phase.is_running()),
+        finished_at: time(&state["finishedAt"]).filter(|_| phase.is_completed()),
         promotion: operation::promotion_of(&state["operation"]),
         revisions: revisions(&state["syncResult"]),
         message: text(&state["message"]),

@@ -31,8 +31,6 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -43,69 +41,9 @@ use read::{list, text};
 /// an object that carries it is judged by its real state (SE-441).
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 
-/// How an object, or a whole Application, is doing.
-///
-/// Declared from best to worst (SE-440), so that the derived order is the one
-/// an Application is judged by: `max` of two is the worse one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Status {
-    /// It does what it is meant to do.
-    Healthy,
-    /// It was told to stop for now: a paused Deployment, a suspended Job.
-    Suspended,
-    /// It is on its way and may still get there without help.
-    Progressing,
-    /// It should exist and does not.
-    Missing,
-    /// It failed, or will not get there without help.
-    Degraded,
-    /// Its state could not be judged.
-    Unknown,
-}
-
-impl Status {
-    /// The name as Argo CD writes it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Healthy => "Healthy",
-            Self::Suspended => "Suspended",
-            Self::Progressing => "Progressing",
-            Self::Missing => "Missing",
-            Self::Degraded => "Degraded",
-            Self::Unknown => "Unknown",
-        }
-    }
-
-    /// Reads a name as Argo CD writes it; `None` for anything else, an empty
-    /// text included (SE-483).
-    pub fn parse(name: &str) -> Option<Self> {
-        match name {
-            "Healthy" => Some(Self::Healthy),
-            "Suspended" => Some(Self::Suspended),
-            "Progressing" => Some(Self::Progressing),
-            "Missing" => Some(Self::Missing),
-            "Degraded" => Some(Self::Degraded),
-            "Unknown" => Some(Self::Unknown),
-            _ => None,
-        }
-    }
-
-    /// Whether `self` is strictly worse than `other` (SE-440).
-    pub fn is_worse_than(self, other: Self) -> bool {
-        self > other
-    }
-
-    /// The worse of the two.
-    pub fn worst(self, other: Self) -> Self {
-        self.max(other)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+/// How an object, or a whole Application, is doing: its order, from best to
+/// worst, is the one an Application is judged by (SE-440).
+pub use crate::api::HealthStatus as Status;
 
 /// A verdict and its reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

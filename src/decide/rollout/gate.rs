@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Entry, Observed, Phase, SourceKey, SyncCode};
+use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
 use super::steps::Membership;
 use super::{Snapshot, StepState, Waiting, limit_of};
+use crate::api::SyncStatusCode;
 use crate::decide::health;
 
 /// Applications that have not been compared with a revision seen elsewhere.
@@ -151,7 +152,7 @@ impl<'a> Gate<'a> {
                 Obstacle::Invalid(reason) => format!("the application is invalid: {reason}"),
                 Obstacle::Behind(revision) => with_detail(
                     &format!("it has not been compared with revision {revision} yet"),
-                    seen.filter(|seen| seen.sync == SyncCode::Unknown),
+                    seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
                 ),
                 Obstacle::NoLongerHealthy(status) => {
                     with_detail(&format!("its health turned {status:?}"), seen)
@@ -275,7 +276,7 @@ pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, En
         Some((*newest_at, *other, revisions.contains(revision)))
     };
     let lag = |name: &String, seen: &Observed| {
-        if seen.sync == SyncCode::Unknown {
+        if seen.sync == SyncStatusCode::Unknown {
             let known = match stored.get(name) {
                 Some(entry) if seen.revisions.is_empty() => &entry.target_revisions,
                 Some(_) | None => &seen.revisions,
@@ -302,7 +303,7 @@ pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, En
 
 fn sightings(seen: &Observed) -> impl Iterator<Item = (&SourceKey, Timestamp, &str)> {
     let comparable = seen.compared == Compared::Current
-        && seen.sync != SyncCode::Unknown
+        && seen.sync != SyncStatusCode::Unknown
         && seen.sources.len() == seen.revisions.len();
     let at = seen.reconciled_at.filter(|_| comparable);
     at.into_iter().flat_map(|at| {

@@ -10,7 +10,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::api::SyncStatusCode;
 use crate::decide::health;
+use crate::decide::sync::OperationPhase;
 
 /// The states of an entry in `status.applicationStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -99,39 +101,6 @@ impl Entry {
     }
 }
 
-/// An Application's comparison result, as `status.sync.status` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncCode {
-    /// The cluster is as the source wants it.
-    Synced,
-    /// It is not.
-    OutOfSync,
-    /// Not known, or not compared yet.
-    Unknown,
-}
-
-/// The phase of an operation, as `status.operationState.phase` tells it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OperationPhase {
-    /// Under way.
-    Running,
-    /// Being stopped.
-    Terminating,
-    /// Ended well.
-    Succeeded,
-    /// Ended badly.
-    Failed,
-    /// Could not be carried out.
-    Error,
-}
-
-impl OperationPhase {
-    /// Whether the operation has not ended.
-    pub fn is_running(self) -> bool {
-        matches!(self, Self::Running | Self::Terminating)
-    }
-}
-
 /// What `status.operationState` says of the last or current operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OperationState {
@@ -162,7 +131,7 @@ pub struct Observed {
     /// `status.health.status`; absent is Unknown.
     pub health: health::Status,
     /// `status.sync.status`; absent is Unknown.
-    pub sync: SyncCode,
+    pub sync: SyncStatusCode,
     /// `status.sync.revisions`, else `[status.sync.revision]`, else none.
     pub revisions: Vec<String>,
     /// `status.reconciledAt`: when it was last compared in full.
@@ -212,7 +181,7 @@ impl Observed {
     /// An operation is requested or under way.
     pub fn has_operation_in_flight(&self) -> bool {
         self.requested.is_some()
-            || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
+            || self.operation.as_ref().is_some_and(|operation| !operation.phase.is_completed())
     }
 
     /// Whether `sync` and `health` are today's truth: of the spec being rolled
@@ -239,7 +208,7 @@ impl Observed {
     /// Whether `revisions` are what the sources of the spec resolve to, as of
     /// the last comparison; not when it failed or was one of another spec.
     pub fn knows_its_revisions(&self) -> bool {
-        self.compared == Compared::Current && self.sync != SyncCode::Unknown
+        self.compared == Compared::Current && self.sync != SyncStatusCode::Unknown
     }
 
     /// Whether a promotion may be decided on what is known: a sync is started
@@ -261,7 +230,7 @@ impl Observed {
     }
 
     fn is_synced_and_healthy(&self) -> bool {
-        self.sync == SyncCode::Synced && self.health == health::Status::Healthy
+        self.sync == SyncStatusCode::Synced && self.health == health::Status::Healthy
     }
 }
 
@@ -330,7 +299,7 @@ pub fn advance(
         (Phase::Progressing, _) => from_progressing(&mut entry, seen, now),
         (Phase::Healthy, _) => {
             // R11. Once seen in sync after a timeout, it is like any other.
-            if entry.timed_out() && seen.is_current() && seen.sync == SyncCode::Synced {
+            if entry.timed_out() && seen.is_current() && seen.sync == SyncStatusCode::Synced {
                 entry.message = "Application is synced".to_owned();
             }
         }
@@ -349,14 +318,14 @@ fn synced_by_own_operation(entry: &Entry, seen: &Observed) -> bool {
 
 fn drifted(entry: &Entry, seen: &Observed, rules: &Rules) -> bool {
     rules.capture_drift
-        && seen.sync == SyncCode::OutOfSync
+        && seen.sync == SyncStatusCode::OutOfSync
         && seen.is_current()
         && !entry.timed_out()
 }
 
 /// R2 to R4.
 fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
-    if seen.sync != SyncCode::Synced || !seen.is_current() {
+    if seen.sync != SyncStatusCode::Synced || !seen.is_current() {
         return;
     }
     if seen.is_synced_and_healthy() {

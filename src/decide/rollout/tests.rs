@@ -4,11 +4,11 @@ mod evidence;
 mod tables;
 mod world;
 
-use super::phase::{
-    Compared, Entry, Observed, OperationPhase, OperationState, Phase, SourceKey, SyncCode,
-};
+use super::phase::{Compared, Entry, Observed, OperationState, Phase, SourceKey};
 use super::*;
+use crate::api::SyncStatusCode;
 use crate::decide::health;
+use crate::decide::sync::OperationPhase;
 use serde_json::{Value, json};
 
 /// The time that tests call now.
@@ -51,7 +51,7 @@ fn entry(name: &str, phase: Phase) -> Entry {
 }
 
 /// Compared just now with revision `next`, nothing under way.
-fn seen(health: health::Status, sync: SyncCode) -> Observed {
+fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
     Observed {
         health,
         sync,
@@ -72,7 +72,7 @@ fn seen(health: health::Status, sync: SyncCode) -> Observed {
 }
 
 fn operation(phase: OperationPhase, started: i64) -> OperationState {
-    let ended = !phase.is_running();
+    let ended = phase.is_completed();
     OperationState {
         phase,
         started_at: ago(started),

@@ -48,8 +48,8 @@ fn with_revision(revision: &str, seconds: i64, seen: &Observed) -> Observed {
 fn a_failed_comparison_is_no_evidence_against_those_that_succeeded() {
     // The new commit breaks the manifests of development: its status goes on
     // to name the old revision, with the time of the failure.
-    let failed = with_revision("old", 5, &seen(H::Healthy, SyncCode::Unknown));
-    let healthy = with_revision("new", 10, &seen(H::Healthy, SyncCode::Synced));
+    let failed = with_revision("old", 5, &seen(H::Healthy, SyncStatusCode::Unknown));
+    let healthy = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::Synced));
     let plan = plan(&[
         ("dev", "1", at(Healthy, "dev", "old"), failed),
         ("prod", "2", at(Healthy, "prod", "new"), healthy),
@@ -59,8 +59,8 @@ fn a_failed_comparison_is_no_evidence_against_those_that_succeeded() {
 
 #[test]
 fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step() {
-    let out = with_revision("new", 10, &seen(H::Healthy, SyncCode::OutOfSync));
-    let unknown = seen(H::Healthy, SyncCode::Unknown);
+    let out = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::OutOfSync));
+    let unknown = seen(H::Healthy, SyncStatusCode::Unknown);
     let cases = [
         ("it names the revision of before", with_revision("old", 5, &unknown), vec![]),
         (
@@ -86,13 +86,13 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
     // Started without a revision, or with one of before, a sync deployed what no
     // earlier step had: the API server had refused some reads of a comparison.
-    let unknown = seen(H::Healthy, SyncCode::Unknown);
+    let unknown = seen(H::Healthy, SyncStatusCode::Unknown);
     let stale = Observed {
         compared: Compared::Stale,
         has_error_condition: true,
-        ..seen(H::Healthy, SyncCode::OutOfSync)
+        ..seen(H::Healthy, SyncStatusCode::OutOfSync)
     };
-    let known = seen(H::Healthy, SyncCode::OutOfSync);
+    let known = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let pinned = vec![vec!["next".to_owned()]];
     for (name, seen, want) in [
         ("the comparison failed", unknown, vec![]),
@@ -120,7 +120,8 @@ fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
     for (health, want) in
         [(H::Progressing, Progressing), (H::Degraded, Progressing), (H::Healthy, Healthy)]
     {
-        let seen = Observed { operation: Some(broken.clone()), ..seen(health, SyncCode::Synced) };
+        let seen =
+            Observed { operation: Some(broken.clone()), ..seen(health, SyncStatusCode::Synced) };
         entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
         assert_eq!(entry.phase, want, "{health:?}: {}", entry.message);
     }
@@ -133,7 +134,7 @@ fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
     let ahead = now() + SignedDuration::from_secs(90);
     let earlier =
         OperationState { promotion: Some(ahead), ..operation(OperationPhase::Succeeded, 400) };
-    let seen = Observed { operation: Some(earlier), ..seen(H::Healthy, SyncCode::OutOfSync) };
+    let seen = Observed { operation: Some(earlier), ..seen(H::Healthy, SyncStatusCode::OutOfSync) };
     let plan = plan(&[("app", "1", None, seen)]);
     assert_eq!(plan.entries[0].phase, Pending);
     assert_eq!(plan.starts.len(), 1, "or it would be taken for the earlier one, and never sync");

@@ -11,9 +11,9 @@ fn phases(plan: &Plan) -> Vec<(&str, Phase)> {
 /// An observation that leaves an entry of this phase as it is.
 fn quiet(phase: Phase) -> Observed {
     match phase {
-        Waiting | Pending => seen(H::Healthy, SyncCode::OutOfSync),
-        Progressing => seen(H::Progressing, SyncCode::Synced),
-        Healthy => seen(H::Healthy, SyncCode::Synced),
+        Waiting | Pending => seen(H::Healthy, SyncStatusCode::OutOfSync),
+        Progressing => seen(H::Progressing, SyncStatusCode::Synced),
+        Healthy => seen(H::Healthy, SyncStatusCode::Synced),
     }
 }
 
@@ -29,14 +29,14 @@ fn transitions_are_those_of_table_a_9() {
         ..stored(phase)
     };
     let timed_out = Entry { message: format!("{TIMED_OUT}: …"), ..stored(Healthy) };
-    let healthy = seen(H::Healthy, SyncCode::Synced);
-    let out = seen(H::Healthy, SyncCode::OutOfSync);
+    let healthy = seen(H::Healthy, SyncStatusCode::Synced);
+    let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let with = |operation, seen: &Observed| Observed { operation: Some(operation), ..seen.clone() };
     let error = |at| Observed { has_error_condition: true, reconciled_at: at, ..out.clone() };
     let none = Observed {
         revisions: Vec::new(),
         compared: Compared::Never,
-        ..seen(H::Missing, SyncCode::Unknown)
+        ..seen(H::Missing, SyncStatusCode::Unknown)
     };
     let spec = |seen: &Observed| Observed { spec_differs: true, ..seen.clone() };
     use OperationPhase::{Error, Failed, Running, Succeeded};
@@ -46,7 +46,7 @@ fn transitions_are_those_of_table_a_9() {
     type Case<'a> = (u32, Option<Entry>, Observed, &'a Rules, Phase, &'a [&'a str]);
     let cases: Vec<Case> = vec![
         (152, None, healthy.clone(), &rules, Healthy, &["next"]),
-        (153, None, seen(H::Degraded, SyncCode::Synced), &rules, Progressing, &["next"]),
+        (153, None, seen(H::Degraded, SyncStatusCode::Synced), &rules, Progressing, &["next"]),
         (154, None, out.clone(), &rules, Waiting, &["next"]),
         (155, None, none, &rules, Waiting, &[]),
         (156, Some(stored(Waiting)), healthy.clone(), &rules, Healthy, &["next"]),
@@ -107,7 +107,7 @@ fn transitions_are_those_of_table_a_9() {
         (
             168,
             Some(since(Pending, 0)),
-            with(operation(Succeeded, 300), &seen(H::Progressing, SyncCode::Synced)),
+            with(operation(Succeeded, 300), &seen(H::Progressing, SyncStatusCode::Synced)),
             &rules,
             Pending,
             &["next"],
@@ -135,7 +135,7 @@ fn transitions_are_those_of_table_a_9() {
         (
             175,
             Some(stored(Progressing)),
-            seen(H::Degraded, SyncCode::Synced),
+            seen(H::Degraded, SyncStatusCode::Synced),
             &rules,
             Progressing,
             &["next"],
@@ -153,7 +153,7 @@ fn transitions_are_those_of_table_a_9() {
         (
             179,
             Some(stored(Healthy)),
-            seen(H::Degraded, SyncCode::Synced),
+            seen(H::Degraded, SyncStatusCode::Synced),
             &rules,
             Healthy,
             &["next"],
@@ -164,7 +164,7 @@ fn transitions_are_those_of_table_a_9() {
         (
             183,
             Some(stored(Healthy)),
-            seen(H::Healthy, SyncCode::Unknown),
+            seen(H::Healthy, SyncStatusCode::Unknown),
             &rules,
             Healthy,
             &["next"],
@@ -186,7 +186,7 @@ fn transitions_are_those_of_table_a_9() {
 
 #[test]
 fn a_status_of_yesterday_never_makes_an_application_healthy() {
-    let healthy = seen(H::Healthy, SyncCode::Synced);
+    let healthy = seen(H::Healthy, SyncStatusCode::Synced);
     let own =
         |phase, promotion| OperationState { promotion: Some(promotion), ..operation(phase, 60) };
     let cases = [
@@ -243,7 +243,7 @@ fn learning_a_revision_is_not_a_change_of_it() {
         revisions: revisions.iter().map(|text| (*text).into()).collect(),
         ..operation(OperationPhase::Running, 60)
     };
-    let out = seen(H::Healthy, SyncCode::OutOfSync);
+    let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let pending = |revisions: &[&str]| Entry {
         since: ago(60),
         target_revisions: revisions.iter().map(|text| (*text).into()).collect(),
@@ -415,7 +415,7 @@ fn a_start_is_written_once_and_never_over_another_operation_as_361() {
     let state = |promotion, phase| {
         Some(OperationState { promotion, started_at: ago(400), ..operation(phase, 400) })
     };
-    let out = seen(H::Healthy, SyncCode::OutOfSync);
+    let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let cases = [
         ("nothing on the Application", out.clone(), 1),
         ("ours is requested", Observed { requested: requested(Some(ago(5))), ..out.clone() }, 0),
@@ -469,7 +469,10 @@ fn an_application_that_has_not_noticed_the_commit_holds_its_step() {
     let at = |revision: &str, seconds| Observed {
         revisions: vec![revision.to_owned()],
         reconciled_at: Some(ago(seconds)),
-        ..seen(H::Healthy, if revision == "new" { SyncCode::OutOfSync } else { SyncCode::Synced })
+        ..seen(
+            H::Healthy,
+            if revision == "new" { SyncStatusCode::OutOfSync } else { SyncStatusCode::Synced },
+        )
     };
     for (name, dev_seconds, behind) in [
         ("development was compared before", 30, vec!["dev"]),

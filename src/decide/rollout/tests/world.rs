@@ -86,7 +86,7 @@ impl App {
             revisions: Vec::new(),
             reconciled_at: None,
             compared: Compared::Never,
-            ..seen(H::Missing, SyncCode::Unknown)
+            ..seen(H::Missing, SyncStatusCode::Unknown)
         };
         Self {
             observed,
@@ -105,12 +105,13 @@ impl App {
         self.observed.reconciled_at = Some(phase::whole_seconds(now));
         if self.broken {
             // The revision of before stays in the status.
-            self.observed.sync = SyncCode::Unknown;
+            self.observed.sync = SyncStatusCode::Unknown;
             return;
         }
         self.observed.revisions = vec![revision(commit)];
         let synced = self.deployed == (self.spec, commit) && !self.drifted;
-        self.observed.sync = if synced { SyncCode::Synced } else { SyncCode::OutOfSync };
+        self.observed.sync =
+            if synced { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
         self.observed.health = if self.deployed.1 > 0 { H::Healthy } else { H::Missing };
     }
 
@@ -343,7 +344,7 @@ impl World {
         let (Some(app), Some(entry)) = (self.apps.get(&name), self.entries.get(&name)) else {
             return false;
         };
-        let out = app.observed.is_current() && app.observed.sync == SyncCode::OutOfSync;
+        let out = app.observed.is_current() && app.observed.sync == SyncStatusCode::OutOfSync;
         entry.phase == Phase::Progressing && (out || app.observed.failed_operation().is_some())
     }
 
