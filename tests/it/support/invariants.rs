@@ -91,12 +91,16 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
     let mut done: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut begun: BTreeMap<(&str, String), u64> = BTreeMap::new();
     let mut started: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
+    // What the rollout started and is not done with: the operation may have
+    // ended, and the Application not be healthy yet.
+    let mut running: BTreeMap<&str, String> = BTreeMap::new();
     for record in log.of(Kind::Application) {
         let (name, now) = (record.name(), &record.object);
         let Some(step) = steps.of(name) else { continue };
         let before = latest.get(name).copied();
         if record.change == Change::Deleted {
             latest.remove(name);
+            running.remove(name);
             continue;
         }
         latest.insert(name, now);
@@ -113,6 +117,9 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
             done.insert((name, revision));
         }
 
+        if running.get(name).is_some_and(|revision| is_over(now, revision)) {
+            running.remove(name);
+        }
         let begins = is_in_flight(now) && !before.is_some_and(|before| is_in_flight(before));
         if begins {
             let revision = target(now);
@@ -138,22 +145,17 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
                 }
             }
         }
-        let (names, limit) = &steps.steps[step];
-        if let (true, Some(limit)) = (begins && is_by_rollout(now), limit) {
-            let in_flight: Vec<&str> = names
-                .iter()
-                .filter_map(|name| {
-                    let application = latest.get(name.as_str())?;
-                    (is_in_flight(application) && is_by_rollout(application))
-                        .then_some(name.as_str())
-                })
-                .collect();
-            if in_flight.len() > *limit {
+        if begins && is_by_rollout(now) {
+            running.insert(name, target(now));
+            let (names, limit) = &steps.steps[step];
+            let of_step: Vec<&str> =
+                running.keys().copied().filter(|name| names.contains(*name)).collect();
+            if limit.is_some_and(|limit| of_step.len() > limit) {
                 broken.push(format!(
-                    "step {} allows {limit} at once; at version {} in flight are {}",
+                    "step {} allows {limit:?} at once; at version {} it runs {}",
                     step + 1,
                     record.version(),
-                    in_flight.join(", ")
+                    of_step.join(", ")
                 ));
             }
         }
@@ -164,6 +166,13 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
         }
     }
     broken
+}
+
+/// Whether a rollout of `revision` is over for an Application: it is done, or
+/// was meanwhile compared with another revision and has to start again.
+fn is_over(application: &Value, revision: &str) -> bool {
+    is_done(application, revision)
+        || (!is_in_flight(application) && application["status"]["sync"]["revision"] != revision)
 }
 
 /// The revision that an operation is for: the one it names, or else the one
@@ -189,4 +198,107 @@ pub fn hook_violations(log: &Log) -> Vec<String> {
             format!("hook {name} ran {} times for commit {version}", uids.len())
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A log in the making: one line per version of an Application.
+    #[derive(Default)]
+    struct Story(Log, u64);
+
+    impl Story {
+        fn app(mut self, name: &str, operation: Value, status: Value) -> Self {
+            self.1 += 1;
+            let version = self.1.to_string();
+            let object = json!({
+                "metadata": { "name": name, "resourceVersion": version },
+                "operation": operation,
+                "status": status,
+            });
+            self.0.add(Kind::Application, Change::Modified, object);
+            self
+        }
+
+        /// The rollout asks for a sync.
+        fn asks(self, name: &str, revision: &str) -> Self {
+            let operation = json!({
+                "initiatedBy": { "username": ROLLOUT }, "sync": { "revision": revision },
+            });
+            self.app(name, operation, json!({ "sync": { "revision": revision } }))
+        }
+
+        /// The operation has ended well, and health is as given.
+        fn ends(self, name: &str, revision: &str, health: &str) -> Self {
+            let status = json!({
+                "sync": { "status": "Synced", "revision": revision },
+                "health": { "status": health },
+                "operationState": {
+                    "phase": "Succeeded",
+                    "startedAt": revision,
+                    "syncResult": { "revision": revision },
+                },
+            });
+            self.app(name, Value::Null, status)
+        }
+
+        fn job(mut self, uid: &str, commit: &str) -> Self {
+            let object = json!({
+                "metadata": { "name": "hook", "uid": uid, "annotations": { VERSION: commit } },
+            });
+            self.0.add(Kind::Job, Change::Added, object);
+            self
+        }
+
+        fn breaks(self, steps: &Steps, want: &[&str]) {
+            let mut broken = rollout_violations(&self.0, steps);
+            broken.extend(hook_violations(&self.0));
+            assert_eq!(broken.len(), want.len(), "{broken:#?}");
+            for (broken, want) in broken.iter().zip(want) {
+                assert!(broken.contains(want), "{broken:?} does not say {want:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn each_way_to_break_a_rollout_is_noticed() {
+        let steps = Steps::default().step(["a", "b", "c"], Some(2)).step(["d"], None);
+        let story = || Story::default().asks("a", "r1").asks("b", "r1");
+        let done =
+            || ["a", "b"].iter().fold(story(), |story, name| story.ends(name, "r1", "Healthy"));
+        let all = || done().asks("c", "r1").ends("c", "r1", "Healthy");
+        all().asks("d", "r1").ends("d", "r1", "Healthy").breaks(&steps, &[]);
+        // One too many, while operations run, and while health is awaited.
+        story().asks("c", "r1").breaks(&steps, &["it runs a, b, c"]);
+        let unwell = story().ends("a", "r1", "Progressing").ends("b", "r1", "Healthy");
+        unwell.asks("c", "r1").breaks(&steps, &[]);
+        let unwell = story().ends("a", "r1", "Progressing").ends("b", "r1", "Degraded");
+        unwell.asks("c", "r1").breaks(&steps, &["it runs a, b, c"]);
+        // A step too early: before the last one is done, and at an old revision.
+        done().asks("c", "r1").asks("d", "r1").breaks(&steps, &["before c of earlier steps"]);
+        all().asks("d", "r2").breaks(&steps, &["before a, b, c of earlier steps"]);
+        // Again for the same revision.
+        all().asks("a", "r1").breaks(&steps, &["a is synced twice for revision r1"]);
+        // A newer revision takes the place of what was under way.
+        let newer = json!({
+            "sync": { "status": "OutOfSync", "revision": "r2" },
+            "health": { "status": "Progressing" },
+        });
+        story()
+            .app("a", Value::Null, newer.clone())
+            .app("b", Value::Null, newer)
+            .asks("c", "r2")
+            .breaks(&steps, &[]);
+    }
+
+    #[test]
+    fn a_hook_that_ran_twice_is_noticed() {
+        let steps = Steps::default();
+        let story = || Story::default().job("1", "v1").job("1", "v1").job("2", "v2");
+        story().breaks(&steps, &[]);
+        story().job("3", "v2").breaks(&steps, &["hook hook ran 2 times for commit v2"]);
+    }
 }

@@ -126,7 +126,8 @@ impl Log {
         self.records.iter().filter(move |record| record.kind == kind)
     }
 
-    fn add(&mut self, kind: Kind, change: Change, object: Value) {
+    /// Takes a version down.
+    pub fn add(&mut self, kind: Kind, change: Change, object: Value) {
         let object = Arc::new(object);
         let record = Record { kind, change, object: Arc::clone(&object), seen: Instant::now() };
         let key = (kind, record.name().to_owned());
