@@ -23,7 +23,9 @@ use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::source::{self, Allow, Repositories};
 
 /// A wait that takes longer than this has failed.
-const LIMIT: Duration = Duration::from_secs(20);
+const LIMIT: Duration = Duration::from_secs(120);
+/// A controller that asks for nothing during this time is at rest.
+const REST: Duration = Duration::from_secs(1);
 const NAMESPACE: &str = "argocd";
 const CONTROLLER: &str = "application-controller";
 
@@ -249,6 +251,23 @@ impl World {
         writes.map(|request| request.resource).collect()
     }
 
+    /// Waits until the controller has asked for nothing for a while.
+    async fn rest(&self) {
+        let asked = || self.server.requests().iter().filter(|r| r.client == CONTROLLER).count();
+        let calm = async {
+            let mut before = asked();
+            loop {
+                tokio::time::sleep(REST).await;
+                let now = asked();
+                if now == before {
+                    return;
+                }
+                before = now;
+            }
+        };
+        tokio::time::timeout(LIMIT, calm).await.expect("the controller comes to rest");
+    }
+
     fn writes(&self) -> Vec<String> {
         let writes = self.server.requests().into_iter().filter(|request| {
             request.client == CONTROLLER
@@ -388,14 +407,13 @@ async fn an_idle_fleet_writes_nothing_and_reads_nothing() {
     for name in ["a", "b"] {
         world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     }
-    // Whatever follows the last write would follow within this time.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.rest().await;
     world.server.forget_requests();
     // Something happens elsewhere that concerns nobody.
     world
         .create("v1", "ConfigMap", &json!({"metadata": {"name": "other", "namespace": "a"}}))
         .await;
-    tokio::time::sleep(Duration::from_millis(1000)).await;
+    world.rest().await;
     let requests = world.server.requests();
     let own: Vec<_> = requests.iter().filter(|r| r.client == CONTROLLER).collect();
     assert!(own.is_empty(), "{own:?}");
@@ -874,16 +892,22 @@ async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
     let revision = world.commit();
     world.create_app(&world.application("app", "app")).await;
     world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let mut elsewhere = world.application("elsewhere", "app");
+    elsewhere["spec"]["destination"]["namespace"] = "elsewhere".into();
+    world.create_app(&elsewhere).await;
+    world.until("elsewhere", "compared", |app| is(app, "OutOfSync", "Missing")).await;
     let projects = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
-    let windows = |windows: Value| Patch::Merge(json!({"spec": {"syncWindows": windows}}));
+    let windows = |windows: Value| {
+        let only_web = json!([{"server": "*", "namespace": "web"}]);
+        Patch::Merge(json!({"spec": {"syncWindows": windows, "destinations": only_web}}))
+    };
     let always = json!([{
         "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"],
     }]);
     projects.patch("default", &PatchParams::default(), &windows(always)).await.unwrap();
-    world.until("app", "left as it is", |app| is(app, "OutOfSync", "Missing")).await;
-    // The project reaches the controller before the operation does, or else
-    // the operation has been let through already.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // The project reaches the controller before the operation does: what the
+    // same change forbids is told by then.
+    world.until("elsewhere", "forbidden", |app| condition(app, "InvalidSpecError", "")).await;
     world.sync("app", json!({"revision": revision})).await;
     let app = world
         .until("app", "held back", |app| {
