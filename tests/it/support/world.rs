@@ -18,7 +18,7 @@ use super::repository::Repository;
 
 /// Names a kubeconfig; without it the cases for a real server are left out.
 pub const KUBECONFIG: &str = "WAVEGATE_TEST_KUBECONFIG";
-/// The most seconds of one wait, for slow machines; 120 if not set.
+/// The most seconds of one wait; without it enough for a slow machine.
 const PATIENCE: &str = "WAVEGATE_TEST_PATIENCE";
 /// How long the embedded server's workloads take.
 const WORKLOAD_DELAY: Duration = Duration::from_millis(50);
@@ -235,7 +235,7 @@ impl World {
 
     fn patience(&self) -> Duration {
         let seconds = std::env::var(PATIENCE).ok().and_then(|text| text.parse().ok());
-        Duration::from_secs(seconds.unwrap_or(120))
+        Duration::from_secs(seconds.unwrap_or(300))
     }
 
     /// Requests to write that the controller made, refused ones too.
