@@ -17,6 +17,7 @@
 //! rest.
 
 pub mod api;
+pub mod duration;
 pub mod template;
 pub mod yaml;
 

@@ -22,7 +22,6 @@ pub mod application;
 pub mod application_set;
 pub mod conditions;
 pub mod crds;
-pub mod duration;
 pub mod generators;
 pub mod hooks;
 pub mod operation;

@@ -8,12 +8,13 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and what of the crate it may name. Everything that is
 /// not listed here, such as the command line, may name everything.
-const MAY_NAME: [(&str, &[&str]); 10] = [
+const MAY_NAME: [(&str, &[&str]); 11] = [
+    ("duration", &[]),
     ("yaml", &[]),
     ("api", &["yaml"]),
-    ("template", &[]),
+    ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),
-    ("decide", &["api", "desired"]),
+    ("decide", &["api", "desired", "duration"]),
     ("watch", &["api", "decide"]),
     ("source", &["yaml"]),
     ("act", &["api", "decide", "desired", "watch"]),
@@ -28,7 +29,7 @@ const MAY_NAME: [(&str, &[&str]); 10] = [
 ];
 
 /// Decisions: no client, no clock, no files, no waiting.
-const PURE: [&str; 4] = ["api", "template", "desired", "decide"];
+const PURE: [&str; 5] = ["api", "template", "desired", "decide", "duration"];
 
 /// What pure modules never name, as the words of a path. A `*` is any word.
 const IMPURE: [&[&str]; 16] = [

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::duration;
+use crate::duration;
 
 /// Quantities are counted in this many parts of one; finer ones are rounded
 /// up, as Kubernetes does.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Asked;
 use super::cron::Schedule;
 use super::glob::Glob;
-use crate::api::duration;
+use crate::duration;
 
 /// Longest description, in characters (SE-400).
 const LONGEST_DESCRIPTION: usize = 255;

@@ -5,7 +5,7 @@ use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
 use super::layout;
-use crate::api::duration;
+use crate::duration;
 
 /// A point in time with the zone that it is shown in.
 #[derive(Clone, Debug, PartialEq, Eq)]
