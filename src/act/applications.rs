@@ -71,13 +71,18 @@ impl Writer {
         Self { api, overlay, parallel: parallel.max(1), dry_run }
     }
 
-    /// Carries out a plan: creations, then patches, then deletions; each list
-    /// in order, several at once. All are tried, whatever fails (AS-157).
+    /// Carries out a plan: syncs to start, creations, other patches, then
+    /// deletions; each list in order, several at once. All are tried, whatever
+    /// fails (AS-157).
     pub async fn carry_out(&self, plan: &Plan) -> Vec<Outcome> {
         let creates = plan.creates.iter().cloned().map(Write::Create);
-        let patches = plan.patches.iter().cloned().map(Write::Patch);
+        // Nobody's sync waits for what is not urgent.
+        let (starts, patches): (Vec<_>, Vec<_>) =
+            plan.patches.iter().cloned().partition(|patch| patch.starts);
+        let (starts, patches) =
+            (starts.into_iter().map(Write::Patch), patches.into_iter().map(Write::Patch));
         let deletes = plan.deletes.iter().cloned().map(Write::Delete).collect();
-        let mut outcomes = self.all(creates.chain(patches).collect()).await;
+        let mut outcomes = self.all(starts.chain(creates).chain(patches).collect()).await;
         outcomes.extend(self.all(deletes).await);
         outcomes
     }

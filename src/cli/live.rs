@@ -92,7 +92,7 @@ pub(super) fn compare(
         preserve: &Preserve::new(&set, &[], &[]),
         ignore: &Ignore::read(&set).0,
         operations: &BTreeMap::new(),
-        refreshes: &BTreeSet::new(),
+        refreshes: &[],
     });
 
     let mut changes: BTreeMap<String, (Change, String)> =

@@ -1,6 +1,6 @@
 //! One pass over one ApplicationSet (AS-148).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -121,7 +121,9 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     }
     finish_refresh(&set, context).await?;
     let unseen = context.applications.overlay.has_creations(set.namespace());
-    Ok(next(plan.as_ref(), bad_input.is_some(), unseen, &outcomes, now))
+    // In a dry run they would be left over for ever.
+    let unasked = writes.postponed > 0 && !context.settings.dry_run;
+    Ok(next(plan.as_ref(), bad_input.is_some(), unseen, unasked, &outcomes, now))
 }
 
 /// Decisions on half-filled caches would be decisions on absences that are
@@ -254,8 +256,6 @@ fn decide_writes(
             Some((start.application.clone(), operation::build(start, set.name(), original)))
         })
         .collect();
-    let refreshes: BTreeSet<String> =
-        plan.into_iter().flat_map(|plan| plan.refreshes.iter().cloned()).collect();
     let settings = &context.settings;
     let preserve =
         Preserve::new(set.value(), &settings.preserved_annotations, &settings.preserved_labels);
@@ -268,7 +268,7 @@ fn decide_writes(
         preserve: &preserve,
         ignore: &seen.ignore,
         operations: &operations,
-        refreshes: &refreshes,
+        refreshes: plan.map_or(&[], |plan| &plan.refreshes),
     })
 }
 
@@ -374,6 +374,7 @@ fn next(
     plan: Option<&Plan>,
     bad_input: bool,
     unseen: bool,
+    unasked: bool,
     outcomes: &[Outcome],
     now: Timestamp,
 ) -> Next {
@@ -388,6 +389,7 @@ fn next(
         bad_input.then_some(AFTER_BAD_INPUT),
         // Until the watch shows what was created, its end could be missed.
         unseen.then_some(overlay::LIFETIME),
+        unasked.then_some(Duration::ZERO),
     ];
     waits.into_iter().flatten().min().map_or(Next::Wait, Next::After)
 }

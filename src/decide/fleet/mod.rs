@@ -31,6 +31,11 @@ use self::preserve::Preserve;
 use crate::api::API_VERSION;
 use crate::api::annotations::REFRESH;
 
+/// How many Applications a pass asks to be compared again. A commit makes the
+/// whole fleet ask for it at once, and no sync shall wait for all of these
+/// writes: what is left is for the next pass, which starts syncs first.
+pub const REFRESHES_PER_PASS: usize = 8;
+
 /// Where the writes of a set stand against what exists.
 #[derive(Clone, Debug)]
 pub struct Snapshot<'a> {
@@ -51,8 +56,8 @@ pub struct Snapshot<'a> {
     pub ignore: &'a Ignore,
     /// Operations to start, by Application name.
     pub operations: &'a BTreeMap<String, Value>,
-    /// Applications to be compared again, by name.
-    pub refreshes: &'a BTreeSet<String>,
+    /// Applications to be compared again, the most urgent first.
+    pub refreshes: &'a [String],
 }
 
 /// The writes of a pass, each list in name order.
@@ -66,6 +71,8 @@ pub struct Plan {
     pub deletes: Vec<Delete>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
+    /// Refreshes beyond [`REFRESHES_PER_PASS`], left for the next pass.
+    pub postponed: usize,
 }
 
 /// A JSON merge patch of one Application.
@@ -97,13 +104,16 @@ pub struct Delete {
 /// Plans the writes of one pass.
 pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     let mut plan = Plan::default();
+    let mut updates = BTreeMap::new();
     for (name, generated) in snapshot.generated {
         match snapshot.existing.get(name) {
             None if snapshot.policy.creates() => plan.creates.push(create(snapshot, generated)),
             None => {}
-            Some(live) => plan_update(snapshot, name, generated, live, &mut plan),
+            Some(live) => updates.extend(plan_update(snapshot, name, generated, live, &mut plan)),
         }
     }
+    add_refreshes(snapshot, &mut updates, &mut plan);
+    plan.patches = updates.into_values().filter(|patch| patch.body != json!({})).collect();
     if snapshot.policy.deletes() {
         let orphans = snapshot.existing.iter().filter(|(name, live)| {
             is_owned(live, snapshot.set)
@@ -118,31 +128,33 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     plan
 }
 
+/// The patch of an existing Application, empty when it is as wanted; `None`
+/// when it may not be written.
 fn plan_update(
     snapshot: &Snapshot<'_>,
     name: &str,
     generated: &Value,
     live: &Value,
     plan: &mut Plan,
-) {
+) -> Option<(String, Patch)> {
     let owned = is_owned(live, snapshot.set);
     if let Some(owner) = controller_of(live).filter(|_| !owned) {
         let (kind, owner) = (&owner["kind"], &owner["name"]);
         let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
         plan.refused
             .push((name.to_owned(), format!("it is owned by {} {}", text(kind), text(owner))));
-        return;
+        return None;
     }
     if !live["metadata"]["deletionTimestamp"].is_null() {
         // It goes, and is created anew by the pass that its end triggers.
-        return;
+        return None;
     }
     if !snapshot.policy.updates() && !owned {
         plan.refused.push((
             name.to_owned(),
             "it exists and belongs to nobody, and the policy forbids to update it".to_owned(),
         ));
-        return;
+        return None;
     }
     let mut body = if snapshot.policy.updates() {
         update(snapshot, generated, live).unwrap_or_else(|| json!({}))
@@ -150,22 +162,32 @@ fn plan_update(
         json!({})
     };
     let changes_spec = body != json!({});
-    if snapshot.refreshes.contains(name) && live["metadata"]["annotations"][REFRESH].is_null() {
-        body["metadata"]["annotations"][REFRESH] = "normal".into();
-    }
     let operation = snapshot.operations.get(name);
     if let Some(operation) = operation {
         body["operation"] = operation.clone();
         body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
     }
-    if body != json!({}) {
-        plan.patches.push(Patch {
-            name: name.to_owned(),
-            body,
-            replaces: live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned(),
-            starts: operation.is_some(),
-            changes_spec,
-        });
+    let replaces = live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
+    let starts = operation.is_some();
+    Some((name.to_owned(), Patch { name: name.to_owned(), body, replaces, starts, changes_spec }))
+}
+
+/// Asks the most urgent of those that may be written to be compared again.
+fn add_refreshes(snapshot: &Snapshot<'_>, updates: &mut BTreeMap<String, Patch>, plan: &mut Plan) {
+    let mut room = REFRESHES_PER_PASS;
+    for name in snapshot.refreshes {
+        let asked =
+            snapshot.existing.get(name).map(|live| &live["metadata"]["annotations"][REFRESH]);
+        let Some(patch) = updates.get_mut(name).filter(|_| asked.is_some_and(Value::is_null))
+        else {
+            continue;
+        };
+        if room == 0 {
+            plan.postponed += 1;
+            continue;
+        }
+        room -= 1;
+        patch.body["metadata"]["annotations"][REFRESH] = "normal".into();
     }
 }
 

@@ -51,8 +51,46 @@ fn plan_with(
         preserve: &Preserve::new(set, &[], &[]),
         ignore: &Ignore::read(set).0,
         operations,
-        refreshes: &BTreeSet::new(),
+        refreshes: &[],
     })
+}
+
+#[test]
+fn a_pass_asks_a_few_to_be_compared_again_the_most_urgent_first() {
+    let names: Vec<String> = (0..REFRESHES_PER_PASS + 6).map(|n| format!("app-{n:02}")).collect();
+    let wanted: BTreeMap<String, Arc<Value>> =
+        names.iter().map(|name| (name.clone(), Arc::new(generated(name, spec())))).collect();
+    let mut existing: BTreeMap<String, Arc<Value>> =
+        wanted.iter().map(|(name, want)| (name.clone(), Arc::new(live(want)))).collect();
+    let mut change = |name: &str, change: fn(&mut Value)| {
+        change(Arc::make_mut(existing.get_mut(name).unwrap()));
+    };
+    // None of these can be asked, or has to be; they take nobody's place.
+    change("app-13", |app| app["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
+    change("app-12", |app| app["metadata"]["ownerReferences"][0]["uid"] = "other".into());
+    change("app-11", |app| app["metadata"]["annotations"] = json!({ REFRESH: "hard" }));
+    let last_first: Vec<String> = names.iter().rev().cloned().chain(["gone".to_owned()]).collect();
+    let operation = BTreeMap::from([("app-10".to_owned(), json!({"sync": {}}))]);
+    let plan = plan(&Snapshot {
+        set: &set(),
+        generated_names: &wanted.keys().cloned().collect(),
+        generated: &wanted,
+        existing: &existing,
+        policy: Policy::Sync,
+        preserve: &Preserve::new(&set(), &[], &[]),
+        ignore: &Ignore::default(),
+        operations: &operation,
+        refreshes: &last_first,
+    });
+    let patched: Vec<&str> = plan.patches.iter().map(|patch| patch.name.as_str()).collect();
+    assert_eq!(patched, &names[3..11], "in name order");
+    for patch in &plan.patches {
+        assert_eq!(patch.body["metadata"]["annotations"][REFRESH], "normal", "{}", patch.name);
+        assert_eq!(patch.starts, patch.name == "app-10");
+        assert!(!patch.changes_spec);
+    }
+    assert_eq!(plan.postponed, 3);
+    assert_eq!(plan.refused.len(), 1);
 }
 
 fn patch_of(set: &Value, generated: &Value, live: &Value) -> Option<Value> {

@@ -102,7 +102,7 @@ pub struct Plan {
     /// The syncs to start once the entries are persisted, by name.
     pub starts: Vec<Start>,
     /// Applications whose comparison is older than a revision that was seen
-    /// elsewhere, to be compared again, by name.
+    /// elsewhere, to be compared again: in the order of steps, then by name.
     pub refreshes: Vec<String>,
     /// What changed in this pass, by name.
     pub transitions: Vec<Transition>,
@@ -197,14 +197,12 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     let waiting = gate.waiting(snapshot, &entries, &in_flight);
     let transitions = transitions(snapshot.entries, &entries);
     let problems = problems(snapshot.strategy, &memberships);
+    let refreshes = refreshes(behind, &memberships);
     let wake_at = wake_at(snapshot, &entries, &gate, now);
 
     Plan {
         starts,
-        refreshes: behind
-            .into_iter()
-            .filter_map(|(name, lag)| lag.refresh.then_some(name))
-            .collect(),
+        refreshes,
         transitions,
         steps: gate.step_states(&in_flight),
         waiting,
@@ -213,6 +211,16 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
         wake_at,
         entries: if steps.is_empty() { Vec::new() } else { entries.into_values().collect() },
     }
+}
+
+/// Earlier steps first: they are the ones that are waited for.
+fn refreshes(behind: gate::Behind, memberships: &BTreeMap<String, Membership>) -> Vec<String> {
+    let mut names: Vec<String> =
+        behind.into_iter().filter_map(|(name, lag)| lag.refresh.then_some(name)).collect();
+    let step = |name: &String| memberships.get(name).and_then(Membership::step);
+    // Stable, so by name within a step; none comes last.
+    names.sort_by_key(|name| step(name).unwrap_or(usize::MAX));
+    names
 }
 
 fn advance_all(

@@ -83,6 +83,21 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 }
 
 #[test]
+fn earlier_steps_are_compared_again_first() {
+    let new = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::OutOfSync));
+    let old = with_revision("old", 30, &seen(H::Healthy, SyncStatusCode::Synced));
+    let plan = plan(&[
+        ("a", "3", at(Healthy, "a", "old"), old.clone()),
+        ("b", "2", at(Healthy, "b", "old"), old.clone()),
+        ("c", "none", at(Healthy, "c", "old"), old.clone()),
+        ("d", "1", at(Healthy, "d", "old"), old.clone()),
+        ("e", "2", at(Healthy, "e", "old"), old),
+        ("f", "1", at(Healthy, "f", "old"), new),
+    ]);
+    assert_eq!(plan.refreshes, ["d", "b", "e", "a", "c"]);
+}
+
+#[test]
 fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
     // Started without a revision, or with one of before, a sync deployed what no
     // earlier step had: the API server had refused some reads of a comparison.
