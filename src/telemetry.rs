@@ -4,6 +4,7 @@
 use std::io::IsTerminal;
 use std::str::FromStr;
 
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
 /// How a log line is written.
@@ -56,7 +57,7 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
     let wrong =
         |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
     let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or(asked);
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| told_once(asked));
     let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -73,6 +74,17 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
     Ok(())
 }
 
+/// Leaves out what the library says at each attempt to watch: we say it once
+/// for each reason. Whoever asks for more than information gets all of it.
+fn told_once(filter: EnvFilter) -> EnvFilter {
+    let quiet = matches!(filter.max_level_hint(), Some(LevelFilter::WARN | LevelFilter::INFO));
+    let directive = "kube_runtime::watcher=error".parse();
+    match directive {
+        Ok(directive) if quiet => filter.add_directive(directive),
+        Ok(_) | Err(_) => filter,
+    }
+}
+
 fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
@@ -80,6 +92,16 @@ fn is_set(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn attempts_to_watch_are_not_told_one_by_one_unless_asked_for() {
+        let filter = |level: &str| told_once(EnvFilter::new(level)).to_string();
+        assert_eq!(filter("info"), "kube_runtime::watcher=error,info");
+        assert_eq!(filter("off"), "off");
+        assert_eq!(filter("error"), "error");
+        assert_eq!(filter("debug"), "debug");
+        assert_eq!(filter("trace"), "trace");
+    }
 
     #[test]
     fn formats_and_levels_are_checked() {

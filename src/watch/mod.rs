@@ -3,6 +3,7 @@
 
 pub mod clusters;
 pub mod failure;
+pub mod follow;
 pub mod live;
 pub mod object;
 pub mod overlay;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures::stream::BoxStream;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::ApiResource;
@@ -11,6 +12,7 @@ use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, Client, Resource};
 use serde_json::Value;
 
+use super::follow::{follow, told};
 use super::object::{Object, resource};
 use super::overlay::Overlay;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
@@ -31,7 +33,7 @@ pub struct Cache {
 }
 
 /// The changes of a watch; errors are told in the log and retried.
-pub type Changes = futures::stream::BoxStream<'static, Result<Object, watcher::Error>>;
+pub type Changes = BoxStream<'static, Result<Object, watcher::Error>>;
 
 impl Cache {
     /// Starts to watch a kind in all namespaces, or in one. The stream must be
@@ -41,11 +43,11 @@ impl Cache {
         let api = api(client, namespace, &resource);
         let writer = reflector::store::Writer::new(resource);
         let store = writer.as_reader();
-        let changes = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
+        let changes = told(follow(api, watcher::Config::default()), format!("{kind}s"));
         let overlay: Arc<Overlay> = Arc::default();
         let known = Arc::clone(&overlay);
         // What went before any pass saw it is not there for the overlay's sake.
-        let changes = told(changes, format!("{kind}s")).inspect(move |event| {
+        let changes = changes.reflect(writer).inspect(move |event| {
             if let Ok(watcher::Event::Delete(gone)) = event {
                 known.forget(gone);
             }
@@ -69,33 +71,6 @@ impl Cache {
     }
 }
 
-/// Tells in the log that a watch fails, once for each reason until it works
-/// again: until then nothing is decided, and nobody should have to guess why.
-fn told<K: 'static>(
-    events: impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static,
-    what: String,
-) -> impl Stream<Item = Result<watcher::Event<K>, watcher::Error>> + Send + 'static {
-    let mut last = None;
-    events.inspect(move |event| match event {
-        Ok(_) => last = None,
-        Err(error) => {
-            let text = error.to_string();
-            if last.as_ref() != Some(&text) {
-                let hint = match error {
-                    watcher::Error::InitialListFailed(kube::Error::Api(status))
-                        if status.code == 404 =>
-                    {
-                        "; is its CustomResourceDefinition installed? (wavegate crds)"
-                    }
-                    _ => "",
-                };
-                tracing::warn!(error = text, "cannot watch {what}, trying again{hint}");
-                last = Some(text);
-            }
-        }
-    })
-}
-
 /// The API of one of our kinds, in one namespace or all.
 pub fn api(client: &Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Object> {
     match namespace {
@@ -113,8 +88,8 @@ pub fn cluster_secrets(
     let api: Api<Secret> = Api::namespaced(client.clone(), namespace);
     let (store, writer) = reflector::store();
     let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
-    let changes = watcher(api, watcher::Config::default().labels(&labels))
-        .default_backoff()
+    let events = follow(api, watcher::Config::default().labels(&labels));
+    let changes = told(events, "cluster Secrets".to_owned())
         // The credentials are the application controller's business.
         .modify(|secret| {
             secret.metadata.managed_fields = None;
@@ -123,7 +98,7 @@ pub fn cluster_secrets(
             }
         })
         .reflect(writer);
-    (store, told(changes, "cluster Secrets".to_owned()).touched_objects())
+    (store, changes.touched_objects())
 }
 
 /// The clusters that Applications may name, the local one included.

@@ -732,6 +732,30 @@ async fn a_kind_that_may_not_be_listed_is_named_and_nothing_of_it_is_pruned() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_listed_before_is_not_trusted_for_ever() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let forbidden = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    // The watch cannot go on from where it was, and must list again.
+    world.server.compact();
+    world.server.drop_watches();
+    let app = world
+        .until("app", "unknown", |app| condition(app, "ComparisonError", "cannot list ConfigMap"))
+        .await;
+    assert_eq!(app["status"]["sync"]["status"], "Unknown");
+
+    world.server.clear_faults();
+    world.until("app", "compared again", |app| is(app, "Synced", "Healthy")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_that_gets_lost_creates_no_second_hook() {
     let world = World::start().await;
     staged(&world);

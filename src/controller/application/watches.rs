@@ -1,14 +1,14 @@
 //! The watches of the control plane: Applications, projects, and Secrets of
 //! clusters and repositories.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use futures::{Stream, StreamExt};
+use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Api, DynamicObject};
+use kube::api::{Api, DynamicObject, ObjectMeta};
 use kube::core::discovery::ApiResource;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
@@ -22,6 +22,7 @@ use crate::api::{AppProject, GROUP, VERSION};
 use crate::decide::compare::project::handles_namespace;
 use crate::decide::compare::refresh::{Level, Request};
 use crate::watch::failure::{has_code, reason};
+use crate::watch::follow::{follow, told};
 use crate::watch::live::raw;
 
 /// Objects per page of a listing.
@@ -80,7 +81,7 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
         true => Api::namespaced_with(ctx.client.0.clone(), control_plane, &resource),
         false => Api::all_with(ctx.client.0.clone(), &resource),
     };
-    let mut events = watch(api);
+    let mut events = told(follow(api, config()), "Applications".to_owned());
     let mut listed: BTreeSet<Key> = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {
@@ -112,7 +113,6 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
                 if let Some(error) = fatal("Applications", &error) {
                     return Err(error);
                 }
-                tracing::warn!(%error, "watch of Applications interrupted");
             }
         }
     }
@@ -147,7 +147,7 @@ async fn follow_projects(ctx: &Context, ready: Ready) -> Result<(), Error> {
     };
     let namespace = &ctx.settings.control_plane_namespace;
     let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.0.clone(), namespace, &resource);
-    let mut events = watch(api);
+    let mut events = told(follow(api, config()), "AppProjects".to_owned());
     let mut ready = Some(ready);
     let mut listed: BTreeSet<String> = BTreeSet::new();
     let wake = |name: &str| {
@@ -184,7 +184,6 @@ async fn follow_projects(ctx: &Context, ready: Ready) -> Result<(), Error> {
                 if let Some(error) = fatal("AppProjects", &error) {
                     return Err(error);
                 }
-                tracing::warn!(%error, "watch of AppProjects interrupted");
             }
         }
     }
@@ -195,20 +194,39 @@ async fn follow_secrets(ctx: &Context, ready: Ready) -> Result<(), Error> {
     let namespace = &ctx.settings.control_plane_namespace;
     let api: Api<Secret> = Api::namespaced(ctx.client.0.clone(), namespace);
     let config = config().labels(SECRET_TYPE_LABEL);
-    let mut events = watcher(api, config).default_backoff().boxed();
+    let mut events = told(follow(api, config), "Secrets".to_owned());
     let mut ready = Some(ready);
+    // Bare Secrets by name: those that are there, and those of the listing
+    // under way. What went while nobody watched is in the first only.
+    let (mut known, mut listed) = (BTreeMap::new(), BTreeMap::new());
+    let bare = |secret: &Secret| {
+        let metadata = ObjectMeta {
+            name: secret.metadata.name.clone(),
+            namespace: secret.metadata.namespace.clone(),
+            ..ObjectMeta::default()
+        };
+        (metadata.name.clone(), Secret { metadata, ..Secret::default() })
+    };
     while let Some(event) = events.next().await {
         match event {
-            Ok(watcher::Event::Init) => {}
-            Ok(watcher::Event::Apply(secret) | watcher::Event::InitApply(secret)) => {
+            Ok(watcher::Event::Init) => listed = BTreeMap::new(),
+            Ok(watcher::Event::InitApply(secret)) => {
+                listed.extend([bare(&secret)]);
+                put_secret(ctx, &secret);
+            }
+            Ok(watcher::Event::Apply(secret)) => {
+                known.extend([bare(&secret)]);
                 put_secret(ctx, &secret);
             }
             Ok(watcher::Event::Delete(secret)) => {
-                ctx.store.remove_repository(&secret);
-                ctx.clusters.remove(&secret);
-                wake_all(ctx);
+                known.remove(&secret.metadata.name);
+                remove_secret(ctx, &secret);
             }
             Ok(watcher::Event::InitDone) => {
+                let before = std::mem::replace(&mut known, std::mem::take(&mut listed));
+                for (_, gone) in before.iter().filter(|(name, _)| !known.contains_key(*name)) {
+                    remove_secret(ctx, gone);
+                }
                 if let Some(ready) = ready.take() {
                     let _ = ready.send(());
                 }
@@ -217,7 +235,6 @@ async fn follow_secrets(ctx: &Context, ready: Ready) -> Result<(), Error> {
                 if let Some(error) = fatal("Secrets", &error) {
                     return Err(error);
                 }
-                tracing::warn!(%error, "watch of Secrets interrupted");
             }
         }
     }
@@ -241,15 +258,15 @@ fn put_secret(ctx: &Context, secret: &Secret) {
     }
 }
 
+fn remove_secret(ctx: &Context, secret: &Secret) {
+    ctx.store.remove_repository(secret);
+    ctx.clusters.remove(secret);
+    wake_all(ctx);
+}
+
 /// Clusters and credentials change seldom, and anybody may be concerned.
 fn wake_all(ctx: &Context) {
     for key in ctx.store.applications() {
         ctx.queue.wake(&key, Request::new(Level::Live));
     }
-}
-
-fn watch(
-    api: Api<DynamicObject>,
-) -> impl Stream<Item = Result<watcher::Event<DynamicObject>, watcher::Error>> + Unpin {
-    watcher(api, config()).default_backoff().boxed()
 }

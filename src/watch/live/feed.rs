@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use kube::api::{Api, DynamicObject};
 use kube::core::discovery::ApiResource;
-use kube::runtime::{WatchStreamExt, watcher};
+use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::index::{Change, Mark, Objects};
 use super::{Cluster, Error, Wanted, definitions, kind_of, raw};
 use crate::api::resource_key::ResourceKey;
-use crate::watch::failure::reason;
+use crate::watch::follow::{follow_asking, words};
 
 /// Objects per page of a listing (SE-432).
 const PAGE: u32 = 500;
@@ -123,7 +123,9 @@ impl Feed {
         let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
         let follow = || {
             let config = watcher::Config::default().page_size(PAGE);
-            watcher(api.clone(), config).default_backoff().boxed()
+            // What we write ourselves from here on may not be in the listing.
+            let feed = Arc::clone(&self);
+            follow_asking(api.clone(), config, move || feed.objects.lock().begin())
         };
         let mut events = follow();
         let defines =
@@ -166,7 +168,7 @@ impl Feed {
         use watcher::Event::{Apply, Delete, Init, InitApply, InitDone};
         let mut objects = self.objects.lock();
         match event {
-            Init => objects.begin(),
+            Init => {}
             Apply(object) | InitApply(object) => {
                 let object = raw(object, &self.resource);
                 let Some(key) = ResourceKey::from_object(&object) else { return Vec::new() };
@@ -201,6 +203,9 @@ impl Feed {
         let in_a_row = trouble.last.as_ref().is_some_and(|(at, _)| at.elapsed() < IN_A_ROW);
         trouble.times = if in_a_row { trouble.times + 1 } else { 1 };
         trouble.last = Some((Instant::now(), reason.clone()));
+        if trouble.times == TOLERATED {
+            tracing::warn!(kind = self.name(), reason, "cannot watch, trying again");
+        }
         if matches!(error, watcher::Error::InitialListFailed(_)) {
             self.state.send_modify(|state| {
                 if !matches!(state, State::Ready) {
@@ -216,15 +221,5 @@ impl Feed {
             return Vec::new();
         }
         self.objects.lock().all()
-    }
-}
-
-fn words(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => reason(error),
-        watcher::Error::WatchError(status) => status.message.clone(),
-        watcher::Error::NoResourceVersion => error.to_string(),
     }
 }
