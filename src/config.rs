@@ -1,23 +1,29 @@
 //! Flags, environment and ConfigMap become one checked struct (AS-500 to
 //! AS-504).
 //!
-//! A flag wins over the environment, the environment over the ConfigMap
-//! `argocd-cmd-params-cm`, and that over the built-in default. Text in the
+//! A flag wins over the environment, the environment over the ConfigMaps
+//! `argocd-cmd-params-cm` and `argocd-cm`, and these over the built-in default. Text in the
 //! environment or the ConfigMap that makes no sense gives the default and a
 //! warning; a flag that makes no sense is refused by the command line itself.
 
+mod application;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use jiff::SignedDuration;
 
+pub use application::ApplicationFlags;
+
+use crate::controller::application as sync_engine;
 use crate::controller::context::{Namespaces, Settings};
 use crate::decide::fleet::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
 
-/// The ConfigMap whose keys are read.
-pub const CONFIG_MAP: &str = "argocd-cmd-params-cm";
+/// The ConfigMaps whose keys are read; a key of the first wins.
+pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
 /// Before most names in the environment.
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Before most keys of the ConfigMap.
@@ -97,9 +103,6 @@ pub struct Flags {
     /// The most Applications that a status lists; 0 is all
     #[arg(long, value_name = "N")]
     pub max_resources_status_count: Option<u32>,
-    /// Seconds between two waves of a sync
-    #[arg(long, value_name = "SECONDS")]
-    pub sync_wave_delay: Option<u32>,
     /// Allow sources that are directories or repositories of this machine
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_sources: Option<bool>,
@@ -118,6 +121,9 @@ pub struct Flags {
     /// The same as --loglevel debug, and wins over it
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub debug: Option<bool>,
+    /// Those of the embedded sync engine.
+    #[command(flatten, next_help_heading = "Embedded sync engine")]
+    pub application: ApplicationFlags,
 }
 
 /// How `wavegate run` is set up.
@@ -127,8 +133,8 @@ pub struct Config {
     pub application_sets: Settings,
     /// Who syncs the Applications.
     pub sync_engine: SyncEngine,
-    /// Between two waves of a sync.
-    pub sync_wave_delay: Duration,
+    /// The application controller's settings.
+    pub applications: sync_engine::Settings,
     /// Whether sources of this machine are allowed.
     pub allow_local_sources: bool,
     /// Where probes are answered; `None` for an empty address.
@@ -152,6 +158,9 @@ pub enum Error {
     /// A namespace pattern that is no expression.
     #[error("applicationset-namespaces: {0}")]
     Namespaces(String),
+    /// The same for the namespaces of Applications.
+    #[error("application-namespaces: {0}")]
+    ApplicationNamespaces(String),
 }
 
 /// Reads one setting from wherever it is set.
@@ -163,8 +172,21 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// The flag, else what `parse` makes of the environment, else of the
-    /// ConfigMap, else the default. Empty names are not looked up.
+    /// ConfigMap, else the default. What the names begin with is put before
+    /// them.
     fn pick<T>(
+        &mut self,
+        flag: Option<T>,
+        (variable, key): (&str, &str),
+        parse: impl Fn(&str) -> Option<T>,
+        default: T,
+    ) -> T {
+        let (variable, key) = (format!("{PREFIX}{variable}"), format!("{KEY_PREFIX}{key}"));
+        self.pick_in_full(flag, (&variable, &key), parse, default)
+    }
+
+    /// The same for names in full; an empty one is not looked up.
+    fn pick_in_full<T>(
         &mut self,
         flag: Option<T>,
         (variable, key): (&str, &str),
@@ -174,19 +196,11 @@ impl Reader<'_> {
         if let Some(flag) = flag {
             return flag;
         }
-        let variable = if variable.starts_with("ARGOCD_") {
-            variable.to_owned()
-        } else {
-            format!("{PREFIX}{variable}")
+        let set = Some(variable).filter(|name| !name.is_empty()).and_then(self.environment);
+        let found = match set {
+            Some(text) => Some((variable, text)),
+            None => self.config_map.get(key).map(|text| (key, text.clone())),
         };
-        let key = if key.starts_with("controller.") {
-            key.to_owned()
-        } else {
-            format!("{KEY_PREFIX}{key}")
-        };
-        let found = (self.environment)(&variable)
-            .map(|text| (variable, text))
-            .or_else(|| self.config_map.get(&key).map(|text| (key, text.clone())));
         let Some((place, text)) = found.filter(|(_, text)| !text.is_empty()) else {
             return default;
         };
@@ -198,12 +212,11 @@ impl Reader<'_> {
     }
 
     fn flag(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
-        let parse = |text: &str| match text.to_ascii_lowercase().as_str() {
-            "true" => Some(true),
-            "false" => Some(false),
-            _ => None,
-        };
-        self.pick(flag, names, parse, default)
+        self.pick(flag, names, yes_or_no, default)
+    }
+
+    fn flag_in_full(&mut self, flag: Option<bool>, names: (&str, &str), default: bool) -> bool {
+        self.pick_in_full(flag, names, yes_or_no, default)
     }
 
     fn text(&mut self, flag: Option<String>, names: (&str, &str), default: &str) -> String {
@@ -211,10 +224,28 @@ impl Reader<'_> {
     }
 
     fn list(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
-        let split = |text: &str| Some(text.split(',').map(str::to_owned).collect());
-        let list = self.pick(flag, names, split, Vec::new());
-        list.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
+        items(&self.pick(flag, names, split, Vec::new()))
     }
+
+    fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
+        items(&self.pick_in_full(flag, names, split, Vec::new()))
+    }
+}
+
+fn yes_or_no(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" => Some(true),
+        "false" => Some(false),
+        _ => None,
+    }
+}
+
+fn split(text: &str) -> Option<Vec<String>> {
+    Some(text.split(',').map(str::to_owned).collect())
+}
+
+fn items(list: &[String]) -> Vec<String> {
+    list.iter().map(|item| item.trim().to_owned()).filter(|item| !item.is_empty()).collect()
 }
 
 impl Config {
@@ -310,6 +341,18 @@ impl Config {
                 5000,
             ) as usize,
         };
+        let allow_local_sources = read.flag(
+            flags.allow_local_sources,
+            ("ALLOW_LOCAL_SOURCES", "allow.local.sources"),
+            false,
+        );
+        let applications = application::read(
+            &mut read,
+            flags.application,
+            &application_sets.control_plane_namespace,
+            &application_sets.namespaces,
+            allow_local_sources,
+        )?;
         let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
         let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), "info");
         Ok(Self {
@@ -320,20 +363,8 @@ impl Config {
                 |text| clap::ValueEnum::from_str(text, true).ok(),
                 SyncEngine::Embedded,
             ),
-            sync_wave_delay: Duration::from_secs(
-                read.pick(
-                    flags.sync_wave_delay,
-                    ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds"),
-                    |text| text.parse().ok(),
-                    2_u32,
-                )
-                .into(),
-            ),
-            allow_local_sources: read.flag(
-                flags.allow_local_sources,
-                ("ALLOW_LOCAL_SOURCES", "allow.local.sources"),
-                false,
-            ),
+            applications,
+            allow_local_sources,
             probe_addr: Some(read.text(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"))
                 .filter(|addr| !addr.is_empty() && addr != "0"),
             leader_election: read.flag(
@@ -345,107 +376,5 @@ impl Config {
             log_level: if debug { "debug".to_owned() } else { level },
             warnings: read.warnings,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn resolve(
-        flags: Flags,
-        environment: &[(&str, &str)],
-        map: &[(&str, &str)],
-    ) -> Result<Config, Error> {
-        let environment: BTreeMap<&str, &str> = environment.iter().copied().collect();
-        let map = map.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        Config::resolve(flags, &|name| environment.get(name).map(|text| (*text).to_owned()), &map)
-    }
-
-    #[test]
-    fn a_flag_wins_over_the_environment_over_the_config_map_as_500() {
-        let variable = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS";
-        let key = "applicationsetcontroller.enable.progressive.syncs";
-        // Name, flag, environment, ConfigMap, what is wanted, how many warnings.
-        type Case<'a> = (&'a str, Option<bool>, Option<&'a str>, Option<&'a str>, bool, usize);
-        let cases: [Case; 8] = [
-            ("off by default", None, None, None, false, 0),
-            ("by ConfigMap", None, None, Some("true"), true, 0),
-            ("by environment", None, Some("TRUE"), None, true, 0),
-            ("by flag", Some(true), None, None, true, 0),
-            (
-                "the environment wins over the ConfigMap",
-                None,
-                Some("false"),
-                Some("true"),
-                false,
-                0,
-            ),
-            ("the flag wins over both", Some(false), Some("true"), Some("true"), false, 0),
-            ("text that makes no sense", None, Some("yes please"), None, false, 1),
-            ("an empty text is absent", None, Some(""), None, false, 0),
-        ];
-        for (name, flag, env, map, want, warnings) in cases {
-            let flags = Flags { enable_progressive_syncs: flag, ..Flags::default() };
-            let env: Vec<_> = env.map(|text| (variable, text)).into_iter().collect();
-            let map: Vec<_> = map.map(|text| (key, text)).into_iter().collect();
-            let got = resolve(flags, &env, &map).unwrap();
-            assert_eq!(
-                (got.application_sets.progressive_syncs, got.warnings.len()),
-                (want, warnings),
-                "{name}"
-            );
-        }
-    }
-
-    #[test]
-    fn the_progressing_timeout_has_the_key_of_the_seed_as_356() {
-        let key = "applicationsetcontroller.default.application.progressing.timeout";
-        let timeout = |map: &[(&str, &str)]| {
-            let config = resolve(Flags::default(), &[], map).unwrap();
-            config.application_sets.rollout.rules.progressing_timeout.map(|limit| limit.as_secs())
-        };
-        assert_eq!(timeout(&[]), Some(300));
-        assert_eq!(timeout(&[(key, "60")]), Some(60));
-        assert_eq!(timeout(&[(key, "0")]), None);
-        assert_eq!(timeout(&[(key, "-1")]), Some(300));
-    }
-
-    #[test]
-    fn the_wave_delay_is_read_from_the_seeds_variable() {
-        let delay =
-            |env: &[(&str, &str)]| resolve(Flags::default(), env, &[]).unwrap().sync_wave_delay;
-        assert_eq!(delay(&[]), Duration::from_secs(2));
-        assert_eq!(delay(&[("ARGOCD_SYNC_WAVE_DELAY", "0")]), Duration::ZERO);
-        assert_eq!(delay(&[("ARGOCD_SYNC_WAVE_DELAY", "soon")]), Duration::from_secs(2));
-    }
-
-    #[test]
-    fn a_policy_switches_overrides_off_wherever_it_is_set_as_502() {
-        let with = |flag: Option<&str>, env: &[(&str, &str)]| {
-            let flags = Flags { policy: flag.map(str::to_owned), ..Flags::default() };
-            resolve(flags, env, &[]).map(|config| config.application_sets.policy_override)
-        };
-        assert_eq!(with(None, &[]), Ok(true));
-        assert_eq!(with(Some("create-only"), &[]), Ok(false));
-        assert_eq!(with(None, &[("ARGOCD_APPLICATIONSET_CONTROLLER_POLICY", "sync")]), Ok(false));
-        assert_eq!(with(Some("nope"), &[]), Err(Error::Policy("nope".into())));
-    }
-
-    #[test]
-    fn namespaces_are_globs_or_expressions_as_400() {
-        let flags = Flags {
-            applicationset_namespaces: Some(vec!["team-*".into(), "/^a[0-9]$/".into()]),
-            ..Flags::default()
-        };
-        let namespaces = resolve(flags, &[], &[]).unwrap().application_sets.namespaces;
-        for (name, want) in
-            [("team-x", true), ("team", false), ("a1", true), ("a12", false), ("xteam-y", false)]
-        {
-            assert_eq!(namespaces.matches(name), want, "{name}");
-        }
-        let flags =
-            Flags { applicationset_namespaces: Some(vec!["/(/".into()]), ..Flags::default() };
-        assert!(resolve(flags, &[], &[]).is_err());
     }
 }

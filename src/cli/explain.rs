@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::culprit::{self, Culprit};
@@ -235,7 +235,8 @@ fn advice(
     let operation = live.map(|live| text(live, "/status/operationState/phase")).unwrap_or_default();
     if phase == Phase::Waiting.name() && held {
         return format!(
-            "maxUpdate of its step is 0: sync {name} by hand, for example: argocd app sync {name}"
+            "maxUpdate of its step is 0: sync it by hand, for example: {}",
+            sync_by_hand(name, live)
         );
     }
     if phase == Phase::Pending.name() {
@@ -246,10 +247,30 @@ fn advice(
         Some(resource) if resource.status != "Suspended" => resource.look(),
         Some(resource) => format!("resume it: {}", resource.look()),
         None if matches!(operation.as_str(), "Failed" | "Error") => {
-            format!("mend what its operation failed on, then sync it again: argocd app sync {name}")
+            format!(
+                "mend what its operation failed on, then sync it again: {}",
+                sync_by_hand(name, live)
+            )
         }
         None => String::new(),
     }
+}
+
+/// The command that syncs an Application. An operation that is written by hand
+/// has no sync options but its own (SE-304), so it gets those of the spec.
+fn sync_by_hand(name: &str, live: Option<&Value>) -> String {
+    let namespace = live.map(|live| text(live, "/metadata/namespace")).unwrap_or_default();
+    let namespace = match namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("-n {namespace} "),
+    };
+    let options = live.and_then(|live| live.pointer("/spec/syncPolicy/syncOptions"));
+    let sync = match options {
+        Some(Value::Array(options)) if !options.is_empty() => json!({ "syncOptions": options }),
+        _ => json!({}),
+    };
+    let patch = json!({ "operation": { "sync": sync } }).to_string().replace('\'', r"'\''");
+    format!("kubectl {namespace}patch application {name} --type merge -p '{patch}'")
 }
 
 fn conditions(set: &Value) -> Vec<Condition> {

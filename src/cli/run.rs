@@ -12,7 +12,7 @@ use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{CONFIG_MAP, Config, Flags};
+use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::controller;
 use crate::controller::leader::Candidate;
 use crate::serve::{self, Readiness};
@@ -47,20 +47,27 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let client = super::cluster::client(args.context.as_deref()).await?;
     let environment = |name: &str| std::env::var(name).ok();
-    // Twice, since the ConfigMap is in the namespace that the flags name.
+    // Twice, since the ConfigMaps are in the namespace that the flags name.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;
     let namespace = &first.application_sets.control_plane_namespace;
-    let (config_map, unread) = match config_map(&client, namespace).await {
-        Ok(map) => (map, None),
-        Err(error) => (BTreeMap::new(), Some(error)),
-    };
-    let config = Config::resolve(args.flags, &environment, &config_map)?;
+    let mut settings = BTreeMap::new();
+    let mut unread = Vec::new();
+    for name in CONFIG_MAPS {
+        match config_map(&client, namespace, name).await {
+            // What is there already is from the one that wins.
+            Ok(map) => map.into_iter().for_each(|(key, value)| {
+                settings.entry(key).or_insert(value);
+            }),
+            Err(error) => unread.push((name, error)),
+        }
+    }
+    let config = Config::resolve(args.flags, &environment, &settings)?;
     crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
-    if let Some(error) = unread {
-        tracing::warn!(%error, "ConfigMap {CONFIG_MAP} cannot be read, its settings are not used");
+    for (name, error) in unread {
+        tracing::warn!(%error, "ConfigMap {name} cannot be read, its settings are not used");
     }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
@@ -157,9 +164,10 @@ pub fn open_sources(dir: &std::path::Path, local: bool) -> anyhow::Result<Reposi
 async fn config_map(
     client: &Client,
     namespace: &str,
+    name: &str,
 ) -> Result<BTreeMap<String, String>, kube::Error> {
     let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
-    Ok(api.get_opt(CONFIG_MAP).await?.and_then(|map| map.data).unwrap_or_default())
+    Ok(api.get_opt(name).await?.and_then(|map| map.data).unwrap_or_default())
 }
 
 fn identity() -> String {

@@ -140,12 +140,23 @@ fn explain_answers_in_one_line_and_names_the_resource() {
 fn explain_says_what_to_do_and_shows_it() {
     let status =
         json!({"applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")]});
-    let held = explained(status, &[application("dev", json!({})), application("prod", json!({}))]);
+    let held =
+        explained(status.clone(), &[application("dev", json!({})), application("prod", json!({}))]);
     assert_eq!(held.waits.len(), 1);
     assert!(held.waits[0].advice.starts_with("maxUpdate of its step is 0"), "{held:?}");
     let text = show(&held);
     assert_eq!(text.lines().next(), Some(held.summary.as_str()));
-    assert!(text.contains("argocd app sync prod"), "{text}");
+    let plain = r#"patch application prod --type merge -p '{"operation":{"sync":{}}}'"#;
+    assert!(text.contains(plain), "{text}");
+    let (name, prod) = application("prod", json!({}));
+    let mut prod = (*prod).clone();
+    prod["metadata"]["namespace"] = "argocd".into();
+    prod["spec"]["syncPolicy"]["syncOptions"] = json!(["CreateNamespace=true", "Odd='"]);
+    let held = explained(status, &[application("dev", json!({})), (name, Arc::new(prod))]);
+    assert_eq!(
+        held.waits[0].advice,
+        r#"maxUpdate of its step is 0: sync it by hand, for example: kubectl -n argocd patch application prod --type merge -p '{"operation":{"sync":{"syncOptions":["CreateNamespace=true","Odd='\''"]}}}'"#
+    );
 
     let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});

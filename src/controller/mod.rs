@@ -59,7 +59,7 @@ pub async fn run(
                 Ok(())
             }
             SyncEngine::Embedded => {
-                let settings = application_settings(config);
+                let settings = config.applications.clone();
                 let ran = application::run(client.clone(), settings, sources, stop.clone()).await;
                 match ran {
                     Err(error) => Err(Stopped::Application(error)),
@@ -70,13 +70,4 @@ pub async fn run(
         }
     };
     tokio::try_join!(sets, applications).map(|_| ())
-}
-
-fn application_settings(config: &Config) -> application::Settings {
-    application::Settings {
-        control_plane_namespace: config.application_sets.control_plane_namespace.clone(),
-        wave_delay: config.sync_wave_delay,
-        allow_local: config.allow_local_sources,
-        ..application::Settings::default()
-    }
 }

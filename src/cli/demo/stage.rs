@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 use super::world::World;
 use crate::api::{Application, ApplicationSet, GROUP, VERSION, crds};
 use crate::clock::Clock;
-use crate::config::{Config, Flags};
+use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
 use crate::embedded::{Server, workloads};
 use crate::source::{self, Repositories};
@@ -91,9 +91,12 @@ impl Stage {
                 namespace: Some(world.namespace.clone()),
                 enable_progressive_syncs: Some(true),
                 allow_local_sources: Some(true),
-                sync_wave_delay: Some(0),
                 concurrent_application_updates: Some(16),
                 enable_leader_election: Some(false),
+                application: ApplicationFlags {
+                    sync_wave_delay: Some(0),
+                    ..ApplicationFlags::default()
+                },
                 ..Flags::default()
             },
             // The demo is the same on every machine.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::tracking::TrackingMethod;
+use crate::controller::context::Namespaces;
 use crate::decide::compare::auto_sync::SelfHeal;
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
@@ -13,8 +14,8 @@ use crate::source::RenderOptions;
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Namespaces besides the control plane's own whose Applications are
-    /// handled; globs (SE-004).
-    pub namespaces: Vec<String>,
+    /// handled (SE-004).
+    pub namespaces: Namespaces,
     /// Namespace of projects, clusters and the controller itself.
     pub control_plane_namespace: String,
     /// Pause between two waves; `ARGOCD_SYNC_WAVE_DELAY` (SE-560).
@@ -64,7 +65,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            namespaces: Vec::new(),
+            namespaces: Namespaces::default(),
             control_plane_namespace: "argocd".to_owned(),
             wave_delay: Duration::from_secs(2),
             reconciliation_timeout: Duration::from_secs(120),

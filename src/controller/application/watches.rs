@@ -19,7 +19,6 @@ use super::store::Change;
 use crate::act::application_status;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::{AppProject, GROUP, VERSION};
-use crate::decide::compare::project::handles_namespace;
 use crate::decide::compare::refresh::{Level, Request};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::follow::{follow, told};
@@ -128,7 +127,7 @@ fn key_of(object: &Value) -> Key {
 fn take(ctx: &Context, object: Value) -> Option<Key> {
     let key = key_of(&object);
     let own = key.namespace == ctx.settings.control_plane_namespace;
-    if !own && !handles_namespace(&ctx.settings.namespaces, &key.namespace) {
+    if !own && !ctx.settings.namespaces.matches(&key.namespace) {
         return None;
     }
     if ctx.store.put(&key, Arc::new(object)) == Change::Counts {

@@ -105,9 +105,3 @@ pub fn permits_application(
             matches(pattern, namespace, None)
         })
 }
-
-/// Whether a namespace is among those that are handled (SE-004). A pattern
-/// between slashes would be an expression; it is taken as a glob here.
-pub fn handles_namespace(patterns: &[String], namespace: &str) -> bool {
-    patterns.iter().any(|pattern| matches(pattern, namespace, None))
-}

@@ -217,7 +217,14 @@ fn reason_of(
             with_detail("another operation is under way", Some(seen))
         }
         Phase::Waiting if limit == Limit::AtMost(0) => {
-            "maxUpdate is 0: it waits for a manual sync".to_owned()
+            let wait = "maxUpdate is 0: it waits for a manual sync";
+            match &seen.operation {
+                // One of before says nothing of what is waited for now.
+                Some(last) if last.has_failed() && last.revisions == seen.revisions => {
+                    format!("{wait}; the last one failed: {}", last.message)
+                }
+                Some(_) | None => wait.to_owned(),
+            }
         }
         Phase::Waiting if seen.spec_differs => "its new spec is being written".to_owned(),
         Phase::Waiting if seen.compared != Compared::Current => {

@@ -118,6 +118,13 @@ pub struct OperationState {
     pub message: String,
 }
 
+impl OperationState {
+    /// Whether it has ended, and not well.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.phase, OperationPhase::Failed | OperationPhase::Error)
+    }
+}
+
 /// A requested operation: the Application's `operation` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedOperation {
@@ -222,10 +229,8 @@ impl Observed {
 
     /// The last operation, when a rollout asked for it and it failed.
     pub fn failed_operation(&self) -> Option<&OperationState> {
-        let ended_badly = |operation: &&OperationState| {
-            operation.promotion.is_some()
-                && matches!(operation.phase, OperationPhase::Failed | OperationPhase::Error)
-        };
+        let ended_badly =
+            |operation: &&OperationState| operation.promotion.is_some() && operation.has_failed();
         self.operation.as_ref().filter(ended_badly)
     }
 

@@ -9,6 +9,7 @@ mod bad_input;
 mod commits;
 mod deletion;
 mod disabled;
+mod elsewhere;
 mod external;
 mod failing;
 mod faults;
@@ -54,6 +55,7 @@ cases! {
     failing::a_failing_deployment_holds_its_step,
     external::an_external_engine_does_the_syncs,
     external::a_sync_that_never_starts_times_out,
+    elsewhere::a_set_in_another_namespace_is_synced_there,
     disabled::a_switched_off_feature_tells_so,
     deletion::a_set_takes_its_applications_along,
     deletion::reverse_deletion_goes_from_the_last_step_to_the_first,

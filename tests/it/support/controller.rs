@@ -11,7 +11,7 @@ use kube::Client;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wavegate::clock::Clock;
-use wavegate::config::{Config, Flags, SyncEngine};
+use wavegate::config::{ApplicationFlags, Config, Flags, SyncEngine};
 use wavegate::source::{Repositories, Settings};
 
 /// How the controller is set up; what a case does not name is as installed,
@@ -22,6 +22,8 @@ pub struct Setup {
     pub sync_engine: SyncEngine,
     /// Seconds.
     pub progressing_timeout: u32,
+    /// Namespaces besides the control plane's.
+    pub namespaces: Vec<String>,
 }
 
 impl Default for Setup {
@@ -30,6 +32,7 @@ impl Default for Setup {
             progressive_syncs: true,
             sync_engine: SyncEngine::Embedded,
             progressing_timeout: 300,
+            namespaces: Vec::new(),
         }
     }
 }
@@ -46,8 +49,12 @@ impl Setup {
             sync_engine: Some(self.sync_engine),
             enable_progressive_syncs: Some(self.progressive_syncs),
             default_application_progressing_timeout: Some(self.progressing_timeout),
-            sync_wave_delay: Some(0),
+            application: ApplicationFlags {
+                sync_wave_delay: Some(0),
+                ..ApplicationFlags::default()
+            },
             allow_local_sources: Some(true),
+            applicationset_namespaces: Some(self.namespaces.clone()),
             ..Flags::default()
         }
     }
@@ -65,6 +72,7 @@ impl Setup {
             format!("--default-application-progressing-timeout={}", self.progressing_timeout),
             "--sync-wave-delay=0".to_owned(),
             "--allow-local-sources=true".to_owned(),
+            format!("--applicationset-namespaces={}", self.namespaces.join(",")),
             "--probe-addr=".to_owned(),
             "--logformat=json".to_owned(),
         ]

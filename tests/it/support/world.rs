@@ -251,9 +251,14 @@ impl World {
     }
 
     /// Creates an object in the namespace of its kind.
-    pub async fn create(&self, kind: Kind, mut object: Value) -> Value {
+    pub async fn create(&self, kind: Kind, object: Value) -> Value {
+        self.create_in(&self.namespace_of(kind), kind, object).await
+    }
+
+    /// Creates an object in a namespace.
+    pub async fn create_in(&self, namespace: &str, kind: Kind, mut object: Value) -> Value {
         object["kind"] = format!("{kind:?}").into();
-        let path = kind.path(&self.namespace_of(kind));
+        let path = kind.path(namespace);
         object["apiVersion"] = api_version(&path).into();
         send(&self.client, Method::POST, &path, JSON, &object).await.unwrap()
     }
@@ -343,16 +348,17 @@ impl World {
         if self.is_embedded() {
             return;
         }
-        for kind in [Kind::ApplicationSet, Kind::Application] {
-            let names: Vec<String> =
-                self.recorder.read(|log| log.all(kind).map(|(name, _)| name.to_owned()).collect());
-            for name in names {
-                let free = json!({ "metadata": { "finalizers": null } });
-                // Gone already is as good.
-                let _ = self.try_patch(kind, &name, &free).await;
-            }
-        }
         for name in [&self.namespace, &self.target] {
+            for kind in [Kind::ApplicationSet, Kind::Application] {
+                let request = Request::get(kind.path(name)).body(Vec::new()).unwrap();
+                let list: Value = self.client.request(request).await.unwrap();
+                for item in list["items"].as_array().unwrap() {
+                    let free = json!({ "metadata": { "finalizers": null } });
+                    let item = item["metadata"]["name"].as_str().unwrap();
+                    // Gone already is as good.
+                    let _ = patch_object(&self.client, kind, name, item, &free).await;
+                }
+            }
             let path = format!("/api/v1/namespaces/{name}");
             let _ = send(&self.client, Method::DELETE, &path, JSON, &json!({})).await;
         }

@@ -83,6 +83,32 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 }
 
 #[test]
+fn a_manual_sync_that_failed_is_told_until_there_is_another_revision() {
+    let failed = |revision: &str| OperationState {
+        revisions: vec![revision.to_owned()],
+        message: "namespace web is missing".to_owned(),
+        ..operation(OperationPhase::Failed, 10)
+    };
+    let wait = "maxUpdate is 0: it waits for a manual sync";
+    for (synced, want) in [
+        (Some(failed("new")), format!("{wait}; the last one failed: namespace web is missing")),
+        (Some(failed("old")), wait.to_owned()),
+        (None, wait.to_owned()),
+    ] {
+        let out = with_revision("new", 5, &seen(H::Missing, SyncStatusCode::OutOfSync));
+        let strategy = steps_of(&[json!(0)]);
+        let snapshot = Snapshot {
+            strategy: &strategy,
+            generated: &[("app".to_owned(), generated("1"))].into(),
+            current: &[("app".to_owned(), Observed { operation: synced, ..out })].into(),
+            entries: &BTreeMap::new(),
+            settings: Settings::default(),
+        };
+        assert_eq!(step(&snapshot, now()).waiting[0].reason, want);
+    }
+}
+
+#[test]
 fn earlier_steps_are_compared_again_first() {
     let new = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::OutOfSync));
     let old = with_revision("old", 30, &seen(H::Healthy, SyncStatusCode::Synced));

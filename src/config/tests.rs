@@ -1,0 +1,294 @@
+//! Where each setting comes from.
+
+use std::time::Duration;
+
+use super::*;
+use crate::api::tracking::TrackingMethod;
+
+fn resolve(
+    flags: Flags,
+    environment: &[(&str, &str)],
+    map: &[(&str, &str)],
+) -> Result<Config, Error> {
+    let environment: BTreeMap<&str, &str> = environment.iter().copied().collect();
+    let map = map.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    Config::resolve(flags, &|name| environment.get(name).map(|text| (*text).to_owned()), &map)
+}
+
+#[test]
+fn a_flag_wins_over_the_environment_over_the_config_map_as_500() {
+    let variable = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_PROGRESSIVE_SYNCS";
+    let key = "applicationsetcontroller.enable.progressive.syncs";
+    // Name, flag, environment, ConfigMap, what is wanted, how many warnings.
+    type Case<'a> = (&'a str, Option<bool>, Option<&'a str>, Option<&'a str>, bool, usize);
+    let cases: [Case; 8] = [
+        ("off by default", None, None, None, false, 0),
+        ("by ConfigMap", None, None, Some("true"), true, 0),
+        ("by environment", None, Some("TRUE"), None, true, 0),
+        ("by flag", Some(true), None, None, true, 0),
+        ("the environment wins over the ConfigMap", None, Some("false"), Some("true"), false, 0),
+        ("the flag wins over both", Some(false), Some("true"), Some("true"), false, 0),
+        ("text that makes no sense", None, Some("yes please"), None, false, 1),
+        ("an empty text is absent", None, Some(""), None, false, 0),
+    ];
+    for (name, flag, env, map, want, warnings) in cases {
+        let flags = Flags { enable_progressive_syncs: flag, ..Flags::default() };
+        let env: Vec<_> = env.map(|text| (variable, text)).into_iter().collect();
+        let map: Vec<_> = map.map(|text| (key, text)).into_iter().collect();
+        let got = resolve(flags, &env, &map).unwrap();
+        assert_eq!(
+            (got.application_sets.progressive_syncs, got.warnings.len()),
+            (want, warnings),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn the_progressing_timeout_has_the_key_of_the_seed_as_356() {
+    let key = "applicationsetcontroller.default.application.progressing.timeout";
+    let timeout = |map: &[(&str, &str)]| {
+        let config = resolve(Flags::default(), &[], map).unwrap();
+        config.application_sets.rollout.rules.progressing_timeout.map(|limit| limit.as_secs())
+    };
+    assert_eq!(timeout(&[]), Some(300));
+    assert_eq!(timeout(&[(key, "60")]), Some(60));
+    assert_eq!(timeout(&[(key, "0")]), None);
+    assert_eq!(timeout(&[(key, "-1")]), Some(300));
+}
+
+#[test]
+fn the_wave_delay_is_read_from_the_seeds_variable() {
+    let delay =
+        |env: &[(&str, &str)]| resolve(Flags::default(), env, &[]).unwrap().applications.wave_delay;
+    assert_eq!(delay(&[]), Duration::from_secs(2));
+    assert_eq!(delay(&[("ARGOCD_SYNC_WAVE_DELAY", "0")]), Duration::ZERO);
+    assert_eq!(delay(&[("ARGOCD_SYNC_WAVE_DELAY", "soon")]), Duration::from_secs(2));
+}
+
+#[test]
+fn a_policy_switches_overrides_off_wherever_it_is_set_as_502() {
+    let with = |flag: Option<&str>, env: &[(&str, &str)]| {
+        let flags = Flags { policy: flag.map(str::to_owned), ..Flags::default() };
+        resolve(flags, env, &[]).map(|config| config.application_sets.policy_override)
+    };
+    assert_eq!(with(None, &[]), Ok(true));
+    assert_eq!(with(Some("create-only"), &[]), Ok(false));
+    assert_eq!(with(None, &[("ARGOCD_APPLICATIONSET_CONTROLLER_POLICY", "sync")]), Ok(false));
+    assert_eq!(with(Some("nope"), &[]), Err(Error::Policy("nope".into())));
+}
+
+#[test]
+fn namespaces_are_globs_or_expressions_as_400() {
+    let flags = Flags {
+        applicationset_namespaces: Some(vec!["team-*".into(), "/^a[0-9]$/".into()]),
+        ..Flags::default()
+    };
+    let namespaces = resolve(flags, &[], &[]).unwrap().application_sets.namespaces;
+    for (name, want) in
+        [("team-x", true), ("team", false), ("a1", true), ("a12", false), ("xteam-y", false)]
+    {
+        assert_eq!(namespaces.matches(name), want, "{name}");
+    }
+    let flags = Flags { applicationset_namespaces: Some(vec!["/(/".into()]), ..Flags::default() };
+    assert!(resolve(flags, &[], &[]).is_err());
+}
+
+/// One line per setting: where it is set, to what, and what shows it.
+#[test]
+fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
+    type Shows = fn(&sync_engine::Settings) -> String;
+    // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
+    let cases: [(&str, &str, &str, &str, &str, Shows); 19] = [
+        ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds", "7", "2s", "7s", |s| {
+            format!("{:?}", s.wave_delay)
+        }),
+        ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation", "3m", "120s", "180s", |s| {
+            format!("{:?}", s.reconciliation_timeout)
+        }),
+        ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation", "0", "120s", "0ns", |s| {
+            format!("{:?}", s.reconciliation_timeout)
+        }),
+        (
+            "ARGOCD_RECONCILIATION_JITTER",
+            "timeout.reconciliation.jitter",
+            "15",
+            "60s",
+            "15s",
+            |s| format!("{:?}", s.reconciliation_jitter),
+        ),
+        (
+            "ARGOCD_HARD_RECONCILIATION_TIMEOUT",
+            "timeout.hard.reconciliation",
+            "1h",
+            "0ns",
+            "3600s",
+            |s| format!("{:?}", s.hard_reconciliation_timeout),
+        ),
+        (
+            "ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS",
+            "controller.repo.error.grace.period.seconds",
+            "9",
+            "180s",
+            "9s",
+            |s| format!("{:?}", s.repo_error_grace),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_STATUS_PROCESSORS",
+            "controller.status.processors",
+            "50",
+            "20",
+            "50",
+            |s| s.parallel.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_STATUS_PROCESSORS",
+            "controller.status.processors",
+            "0",
+            "20",
+            "20",
+            |s| s.parallel.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_KUBECTL_PARALLELISM_LIMIT",
+            "controller.kubectl.parallelism.limit",
+            "5",
+            "20",
+            "5",
+            |s| s.parallel_applies.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_KUBECTL_PARALLELISM_LIMIT",
+            "controller.kubectl.parallelism.limit",
+            "-1",
+            "20",
+            "10000",
+            |s| s.parallel_applies.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_TIMEOUT_SECONDS",
+            "controller.self.heal.timeout.seconds",
+            "4",
+            "0",
+            "4",
+            |s| s.self_heal.fixed.as_secs().to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_TIMEOUT_SECONDS",
+            "controller.self.heal.backoff.timeout.seconds",
+            "0",
+            "2",
+            "0",
+            |s| s.self_heal.initial.as_secs().to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_FACTOR",
+            "controller.self.heal.backoff.factor",
+            "2",
+            "3",
+            "2",
+            |s| s.self_heal.factor.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_SELF_HEAL_BACKOFF_CAP_SECONDS",
+            "controller.self.heal.backoff.cap.seconds",
+            "60",
+            "300",
+            "60",
+            |s| s.self_heal.cap.as_secs().to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_SYNC_TIMEOUT",
+            "controller.sync.timeout.seconds",
+            "600",
+            "None",
+            "Some(600)",
+            |s| format!("{:?}", s.sync.sync_timeout.map(|limit| limit.as_secs())),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_PERSIST_RESOURCE_HEALTH",
+            "controller.resource.health.persist",
+            "false",
+            "true",
+            "false",
+            |s| s.resource_health.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_INHERIT_SPEC_SYNC_OPTIONS",
+            "controller.inherit.spec.sync.options",
+            "true",
+            "false",
+            "true",
+            |s| s.inherit_sync_options.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_NAMESPACES",
+            "application.namespaces",
+            "a, b-*",
+            "no no",
+            "yes no",
+            |s| {
+                let covers = |name| if s.namespaces.matches(name) { "yes" } else { "no" };
+                format!("{} {}", covers("b-1"), covers("c"))
+            },
+        ),
+        ("ARGOCD_ENABLE_K8S_EVENT", "", "none", "true", "false", |s| s.events.to_string()),
+    ];
+    for (variable, key, text, default, want, shows) in cases {
+        let by = |env: &[(&str, &str)], map: &[(&str, &str)]| {
+            let config = resolve(Flags::default(), env, map).unwrap();
+            shows(&config.applications)
+        };
+        assert_eq!(by(&[], &[]), default, "{variable} by default");
+        assert_eq!(by(&[(variable, text)], &[]), want, "{variable}");
+        if !key.is_empty() {
+            assert_eq!(by(&[], &[(key, text)]), want, "{key}");
+        }
+        assert_eq!(
+            by(&[(variable, "?!")], &[]),
+            match variable {
+                // Any text is a pattern.
+                "ARGOCD_APPLICATION_NAMESPACES" => "no no",
+                _ => default,
+            },
+            "{variable} makes no sense"
+        );
+    }
+}
+
+#[test]
+fn how_resources_are_tracked_is_read_from_argo_cds_config_map_as_110() {
+    let with = |map: &[(&str, &str)]| resolve(Flags::default(), &[], map).unwrap();
+    let settings = with(&[
+        ("application.resourceTrackingMethod", "annotation+label"),
+        ("application.instanceLabelKey", "example.com/instance"),
+        ("installationID", "blue"),
+    ])
+    .applications;
+    assert_eq!(settings.tracking_method, TrackingMethod::AnnotationAndLabel);
+    assert_eq!(settings.instance_label, "example.com/instance");
+    assert_eq!(settings.installation_id, "blue");
+    let odd = with(&[("application.resourceTrackingMethod", "guess")]);
+    assert_eq!(odd.applications.tracking_method, TrackingMethod::Annotation);
+    assert_eq!(odd.warnings.len(), 1, "{:?}", odd.warnings);
+}
+
+#[test]
+fn what_sets_generate_elsewhere_is_synced_there_too() {
+    let covers = |flags: Flags, name: &str| {
+        resolve(flags, &[], &[]).unwrap().applications.namespaces.matches(name)
+    };
+    let sets = Some(vec!["team-*".to_owned()]);
+    let flags = Flags { applicationset_namespaces: sets.clone(), ..Flags::default() };
+    assert!(covers(flags, "team-a"), "those of the sets by default");
+    let application = ApplicationFlags {
+        application_namespaces: Some(vec!["other".into()]),
+        ..ApplicationFlags::default()
+    };
+    let flags = || Flags {
+        applicationset_namespaces: sets.clone(),
+        application: application.clone(),
+        ..Flags::default()
+    };
+    assert!(!covers(flags(), "team-a") && covers(flags(), "other"));
+}
