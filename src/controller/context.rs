@@ -189,6 +189,9 @@ pub struct Memory {
     pub told: BTreeMap<String, String>,
     /// Applications whose stalled wait was told, with when it began.
     pub stalled: BTreeMap<String, Timestamp>,
+    /// The step that is waited for, counted from 0, and since when it has been
+    /// seen to be.
+    pub opened: Option<(usize, Timestamp)>,
 }
 
 /// What a generation came to, ready to be decided on.

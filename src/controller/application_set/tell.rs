@@ -143,17 +143,18 @@ async fn stalled(
     now: Timestamp,
 ) {
     let limit = context.settings.rollout.rules.progressing_timeout.unwrap_or(STALLED);
-    let waiting: std::collections::BTreeMap<&str, Timestamp> = plan
-        .waiting
-        .iter()
-        .filter_map(|wait| Some((wait.application.as_str(), wait.since?)))
-        .collect();
-    memory.stalled.retain(|application, since| waiting.get(application.as_str()) == Some(since));
-    for wait in &plan.waiting {
-        let Some(since) = wait.since.filter(|since| now.duration_since(*since) >= limit) else {
-            continue;
-        };
-        if memory.stalled.insert(wait.application.clone(), since).is_some() {
+    if memory.opened.is_none_or(|(step, _)| Some(step) != plan.open_step) {
+        memory.opened = plan.open_step.map(|step| (step, now));
+    }
+    let opened = memory.opened.map_or(now, |(_, at)| at);
+    let waiting = plan.stuck(opened);
+    memory.stalled.retain(|application, since| {
+        waiting.iter().any(|(wait, at)| wait.application == *application && at == since)
+    });
+    for (wait, since) in waiting {
+        if now.duration_since(since) < limit
+            || memory.stalled.insert(wait.application.clone(), since).is_some()
+        {
             continue;
         }
         let text = format!(

@@ -119,6 +119,23 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
 }
 
+impl Plan {
+    /// Who waits for something to happen to itself, and since when, given when
+    /// the open step was opened (AS-611). An Application whose turn has not
+    /// come is not stuck while others of its step are at work, and nobody
+    /// waited for it before that step was open.
+    pub fn stuck(&self, opened: Timestamp) -> Vec<(&Waiting, Timestamp)> {
+        let has_turn = |wait: &Waiting| {
+            let entry = self.entries.iter().find(|entry| entry.application == wait.application);
+            entry.is_some_and(|entry| entry.phase != Phase::Waiting)
+        };
+        let moves =
+            |wait: &Waiting| self.steps.get(wait.step).is_some_and(|step| step.in_flight > 0);
+        let stuck = self.waiting.iter().filter(|wait| has_turn(wait) || !moves(wait));
+        stuck.filter_map(|wait| Some((wait, wait.since?.max(opened)))).collect()
+    }
+}
+
 /// One sync to start: an `operation` to write (AS-360).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Start {
