@@ -4,6 +4,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
+use crate::watch::failure::has_code;
 use crate::watch::object::{Object, resource};
 
 /// What became of a status write.
@@ -65,7 +66,7 @@ fn patch(set: &Value, wanted: &Value) -> Option<json_patch::Patch> {
 /// Whether the API server refused a write since the object has changed, or is
 /// gone: both mean to look again.
 pub fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.code == 409 || status.code == 404)
+    has_code(error, 409) || has_code(error, 404)
 }
 
 #[cfg(test)]

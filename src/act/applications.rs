@@ -79,8 +79,8 @@ impl Writer {
         // Nobody's sync waits for what is not urgent.
         let (starts, patches): (Vec<_>, Vec<_>) =
             plan.patches.iter().cloned().partition(|patch| patch.starts);
-        let (starts, patches) =
-            (starts.into_iter().map(Write::Patch), patches.into_iter().map(Write::Patch));
+        let starts = starts.into_iter().map(Write::Patch);
+        let patches = patches.into_iter().map(Write::Patch);
         let deletes = plan.deletes.iter().cloned().map(Write::Delete).collect();
         let mut outcomes = self.all(starts.chain(creates).chain(patches).collect()).await;
         outcomes.extend(self.all(deletes).await);

@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use crate::api::resource_key::ResourceKey;
-use crate::watch::failure::is_transient;
+use crate::watch::failure;
 
 /// How often a request is sent before its failure counts.
 pub const TRIES: u32 = 5;
@@ -27,22 +27,16 @@ const LONGEST: Duration = Duration::from_secs(2);
 /// That of the last try.
 pub async fn patiently<T, F>(
     key: &ResourceKey,
-    mut request: impl FnMut() -> F,
+    request: impl FnMut() -> F,
 ) -> Result<T, kube::Error>
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
-    let mut tries = 1;
-    loop {
-        match request().await {
-            Err(error) if tries < TRIES && is_transient(&error) => {
-                tracing::debug!(resource = %key, tries, %error, "the request is sent again");
-                pause(key, tries).await;
-                tries += 1;
-            }
-            answer => return answer,
-        }
-    }
+    let pause = |error: &kube::Error, tries| {
+        tracing::debug!(resource = %key, tries, %error, "the request is sent again");
+        length(key, tries)
+    };
+    failure::patiently(TRIES, pause, request).await
 }
 
 /// Waits after this many failed tries.

@@ -11,6 +11,7 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
+use crate::watch::failure::has_code;
 use crate::watch::object::{Object, resource};
 
 /// The longest wait for an answer.
@@ -156,7 +157,7 @@ async fn within<T>(
     let what = "cannot read from the cluster";
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) if status.code == 404 => {
+        Ok(Err(error)) if has_code(&error, 404) => {
             let why = "the kind is not known there; apply the output of wavegate crds first";
             Err(Error::input(what, place, why))
         }

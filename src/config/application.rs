@@ -75,7 +75,7 @@ fn pause(text: &str) -> Result<Duration, String> {
     Duration::try_from(read).map_err(|_| "it is negative".to_owned())
 }
 
-/// No limit, for the kernel of a loop that must have one.
+/// As good as no limit: more objects than one sync has.
 const UNLIMITED: usize = 10_000;
 
 /// Reads the settings. `namespace` is the control plane's, and `sets` are the

@@ -14,6 +14,8 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::watch::failure::has_code;
+
 /// The lease's name, the peer's own (AS-501).
 pub const LEASE: &str = "58ac56fa.applicationsets.argoproj.io";
 /// How long a lease holds without being renewed.
@@ -174,7 +176,7 @@ fn settle(result: Result<Lease, kube::Error>) -> Result<Turn, kube::Error> {
     match result {
         Ok(_) => Ok(Turn::Held),
         // Another copy was faster.
-        Err(kube::Error::Api(status)) if status.code == 409 => Ok(Turn::Taken(String::new())),
+        Err(error) if has_code(&error, 409) => Ok(Turn::Taken(String::new())),
         Err(error) => Err(error),
     }
 }

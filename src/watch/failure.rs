@@ -1,6 +1,9 @@
 //! What a request that failed tells: whether it may have been carried out,
 //! whether to ask again, and the server's words.
 
+use std::future::Future;
+use std::time::Duration;
+
 /// Whether the server may have carried a request out, or may do so when asked
 /// again: the connection broke, or it has no time.
 pub fn is_unknown(error: &kube::Error) -> bool {
@@ -28,5 +31,32 @@ pub fn reason(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) => status.message.clone(),
         other => other.to_string(),
+    }
+}
+
+/// Sends a request until it is answered, refused for good, or `tries` are used
+/// up. `pause` tells how long to wait after a failure, given which try it was,
+/// from 1.
+///
+/// # Errors
+///
+/// That of the last try.
+pub async fn patiently<T, F>(
+    tries: u32,
+    pause: impl Fn(&kube::Error, u32) -> Duration,
+    mut request: impl FnMut() -> F,
+) -> Result<T, kube::Error>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let mut tried = 1;
+    loop {
+        match request().await {
+            Err(error) if tried < tries && is_transient(&error) => {
+                tokio::time::sleep(pause(&error, tried)).await;
+                tried += 1;
+            }
+            answer => return answer,
+        }
     }
 }

@@ -109,7 +109,10 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
         match snapshot.existing.get(name) {
             None if snapshot.policy.creates() => plan.creates.push(create(snapshot, generated)),
             None => {}
-            Some(live) => updates.extend(plan_update(snapshot, name, generated, live, &mut plan)),
+            Some(live) => {
+                let update = plan_update(snapshot, name, generated, live, &mut plan);
+                updates.extend(update.map(|patch| (name.as_str(), patch)));
+            }
         }
     }
     add_refreshes(snapshot, &mut updates, &mut plan);
@@ -136,7 +139,7 @@ fn plan_update(
     generated: &Value,
     live: &Value,
     plan: &mut Plan,
-) -> Option<(String, Patch)> {
+) -> Option<Patch> {
     let owned = is_owned(live, snapshot.set);
     if let Some(owner) = controller_of(live).filter(|_| !owned) {
         let (kind, owner) = (&owner["kind"], &owner["name"]);
@@ -169,16 +172,17 @@ fn plan_update(
     }
     let replaces = live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
     let starts = operation.is_some();
-    Some((name.to_owned(), Patch { name: name.to_owned(), body, replaces, starts, changes_spec }))
+    Some(Patch { name: name.to_owned(), body, replaces, starts, changes_spec })
 }
 
 /// Asks the most urgent of those that may be written to be compared again.
-fn add_refreshes(snapshot: &Snapshot<'_>, updates: &mut BTreeMap<String, Patch>, plan: &mut Plan) {
+fn add_refreshes(snapshot: &Snapshot<'_>, updates: &mut BTreeMap<&str, Patch>, plan: &mut Plan) {
     let mut room = REFRESHES_PER_PASS;
     for name in snapshot.refreshes {
         let asked =
             snapshot.existing.get(name).map(|live| &live["metadata"]["annotations"][REFRESH]);
-        let Some(patch) = updates.get_mut(name).filter(|_| asked.is_some_and(Value::is_null))
+        let Some(patch) =
+            updates.get_mut(name.as_str()).filter(|_| asked.is_some_and(Value::is_null))
         else {
             continue;
         };

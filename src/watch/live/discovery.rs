@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::kube_kind;
 use crate::decide::sync::{GroupVersionKind, Kind};
-use crate::watch::failure::{is_transient, reason};
+use crate::watch::failure::{self, reason};
 
 /// A kind that is missed is not looked for again within this time, unless a
 /// definition has changed: a typo must not cost a discovery at every pass.
@@ -121,16 +121,8 @@ impl Known {
 /// Asks for all groups, and again when one of the many answers is a short
 /// trouble: a group taken for silent stops everybody who uses it.
 async fn patiently(client: &kube::Client) -> Result<Discovery, kube::Error> {
-    let mut tries = 1;
-    loop {
-        match Discovery::new(client.clone()).run().await {
-            Err(error) if tries < TRIES && is_transient(&error) => {
-                tokio::time::sleep(PAUSE * tries).await;
-                tries += 1;
-            }
-            answer => return answer,
-        }
-    }
+    let request = || Discovery::new(client.clone()).run();
+    failure::patiently(TRIES, |_, tries| PAUSE * tries, request).await
 }
 
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Kind {

@@ -170,6 +170,18 @@ impl World {
         }
     }
 
+    /// A world after these turns, a pass after each, that has come to its end.
+    fn played(limits: &[Value], sizes: &[usize], turns: Vec<Turn>) -> Self {
+        let mut world = Self::new(&limits[..sizes.len()], sizes);
+        for turn in turns {
+            world.take(turn);
+            world.pass(usize::MAX);
+        }
+        world.settle();
+        world.check_end();
+        world
+    }
+
     fn plan(&self) -> Plan {
         let observe = |(name, app): (&String, &App)| {
             let spec_differs = self.generated.contains_key(name) && app.spec != self.wanted[name];
@@ -429,13 +441,7 @@ proptest! {
         limits in limits(),
     ) {
         prop_assume!(sizes.iter().sum::<usize>() > 0);
-        let mut world = World::new(&limits[..sizes.len()], &sizes);
-        for turn in turns {
-            world.take(turn);
-            world.pass(usize::MAX);
-        }
-        world.settle();
-        world.check_end();
+        let world = World::played(&limits, &sizes, turns);
         // A promotion is only for something new: at most one for each commit.
         for (name, app) in &world.apps {
             prop_assert!(app.promotions.len() <= world.commit as usize, "{}", name);
@@ -449,13 +455,7 @@ proptest! {
         limits in limits(),
     ) {
         prop_assume!(sizes.iter().sum::<usize>() > 0);
-        let mut world = World::new(&limits[..sizes.len()], &sizes);
-        for turn in turns {
-            world.take(turn);
-            world.pass(usize::MAX);
-        }
-        world.settle();
-        world.check_end();
+        let world = World::played(&limits, &sizes, turns);
         prop_assert_eq!(world.generated.len(), world.apps.len());
     }
 }
