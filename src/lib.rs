@@ -18,6 +18,7 @@
 
 pub mod api;
 pub mod duration;
+pub mod glob;
 pub mod template;
 pub mod yaml;
 

@@ -80,6 +80,8 @@ pub mod application {
     pub const EXCLUDED_RESOURCE_WARNING: &str = "ExcludedResourceWarning";
     /// The namespace holds resources of no Application.
     pub const ORPHANED_RESOURCE_WARNING: &str = "OrphanedResourceWarning";
+    /// The project holds a pattern or a sync window that cannot be used.
+    pub const INVALID_PROJECT_WARNING: &str = "InvalidProjectWarning";
 
     /// The types that are errors; every other one is a warning.
     pub const ERRORS: [&str; 5] =

@@ -81,17 +81,23 @@ fn a_policy_switches_overrides_off_wherever_it_is_set_as_502() {
 #[test]
 fn namespaces_are_globs_or_expressions_as_400() {
     let flags = Flags {
-        applicationset_namespaces: Some(vec!["team-*".into(), "/^a[0-9]$/".into()]),
+        applicationset_namespaces: Some(
+            ["team-*", "/^a[0-9]$/", "prod-[ab]", "{red", "blue}-x"].map(str::to_owned).to_vec(),
+        ),
         ..Flags::default()
     };
     let namespaces = resolve(flags, &[], &[]).unwrap().application_sets.namespaces;
     for (name, want) in
         [("team-x", true), ("team", false), ("a1", true), ("a12", false), ("xteam-y", false)]
+            .into_iter()
+            .chain([("prod-b", true), ("prod-c", false), ("blue-x", true), ("blue", false)])
     {
         assert_eq!(namespaces.matches(name), want, "{name}");
     }
-    let flags = Flags { applicationset_namespaces: Some(vec!["/(/".into()]), ..Flags::default() };
-    assert!(resolve(flags, &[], &[]).is_err());
+    for bad in ["/(/", "team-[a", "{a"] {
+        let flags = Flags { applicationset_namespaces: Some(vec![bad.into()]), ..Flags::default() };
+        assert!(resolve(flags, &[], &[]).is_err(), "{bad}");
+    }
 }
 
 /// One line per setting: where it is set, to what, and what shows it.

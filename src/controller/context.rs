@@ -16,6 +16,7 @@ use crate::decide::fleet::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Observed;
 use crate::desired::Generation;
+use crate::glob::NamePattern;
 use crate::watch::stores::Cache;
 
 /// How the ApplicationSet controller is set up (AS-500 to AS-505).
@@ -69,26 +70,28 @@ impl Default for Settings {
 /// Namespaces besides the control plane's own, as globs or `/regex/`.
 #[derive(Clone, Debug, Default)]
 pub struct Namespaces {
-    patterns: Vec<regex::Regex>,
+    patterns: Vec<NamePattern>,
 }
 
 impl Namespaces {
-    /// Reads the patterns.
+    /// Reads the patterns. They come from a list with commas in between, so
+    /// those whose braces are open go on in the next.
     ///
     /// # Errors
     ///
-    /// The pattern that is no regular expression, and why.
+    /// The pattern that is neither a glob nor a regular expression, and why.
     pub fn parse(patterns: &[String]) -> Result<Self, String> {
-        let parse = |pattern: &String| {
-            let inner = pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
-            let text = match inner {
-                Some(expression) => expression.to_owned(),
-                None => glob_expression(pattern),
-            };
-            regex::Regex::new(&text)
-                .map_err(|error| format!("namespace pattern {pattern}: {error}"))
-        };
-        Ok(Self { patterns: patterns.iter().map(parse).collect::<Result<_, _>>()? })
+        let mut joined: Vec<String> = Vec::new();
+        for pattern in patterns {
+            match joined.last_mut() {
+                Some(last) if last.matches('{').count() > last.matches('}').count() => {
+                    *last = format!("{last},{pattern}");
+                }
+                _ => joined.push(pattern.clone()),
+            }
+        }
+        let parse = |pattern: &String| NamePattern::new(pattern);
+        Ok(Self { patterns: joined.iter().map(parse).collect::<Result<_, _>>()? })
     }
 
     /// Whether there is none: only the control plane's namespace is watched.
@@ -98,21 +101,8 @@ impl Namespaces {
 
     /// Whether a namespace is covered.
     pub fn matches(&self, namespace: &str) -> bool {
-        self.patterns.iter().any(|pattern| pattern.is_match(namespace))
+        self.patterns.iter().any(|pattern| pattern.matches(namespace))
     }
-}
-
-fn glob_expression(glob: &str) -> String {
-    let mut expression = String::from("^");
-    for c in glob.chars() {
-        match c {
-            '*' => expression.push_str(".*"),
-            '?' => expression.push('.'),
-            c => expression.push_str(&regex::escape(&c.to_string())),
-        }
-    }
-    expression.push('$');
-    expression
 }
 
 /// What all passes share.

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::directory::Manifest;
-use super::glob::InvalidGlob;
+use crate::glob::InvalidGlob;
 use crate::yaml::{self, Document};
 
 /// Most objects of one source.

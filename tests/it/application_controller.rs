@@ -5,6 +5,8 @@
 // Tells the lints that helpers are tests too.
 #![cfg(test)]
 
+mod patterns;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;

@@ -8,28 +8,29 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and what of the crate it may name. Everything that is
 /// not listed here, such as the command line, may name everything.
-const MAY_NAME: [(&str, &[&str]); 11] = [
+const MAY_NAME: [(&str, &[&str]); 12] = [
     ("duration", &[]),
+    ("glob", &[]),
     ("yaml", &[]),
     ("api", &["yaml"]),
     ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),
-    ("decide", &["api", "desired", "duration"]),
+    ("decide", &["api", "desired", "duration", "glob"]),
     ("watch", &["api", "decide"]),
-    ("source", &["yaml"]),
+    ("source", &["glob", "yaml"]),
     ("act", &["api", "decide", "desired", "watch"]),
     ("embedded", &[]),
     (
         "controller",
         &[
-            "act", "api", "chance", "clock", "config", "decide", "desired", "source", "template",
-            "watch", "yaml",
+            "act", "api", "chance", "clock", "config", "decide", "desired", "glob", "source",
+            "template", "watch", "yaml",
         ],
     ),
 ];
 
 /// Decisions: no client, no clock, no files, no waiting.
-const PURE: [&str; 5] = ["api", "template", "desired", "decide", "duration"];
+const PURE: [&str; 6] = ["api", "template", "desired", "decide", "duration", "glob"];
 
 /// What pure modules never name, as the words of a path. A `*` is any word.
 const IMPURE: [&[&str]; 16] = [

@@ -146,6 +146,7 @@ async fn look(
     let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
     let comparison = compare::compare(&facts, &mut memory.diffs);
     conditions.extend(world.placed.conditions.iter().cloned());
+    conditions.extend(place.project.warnings(&place.project_name));
     Ok(Found {
         comparison,
         conditions,

@@ -112,13 +112,15 @@ pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Plac
     };
     let control_plane = &ctx.settings.control_plane_namespace;
     if !project::permits_application(&project.spec, &key.namespace, control_plane) {
-        return Err(Trouble::Spec(vec![Condition::new(
+        let denied = Condition::new(
             crate::api::conditions::application::UNKNOWN_ERROR,
             format!(
                 "application '{}' in namespace '{}' is not permitted to use project '{project_name}'",
                 key.name, key.namespace
             ),
-        )]));
+        );
+        let warnings = project.warnings(&project_name);
+        return Err(Trouble::Spec([denied].into_iter().chain(warnings).collect()));
     }
     let resolved = ctx.clusters.resolve(&spec.destination).await;
     let destination = resolved.map_err(|error| {
@@ -134,6 +136,7 @@ pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Plac
         )));
     }
     if !denials.is_empty() {
+        denials.extend(project.warnings(&project_name));
         return Err(Trouble::Spec(denials));
     }
     Ok(Place { spec, destination, project, project_name })

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::queue::Key;
 use crate::api::{AppProject, AppProjectSpec};
+use crate::decide::compare::{Condition, project};
 use crate::decide::windows::{self, Window};
 use crate::source::Credentials;
 
@@ -32,6 +33,9 @@ pub struct Store {
     repositories: RwLock<BTreeMap<String, Repository>>,
 }
 
+/// The most problems of one project that are reported; each is a condition.
+const MAX_PROBLEMS: usize = 10;
+
 /// A project as it is used.
 #[derive(Debug)]
 pub struct Project {
@@ -39,6 +43,15 @@ pub struct Project {
     pub spec: AppProjectSpec,
     /// When it permits syncs; read once, for that looks up time zones.
     pub windows: Vec<Window>,
+    /// What in it cannot be used, each with its field.
+    pub problems: Vec<String>,
+}
+
+impl Project {
+    /// What in the project cannot be used, for its Applications.
+    pub fn warnings(&self, name: &str) -> impl Iterator<Item = Condition> {
+        self.problems.iter().map(move |problem| Condition::invalid_project(name, problem))
+    }
 }
 
 #[derive(Debug)]
@@ -128,7 +141,12 @@ impl Store {
             return false;
         }
         let read = read.map(|project| {
-            Arc::new(Project { spec: project.spec, windows: windows::windows(object) })
+            let mut problems = project::problems(&project.spec);
+            problems.extend(windows::problems(object));
+            problems.extend(windows::warnings(object));
+            problems.truncate(MAX_PROBLEMS);
+            let windows = windows::windows(object);
+            Arc::new(Project { spec: project.spec, windows, problems })
         });
         all.insert(name.to_owned(), read);
         true

@@ -18,6 +18,7 @@ pub const OF_COMPARISON: &[&str] = &[
     types::REPEATED_RESOURCE_WARNING,
     types::EXCLUDED_RESOURCE_WARNING,
     types::ORPHANED_RESOURCE_WARNING,
+    types::INVALID_PROJECT_WARNING,
 ];
 
 /// Types that automated sync owns (SE-429).
@@ -54,6 +55,11 @@ impl Condition {
     /// The spec is not valid.
     pub fn invalid_spec(message: impl Into<String>) -> Self {
         Self::new(types::INVALID_SPEC_ERROR, message)
+    }
+
+    /// The project holds something that cannot be used.
+    pub fn invalid_project(project: &str, problem: &str) -> Self {
+        Self::new(types::INVALID_PROJECT_WARNING, format!("AppProject {project}: {problem}"))
     }
 
     /// Whether an operation cannot start because of it (SE-373).

@@ -26,7 +26,6 @@
 pub mod auto_sync;
 pub mod condition;
 pub mod deletion;
-mod glob;
 pub mod operation;
 mod pairs;
 pub mod patch;

@@ -1,27 +1,52 @@
 //! What a project permits (SE-070 … SE-082).
+//!
+//! A pattern that cannot be read never permits: in a list that allows it
+//! matches nothing, in one that denies everything. [`problems`] names the field.
 
-use super::glob::matches;
 use crate::api::AppProjectSpec;
 use crate::api::app_project::ResourcePattern;
+use crate::glob::{self, Glob, NamePattern};
 
-/// Whether some pattern allows and none denies.
-fn allowed<'a>(patterns: impl IntoIterator<Item = &'a str>, fits: impl Fn(&str) -> bool) -> bool {
+/// A pattern of a list, and whether it denies what it matches.
+fn split(pattern: &str) -> (bool, &str) {
+    match pattern.strip_prefix('!') {
+        Some(denied) => (true, denied),
+        None => (false, pattern),
+    }
+}
+
+/// Whether a text matches, for a pattern that allows or denies.
+fn fits(denies: bool, pattern: &str, text: &str) -> bool {
+    if denies { glob::denies(pattern, text, None) } else { glob::allows(pattern, text, None) }
+}
+
+/// Whether some pattern allows and none denies; `fits` is asked with whether
+/// the pattern denies.
+fn allowed<'a>(
+    patterns: impl IntoIterator<Item = &'a String>,
+    fits: impl Fn(bool, &str) -> bool,
+) -> bool {
     let mut any = false;
     for pattern in patterns {
-        match pattern.strip_prefix('!') {
-            Some(denied) if fits(denied) => return false,
-            Some(_) => {}
-            None => any |= fits(pattern),
+        let (denies, pattern) = split(pattern);
+        let fits = fits(denies, pattern);
+        if denies && fits {
+            return false;
         }
+        any |= fits;
     }
     any
 }
 
-/// Whether a repository may be used (SE-070).
+/// Whether a repository may be used (SE-070). The pattern `*` alone means all.
 pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
-    let url = normalized(repo_url);
-    let fits = |pattern: &str| pattern == "*" || matches(&normalized(pattern), &url, Some('/'));
-    allowed(project.source_repos.iter().map(String::as_str), fits)
+    let urls = [normalized(repo_url), canonical(repo_url)];
+    allowed(&project.source_repos, |denies, pattern| {
+        let matches = if denies { glob::denies } else { glob::allows };
+        let patterns = [normalized(pattern), canonical(pattern)];
+        let mut pairs = patterns.iter().zip(&urls);
+        pattern == "*" || pairs.any(|(pattern, url)| matches(pattern, url, Some('/')))
+    })
 }
 
 /// The same repository is written in many ways: case, `.git` and a slash at
@@ -32,8 +57,52 @@ fn normalized(url: &str) -> String {
     url.strip_suffix(".git").unwrap_or(url).to_owned()
 }
 
+/// The place that a URL leads to, however it is spelled: without user name and
+/// default port, `git@host:path` as an ssh URL, a local URL as a path. What is
+/// denied by one spelling must not be reached by another.
+fn canonical(url: &str) -> String {
+    let url = normalized(url);
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // `user@host:path`; a pattern such as `*` or a path has no host.
+        return match url.split_once(':') {
+            Some((host, path)) if !host.contains('/') => {
+                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+                format!("ssh://{host}/{}", one_slash(path))
+            }
+            _ => one_slash(&url),
+        };
+    };
+    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if scheme == "file" {
+        return format!("/{}", one_slash(path));
+    }
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    let port = match scheme {
+        "https" => ":443",
+        "http" => ":80",
+        "ssh" => ":22",
+        _ => "",
+    };
+    let host = host.strip_suffix(port).unwrap_or(host);
+    format!("{scheme}://{host}/{}", one_slash(path).trim_start_matches('/'))
+}
+
+/// Slashes that follow one another count as one.
+fn one_slash(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for c in path.chars() {
+        if c != '/' || !out.ends_with('/') {
+            out.push(c);
+        }
+    }
+    out
+}
+
 /// Whether a cluster and a namespace may be synced to (SE-071). Without a
 /// cluster it may not.
+///
+/// An entry with a `!` denies where all of its other fields fit as well; those
+/// it leaves empty fit everything.
 pub fn permits_destination(
     project: &AppProjectSpec,
     server: &str,
@@ -45,27 +114,23 @@ pub fn permits_destination(
     }
     let mut any = false;
     for item in &project.destinations {
-        let fit = |pattern: &str, text: &str| {
-            let (denies, pattern) = match pattern.strip_prefix('!') {
-                Some(pattern) => (true, pattern),
-                None => (false, pattern),
-            };
-            (denies, !pattern.is_empty() && !text.is_empty() && matches(pattern, text, None))
-        };
-        let (no_server, by_server) = fit(&item.server, server);
-        let (no_name, by_name) = fit(&item.name, name);
-        let (no_namespace, by_namespace) = match item.namespace.strip_prefix('!') {
-            Some(pattern) => (true, matches(pattern, namespace, None)),
-            None => (false, matches(&item.namespace, namespace, None)),
-        };
-        let cluster = by_server || by_name;
-        if no_server || no_name || no_namespace {
-            // A denial holds where all of it fits; its other half may be plain.
-            if cluster && by_namespace {
-                return false;
-            }
-        } else {
-            any |= cluster && by_namespace;
+        let fields = [&item.server, &item.name, &item.namespace].map(|pattern| split(pattern));
+        let denies = fields.iter().any(|(denies, _)| *denies);
+        let [by_server, by_name] = [(fields[0], server), (fields[1], name)].map(|(field, text)| {
+            let (_, pattern) = field;
+            !pattern.is_empty() && !text.is_empty() && fits(denies, pattern, text)
+        });
+        let (_, pattern) = fields[2];
+        let mut by_cluster = by_server || by_name;
+        let mut by_namespace = fits(denies, pattern, namespace);
+        if denies {
+            by_cluster |= item.server.is_empty() && item.name.is_empty();
+            by_namespace |= item.namespace.is_empty();
+        }
+        match (denies, by_cluster && by_namespace) {
+            (true, true) => return false,
+            (false, true) => any = true,
+            (_, false) => {}
         }
     }
     any
@@ -79,19 +144,19 @@ pub fn permits_kind(
     name: &str,
     namespaced: bool,
 ) -> bool {
-    let any = |list: &[ResourcePattern]| {
+    let any = |list: &[ResourcePattern], denies: bool| {
         list.iter().any(|item| {
-            matches(&item.group, group, None)
-                && matches(&item.kind, kind, None)
-                && (item.name.is_empty() || matches(&item.name, name, None))
+            fits(denies, &item.group, group)
+                && fits(denies, &item.kind, kind)
+                && (item.name.is_empty() || fits(denies, &item.name, name))
         })
     };
     if !namespaced {
-        return any(&project.cluster_resource_whitelist)
-            && !any(&project.cluster_resource_blacklist);
+        return any(&project.cluster_resource_whitelist, false)
+            && !any(&project.cluster_resource_blacklist, true);
     }
     let white = project.namespace_resource_whitelist.as_deref();
-    white.is_none_or(any) && !any(&project.namespace_resource_blacklist)
+    white.is_none_or(|list| any(list, false)) && !any(&project.namespace_resource_blacklist, true)
 }
 
 /// Whether Applications of a namespace may use the project (SE-004, SE-077).
@@ -101,7 +166,50 @@ pub fn permits_application(
     control_plane_namespace: &str,
 ) -> bool {
     namespace == control_plane_namespace
-        || allowed(project.source_namespaces.iter().map(String::as_str), |pattern| {
-            matches(pattern, namespace, None)
+        || allowed(&project.source_namespaces, |denies, pattern| match NamePattern::new(pattern) {
+            Ok(pattern) => pattern.matches(namespace),
+            Err(_) => denies,
         })
+}
+
+/// The patterns that cannot be read, each with its field: what they allow is
+/// not permitted, and what they deny is everything.
+pub fn problems(project: &AppProjectSpec) -> Vec<String> {
+    let mut problems = Vec::new();
+    let mut check = |at: String, pattern: &str| {
+        if let Err(error) = Glob::new(pattern) {
+            problems.push(format!("{at}: {error}"));
+        }
+    };
+    for (index, pattern) in project.source_repos.iter().enumerate() {
+        check(format!("spec.sourceRepos[{index}]"), split(pattern).1);
+    }
+    for (index, item) in project.destinations.iter().enumerate() {
+        let fields =
+            [("server", &item.server), ("name", &item.name), ("namespace", &item.namespace)];
+        for (field, pattern) in fields {
+            check(format!("spec.destinations[{index}].{field}"), split(pattern).1);
+        }
+    }
+    let lists = [
+        ("clusterResourceWhitelist", Some(&project.cluster_resource_whitelist)),
+        ("clusterResourceBlacklist", Some(&project.cluster_resource_blacklist)),
+        ("namespaceResourceWhitelist", project.namespace_resource_whitelist.as_ref()),
+        ("namespaceResourceBlacklist", Some(&project.namespace_resource_blacklist)),
+    ];
+    for (list, items) in lists {
+        for (index, item) in items.into_iter().flatten().enumerate() {
+            for (field, pattern) in
+                [("group", &item.group), ("kind", &item.kind), ("name", &item.name)]
+            {
+                check(format!("spec.{list}[{index}].{field}"), pattern);
+            }
+        }
+    }
+    for (index, pattern) in project.source_namespaces.iter().enumerate() {
+        if let Err(error) = NamePattern::new(split(pattern).1) {
+            problems.push(format!("spec.sourceNamespaces[{index}]: {error}"));
+        }
+    }
+    problems
 }

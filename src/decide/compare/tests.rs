@@ -110,26 +110,6 @@ fn compared_in(
 }
 
 #[test]
-fn globs_stop_at_separators_only_where_there_are_any() {
-    let cases = [
-        ("*", "https://a/b", Some('/'), true),
-        ("https://a/*", "https://a/b", Some('/'), true),
-        ("https://a/*", "https://a/b/c", Some('/'), false),
-        ("https://a/**", "https://a/b/c", Some('/'), true),
-        ("prod-?", "prod-1", None, true),
-        ("prod-[0-4]", "prod-5", None, false),
-        ("prod-[!0-4]", "prod-5", None, true),
-        ("a*c", "abbbc", None, true),
-        ("", "", None, true),
-        ("", "a", None, false),
-        ("[", "[", None, true),
-    ];
-    for (pattern, text, separator, want) in cases {
-        assert_eq!(glob::matches(pattern, text, separator), want, "{pattern} {text}");
-    }
-}
-
-#[test]
 fn projects_permit_what_their_lists_say() {
     let sources = |list: &[&str], url: &str| {
         let source_repos = list.iter().map(|item| (*item).to_owned()).collect();
@@ -139,6 +119,20 @@ fn projects_permit_what_their_lists_say() {
     assert!(!sources(&["https://example.com/*"], "https://example.com/org/repo"), "SE-070");
     assert!(!sources(&["*", "!https://example.com/secret"], "https://example.com/secret"));
     assert!(!sources(&[], "https://example.com/a"));
+    // A denial holds for every spelling of the same place.
+    for url in [
+        "https://me@example.com/secret",
+        "https://example.com:443//secret.git/",
+        "HTTPS://EXAMPLE.com/secret",
+    ] {
+        assert!(!sources(&["*", "!https://example.com/secret"], url), "{url}");
+    }
+    for url in ["git@example.com:org/secret.git", "ssh://example.com:22/org/secret"] {
+        assert!(!sources(&["*", "!git@example.com:org/secret"], url), "{url}");
+        assert!(sources(&["git@example.com:org/*"], url), "{url}");
+    }
+    assert!(!sources(&["*", "!{https://example.com/a"], "https://example.com/b"), "denies");
+    assert!(!sources(&["*", "!*"], "https://example.com/b"));
 
     let goes = |list: Vec<ProjectDestination>, namespace: &str| {
         let spec = AppProjectSpec { destinations: list, ..project() };
@@ -150,6 +144,15 @@ fn projects_permit_what_their_lists_say() {
     assert!(!goes(denied.clone(), "kube-system"), "SE-071");
     assert!(goes(denied, "web"), "SE-071");
     assert!(!project::permits_destination(&project(), "", "", "web"), "SE-071: no cluster");
+    let several = vec![destination("*", "*"), destination("*", "!{victim,kube-system}")];
+    assert!(!goes(several.clone(), "victim") && !goes(several.clone(), "kube-system"));
+    assert!(goes(several, "web"));
+    let unreadable = vec![destination("*", "*"), destination("*", "![a")];
+    assert!(!goes(unreadable.clone(), "web"), "what cannot be read denies");
+    let spec = AppProjectSpec { destinations: unreadable, ..project() };
+    let problems = project::problems(&spec);
+    assert_eq!(problems.len(), 1, "{problems:?}");
+    assert!(problems[0].starts_with("spec.destinations[1].namespace: pattern \"[a\""));
 
     let bare = AppProjectSpec { cluster_resource_whitelist: vec![], ..project() };
     assert!(!project::permits_kind(&bare, "", "Namespace", "a", false), "SE-072");

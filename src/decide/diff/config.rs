@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::glob;
 use super::jq::Expression;
 use super::kind::Kind;
 use super::path::parse_pointer;
 use super::schema::Schemas;
+use crate::glob::{self, Glob};
 
 /// The field manager that server-side apply uses unless told otherwise (SE-345).
 pub const DEFAULT_MANAGER: &str = "argocd-controller";
@@ -195,6 +195,13 @@ impl Config {
                 problems.push(Problem { at, message: "kind is required".to_owned() });
                 continue;
             }
+            let patterns = [("group", &rule.group), ("kind", &rule.kind)];
+            for (field, error) in
+                patterns.iter().filter_map(|(field, text)| Some((field, Glob::new(text).err()?)))
+            {
+                let message = error.to_string();
+                problems.push(Problem { at: format!("{at}.{field}"), message });
+            }
             rule.add_places(&at, entry, problems);
             self.rules.push(rule);
         }
@@ -210,6 +217,10 @@ impl Config {
             key => key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key)),
         };
         let mut rule = Rule { group: group.to_owned(), kind: kind.to_owned(), ..Rule::default() };
+        for error in [group, kind].into_iter().filter_map(|text| Glob::new(text).err()) {
+            let at = format!("ignoreDifferences.{key}");
+            problems.push(Problem { at, message: error.to_string() });
+        }
         rule.add_places(&format!("ignoreDifferences.{key}"), document, problems);
         self.rules.push(rule);
     }
@@ -278,8 +289,8 @@ impl Config {
 impl Rule {
     /// Whether the rule is about this object (SE-171).
     pub fn matches(&self, kind: Kind<'_>, name: &str, namespace: &str) -> bool {
-        glob::matches(&self.group, kind.group)
-            && glob::matches(&self.kind, kind.kind)
+        glob::allows(&self.group, kind.group, None)
+            && glob::allows(&self.kind, kind.kind, None)
             && (self.name.is_empty() || self.name == name)
             && (self.namespace.is_empty() || self.namespace == namespace)
     }

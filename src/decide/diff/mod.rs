@@ -30,7 +30,6 @@ mod config;
 mod defaults;
 mod dry_run;
 mod fields;
-mod glob;
 mod ignore;
 pub mod jq;
 mod keys;

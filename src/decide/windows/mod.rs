@@ -16,7 +16,6 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 pub mod cron;
-mod glob;
 mod window;
 
 use jiff::Timestamp;

@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use super::Asked;
 use super::cron::Schedule;
-use super::glob::Glob;
 use crate::duration;
+use crate::glob::Glob;
 
 /// Longest description, in characters (SE-400).
 const LONGEST_DESCRIPTION: usize = 255;
@@ -93,7 +93,6 @@ fn read(index: usize, entry: &Value) -> Window {
     let length = fields.text("duration");
     let zone = fields.text("timeZone");
     let description = fields.text("description");
-    let globs = |texts: &[String]| texts.iter().map(|text| Glob::new(text)).collect();
     let applications = fields.texts("applications");
     let namespaces = fields.texts("namespaces");
     let clusters = fields.texts("clusters");
@@ -101,6 +100,22 @@ fn read(index: usize, entry: &Value) -> Window {
     let sync_overrun = fields.flag("syncOverrun");
     let and_operator = fields.flag("andOperator");
     let mut problems = fields.problems;
+    // A selector that cannot be read may mean anybody, so it names everybody;
+    // the window then blocks them by its problem.
+    let mut globs = |field: &str, texts: &[String]| -> Vec<Glob> {
+        let read = |(index, text): (usize, &String)| {
+            Glob::new(text).unwrap_or_else(|error| {
+                problems.push(format!("{field}[{index}]: {error}"));
+                Glob::any()
+            })
+        };
+        texts.iter().enumerate().map(read).collect()
+    };
+    let selected = (
+        globs("applications", &applications),
+        globs("namespaces", &namespaces),
+        globs("clusters", &clusters),
+    );
     let (mut warnings, mut refusals) = (Vec::new(), Vec::new());
 
     if description.chars().count() > LONGEST_DESCRIPTION {
@@ -168,9 +183,9 @@ fn read(index: usize, entry: &Value) -> Window {
         refusals,
         title,
         and_operator,
-        applications: globs(&applications),
-        namespaces: globs(&namespaces),
-        clusters: globs(&clusters),
+        applications: selected.0,
+        namespaces: selected.1,
+        clusters: selected.2,
         identity,
     }
 }

@@ -1,10 +1,10 @@
 //! What needs no program: URLs, references, version ranges, patterns.
 
 use super::super::address::{Address, Allow, Place, redact};
-use super::super::glob::Glob;
 use super::super::refs::{Found, Refs, Target};
 use super::super::version::{Range, version};
 use super::super::{Credentials, Error};
+use crate::glob::Glob;
 
 #[test]
 fn a_version_range_holds_what_it_says() {

@@ -1,0 +1,168 @@
+//! Globs of projects, windows, ignore rules and namespaces, as their users see
+//! them: what cannot be read lets nothing through and is reported.
+
+use serde_json::{Value, json};
+use wavegate::controller::application::Settings;
+use wavegate::controller::context::Namespaces;
+
+use super::{World, condition, config_map, is, settled};
+
+impl World {
+    /// Adds a project and gives its Applications one that syncs by itself.
+    async fn project(&self, name: &str, spec: Value) {
+        let mut whole = json!({
+            "sourceRepos": ["*"],
+            "destinations": [{"server": "*", "namespace": "*"}],
+            "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+        });
+        json_patch::merge(&mut whole, &spec);
+        let project = json!({"metadata": {"name": name, "namespace": "argocd"}, "spec": whole});
+        self.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    }
+
+    async fn automated(&self, name: &str, project: &str, namespace: &str) {
+        let mut app = self.application(name, "app");
+        app["spec"]["project"] = project.into();
+        app["spec"]["destination"]["namespace"] = namespace.into();
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        self.create_app(&app).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denial_with_alternatives_denies_each_of_them_se_070_se_071() {
+    let world = World::start().await;
+    world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let repo = world.repo.path().to_str().unwrap().to_owned();
+    let everywhere = json!({"server": "*", "namespace": "*"});
+    let besides = |item: Value| json!({"destinations": [item, everywhere]});
+    let victim = "namespace 'victim' do not match";
+    let cases = [
+        ("braces", besides(json!({"server": "*", "namespace": "!{victim,kube-system}"})), victim),
+        ("class", besides(json!({"server": "*", "namespace": "!v[a-i]ctim"})), victim),
+        ("no-cluster", besides(json!({"namespace": "!victim"})), victim),
+        ("open-brace", besides(json!({"server": "*", "namespace": "!{kube-system"})), victim),
+        ("open-allow", json!({"destinations": [{"server": "*", "namespace": "[victim"}]}), victim),
+        ("repository", json!({"sourceRepos": ["*", format!("!{{{repo},x}}")]}), "is not permitted"),
+        ("spelling", json!({"sourceRepos": ["*", format!("!file://{repo}/")]}), "is not permitted"),
+    ];
+    for (name, project, _) in &cases {
+        world.project(name, project.clone()).await;
+        world.automated(name, name, "victim").await;
+    }
+    for (name, _, message) in &cases {
+        let denied = |app: &Value| condition(app, "InvalidSpecError", message);
+        let app = world.until(name, "denied", denied).await;
+        assert!(app["status"]["operationState"].is_null(), "{name}: {app}");
+    }
+    for (name, at) in [
+        ("open-brace", "AppProject open-brace: spec.destinations[0].namespace: pattern"),
+        ("open-allow", "AppProject open-allow: spec.destinations[0].namespace: pattern"),
+    ] {
+        world.until(name, "warned", |app| condition(app, "InvalidProjectWarning", at)).await;
+    }
+    assert!(world.get("v1", "ConfigMap", "victim", "one").await.is_null());
+    // The same projects let the others in.
+    world.automated("fine", "braces", "web").await;
+    world.until("fine", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn kinds_are_denied_by_alternatives_and_by_what_cannot_be_read_se_072_to_se_075() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    for (name, kind) in [("either", "{Secret,ConfigMap}"), ("broken", "{Secret")] {
+        let list = json!([{"group": "", "kind": kind}]);
+        world.project(name, json!({"namespaceResourceBlacklist": list})).await;
+        let mut app = world.application(name, "app");
+        app["spec"]["project"] = name.into();
+        world.create_app(&app).await;
+        world.sync(name, json!({"revision": revision})).await;
+    }
+    for name in ["either", "broken"] {
+        let app = world.until(name, "failed", settled).await;
+        assert_ne!(app["status"]["operationState"]["phase"], "Succeeded", "{name}: {app}");
+    }
+    let at = "AppProject broken: spec.namespaceResourceBlacklist[0].kind: pattern";
+    world.until("broken", "warned", |app| condition(app, "InvalidProjectWarning", at)).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_whose_selector_cannot_be_read_blocks_se_401_se_410() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let window = |kind: &str, applications: &str| {
+        json!({"syncWindows": [{
+            "kind": kind, "schedule": "* * * * *", "duration": "1h", "applications": [applications],
+        }]})
+    };
+    for (name, kind, glob) in [
+        ("either", "deny", "{either,other}"),
+        ("deny", "deny", "{other"),
+        ("allow", "allow", "[other"),
+    ] {
+        world.project(name, window(kind, glob)).await;
+        world.automated(name, name, "web").await;
+    }
+    for name in ["deny", "allow"] {
+        let at = "spec.syncWindows[0]: applications[0]: pattern";
+        world.until(name, "warned", |app| condition(app, "InvalidProjectWarning", at)).await;
+    }
+    for name in ["either", "deny", "allow"] {
+        let app = world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
+        assert!(app["status"]["operationState"].is_null(), "{name}: {app}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_ignore_rule_whose_kind_cannot_be_read_ignores_nothing_se_171() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    let rule = |kind: &str| json!([{"kind": kind, "jsonPointers": ["/data"]}]);
+    app["spec"]["ignoreDifferences"] = rule("{ConfigMap");
+    world.create_app(&app).await;
+    let at = "spec.ignoreDifferences[0].kind: pattern";
+    world.until("app", "told", |app| condition(app, "ComparisonError", at)).await;
+    world.patch("app", json!({"spec": {"ignoreDifferences": rule("{Secret,Config[LM]ap}")}})).await;
+    world.until("app", "read", |app| !condition(app, "ComparisonError", at)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_of_applications_are_chosen_by_class_and_braces_as_400() {
+    let patterns = ["team-[ab]", "{red", "blue}"].map(str::to_owned);
+    let namespaces = Namespaces::parse(&patterns).unwrap();
+    let world = World::with(Settings { namespaces, ..Settings::default() }).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let allowed = json!({"sourceNamespaces": ["team-[ab]", "/^(red|blue)$/"]});
+    world.project("teams", allowed).await;
+    for namespace in ["team-a", "team-c", "blue"] {
+        world.create("v1", "Namespace", &json!({"metadata": {"name": namespace}})).await;
+        let mut app = world.application("app", "app");
+        app["metadata"]["namespace"] = namespace.into();
+        app["spec"]["project"] = "teams".into();
+        world.create_app(&app).await;
+    }
+    for namespace in ["team-a", "blue"] {
+        let compared = async {
+            loop {
+                let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
+                if is(&app, "OutOfSync", "Missing") {
+                    return;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let in_time = tokio::time::timeout(super::LIMIT, compared).await;
+        assert!(in_time.is_ok(), "{namespace}: not compared");
+    }
+    let other = world.get("argoproj.io/v1alpha1", "Application", "team-c", "app").await;
+    assert!(other["status"].is_null(), "{other}");
+}
