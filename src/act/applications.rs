@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::application_set_status::is_conflict;
 use crate::decide::fleet::{Delete, Patch, Plan};
+use crate::watch::failure::has_code;
 use crate::watch::object::{Object, resource};
 use crate::watch::overlay::Overlay;
 
@@ -46,6 +47,16 @@ pub enum Done {
     /// The Application changed in the meantime, or is gone: the next pass
     /// decides anew.
     Outdated,
+    /// It was not tried: a deletion, and something else was not written.
+    Held,
+}
+
+impl Outcome {
+    /// Whether deletions wait for it: a part of the generation that is not in
+    /// the cluster. Asking for a comparison is no part of it.
+    pub fn is_lacking(&self) -> bool {
+        self.act != Act::Refresh && !matches!(self.result, Ok(Done::Written))
+    }
 }
 
 /// Writes Applications of one namespace.
@@ -71,9 +82,12 @@ impl Writer {
         Self { api, overlay, parallel: parallel.max(1), dry_run }
     }
 
-    /// Carries out a plan: syncs to start, creations, other patches, then
-    /// deletions; each list in order, several at once. All are tried, whatever
-    /// fails (AS-157).
+    /// Carries out a plan: syncs to start, creations, other patches; each list
+    /// in order, several at once. All are tried, whatever fails (AS-157).
+    ///
+    /// Then the deletions, but only when every other write took effect
+    /// (AS-148): an Application that was given another name must be there under
+    /// the new one before it goes under the old one.
     pub async fn carry_out(&self, plan: &Plan) -> Vec<Outcome> {
         let creates = plan.creates.iter().cloned().map(Write::Create);
         // Nobody's sync waits for what is not urgent.
@@ -81,9 +95,17 @@ impl Writer {
             plan.patches.iter().cloned().partition(|patch| patch.starts);
         let starts = starts.into_iter().map(Write::Patch);
         let patches = patches.into_iter().map(Write::Patch);
-        let deletes = plan.deletes.iter().cloned().map(Write::Delete).collect();
         let mut outcomes = self.all(starts.chain(creates).chain(patches).collect()).await;
-        outcomes.extend(self.all(deletes).await);
+        if outcomes.iter().any(Outcome::is_lacking) {
+            outcomes.extend(plan.deletes.iter().map(|delete| Outcome {
+                application: delete.name.clone(),
+                act: Act::Delete,
+                result: Ok(Done::Held),
+            }));
+        } else {
+            let deletes = plan.deletes.iter().cloned().map(Write::Delete).collect();
+            outcomes.extend(self.all(deletes).await);
+        }
         outcomes
     }
 
@@ -103,8 +125,13 @@ impl Writer {
     async fn create(&self, object: Value) -> Outcome {
         let params = PostParams { dry_run: self.dry_run, ..PostParams::default() };
         let application = crate::desired::name_of(&object).to_owned();
-        let result = self.api.create(&params, &Object::from(object)).await;
-        Outcome { application, act: Act::Create, result: self.settle("", result) }
+        let result = match self.api.create(&params, &Object::from(object)).await {
+            // Nothing can be gone that was to be created: something else is
+            // missing, and looking again would not bring it back.
+            Err(error) if has_code(&error, 404) => Err(error),
+            result => self.settle("", result),
+        };
+        Outcome { application, act: Act::Create, result }
     }
 
     async fn patch(&self, patch: &Patch) -> Outcome {

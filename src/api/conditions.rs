@@ -36,6 +36,8 @@ pub mod application_set {
         pub const REFRESH_APPLICATION_ERROR: &str = "RefreshApplicationError";
         /// A rollout has no steps.
         pub const APPLICATION_SET_ROLLOUT_ERROR: &str = "ApplicationSetRolloutError";
+        /// Applications are not deleted yet: not everything else is written.
+        pub const DELETIONS_WAIT: &str = "DeletionsWait";
         /// All is well.
         pub const APPLICATION_SET_UP_TO_DATE: &str = "ApplicationSetUpToDate";
         /// Some step is not complete.

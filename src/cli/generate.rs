@@ -35,9 +35,9 @@ pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
 /// What is wrong with generated Applications, by name, as far as that can be
 /// told without a cluster: every project and cluster that is named is taken to
 /// exist.
-pub(super) fn invalid(applications: &[Value]) -> BTreeMap<String, String> {
+pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
     let mut known = Known::default();
-    for application in applications {
+    for application in &generation.applications {
         let text = |pointer: &str| {
             application.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
         };
@@ -51,5 +51,5 @@ pub(super) fn invalid(applications: &[Value]) -> BTreeMap<String, String> {
     known.clusters.sort();
     // Of one name there is one cluster, whatever else is written beside it.
     known.clusters.dedup_by(|a, b| !a.name.is_empty() && a.name == b.name || a == b);
-    validate::problems(applications, &known)
+    validate::problems(generation, &known)
 }

@@ -11,7 +11,7 @@ use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::preserve::Preserve;
 use crate::decide::fleet::{self, Snapshot, autosync};
 use crate::decide::rollout::status as entries;
-use crate::desired::name_of;
+use crate::desired::{Generation, name_of};
 
 /// What applying a set would do to one Application, and where that stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -40,6 +40,8 @@ pub(super) enum Change {
     Update,
     /// It is no longer generated.
     Delete,
+    /// It is no longer generated, and is deleted once everything else is well.
+    Wait,
     /// It may not be written; the message says why.
     Refuse,
     /// It is as generated.
@@ -52,6 +54,7 @@ impl std::fmt::Display for Change {
             Self::Create => "create",
             Self::Update => "update",
             Self::Delete => "delete",
+            Self::Wait => "wait",
             Self::Refuse => "refuse",
             Self::None => "-",
         })
@@ -66,19 +69,19 @@ impl std::fmt::Display for Change {
 pub(super) fn compare(
     set: &Value,
     stored: Option<&Value>,
-    applications: &[Value],
+    generation: &Generation,
     invalid: &BTreeMap<String, String>,
     existing: &BTreeMap<String, Arc<Value>>,
     rolling: bool,
 ) -> Vec<Live> {
     let set = with_identity(set, stored);
     let mut generated = BTreeMap::new();
-    for application in applications {
+    for (name, application) in generation.called() {
         let mut application = application.clone();
         if rolling {
             autosync::disable(&mut application);
         }
-        generated.insert(name_of(&application).to_owned(), Arc::new(application));
+        generated.insert(name.to_owned(), Arc::new(application));
     }
     let names: BTreeSet<String> = generated.keys().cloned().collect();
     generated.retain(|name, _| !invalid.contains_key(name));
@@ -103,6 +106,10 @@ pub(super) fn compare(
     plan.creates.iter().for_each(|create| mark(name_of(create), Change::Create, ""));
     plan.patches.iter().for_each(|patch| mark(&patch.name, Change::Update, ""));
     plan.deletes.iter().for_each(|delete| mark(&delete.name, Change::Delete, ""));
+    if let Some(held) = &plan.held {
+        let until = format!("deleted once {}", held.until);
+        held.applications.iter().for_each(|name| mark(name, Change::Wait, &until));
+    }
     let refused = plan.refused.iter().map(|(name, why)| (name, why)).chain(invalid);
     refused.for_each(|(name, why)| mark(name, Change::Refuse, why));
 

@@ -144,11 +144,10 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let generation = generate::generate(&set)?;
         reports.push(report(&set, &generation, |facts| {
             let Facts { invalid, rolling } = facts;
-            let applications = &generation.applications;
             Some(live::compare(
                 &set.value,
                 stored.as_deref(),
-                applications,
+                &generation,
                 invalid,
                 &existing,
                 rolling,
@@ -171,11 +170,10 @@ fn report(
 ) -> Report {
     let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
     let labels: BTreeMap<String, Labels> = generation
-        .applications
-        .iter()
-        .map(|application| (name_of(application).to_owned(), labels_of(application)))
+        .called()
+        .map(|(name, application)| (name.to_owned(), labels_of(application)))
         .collect();
-    let invalid = generate::invalid(&generation.applications);
+    let invalid = generate::invalid(generation);
     let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels);
     let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
         code: problem.kind.code(),

@@ -38,10 +38,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         for warning in &generation.warnings {
             note(&format!("{}: {}: {warning}", set.place(), set.title()));
         }
-        for (name, problem) in generate::invalid(&generation.applications) {
+        for (name, problem) in generate::invalid(&generation) {
             let place = format!("{}: {}", set.place(), set.title());
-            let why =
-                if name.is_empty() { problem } else { format!("application {name}: {problem}") };
+            let why = format!("application {name}: {problem}");
             fault(&Error::check("invalid application", place, why));
             code = ExitCode::from(DOES_NOT_HOLD);
         }

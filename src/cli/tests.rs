@@ -10,6 +10,7 @@ use super::explain::{Explanation, explain, show};
 use super::live::{Change, compare};
 use super::standing::{Standing, State};
 use super::{culprit, generate, output, status};
+use crate::desired::Generation;
 
 /// Applications of the set, by name.
 type Applications = BTreeMap<String, Arc<Value>>;
@@ -259,9 +260,14 @@ fn the_resource_at_fault_is_found_in_order_of_importance() {
 
 #[test]
 fn offline_only_names_and_destinations_are_judged() {
-    let application = |name: &str, destination: Value| json!({"metadata": {"name": name}, "spec": {"project": "p", "destination": destination}});
+    let application = |name: &str, destination: Value| {
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
+            "spec": {"project": "p", "destination": destination},
+        })
+    };
     let server = || json!({"server": "https://1/"});
-    let found = generate::invalid(&[
+    let found = generate::invalid(&Generation::of([
         application("a", server()),
         application("b", json!({"name": "prod"})),
         application("c", json!({"name": "prod"})),
@@ -270,8 +276,8 @@ fn offline_only_names_and_destinations_are_judged() {
         application("f", server()),
         application("f", server()),
         application("", server()),
-    ]);
-    assert_eq!(found.keys().collect::<Vec<_>>(), ["", "d", "e", "f"], "{found:?}");
+    ]));
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["d", "e", "elements[7]", "f"], "{found:?}");
 }
 
 #[test]
@@ -294,20 +300,24 @@ fn a_live_plan_tells_what_would_be_written() {
         live("gone", json!({})),
     ]
     .into();
-    let applications = ["same", "other", "new", "bad"].map(generated);
+    let applications = Generation::of(["same", "other", "new", "bad"].map(generated));
     let invalid = [("bad".to_owned(), "it is bad".to_owned())].into();
     let plan = compare(&file, Some(&stored), &applications, &invalid, &existing, true);
     let changes: Vec<(&str, Change)> =
         plan.iter().map(|live| (live.application.as_str(), live.change)).collect();
     let want = [
         ("bad", Change::Refuse),
-        ("gone", Change::Delete),
+        ("gone", Change::Wait),
         ("new", Change::Create),
         ("other", Change::Update),
         ("same", Change::None),
     ];
     assert_eq!(changes, want);
     assert_eq!((plan[4].phase.as_str(), plan[4].sync.as_str()), ("Healthy", "Synced"));
+    assert_eq!(plan[1].message, "deleted once application bad is valid");
+    let well = Generation::of(["same", "other"].map(generated));
+    let plan = compare(&file, Some(&stored), &well, &BTreeMap::new(), &existing, true);
+    assert_eq!((plan[0].application.as_str(), plan[0].change), ("gone", Change::Delete));
     // A set that the cluster does not have owns nothing, and deletes nothing.
     let plan = compare(&unknown, None, &applications, &invalid, &existing, true);
     assert!(plan.iter().all(|live| live.change != Change::Delete), "{plan:?}");

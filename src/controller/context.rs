@@ -191,11 +191,13 @@ pub struct Generated {
     pub of: i64,
     /// What was generated, or why not.
     pub result: Result<Generation, crate::desired::Error>,
-    /// The Applications by name as they are to be written, for the strategy;
-    /// of several with one name one is here, and none is valid.
+    /// The Applications by what they are called, as they are to be written for
+    /// the strategy; of several with one name one is here, and none is valid.
     pub applications: BTreeMap<String, Arc<Value>>,
     /// The same as generated, before the strategy rewrote them.
     pub originals: BTreeMap<String, Arc<Value>>,
-    /// Every name.
+    /// What each is called, the invalid ones too.
     pub names: BTreeSet<String>,
+    /// What is wrong with them by themselves, whatever there is in the cluster.
+    pub problems: BTreeMap<String, String>,
 }

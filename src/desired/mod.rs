@@ -31,11 +31,33 @@ use crate::template::go::Env;
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generation {
-    /// Applications as raw objects, sorted by name; names may be empty or
-    /// occur twice, validation tells.
+    /// Applications as raw objects, sorted by name; names may be missing, of
+    /// another type or occur twice, validation tells.
     pub applications: Vec<Value>,
-    /// What is odd but no error, for a warning event (AS-043).
+    /// What each of them was made of, in the same order, as
+    /// `spec.generators[0].list.elements[2]`.
+    pub origins: Vec<String>,
+    /// What is odd but no error.
     pub warnings: Vec<String>,
+}
+
+impl Generation {
+    /// Applications that were made of nothing, by number.
+    #[cfg(test)]
+    pub fn of(applications: impl IntoIterator<Item = Value>) -> Self {
+        let applications: Vec<Value> = applications.into_iter().collect();
+        let origins = (0..applications.len()).map(|index| format!("elements[{index}]")).collect();
+        Self { applications, origins, warnings: Vec::new() }
+    }
+
+    /// Every Application under what it is called: its name, or where it comes
+    /// from when its name is no text or empty. Several may be called the same.
+    pub fn called(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.applications.iter().zip(&self.origins).map(|(application, origin)| {
+            let name = name_of(application);
+            (if name.is_empty() { origin.as_str() } else { name }, application)
+        })
+    }
 }
 
 /// Why a set could not be generated.
@@ -56,7 +78,7 @@ pub enum Error {
         place: String,
         /// What is wrong.
         cause: String,
-        /// Which parameter set, as `spec.generators[0].list, set 3`.
+        /// Which parameter set, as `spec.generators[0].list.elements[2]`.
         parameters: String,
     },
     /// `goTemplateOptions` names an option that does not exist.
@@ -86,29 +108,24 @@ impl Error {
 pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
     let spec = &set["spec"];
     let mut engine = Engine::of(spec)?;
-    let mut generation = Generation::default();
+    let mut made: Vec<(Value, String)> = Vec::new();
     let mut first_error = None;
-    let generators = spec["generators"].as_array().map(Vec::as_slice).unwrap_or_default();
-    for (index, element) in generators.iter().enumerate() {
+    for (index, element) in generators::elements(spec)?.iter().enumerate() {
         let place = format!("spec.generators[{index}]");
         let outputs = match generators::parameter_sets(element, &place, engine.is_go()) {
             Ok(outputs) => outputs,
             Err(error) => {
-                first_error.get_or_insert(error);
+                first_error
+                    .get_or_insert_with(|| generators::with_key_of_user(error, set, index, &place));
                 continue;
             }
         };
-        if outputs.is_empty() {
-            generation.warnings.push(format!(
-                "{place} has no generator that is known and generates nothing; check its spelling"
-            ));
-        }
         for output in outputs {
             let template = overrides::merge(&output.template, &spec["template"]);
-            for (at, parameters) in output.sets.iter().enumerate() {
-                let which = || format!("{}, set {}", output.place, at + 1);
-                match render_one(set, &template, parameters, &mut engine, env, &which) {
-                    Ok(application) => generation.applications.push(application),
+            for parameters in output.sets {
+                let which = || parameters.origin.clone();
+                match render_one(set, &template, &parameters.values, &mut engine, env, &which) {
+                    Ok(application) => made.push((application, parameters.origin)),
                     Err(error) => {
                         first_error.get_or_insert(error);
                     }
@@ -120,8 +137,9 @@ pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
         return Err(error);
     }
     // Stable, so that two of one name keep the order they were generated in.
-    generation.applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
-    Ok(generation)
+    made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
+    let (applications, origins) = made.into_iter().unzip();
+    Ok(Generation { applications, origins, warnings: Vec::new() })
 }
 
 /// An object's `metadata.name`; empty when it has none.
@@ -147,15 +165,51 @@ fn render_one(
     }
     let mut application = Value::Object(application);
     add_finalizer(&mut application, &set["spec"]["syncPolicy"]);
-    if let Some(text) = set["spec"]["templatePatch"].as_str() {
-        let place = "spec.templatePatch";
+    let place = "spec.templatePatch";
+    let text = match &set["spec"]["templatePatch"] {
+        Value::Null => None,
+        Value::String(text) => Some(text),
+        _ => {
+            let cause = "must be text; write it as a block, after a |".to_owned();
+            return Err(Error::Render { place: place.to_owned(), cause, parameters: which() });
+        }
+    };
+    if let Some(text) = text {
         let text = engine.render_text(text, place, parameters, env, which)?;
         let failed =
             |cause: String| Error::Render { place: place.to_owned(), cause, parameters: which() };
         patch::apply(&mut application, &text).map_err(failed)?;
     }
-    force_namespace(&mut application, set);
-    Ok(application)
+    Ok(taken(application, set))
+}
+
+/// What is taken of a rendered and patched object: of its metadata the name,
+/// labels, annotations and finalizers, and the spec (AS-144). The kind is kept
+/// for validation to see.
+///
+/// Generated Applications live beside their set, whatever the template or the
+/// patch say (AS-006): a security boundary.
+fn taken(mut application: Value, set: &Value) -> Value {
+    let mut metadata = Map::new();
+    for field in ["name", "labels", "annotations", "finalizers"] {
+        let rendered = application.get_mut("metadata").and_then(|metadata| metadata.get_mut(field));
+        match rendered.map(Value::take) {
+            None | Some(Value::Null) => {}
+            Some(value) => {
+                metadata.insert(field.to_owned(), value);
+            }
+        }
+    }
+    if let Some(namespace) = set["metadata"]["namespace"].as_str() {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    let mut object = Map::new();
+    let mut take = |field: &str| application.get_mut(field).map(Value::take).unwrap_or_default();
+    for field in ["apiVersion", "kind", "spec"] {
+        object.insert(field.to_owned(), take(field));
+    }
+    object.insert("metadata".to_owned(), metadata.into());
+    Value::Object(object)
 }
 
 /// AS-160; also for an empty parameter set (AS-121).
@@ -169,14 +223,4 @@ fn add_finalizer(application: &mut Value, sync_policy: &Value) {
     if !preserve && !has_any {
         metadata.insert("finalizers".to_owned(), Value::from(vec![RESOURCES_FINALIZER]));
     }
-}
-
-/// Generated Applications live beside their set, whatever the template or the
-/// patch say (AS-006): a security boundary.
-fn force_namespace(application: &mut Value, set: &Value) {
-    let Some(metadata) = application["metadata"].as_object_mut() else { return };
-    match set["metadata"]["namespace"].as_str() {
-        Some(namespace) => metadata.insert("namespace".to_owned(), namespace.into()),
-        None => metadata.remove("namespace"),
-    };
 }

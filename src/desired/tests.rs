@@ -86,7 +86,8 @@ fn keys_are_rendered_too_and_an_error_names_the_string_and_the_set() {
     assert_eq!(error.reason(), "RenderTemplateParamsError");
     let told = error.to_string();
     assert!(
-        told.contains("spec.template.metadata.annotations.text") && told.contains("list, set 2"),
+        told.contains("spec.template.metadata.annotations.text")
+            && told.contains("list.elements[1]"),
         "{told}"
     );
 
@@ -100,7 +101,11 @@ fn the_list_generator_gives_table_a_4() {
     let sets = |list: Value, go| -> Result<Vec<Value>, String> {
         let outputs = generators::parameter_sets(&json!({"list": list}), "g", go);
         let outputs = outputs.map_err(|error| error.to_string())?;
-        Ok(outputs.into_iter().flat_map(|output| output.sets).map(Value::Object).collect())
+        Ok(outputs
+            .into_iter()
+            .flat_map(|output| output.sets)
+            .map(|set| set.values.into())
+            .collect())
     };
     let one = |element: Value, go| sets(json!({"elements": [element]}), go);
     let with_values = json!({"cluster": "c", "url": "u", "values": {"foo": "bar"}});
@@ -123,7 +128,9 @@ fn the_list_generator_gives_table_a_4() {
     let nested = json!({"a": 1, "b": [1, 2], "c": {"d": true}});
     assert_eq!(one(nested.clone(), true), Ok(vec![nested]), "row 77");
     fails(one(json!("x"), true), "elements[0]", 78);
-    assert_eq!(sets(json!({}), true), Ok(vec![]), "row 79");
+    assert_eq!(sets(json!({"elements": []}), true), Ok(vec![]), "row 79");
+    fails(sets(json!({}), true), "g.list: has neither elements nor elementsYaml", 0);
+    fails(sets(json!({"elemnts": []}), true), "g.list.elemnts: is no field", 0);
     for go in [true, false] {
         let both = json!({"elements": [{"a": "1"}], "elementsYaml": "- a: \"2\"\n- a: \"3\""});
         let want = vec![json!({"a": "1"}), json!({"a": "2"}), json!({"a": "3"})];
@@ -172,11 +179,74 @@ fn selectors_keep_sets_as_in_table_a_4() {
 }
 
 #[test]
-fn an_unknown_generator_warns_and_an_unsupported_one_fails_as_043_as_098() {
-    let mut unknown = set(true, json!([]), "");
-    unknown["spec"]["generators"] = json!([{"lists": {}}]);
-    let got = generate(&unknown).unwrap();
-    assert_eq!((got.applications.len(), got.warnings.len()), (0, 1));
+fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
+    let written = json!({"spec": {"generators": [{"lists": {"elements": []}}]}}).to_string();
+    let list_written = json!({"spec": {"generators": [{"list": {"elemnts": []}}]}}).to_string();
+    let key = "kubectl.kubernetes.io/last-applied-configuration";
+    let cases = [
+        (json!([{"lists": {"elements": []}}]), None, "spec.generators[0].lists: is no generator"),
+        (
+            json!([{"list": {"elements": []}, "selectr": {}}]),
+            None,
+            "spec.generators[0].selectr: is no generator",
+        ),
+        (json!([{}]), None, "spec.generators[0]: has no generator"),
+        (json!([{"list": null}]), None, "spec.generators[0]: has no generator"),
+        (json!([{"selector": {}}]), None, "spec.generators[0]: has no generator"),
+        (json!([{"list": "x"}]), None, "spec.generators[0].list: must be an object"),
+        (json!(["list"]), None, "spec.generators[0]: must be an object, is a string"),
+        (json!("list"), None, "spec.generators: must be a list, is a string"),
+        (json!(null), None, "spec.generators: is missing"),
+        // What the API server has dropped.
+        (json!([{}]), Some(&written), "spec.generators[0].lists: is no generator"),
+        (
+            json!([{"list": {}}]),
+            Some(&list_written),
+            "spec.generators[0].list.elemnts: is no field",
+        ),
+        (json!([{"list": {}}]), Some(&written), "spec.generators[0].list: has neither elements"),
+        (json!([{}]), Some(&"{".to_owned()), "spec.generators[0]: has no generator"),
+    ];
+    for (generators, annotation, want) in cases {
+        let mut set = set(true, json!([]), "");
+        set["spec"]["generators"] = generators;
+        if let Some(text) = annotation {
+            set["metadata"]["annotations"] = json!({ key: text });
+        }
+        let error = generate(&set).unwrap_err();
+        assert_eq!(error.reason(), "ApplicationGenerationFromParamsError");
+        assert!(error.to_string().starts_with(want), "{want}: {error}");
+    }
+    let mut none = set(true, json!([]), "");
+    none["spec"]["generators"] = json!([]);
+    assert_eq!(generate(&none).unwrap(), Generation::default(), "whoever wants none says so");
+}
+
+#[test]
+fn only_what_makes_an_application_is_taken_as_144() {
+    let mut set = set(true, json!([{"id": "1"}]), "");
+    set["spec"]["templatePatch"] = json!(
+        "kind: AppProject\ndata: {}\nmetadata: {name: {{.id}}, generateName: x, uid: u, ownerReferences: []}"
+    );
+    let got = generate(&set).unwrap();
+    let (called, application) = got.called().next().unwrap();
+    assert_eq!(called, "spec.generators[0].list.elements[0]", "a number is no name");
+    let want = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
+        "metadata": {
+            "name": 1, "namespace": "argocd", "annotations": {"text": ""},
+            "finalizers": [RESOURCES_FINALIZER],
+        },
+        "spec": {"project": "default", "destination": {}},
+    });
+    assert_eq!(*application, want, "the kind is for validation to refuse");
+    set["spec"]["templatePatch"] = json!({"metadata": {}});
+    let error = generate(&set).unwrap_err().to_string();
+    assert!(error.starts_with("spec.templatePatch: must be text"), "{error}");
+}
+
+#[test]
+fn a_generator_that_is_not_supported_fails_as_098() {
     for name in [
         "clusters",
         "git",

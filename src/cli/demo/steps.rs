@@ -45,9 +45,8 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> 
     let mut env = Env { now, random: Box::new(SystemRandom) };
     let generation = desired::generate(set, &mut env)?;
     let generated: BTreeMap<String, Labels> = generation
-        .applications
-        .iter()
-        .map(|application| (desired::name_of(application).to_owned(), labels(application)))
+        .called()
+        .map(|(name, application)| (name.to_owned(), labels(application)))
         .collect();
     let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
     let Strategy::RollingSync(steps) = &strategy else {

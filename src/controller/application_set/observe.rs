@@ -11,7 +11,7 @@ use crate::chance::SystemRandom;
 use crate::controller::context::{Generated, Memory};
 use crate::decide::fleet::ignore::Ignore;
 use crate::decide::fleet::policy::Policy;
-use crate::decide::fleet::{autosync, is_owned, observe};
+use crate::decide::fleet::{autosync, is_owned, observe, validate};
 use crate::desired;
 use crate::template::go::Env;
 use crate::watch::object::Object;
@@ -35,11 +35,12 @@ pub fn generate(
         applications: BTreeMap::new(),
         originals: BTreeMap::new(),
         names: BTreeSet::new(),
+        problems: result.as_ref().map(validate::problems_alone).unwrap_or_default(),
         result,
     };
     if let Ok(generation) = &generated.result {
-        for application in &generation.applications {
-            let name = desired::name_of(application).to_owned();
+        for (name, application) in generation.called() {
+            let name = name.to_owned();
             let original = Arc::new(application.clone());
             let mut written = application.clone();
             if rolling {

@@ -19,7 +19,7 @@ use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::preserve::Preserve;
 use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
 use crate::decide::fleet::validate::{self, Known};
-use crate::decide::fleet::{self, operation};
+use crate::decide::fleet::{self, Held, operation};
 use crate::decide::rollout::steps::{Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
 use crate::watch::object::Object;
@@ -27,6 +27,14 @@ use crate::watch::{overlay, stores};
 
 /// How long to wait after an error that only a change can mend (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
+
+/// The most characters of an API server's answer that a condition tells: what
+/// waits for it is told as well.
+const CAUSE_LIMIT: usize = 500;
+
+/// Deletions wait for the next pass when something changed while it was being
+/// written. That they do is told once it has happened this often in a row.
+const CONFLICTS_TOLD: u32 = 3;
 
 /// What follows a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +59,7 @@ struct Seen {
     invalid: BTreeMap<String, String>,
     ignore: Ignore,
     ignore_problems: Vec<String>,
+    policy_problem: Option<String>,
 }
 
 /// Runs one pass.
@@ -86,6 +95,7 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
             .map(|(plan, problems)| Rollout { plan, problems: problems.as_slice() }),
         misread: if context.settings.progressive_syncs { &seen.strategy_problems } else { &[] },
         disabled: is_disabled(&seen, context),
+        held: writes.held.as_ref(),
         max_resources: context.settings.max_resources,
     };
     let bad_input = bad_input(&seen, context, &writes);
@@ -114,10 +124,17 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     );
     let (outcomes, ()) = futures::join!(writer.carry_out(&writes), told);
     tell::after_writes(&set, context, &outcomes, &writes, memory).await;
+    let held = held(&outcomes);
     if let Some((failure, error)) = failed(&set, &outcomes, policy) {
-        let after = Findings { set: set.value(), ..findings(Some(failure), false) };
+        let held = held.as_ref().or(writes.held.as_ref());
+        let after = Findings { set: set.value(), held, ..findings(Some(failure), false) };
         record(&set, context, &status::compute(&after, now)).await?;
         return Err(error);
+    }
+    if held.is_some() && memory.conflicts >= CONFLICTS_TOLD {
+        let held = held.as_ref();
+        let after = Findings { set: set.value(), held, ..findings(bad_input.clone(), false) };
+        record(&set, context, &status::compute(&after, now)).await?;
     }
     finish_refresh(&set, context).await?;
     let unseen = context.applications.overlay.has_creations(set.namespace());
@@ -141,8 +158,11 @@ async fn wait_for_caches(context: &Context) {
 }
 
 fn policy(set: &Object, context: &Context) -> Policy {
-    let own = set.value()["spec"]["syncPolicy"]["applicationsSync"].as_str();
-    context.settings.policy.effective(own, context.settings.policy_override)
+    context.settings.policy.effective(own_policy(set), context.settings.policy_override)
+}
+
+fn own_policy(set: &Object) -> Option<&str> {
+    set.value()["spec"]["syncPolicy"]["applicationsSync"].as_str()
 }
 
 fn look(
@@ -171,10 +191,13 @@ fn look(
             .collect(),
         clusters: stores::clusters(&context.clusters),
     };
-    let invalid = match &generated.result {
-        Ok(generation) => validate::problems(&generation.applications, &known),
-        Err(_) => BTreeMap::new(),
-    };
+    let mut invalid = generated.problems.clone();
+    for (name, application) in &generated.applications {
+        if let Some(problem) = validate::problem_here(application, &known) {
+            invalid.entry(name.clone()).or_insert(problem);
+        }
+    }
+    let policy_problem = Policy::problem(own_policy(set), context.settings.policy_override);
     // Without a generation nothing is decided: a rollout under way is frozen
     // (AS-141).
     let rolling = rolling && generated.result.is_ok();
@@ -187,6 +210,7 @@ fn look(
         invalid,
         ignore,
         ignore_problems,
+        policy_problem,
     }
 }
 
@@ -234,11 +258,8 @@ fn decide_writes(
     seen: &Seen,
     plan: Option<&Plan>,
 ) -> fleet::Plan {
-    // Nothing is written while it is not known what should exist, how it
-    // should be rolled out, or which fields are to be left alone (AS-140,
-    // AS-304, AS-164).
-    if seen.generated.result.is_err() || is_stuck(seen, context) || !seen.ignore_problems.is_empty()
-    {
+    // Nothing is written while it is not known what should exist (AS-140).
+    if seen.generated.result.is_err() {
         return fleet::Plan::default();
     }
     let valid: BTreeMap<String, Arc<Value>> = seen
@@ -259,7 +280,7 @@ fn decide_writes(
     let settings = &context.settings;
     let preserve =
         Preserve::new(set.value(), &settings.preserved_annotations, &settings.preserved_labels);
-    fleet::plan(&fleet::Snapshot {
+    let writes = fleet::plan(&fleet::Snapshot {
         set: set.value(),
         generated: &valid,
         generated_names: &seen.generated.names,
@@ -269,13 +290,24 @@ fn decide_writes(
         ignore: &seen.ignore,
         operations: &operations,
         refreshes: plan.map_or(&[], |plan| &plan.refreshes),
-    })
+    });
+    // Nor while it is not known how it should be rolled out, or which fields
+    // are to be left alone (AS-304, AS-164).
+    if is_stuck(seen, context) {
+        writes.frozen("spec.strategy.rollingSync.steps has a step")
+    } else if !seen.ignore_problems.is_empty() {
+        writes.frozen("spec.ignoreApplicationDifferences can be used")
+    } else {
+        writes
+    }
 }
 
 /// What a user has to mend, the most serious first.
 fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Failure> {
     if let Err(error) = &seen.generated.result {
-        return Some(Failure { reason: error.reason(), message: error.to_string() });
+        let message =
+            format!("{error}; nothing is created, updated or deleted until this is mended");
+        return Some(Failure { reason: error.reason(), message });
     }
     if is_stuck(seen, context) {
         let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or \
@@ -288,6 +320,9 @@ fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Fai
             reason: reason::UPDATE_APPLICATION_ERROR,
             message: problem.clone(),
         });
+    }
+    if let Some(message) = seen.policy_problem.clone() {
+        return Some(Failure { reason: reason::UPDATE_APPLICATION_ERROR, message });
     }
     if let Some(message) = first_of("application", seen.invalid.iter(), seen.invalid.len()) {
         return Some(Failure { reason: reason::APPLICATION_VALIDATION_ERROR, message });
@@ -327,6 +362,17 @@ async fn record(set: &Object, context: &Context, wanted: &Value) -> Result<Optio
     }
 }
 
+/// The deletions that were not tried, and for which write they wait.
+fn held(outcomes: &[Outcome]) -> Option<Held> {
+    let is_held = |outcome: &&Outcome| matches!(outcome.result, Ok(Done::Held));
+    let applications: Vec<String> =
+        outcomes.iter().filter(is_held).map(|outcome| outcome.application.clone()).collect();
+    let lacking =
+        outcomes.iter().find(|outcome| outcome.is_lacking() && outcome.act != Act::Delete);
+    let until = format!("application {} is written", lacking?.application);
+    (!applications.is_empty()).then_some(Held { applications, until })
+}
+
 /// The failure to tell when writes failed: that of the first Application by
 /// name (AS-157).
 fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure, Error)> {
@@ -344,9 +390,10 @@ fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure
     let place = format!("application {}: ", first.application);
     let told = set.value()["status"]["conditions"].as_array().and_then(|conditions| {
         let condition = conditions.iter().find(|condition| condition["type"] == "ErrorOccurred")?;
-        condition["message"].as_str()?.strip_prefix(&place).map(str::to_owned)
+        let told = condition["message"].as_str()?.strip_prefix(&place)?;
+        Some(told.split(status::HELD).next().unwrap_or_default().to_owned())
     });
-    let cause = cause.to_string();
+    let cause: String = cause.to_string().chars().take(CAUSE_LIMIT).collect();
     // Some errors differ by a port or a time only. Each new text would change
     // the status, and that would wake the next pass before its time.
     let cause = told.filter(|told| tell::is_same_error(told, &cause)).unwrap_or(cause);

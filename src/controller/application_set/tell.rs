@@ -190,6 +190,9 @@ pub async fn after_writes(
             (Ok(Done::Outdated), act) => {
                 tracing::debug!(application, ?act, "changed in the meantime, looking again");
             }
+            (Ok(Done::Held), act) => {
+                tracing::debug!(application, ?act, "waits until everything else is written");
+            }
             (Ok(Done::Written), Act::Refresh) => {
                 tracing::debug!(application, "asked to be compared again");
             }

@@ -5,6 +5,13 @@
 //! finalizers and the owner reference. Live `status` and `operation`, and what
 //! the user asked to preserve, are never touched (AS-152). An equal Application
 //! is not written at all.
+//!
+//! **A mistake deletes nothing.** An Application that is generated no more may
+//! be one whose name was misspelt, or whose element was lost by a mistake that
+//! shows elsewhere. So deletions wait until every generated Application is
+//! valid and may be written ([`Plan::held`]), and then until each create and
+//! update of the pass has succeeded, which whoever carries the plan out sees
+//! to (AS-148).
 
 pub mod autosync;
 pub mod deletion;
@@ -15,6 +22,7 @@ pub mod operation;
 pub mod patch;
 pub mod policy;
 pub mod preserve;
+pub mod shape;
 pub mod status;
 #[cfg(test)]
 mod tests;
@@ -44,7 +52,8 @@ pub struct Snapshot<'a> {
     /// The valid generated Applications by name, rewritten for the strategy
     /// already.
     pub generated: &'a BTreeMap<String, Arc<Value>>,
-    /// Every generated name, invalid ones too: these are not deleted.
+    /// What every generated Application is called, the invalid ones too: these
+    /// are not deleted, and while there are any nothing is.
     pub generated_names: &'a BTreeSet<String>,
     /// All existing Applications of the namespace by name, whoever owns them.
     pub existing: &'a BTreeMap<String, Arc<Value>>,
@@ -67,12 +76,26 @@ pub struct Plan {
     pub creates: Vec<Value>,
     /// Applications to patch.
     pub patches: Vec<Patch>,
-    /// Applications to delete.
+    /// Applications to delete, once all creates and patches have succeeded.
     pub deletes: Vec<Delete>,
+    /// Applications to delete that wait, and for what.
+    pub held: Option<Held>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
     /// Refreshes beyond [`REFRESHES_PER_PASS`], left for the next pass.
     pub postponed: usize,
+}
+
+impl Plan {
+    /// The same, with nothing done: while something is wrong that makes all
+    /// writes unsafe. Tells what would be deleted, and `until` what it waits.
+    pub fn frozen(self, until: &str) -> Self {
+        let names: Vec<String> = self.deletes.into_iter().map(|delete| delete.name).collect();
+        let held = (!names.is_empty())
+            .then(|| Held { applications: names, until: until.to_owned() })
+            .or(self.held);
+        Self { held, ..Self::default() }
+    }
 }
 
 /// A JSON merge patch of one Application.
@@ -90,6 +113,37 @@ pub struct Patch {
     pub starts: bool,
     /// Whether it changes more than the operation and the refresh annotation.
     pub changes_spec: bool,
+}
+
+/// Deletions that wait.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The Applications, in name order; never empty.
+    pub applications: Vec<String>,
+    /// What has to happen first, as the end of a sentence after "until".
+    pub until: String,
+}
+
+/// The most names that are told of Applications which wait to be deleted, and
+/// the most characters of them.
+const TOLD: (usize, usize) = (5, 200);
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.applications.len();
+        let what = if count == 1 { "application waits" } else { "applications wait" };
+        let (mut names, mut told) = (String::new(), 0);
+        for name in self.applications.iter().take(TOLD.0) {
+            if told > 0 && names.len() + name.len() > TOLD.1 {
+                break;
+            }
+            names.push_str(if told > 0 { ", " } else { "" });
+            names.push_str(name);
+            told += 1;
+        }
+        let more = if told < count { format!(" and {} more", count - told) } else { String::new() };
+        write!(f, "{count} {what} to be deleted until {}: {names}{more}", self.until)
+    }
 }
 
 /// An Application to delete.
@@ -117,18 +171,52 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     }
     add_refreshes(snapshot, &mut updates, &mut plan);
     plan.patches = updates.into_values().filter(|patch| patch.body != json!({})).collect();
-    if snapshot.policy.deletes() {
-        let orphans = snapshot.existing.iter().filter(|(name, live)| {
-            is_owned(live, snapshot.set)
-                && !snapshot.generated_names.contains(*name)
-                && live["metadata"]["deletionTimestamp"].is_null()
-        });
-        plan.deletes.extend(orphans.map(|(name, live)| Delete {
-            name: name.clone(),
-            uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-        }));
+    let deletes = deletes(snapshot);
+    match deletions_wait(snapshot, &plan) {
+        Some(until) if !deletes.is_empty() => {
+            let applications = deletes.into_iter().map(|delete| delete.name).collect();
+            plan.held = Some(Held { applications, until });
+        }
+        Some(_) | None => plan.deletes = deletes,
     }
     plan
+}
+
+/// The Applications that are not generated any more, where the policy lets
+/// them be deleted.
+fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
+    if !snapshot.policy.deletes() {
+        return Vec::new();
+    }
+    let orphans = snapshot.existing.iter().filter(|(name, live)| {
+        is_owned(live, snapshot.set)
+            && !snapshot.generated_names.contains(*name)
+            && live["metadata"]["deletionTimestamp"].is_null()
+    });
+    let delete = |(name, live): (&String, &Arc<Value>)| Delete {
+        name: name.clone(),
+        uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+    };
+    orphans.map(delete).collect()
+}
+
+/// What has to happen before anything is deleted; `None` when the generation
+/// can be written as a whole.
+fn deletions_wait(snapshot: &Snapshot<'_>, plan: &Plan) -> Option<String> {
+    let invalid =
+        snapshot.generated_names.iter().find(|name| !snapshot.generated.contains_key(*name));
+    if let Some(invalid) = invalid {
+        return Some(format!("application {invalid} is valid"));
+    }
+    if let Some((refused, _)) = plan.refused.first() {
+        return Some(format!("application {refused} can be written"));
+    }
+    let is_going = |name: &&String| {
+        let live = snapshot.existing.get(*name);
+        live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null())
+    };
+    let going = snapshot.generated.keys().find(is_going)?;
+    Some(format!("application {going}, which is being deleted by somebody, is there again"))
 }
 
 /// The patch of an existing Application, empty when it is as wanted; `None`

@@ -28,9 +28,22 @@ impl Policy {
     }
 
     /// The policy of one set: its own if it has one and may, else the
-    /// controller's.
+    /// controller's. A word that nobody knows may have been meant to forbid
+    /// anything, so it allows the least; [`Self::problem`] tells of it.
     pub fn effective(self, own: Option<&str>, may_override: bool) -> Self {
-        own.filter(|own| may_override && !own.is_empty()).and_then(Self::from_name).unwrap_or(self)
+        match own.filter(|own| may_override && !own.is_empty()) {
+            Some(own) => Self::from_name(own).unwrap_or(Self::CreateOnly),
+            None => self,
+        }
+    }
+
+    /// What is wrong with the policy that a set asks for, if anything.
+    pub fn problem(own: Option<&str>, may_override: bool) -> Option<String> {
+        let own = own.filter(|own| may_override && Self::from_name(own).is_none())?;
+        Some(format!(
+            "spec.syncPolicy.applicationsSync: {own:?} is none of sync, create-update, create-delete, \
+             create-only; nothing is updated or deleted until it is"
+        ))
     }
 
     /// Whether Applications may be created: always.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use super::is_owned;
+use super::{Held, is_owned};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::decide::rollout::steps::Problem;
@@ -17,6 +17,11 @@ use crate::decide::rollout::{self, Plan, status as entries};
 const WAITING_LIMIT: usize = 10;
 /// The most characters of a condition's message.
 const MESSAGE_LIMIT: usize = 1024;
+
+/// Between what went wrong and which deletions wait for that reason.
+pub const HELD: &str = "; meanwhile ";
+/// The most characters that are told of what went wrong when deletions wait.
+const SHORT_LIMIT: usize = 700;
 
 /// What went wrong in a pass: a reason of the `ErrorOccurred` condition and a
 /// message.
@@ -48,6 +53,8 @@ pub struct Findings<'a> {
     pub misread: &'a [Problem],
     /// RollingSync is selected but the feature is switched off (AS-301).
     pub disabled: bool,
+    /// Deletions that wait.
+    pub held: Option<&'a Held>,
     /// The most resources to list; 0 means all (AS-191).
     pub max_resources: usize,
 }
@@ -165,9 +172,12 @@ pub fn rollout_message(plan: &Plan) -> String {
 /// The conditions after a pass, sorted by type (AS-183, AS-184).
 fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value> {
     let mut wanted: Vec<(&str, bool, &str, String)> = Vec::new();
-    match &findings.failure {
-        Some(failure) => {
-            let message = &failure.message;
+    match (&findings.failure, findings.held) {
+        (Some(failure), held) => {
+            let message = &match held {
+                Some(held) => format!("{}{HELD}{held}", short(&failure.message)),
+                None => failure.message.clone(),
+            };
             wanted.push((condition::ERROR_OCCURRED, true, failure.reason, message.clone()));
             wanted.push((
                 condition::RESOURCES_UP_TO_DATE,
@@ -184,7 +194,11 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
                 ));
             }
         }
-        None if findings.up_to_date => {
+        (None, Some(held)) => {
+            let reason = reason::DELETIONS_WAIT;
+            wanted.push((condition::RESOURCES_UP_TO_DATE, false, reason, held.to_string()));
+        }
+        (None, None) if findings.up_to_date => {
             let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
             let message = if findings.disabled {
                 "all applications are up to date, all at once: spec.strategy asks for a RollingSync, \
@@ -195,7 +209,7 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
             wanted.push((condition::ERROR_OCCURRED, false, up_to_date, message.to_owned()));
             wanted.push((condition::RESOURCES_UP_TO_DATE, true, up_to_date, message.to_owned()));
         }
-        None => {}
+        (None, None) => {}
     }
     if findings.generated {
         let message = "parameters and applications have been generated".to_owned();
@@ -216,6 +230,10 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
     }
     conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
     conditions
+}
+
+fn short(message: &str) -> String {
+    message.chars().take(SHORT_LIMIT).collect()
 }
 
 fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'static str, String)> {

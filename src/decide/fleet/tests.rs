@@ -4,6 +4,7 @@ use serde_json::json;
 
 use super::*;
 use crate::decide::rollout::Start;
+use crate::desired::Generation;
 use validate::{Cluster, Known};
 
 fn set() -> Value {
@@ -379,8 +380,11 @@ fn invalid_applications_are_named_as_in_table_a_11() {
         ],
     };
     let problem = |name: &str, project: &str, destination: Value| {
-        let application = generated(name, json!({"project": project, "destination": destination}));
-        validate::problems(&[application], &known).remove(name)
+        let mut application =
+            generated(name, json!({"project": project, "destination": destination}));
+        application["apiVersion"] = API_VERSION.into();
+        application["kind"] = "Application".into();
+        validate::problems(&Generation::of([application]), &known).into_values().next()
     };
     let server = || json!({"server": "https://kubernetes.default.svc/"});
     let cases = [
@@ -410,9 +414,15 @@ fn invalid_applications_are_named_as_in_table_a_11() {
             }
         }
     }
-    let twins = ["a", "a", "b"].map(|name| generated(name, json!({"destination": server()})));
-    let problems = validate::problems(&twins, &known);
+    let twins = ["a", "a", "b"].map(|name| {
+        let mut application = generated(name, json!({"destination": server()}));
+        application["apiVersion"] = API_VERSION.into();
+        application["kind"] = "Application".into();
+        application
+    });
+    let problems = validate::problems(&Generation::of(twins), &known);
     assert_eq!(problems.keys().collect::<Vec<_>>(), ["a"], "row 209");
+    assert!(problems["a"].contains("elements[0] and elements[1]"), "{problems:?}");
 }
 
 mod conditions {
@@ -429,6 +439,7 @@ mod conditions {
             rollout: None,
             misread: &[],
             disabled: false,
+            held: None,
             max_resources: 5000,
         }
     }

@@ -4,6 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::shape;
+use crate::desired::Generation;
+
 /// A cluster that Applications may be deployed to.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
@@ -22,30 +25,57 @@ pub struct Known {
     pub clusters: Vec<Cluster>,
 }
 
-/// Finds what is wrong with generated Applications, by name. Applications that
-/// share a name are all refused: nobody knows which one is meant.
-pub fn problems(applications: &[Value], known: &Known) -> BTreeMap<String, String> {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for application in applications {
-        *counts.entry(crate::desired::name_of(application)).or_default() += 1;
+/// Finds what is wrong with generated Applications, by what they are called
+/// ([`Generation::called`]): by themselves, and in the cluster that is known.
+pub fn problems(generation: &Generation, known: &Known) -> BTreeMap<String, String> {
+    let mut problems = problems_alone(generation);
+    for (name, application) in generation.called() {
+        if problems.contains_key(name) {
+            continue;
+        }
+        if let Some(problem) = problem_here(application, known) {
+            problems.insert(name.to_owned(), problem);
+        }
+    }
+    problems
+}
+
+/// What is wrong whatever there is in the cluster, by what they are called.
+/// Applications that share a name are all refused: nobody knows which one is
+/// meant.
+pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
+    let mut origins: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for (application, origin) in generation.applications.iter().zip(&generation.origins) {
+        origins.entry(crate::desired::name_of(application)).or_default().push(origin);
     }
     let mut problems = BTreeMap::new();
-    for application in applications {
-        let name = crate::desired::name_of(application);
-        let count = counts.get(name).copied().unwrap_or_default();
-        let problem = match (name, count) {
-            ("", _) => Some("spec.template.metadata.name: renders to an empty name".to_owned()),
-            (_, 2..) => Some(format!(
-                "spec.template.metadata.name: {count} parameter sets give the name {name}; it must be unique"
+    for ((name, application), origin) in generation.called().zip(&generation.origins) {
+        let namesakes = match crate::desired::name_of(application) {
+            "" => &[],
+            own => origins.get(own).map(Vec::as_slice).unwrap_or_default(),
+        };
+        let problem = match namesakes {
+            [first, second, rest @ ..] => Some(format!(
+                "spec.template.metadata.name: {} elements give this name, {first} and {second}{}; it \
+                 must be unique",
+                namesakes.len(),
+                if rest.is_empty() { "" } else { " among them" }
             )),
-            _ => problem_of_project(application, known)
-                .or_else(|| problem_of_destination(application, known)),
+            _ => shape::problem(application).map(|problem| match name == origin.as_str() {
+                true => problem,
+                false => format!("{problem} (made of {origin})"),
+            }),
         };
         if let Some(problem) = problem {
             problems.insert(name.to_owned(), problem);
         }
     }
     problems
+}
+
+/// What is wrong with an Application in the cluster that is known.
+pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
+    problem_of_project(application, known).or_else(|| problem_of_destination(application, known))
 }
 
 fn problem_of_project(application: &Value, known: &Known) -> Option<String> {

@@ -2,17 +2,42 @@
 
 use serde_json::{Map, Value};
 
+use super::kind;
 use crate::yaml;
+
+/// The fields of a list generator.
+const FIELDS: [&str; 3] = ["elements", "elementsYaml", "template"];
 
 /// Where in the generator something is wrong, and what.
 type Failure = (String, String);
+
+/// A parameter set, and the element that it was made of, as `elements[2]`.
+type Element = (String, Map<String, Value>);
 
 /// Makes one parameter set per element of `elements`, then per element of
 /// `elementsYaml`.
 ///
 /// With the Go engine elements are taken as they are. With the simple one a
 /// value must be a string, except `values`, whose strings become `values.<k>`.
-pub fn generate(list: &Value, go: bool) -> Result<Vec<Map<String, Value>>, Failure> {
+///
+/// A list that names no elements at all is taken for one whose elements were
+/// misspelt, since no elements mean to delete every Application: whoever wants
+/// none says so by an empty list.
+pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
+    let Value::Object(fields) = list else {
+        return Err((String::new(), format!("must be an object, is {}", kind(list))));
+    };
+    if let Some(unknown) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
+        let cause = format!("is no field of a list generator, which has {}", FIELDS.join(", "));
+        return Err((unknown.clone(), cause));
+    }
+    if !fields.contains_key("elements") && !fields.contains_key("elementsYaml") {
+        let cause =
+            "has neither elements nor elementsYaml; write elements: [] if there are to be no \
+                     applications"
+                .to_owned();
+        return Err((String::new(), cause));
+    }
     let mut sets = Vec::new();
     let elements = match &list["elements"] {
         Value::Null => &[],
@@ -26,7 +51,8 @@ pub fn generate(list: &Value, go: bool) -> Result<Vec<Map<String, Value>>, Failu
         let Value::Object(element) = element else {
             return Err((place, format!("must be an object, is {}", kind(element))));
         };
-        sets.push(if go { element.clone() } else { flat(element, &place)? });
+        let set = if go { element.clone() } else { flat(element, &place)? };
+        sets.push((place, set));
     }
     match &list["elementsYaml"] {
         Value::Null => {}
@@ -68,7 +94,7 @@ fn not_a_string(value: &Value) -> String {
     format!("must be a string, is {}; quote it, or set goTemplate: true", kind(value))
 }
 
-fn from_yaml(text: &str) -> Result<Vec<Map<String, Value>>, Failure> {
+fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
     let place = "elementsYaml".to_owned();
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -80,22 +106,10 @@ fn from_yaml(text: &str) -> Result<Vec<Map<String, Value>>, Failure> {
         other => return Err((place, format!("must be a list of objects, is {}", kind(&other)))),
     };
     let object = |(index, element): (usize, Value)| match element {
-        Value::Object(object) => Ok(object),
+        Value::Object(object) => Ok((format!("{place}[{index}]"), object)),
         other => {
             Err((format!("{place}[{index}]"), format!("must be an object, is {}", kind(&other))))
         }
     };
     elements.into_iter().enumerate().map(object).collect()
-}
-
-/// A JSON type for people.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Number(_) => "a number",
-        Value::String(_) => "a string",
-        Value::Array(_) => "a list",
-        Value::Object(_) => "an object",
-    }
 }

@@ -2,7 +2,8 @@
 //!
 //! One file per generator. A generator that Wavegate does not have is an
 //! error, never an empty result: no Applications would mean to delete those
-//! that exist (AS-098).
+//! that exist (AS-098). So is one that nobody knows, and an element that has
+//! none.
 
 mod list;
 
@@ -25,6 +26,10 @@ const KNOWN: [&str; 9] = [
     "plugin",
 ];
 
+/// Where `kubectl apply` keeps what the user wrote. The API server drops fields
+/// that it does not know, so a misspelt generator may be found only there.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
 /// What one generator made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
@@ -33,20 +38,54 @@ pub struct Output {
     /// Its own template, null when it has none.
     pub template: Value,
     /// The parameter sets, in order.
-    pub sets: Vec<Map<String, Value>>,
+    pub sets: Vec<Parameters>,
+}
+
+/// One parameter set.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters {
+    /// What it was made of, as `spec.generators[0].list.elements[2]`.
+    pub origin: String,
+    /// Its values by name.
+    pub values: Map<String, Value>,
+}
+
+/// The elements of `spec.generators`.
+///
+/// # Errors
+///
+/// [`Error::Generator`] when there is no such list: that is no wish for no
+/// Applications.
+pub fn elements(spec: &Value) -> Result<&[Value], Error> {
+    let failed = |cause: String| Error::Generator { place: "spec.generators".to_owned(), cause };
+    match &spec["generators"] {
+        Value::Array(elements) => Ok(elements),
+        Value::Null => Err(failed(
+            "is missing; write an empty list if there are to be no applications".to_owned(),
+        )),
+        other => Err(failed(format!("must be a list, is {}", kind(other)))),
+    }
 }
 
 /// Runs all generators of one element of `spec.generators` and keeps the sets
 /// that its selector matches.
 ///
-/// `place` is the element's path. No output means that the element has no
-/// generator that is known (AS-043).
+/// `place` is the element's path.
 ///
 /// # Errors
 ///
-/// [`Error::Generator`] naming the field.
+/// [`Error::Generator`] naming the field: also for a generator that nobody
+/// knows, and for an element without any. What comes of such an element is not
+/// known, and must not count as nothing.
 pub fn parameter_sets(element: &Value, place: &str, go: bool) -> Result<Vec<Output>, Error> {
     let failed = |place: String, cause: String| Error::Generator { place, cause };
+    let Value::Object(fields) = element else {
+        return Err(failed(place.to_owned(), format!("must be an object, is {}", kind(element))));
+    };
+    let is_known = |key: &String| key == "selector" || KNOWN.contains(&key.as_str());
+    if let Some(unknown) = fields.keys().find(|key| !is_known(key)) {
+        return Err(failed(format!("{place}.{unknown}"), not_a_generator()));
+    }
     let selector = Selector::read(&element["selector"])
         .map_err(|cause| failed(format!("{place}.selector"), cause))?;
     let mut outputs = Vec::new();
@@ -64,10 +103,74 @@ pub fn parameter_sets(element: &Value, place: &str, go: bool) -> Result<Vec<Outp
                 ),
             ));
         }
-        let mut sets = list::generate(generator, go)
-            .map_err(|(field, cause)| failed(format!("{place}.{field}"), cause))?;
-        sets.retain(|set| selector.matches(set));
-        outputs.push(Output { place, template: generator["template"].clone(), sets });
+        let field_of = |field: String| match field.as_str() {
+            "" => place.clone(),
+            field => format!("{place}.{field}"),
+        };
+        let sets = list::generate(generator, go)
+            .map_err(|(field, cause)| failed(field_of(field), cause))?;
+        let sets = sets.into_iter().filter(|(_, values)| selector.matches(values));
+        let sets = sets.map(|(field, values)| Parameters { origin: field_of(field), values });
+        let sets = sets.collect();
+        outputs.push(Output {
+            place: place.clone(),
+            template: generator["template"].clone(),
+            sets,
+        });
+    }
+    if outputs.is_empty() {
+        let cause = "has no generator; write a list generator, or remove the element".to_owned();
+        return Err(failed(place.to_owned(), cause));
     }
     Ok(outputs)
+}
+
+/// The same error with the key that the user wrote, where only `kubectl apply`
+/// remembers it: the API server has dropped what it did not know.
+pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) -> Error {
+    let Error::Generator { place: at, cause } = &error else { return error };
+    let written = set["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let written = written.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let element = written.as_ref().map(|written| &written["spec"]["generators"][index]);
+    let keys_of = |value: &Value| -> Vec<String> {
+        value.as_object().map(|fields| fields.keys().cloned().collect()).unwrap_or_default()
+    };
+    let lost = |of: &Value, kept: &Value| {
+        keys_of(of).into_iter().find(|key| kept.get(key).is_none() && !of[key.as_str()].is_null())
+    };
+    let stored = &set["spec"]["generators"][index];
+    match element {
+        Some(element) if at == place => match lost(element, stored) {
+            Some(key) => {
+                Error::Generator { place: format!("{place}.{key}"), cause: not_a_generator() }
+            }
+            None => error,
+        },
+        Some(element) if *at == format!("{place}.list") => {
+            match lost(&element["list"], &stored["list"]) {
+                Some(key) => Error::Generator {
+                    place: format!("{at}.{key}"),
+                    cause: format!("is no field of a list generator, which {cause}"),
+                },
+                None => error,
+            }
+        }
+        _ => error,
+    }
+}
+
+fn not_a_generator() -> String {
+    format!("is no generator; the generators are {}", KNOWN.join(", "))
+}
+
+/// A JSON type for people.
+fn kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "an object",
+    }
 }

@@ -14,6 +14,7 @@ mod external;
 mod failing;
 mod faults;
 mod idle;
+mod mistakes;
 mod seed_example;
 mod sixty;
 
@@ -51,6 +52,9 @@ cases! {
     bad_input::two_applications_of_one_name_are_told_and_the_rest_goes_on,
     bad_input::an_unknown_operator_and_a_bad_max_update_are_told,
     bad_input::what_cannot_be_read_is_told_and_the_rest_goes_on,
+    mistakes::no_mistake_deletes_an_application,
+    mistakes::an_application_stays_until_it_is_there_under_its_new_name,
+    mistakes::a_rollout_under_way_deletes_nothing_by_mistake,
     all_at_once::all_at_once_waits_for_nobody,
     failing::a_failing_deployment_holds_its_step,
     external::an_external_engine_does_the_syncs,
