@@ -4,12 +4,15 @@
 //! bounded, no value where an option could stand. What they cannot be given
 //! safely or faithfully is an error that names the field, never left out.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::checkout::Checkout;
 use super::directory::{Manifest, Place};
 use super::manifests::{RenderError, documents, expand};
 use super::process::{Failure, Run};
@@ -42,12 +45,15 @@ impl Default for Programs {
 }
 
 /// The Application that a source is rendered for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub struct RenderFor {
     /// Its name; the release name of a chart unless `helm.releaseName` is set.
     pub application: String,
     /// `destination.namespace`; may be empty.
     pub namespace: String,
+    /// The sources that have a `ref`, by it: values files may lie in them
+    /// (SE-034).
+    pub references: BTreeMap<String, Arc<Checkout>>,
 }
 
 impl Programs {
@@ -91,7 +97,14 @@ impl Programs {
             application: subject.application.clone(),
             program: name.to_owned(),
             // The checkout is our secret, the path inside it is theirs.
-            detail: detail.replace(&place.root.display().to_string(), "."),
+            detail: subject.references.iter().fold(
+                detail.replace(&place.root.display().to_string(), "."),
+                |detail, (name, checkout)| {
+                    let root = checkout.root().canonicalize();
+                    let root = root.unwrap_or_else(|_| checkout.root().to_owned());
+                    detail.replace(&root.display().to_string(), &format!("${name}"))
+                },
+            ),
         };
         links.map_err(|error| failed(error.to_string()))??;
         let path =
@@ -185,7 +198,8 @@ fn helm_arguments(
         args.push(format!("--api-versions={version}"));
     }
     for file in helm["valueFiles"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        if let Some(path) = value_file(place, file, switch("ignoreMissingValueFiles"))? {
+        let ignore_missing = switch("ignoreMissingValueFiles");
+        if let Some(path) = value_file(place, file, &subject.references, ignore_missing)? {
             args.push(format!("--values={}", path.display()));
         }
     }
@@ -224,24 +238,45 @@ fn helm_arguments(
     Ok(args.into_iter().map(OsString::from).collect())
 }
 
-/// A values file of the repository: relative to the chart, or with a leading
-/// slash to the root of the repository.
+/// A values file: relative to the chart, with a leading slash to the root of
+/// the repository, or as `$ref/…` to the root of another source (SE-034).
 fn value_file(
     place: &Place,
     file: &str,
+    references: &BTreeMap<String, Arc<Checkout>>,
     ignore_missing: bool,
 ) -> Result<Option<PathBuf>, RenderError> {
-    if file.contains("://") || file.starts_with('$') {
-        let reason =
-            format!("helm.valueFiles: {file}: only files of the same repository are supported");
-        return Err(RenderError::Source { reason: super::redact(&reason) });
+    let refused = |why: &str| {
+        let reason = format!("helm.valueFiles: {file}: {why}");
+        Err(RenderError::Source { reason: super::redact(&reason) })
+    };
+    if file.contains("://") {
+        return refused("only files of the Application's own sources are supported");
     }
-    let path = match file.strip_prefix('/') {
-        Some(from_root) => place.root.join(from_root.trim_start_matches('/')),
-        None => place.directory.join(file),
+    let (root, path) = match file.strip_prefix('$') {
+        Some(reference) => {
+            let (name, path) = reference.split_once('/').unwrap_or((reference, ""));
+            let Some(checkout) = references.get(name) else {
+                return refused(&format!("no source has the ref {name}"));
+            };
+            let root = checkout.root().canonicalize().map_err(|error| RenderError::Read {
+                file: format!("${name}"),
+                error: error.kind().to_string(),
+            })?;
+            let path = root.join(path.trim_start_matches('/'));
+            (root, path)
+        }
+        None => {
+            let root = place.root.clone();
+            let path = match file.strip_prefix('/') {
+                Some(from_root) => root.join(from_root.trim_start_matches('/')),
+                None => place.directory.join(file),
+            };
+            (root, path)
+        }
     };
     match path.canonicalize() {
-        Ok(path) if path.starts_with(&place.root) => Ok(Some(path)),
+        Ok(path) if path.starts_with(&root) => Ok(Some(path)),
         Ok(_) => Err(RenderError::OutsidePath { path: file.to_owned() }),
         Err(_) if ignore_missing => Ok(None),
         Err(_) => Err(RenderError::MissingPath { path: file.to_owned() }),

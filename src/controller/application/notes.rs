@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::context::Context;
 use crate::act::events::Note;
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
+use crate::decide::compare::operation::given;
 
 /// Tells what differs between two stored versions.
 pub async fn tell(ctx: &Context, before: &Value, after: &Value) {
@@ -18,7 +19,7 @@ pub async fn tell(ctx: &Context, before: &Value, after: &Value) {
             after["metadata"]["namespace"].as_str().unwrap_or_default(),
             after["metadata"]["name"].as_str().unwrap_or_default()
         );
-        let revision = after["status"]["sync"]["revision"].as_str().unwrap_or_default();
+        let revision = given(&after["status"]["sync"]).join(", ");
         tracing::info!(application, revision, reason = note.reason, "{}", note.text);
     }
     let Some(events) = ctx.events.clone().filter(|_| !notes.is_empty()) else { return };
@@ -40,7 +41,7 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     let automated = &after["operation"]["initiatedBy"]["automated"];
     if before["operation"].is_null() && *automated == true {
         let sync = &after["operation"]["sync"];
-        let revision = text(&sync["revision"]);
+        let revision = given(sync).join(", ");
         let action = "Sync";
         let text = format!("Initiated automated sync to '{revision}'");
         notes.push(note(false, "OperationStarted", action, text));
@@ -55,7 +56,7 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
         let sync = &new["operation"]["sync"];
         let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
         let what = if partial { "Partial sync operation" } else { "Sync operation" };
-        let revision = text(&new["syncResult"]["revision"]);
+        let revision = given(&new["syncResult"]).join(", ");
         let failed = new["phase"] != "Succeeded";
         let outcome = match failed {
             true => format!("failed: {}", text(&new["message"])),

@@ -202,15 +202,30 @@ pub async fn manifests(
     if !anew && let Some(kept) = memory.rendering(&from) {
         return Ok(kept.clone());
     }
-    let subject = RenderFor { application: key.name.clone(), namespace: namespace.to_owned() };
-    let mut all = Vec::new();
-    let mut types = Vec::new();
+    if raw_sources.len() != revisions.len() {
+        // A source without a revision would count as one without manifests.
+        let (sources, revisions) = (raw_sources.len(), revisions.len());
+        let message = format!("{revisions} revisions are known for {sources} sources");
+        return Err(Trouble::Source { message, transient: true });
+    }
+    let mut checkouts = Vec::new();
+    let mut references = BTreeMap::new();
     for (raw, revision) in raw_sources.iter().zip(revisions) {
         let url = raw["repoURL"].as_str().unwrap_or_default();
         let credentials = ctx.store.credentials(url);
         let checkout = ctx.sources.checkout(url, revision, credentials.as_ref()).await;
         let checkout = checkout.map_err(of_source)?;
-        let rendered = source::render(&checkout, raw, &subject, &ctx.settings.render).await;
+        if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
+            references.insert(name.to_owned(), checkout.clone());
+        }
+        checkouts.push(checkout);
+    }
+    let (application, namespace) = (key.name.clone(), namespace.to_owned());
+    let subject = RenderFor { application, namespace, references };
+    let mut all = Vec::new();
+    let mut types = Vec::new();
+    for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
+        let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
         let rendered = rendered
             .map_err(|error| Trouble::Source { message: error.to_string(), transient: false })?;
         types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());

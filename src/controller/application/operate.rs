@@ -17,7 +17,7 @@ use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation, d
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::{self, Comparison, Tracking, project};
+use crate::decide::compare::{self, Comparison, Tracking, project, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
@@ -157,9 +157,8 @@ async fn start(
     let now = ctx.now();
     operation::begin(&mut draft.wanted, earliest.map_or(now, |earliest| earliest.max(now)));
     memory.last_started = operation::started_at(&draft.wanted);
-    let given = operation::given(&draft.wanted["operation"]["sync"]);
-    let complete = !given.is_empty() && given.iter().all(|sha| sha.len() >= 40);
-    if complete {
+    if operation::is_complete(&draft.wanted) {
+        let given = operation::given(&draft.wanted["operation"]["sync"]);
         operation::pin(&mut draft.wanted, &given);
     }
     ctx.save(key, memory, draft).await?;
@@ -269,6 +268,12 @@ async fn observe(
     operation::request(state, "", &[]).map_err(Stop::Trouble)?;
     let place = observe::place(ctx, key, &draft.wanted).await?;
     let raw = operation::sources(&draft.wanted);
+    // An operation may name other sources than the spec, as for a rollback.
+    let urls = raw.iter().map(|source| source["repoURL"].as_str().unwrap_or_default());
+    let denied = |url| spec::denied_source(url, &place.project_name, &place.project.spec);
+    if let Some(denied) = urls.filter_map(denied).next() {
+        return Err(Stop::Trouble(denied.message));
+    }
     let rendered = match literal(&draft.wanted)? {
         Some(rendered) => {
             if operation::pinned(&draft.wanted).is_empty() {
@@ -335,6 +340,13 @@ async fn pin(
     });
     let sources = sources.collect::<Result<Vec<_>, _>>()?;
     let known = if pinned.is_empty() { given } else { pinned.clone() };
+    if !known.is_empty() && known.len() != sources.len() {
+        let (revisions, sources) = (known.len(), sources.len());
+        return Err(Stop::Trouble(format!(
+            "operation.sync: {revisions} revisions are given for {sources} sources: name one for \
+             each source in operation.sync.revisions, or none"
+        )));
+    }
     let fresh = asked.at.elapsed();
     let revisions = observe::revisions(ctx, key, &sources, &known, fresh).await?;
     if pinned.is_empty() {

@@ -75,7 +75,7 @@ pub fn pin(application: &mut Value, of: &[String]) {
     let operation = application["status"]["operationState"]["operation"]["sync"].clone();
     let spec = application["spec"].clone();
     let status = object(application, "status");
-    let result = object_in(object_in(status, "operationState"), "syncResult");
+    let result = result_of(object_in(status, "operationState"));
     let chosen = |from: &Value| {
         let list = from["sources"].as_array().filter(|list| !list.is_empty());
         list.map(|list| ("sources", Value::Array(list.clone())))
@@ -86,12 +86,30 @@ pub fn pin(application: &mut Value, of: &[String]) {
         return;
     };
     revisions(result, field == "sources", of);
+    // Required also beside `revisions`, and then empty (SE-052).
+    result.entry("revision").or_insert_with(|| "".into());
     result.remove(if field == "sources" { "source" } else { "sources" });
     result.insert(field.to_owned(), sources);
     let metadata = &spec["syncPolicy"]["managedNamespaceMetadata"];
     if metadata.is_object() {
         result.insert("managedNamespaceMetadata".to_owned(), metadata.clone());
     }
+}
+
+/// `syncResult` of a state, made when it is not there. Its `revision` is
+/// required, also where it says nothing (SE-052).
+fn result_of(state: &mut Map<String, Value>) -> &mut Map<String, Value> {
+    let result = object_in(state, "syncResult");
+    result.entry("revision").or_insert_with(|| "".into());
+    result
+}
+
+/// Whether the request itself names a commit for each of its sources: then
+/// nothing has to be resolved.
+pub fn is_complete(application: &Value) -> bool {
+    let given = given(&application["status"]["operationState"]["operation"]["sync"]);
+    let commits = given.iter().all(|revision| revision.len() >= 40);
+    !given.is_empty() && commits && given.len() == sources(application).len()
 }
 
 /// The pinned revisions; empty before they are.
@@ -148,8 +166,7 @@ pub fn store(application: &mut Value, plan: &sync::Plan) {
         notes => state.insert("progress".to_owned(), notes),
     };
     let results = json!(plan.results);
-    let result = object_in(state, "syncResult");
-    result.entry("revision").or_insert_with(|| "".into());
+    let result = result_of(state);
     if plan.results.is_empty() {
         result.remove("resources");
     } else {
@@ -168,7 +185,7 @@ pub fn next_attempt(application: &mut Value, attempt: u64, refresh: bool) {
     if refresh {
         state.remove("syncResult");
     } else {
-        object_in(state, "syncResult").remove("resources");
+        result_of(state).remove("resources");
     }
 }
 
@@ -225,7 +242,7 @@ fn record(application: &mut Value, deployed_at: Timestamp) {
     let mut entry = Map::new();
     entry.insert("id".to_owned(), last.map_or(0, |id| id.saturating_add(1)).into());
     for field in ["revision", "revisions", "source", "sources"] {
-        if let Some(value) = result.get(field) {
+        if let Some(value) = result.get(field).filter(|value| *value != "") {
             entry.insert(field.to_owned(), value.clone());
         }
     }

@@ -30,6 +30,13 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
     for (index, source) in sources.iter().enumerate() {
         let at = if many { format!("spec.sources[{index}]") } else { "spec.source".to_owned() };
         check_source(&at, source, many, &mut say);
+        let same = |other: &&ApplicationSource| other.reference == source.reference;
+        if let Some(first) = sources[..index].iter().position(|other| same(&other))
+            && !source.reference.is_empty()
+        {
+            let name = &source.reference;
+            say(format!("{at}.ref {name} is that of spec.sources[{first}] too: each needs its own"));
+        }
     }
     problems
 }
@@ -37,6 +44,11 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
 fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl FnMut(String)) {
     if source.repo_url.is_empty() {
         say(format!("{at}.repoURL is required"));
+    }
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    if !source.reference.chars().all(is_plain) {
+        let name = &source.reference;
+        say(format!("{at}.ref {name}: only letters, digits, '-' and '_' are allowed"));
     }
     let is_reference = many && !source.reference.is_empty();
     if source.path.is_empty() && source.chart.is_empty() && !is_reference {
@@ -57,15 +69,9 @@ pub fn denials(
     server: &str,
     name: &str,
 ) -> Vec<Condition> {
-    let mut denials = Vec::new();
-    for source in spec.sources() {
-        if !project::permits_source(project, &source.repo_url) {
-            let repo = shown(&source.repo_url);
-            denials.push(Condition::invalid_spec(format!(
-                "application repo {repo} is not permitted in project '{project_name}'"
-            )));
-        }
-    }
+    let urls = spec.sources().iter().map(|source| source.repo_url.as_str());
+    let mut denials: Vec<Condition> =
+        urls.filter_map(|url| denied_source(url, project_name, project)).collect();
     let namespace = &spec.destination.namespace;
     if !project::permits_destination(project, server, name, namespace) {
         let cluster = if spec.destination.name.is_empty() { server } else { name };
@@ -75,6 +81,16 @@ pub fn denials(
         )));
     }
     denials
+}
+
+/// What the project has against a repository.
+pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
+    (!project::permits_source(project, url)).then(|| {
+        let repo = shown(url);
+        Condition::invalid_spec(format!(
+            "application repo {repo} is not permitted in project '{project_name}'"
+        ))
+    })
 }
 
 /// A URL without the user name and password that may be written into it.

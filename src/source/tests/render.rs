@@ -51,7 +51,11 @@ impl Source {
         let path = self.directory.path().display().to_string();
         let revision = repositories.resolve(&path, "", None).await.unwrap();
         let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
-        let subject = RenderFor { application: "shop".into(), namespace: "prod".into() };
+        let subject = RenderFor {
+            application: "shop".into(),
+            namespace: "prod".into(),
+            ..RenderFor::default()
+        };
         let rendered = render(&checkout, &source, &subject, &self.options).await;
         if let Err(error) = &rendered {
             let text = error.to_string();

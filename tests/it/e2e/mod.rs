@@ -17,6 +17,7 @@ mod idle;
 mod mistakes;
 mod seed_example;
 mod sixty;
+mod sources;
 
 macro_rules! cases {
     ($($module:ident :: $case:ident),* $(,)?) => {
@@ -63,6 +64,7 @@ cases! {
     disabled::a_switched_off_feature_tells_so,
     deletion::a_set_takes_its_applications_along,
     deletion::reverse_deletion_goes_from_the_last_step_to_the_first,
+    sources::several_sources_are_rolled_out_and_rolled_back,
 }
 
 mod embedded_only {

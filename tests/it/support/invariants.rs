@@ -58,16 +58,23 @@ fn is_by_rollout(application: &Value) -> bool {
     operation(application)["initiatedBy"]["username"] == ROLLOUT
 }
 
+/// The revision in a request, a result or a sync status: of several sources
+/// the first one's. The cases' sources lie in one repository.
+pub fn revision(of: &Value) -> Option<&str> {
+    let one = of["revision"].as_str().filter(|revision| !revision.is_empty());
+    one.or_else(|| of["revisions"][0].as_str())
+}
+
 /// Whether an Application is Synced and Healthy at `revision`, by an operation
 /// that succeeded for it.
 pub fn is_done(application: &Value, revision: &str) -> bool {
     let status = &application["status"];
     !is_in_flight(application)
         && status["sync"]["status"] == "Synced"
-        && status["sync"]["revision"] == revision
+        && self::revision(&status["sync"]) == Some(revision)
         && status["health"]["status"] == "Healthy"
         && status["operationState"]["phase"] == "Succeeded"
-        && status["operationState"]["syncResult"]["revision"] == revision
+        && self::revision(&status["operationState"]["syncResult"]) == Some(revision)
 }
 
 /// Whether all Applications of the steps are done.
@@ -107,11 +114,11 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
 
         let state = &now["status"]["operationState"];
         if let (Some(revision), Some(at)) =
-            (state["syncResult"]["revision"].as_str(), state["startedAt"].as_str())
+            (revision(&state["syncResult"]), state["startedAt"].as_str())
         {
             started.entry((name, revision)).or_default().insert(at);
         }
-        if let Some(revision) = now["status"]["sync"]["revision"].as_str()
+        if let Some(revision) = revision(&now["status"]["sync"])
             && is_done(now, revision)
         {
             done.insert((name, revision));
@@ -172,15 +179,16 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
 /// was meanwhile compared with another revision and has to start again.
 fn is_over(application: &Value, revision: &str) -> bool {
     is_done(application, revision)
-        || (!is_in_flight(application) && application["status"]["sync"]["revision"] != revision)
+        || (!is_in_flight(application)
+            && self::revision(&application["status"]["sync"]) != Some(revision))
 }
 
 /// The revision that an operation is for: the one it names, or else the one
 /// that the Application was compared with when it was asked for.
 fn target(application: &Value) -> String {
-    let named = &operation(application)["sync"]["revision"];
-    let compared = &application["status"]["sync"]["revision"];
-    named.as_str().or(compared.as_str()).unwrap_or_default().to_owned()
+    let named = revision(&operation(application)["sync"]);
+    let compared = revision(&application["status"]["sync"]);
+    named.or(compared).unwrap_or_default().to_owned()
 }
 
 /// No hook runs twice for one commit.
