@@ -24,6 +24,9 @@ use wavegate::controller::application::{self, Settings};
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::source::{self, Allow, Repositories};
 
+mod retries;
+mod sources;
+
 /// A wait that takes longer than this has failed.
 const LIMIT: Duration = Duration::from_secs(120);
 /// A controller that asks for nothing during this time is at rest.

@@ -82,11 +82,12 @@ fn fields_move_from_the_former_manager() {
         entry("kubectl-client-side-apply", "Update", json!({"f:data": {"f:a": {}}})),
         entry("argocd-controller", "Apply", json!({"f:data": {"f:b": {}}})),
         entry("someone", "Update", json!({"f:data": {"f:c": {}}})),
+        entry("argocd-controller", "Update", json!({"f:data": {"f:d": {}}})),
     ]}});
     let patch = migrate::patch(&live, "kubectl-client-side-apply", "argocd-controller").unwrap();
     let kept = &patch[0]["value"];
     assert_eq!(kept.as_array().unwrap().len(), 2, "SE-346");
-    assert_eq!(kept[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}}}));
+    assert_eq!(kept[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}, "f:d": {}}}));
     assert_eq!(patch[1]["value"], "7", "for this version only");
-    assert_eq!(migrate::patch(&live, "nobody", "argocd-controller"), None);
+    assert_eq!(migrate::patch(&live, "nobody", "nobody else"), None);
 }

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::context::{Context, Memory, Rendered};
 use super::queue::Key;
 use super::store::Project;
+use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::time::from_rfc3339;
 use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
@@ -355,7 +356,8 @@ pub fn rules(memory: &mut Memory, application: &Value) -> (diff::Config, Vec<Con
     let said = serde_json::json!([
         application["spec"]["ignoreDifferences"],
         application["spec"]["syncPolicy"]["syncOptions"],
-        application["metadata"]["annotations"][crate::api::annotations::COMPARE_OPTIONS],
+        annotation(application, COMPARE_OPTIONS),
+        annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER),
     ]);
     if memory.rules != said {
         memory.diffs.clear();

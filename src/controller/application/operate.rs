@@ -13,11 +13,11 @@ use super::execute::Executor;
 use super::observe::{self, Place, Trouble, World};
 use super::queue::{Asked, Key};
 use crate::act::application_status;
-use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation, deletion_approved};
+use crate::api::annotations::deletion_approved;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::{self, Comparison, Tracking, project, spec};
+use crate::decide::compare::{self, Comparison, Tracking, auto_sync, project, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
@@ -86,6 +86,9 @@ pub async fn drive(
         if let Some(waits) = blocked(ctx, key, draft, &observed.place) {
             return Ok(waits);
         }
+        if let Some(refusal) = refuses_to_empty(draft, &observed) {
+            return Ok(conclude_finally(ctx, draft, &refusal));
+        }
         let snapshot = snapshot(ctx, draft, &observed, std::mem::take(&mut outcomes));
         let plan = sync::step(&snapshot, ctx.now());
         report(key, draft, &plan);
@@ -102,14 +105,12 @@ pub async fn drive(
         let kinds: BTreeMap<ResourceKey, _> = (observed.world.placed.targets.iter())
             .map(|target| (target.key.clone(), kind_of(&target.object)))
             .collect();
-        let former = annotation(&draft.wanted, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
-        let former = former.unwrap_or("kubectl-client-side-apply").to_owned();
         let executor = Executor {
             ctx,
             place: &observed.place,
             live: &snapshot.live,
             kinds: &kinds,
-            former_manager: &former,
+            former_manager: &observed.config.former_manager,
         };
         outcomes = executor.run(&plan.actions).await;
     }
@@ -194,8 +195,27 @@ fn strategy(state: &Value) -> Option<sync::RetryStrategy> {
 fn begin_attempt(draft: &mut Draft) {
     let state = &draft.wanted["status"]["operationState"];
     let attempt = state["retryCount"].as_u64().unwrap_or(0);
-    let refresh = strategy(state).is_some_and(|strategy| strategy.refresh);
-    operation::next_attempt(&mut draft.wanted, attempt, refresh);
+    operation::next_attempt(&mut draft.wanted, attempt);
+}
+
+/// See [`auto_sync::refuses_to_empty`]; one that was told to stop does stop.
+fn refuses_to_empty(draft: &Draft, observed: &Observed) -> Option<String> {
+    if draft.wanted["status"]["operationState"]["phase"] == "Terminating" {
+        return None;
+    }
+    let (spec, comparison) = (&observed.place.spec, &observed.comparison);
+    auto_sync::refuses_to_empty(&draft.wanted, spec, comparison)
+}
+
+/// The end of an operation that fails in the same way however often it is
+/// tried, unless another attempt takes a newer revision.
+fn conclude_finally(ctx: &Context, draft: &mut Draft, message: &str) -> Driven {
+    let phase = sync::OperationPhase::Failed;
+    if operation::is_refreshed(&draft.wanted) {
+        return conclude(ctx, draft, phase, message);
+    }
+    operation::finish(&mut draft.wanted, phase, message, ctx.now());
+    Driven::Ended
 }
 
 /// What follows the end of an attempt: another one, or the end.

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::condition::Condition;
 use super::operation::{finished_at, given};
-use super::pairs::Comparison;
+use super::pairs::{Compared, Comparison};
 use crate::api::ApplicationSpec;
 use crate::api::conditions::application as types;
 use crate::decide::diff::SyncStatus;
@@ -90,9 +90,7 @@ pub fn decide(
     {
         return Decision::Nothing;
     }
-    let counted =
-        || comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped);
-    let stale = || counted().filter(|r| r.status() != Some(SyncStatus::Synced));
+    let stale = || counted(comparison).filter(|r| r.status() != Some(SyncStatus::Synced));
     if !automated.prune && stale().all(|resource| resource.requires_pruning()) {
         return Decision::Nothing;
     }
@@ -128,12 +126,46 @@ pub fn decide(
             .collect();
         partial = Some(resources);
     }
-    if automated.prune && !automated.allow_empty && counted().all(|r| r.requires_pruning()) {
-        return refuse(format!(
-            "Skipping sync attempt to {named}: auto-sync will wipe out all resources"
-        ));
+    if automated.prune && !automated.allow_empty && nothing_is_left(comparison) {
+        return refuse(wipes_out(&named));
     }
     Decision::Start(operation(application, revisions, automated.prune, attempts, partial))
+}
+
+fn counted(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+    comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped)
+}
+
+/// Whether the source has nothing of what is live any more.
+fn nothing_is_left(comparison: &Comparison) -> bool {
+    counted(comparison).all(Compared::requires_pruning)
+}
+
+fn wipes_out(revisions: &str) -> String {
+    format!(
+        "Skipping sync attempt to {revisions}: auto-sync will wipe out all resources. If nothing \
+         shall be left, set spec.syncPolicy.automated.allowEmpty, or sync by hand with prune"
+    )
+}
+
+/// Why an operation that no person asked for must not go on: it would prune
+/// everything, and `allowEmpty` does not permit it. Whoever wrote it, automated
+/// sync, a rollout or a retry, has not asked anybody (SE-018).
+pub fn refuses_to_empty(
+    application: &Value,
+    spec: &ApplicationSpec,
+    comparison: &Comparison,
+) -> Option<String> {
+    let state = &application["status"]["operationState"];
+    let request = &state["operation"];
+    let policy = spec.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
+    let permitted = policy.is_some_and(|automated| automated.allow_empty);
+    let prunes = request["initiatedBy"]["automated"] == true
+        && request["sync"]["prune"] == true
+        && request["sync"]["dryRun"] != true;
+    let something = counted(comparison).next().is_some();
+    (prunes && !permitted && something && nothing_is_left(comparison))
+        .then(|| wipes_out(&given(&state["syncResult"]).join(", ")))
 }
 
 fn refuse(message: String) -> Decision {

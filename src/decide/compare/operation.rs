@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::status::{object, object_in, revisions};
 use crate::api::time::{from_rfc3339, stored, to_rfc3339};
+use crate::decide::fleet::operation::promotion_of;
 use crate::decide::sync;
 
 /// Default of `spec.revisionHistoryLimit` (SE-028).
@@ -174,9 +175,31 @@ pub fn store(application: &mut Value, plan: &sync::Plan) {
     }
 }
 
-/// Starts the next attempt (SE-390): results and notes are dropped, and with
-/// `refresh` the revisions too.
-pub fn next_attempt(application: &mut Value, attempt: u64, refresh: bool) {
+/// Whether a retry resolves the revisions anew (SE-024): not those that a
+/// rollout has decided on, or a commit would overtake its step, and not while
+/// a part of the resources is healed, which runs no hooks.
+pub fn is_refreshed(application: &Value) -> bool {
+    let request = &application["status"]["operationState"]["operation"];
+    let sync = &request["sync"];
+    let decided = promotion_of(request).is_some() && !given(sync).is_empty();
+    let healing =
+        is_automated(request) && sync["resources"].as_array().is_some_and(|r| !r.is_empty());
+    request["retry"]["refresh"] == true && !decided && !healing
+}
+
+fn is_automated(request: &Value) -> bool {
+    request["initiatedBy"]["automated"] == true
+}
+
+/// Starts the next attempt (SE-390): results and notes are dropped, and where
+/// it [`is_refreshed`] the revisions too.
+pub fn next_attempt(application: &mut Value, attempt: u64) {
+    let refresh = is_refreshed(application);
+    // What a person has named stays named: a branch is resolved anew, a commit
+    // is what it is.
+    if refresh && is_automated(&application["status"]["operationState"]["operation"]) {
+        unname(application);
+    }
     let status = object(application, "status");
     let state = object_in(status, "operationState");
     state.remove("finishedAt");
@@ -186,6 +209,22 @@ pub fn next_attempt(application: &mut Value, attempt: u64, refresh: bool) {
         state.remove("syncResult");
     } else {
         result_of(state).remove("resources");
+    }
+}
+
+/// Takes the revisions out of the request: out of the state, which is read,
+/// and out of what was asked for, which goes when it is the same at the end.
+fn unname(application: &mut Value) {
+    let same = application["operation"] == application["status"]["operationState"]["operation"];
+    let mut places = vec!["/status/operationState/operation/sync"];
+    if same {
+        places.push("/operation/sync");
+    }
+    for place in places {
+        if let Some(sync) = application.pointer_mut(place).and_then(Value::as_object_mut) {
+            sync.remove("revision");
+            sync.remove("revisions");
+        }
     }
 }
 

@@ -35,7 +35,9 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
             && !source.reference.is_empty()
         {
             let name = &source.reference;
-            say(format!("{at}.ref {name} is that of spec.sources[{first}] too: each needs its own"));
+            say(format!(
+                "{at}.ref {name} is that of spec.sources[{first}] too: each needs its own"
+            ));
         }
     }
     problems

@@ -8,10 +8,15 @@ use super::jq::Expression;
 use super::kind::Kind;
 use super::path::parse_pointer;
 use super::schema::Schemas;
+use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation};
+use crate::api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
 use crate::glob::{self, Glob};
 
 /// The field manager that server-side apply uses unless told otherwise (SE-345).
 pub const DEFAULT_MANAGER: &str = "argocd-controller";
+
+/// The manager of kubectl's client-side apply (SE-346).
+pub const DEFAULT_FORMER_MANAGER: &str = "kubectl-client-side-apply";
 
 /// The most rules that one source of rules may hold.
 const MAX_RULES: usize = 1000;
@@ -23,6 +28,11 @@ pub struct Config {
     /// The field manager whose server-side apply entry tells which fields are
     /// ours.
     pub manager: String,
+    /// Another manager whose fields a server-side apply takes over (SE-346).
+    pub former_manager: String,
+    /// Whether a server-side apply takes over what was updated before, by
+    /// `former_manager` or by ourselves (SE-322).
+    pub migrates: bool,
     /// Everything that is to be ignored; all matching rules are united (SE-170).
     pub rules: Vec<Rule>,
     /// For which kinds `status` never differs (SE-163).
@@ -54,6 +64,8 @@ impl Default for Config {
         };
         Self {
             manager: DEFAULT_MANAGER.to_owned(),
+            former_manager: DEFAULT_FORMER_MANAGER.to_owned(),
+            migrates: true,
             rules: Vec::new(),
             ignore_status: IgnoreStatus::All,
             ignore_aggregated_roles: false,
@@ -142,8 +154,9 @@ impl std::fmt::Display for Problem {
 
 impl Config {
     /// Reads what an Application says about comparing: `spec.ignoreDifferences`,
-    /// the sync option `ServerSideApply=true`, and the annotation
-    /// `argocd.argoproj.io/compare-options`.
+    /// the sync options `ServerSideApply=true` and `ClientSideApplyMigration=false`,
+    /// and the annotations `argocd.argoproj.io/compare-options` and
+    /// `argocd.argoproj.io/client-side-apply-migration-manager`.
     ///
     /// What cannot be used is left out and returned beside the rest.
     pub fn from_application(application: &Value) -> (Self, Vec<Problem>) {
@@ -153,8 +166,13 @@ impl Config {
             config.add_rules("spec.ignoreDifferences", entries, &mut problems);
         }
         let options = application.pointer("/spec/syncPolicy/syncOptions").and_then(Value::as_array);
-        config.server_side_apply =
-            options.into_iter().flatten().any(|option| option == "ServerSideApply=true");
+        let has = |word: &str| options.into_iter().flatten().any(|option| option == word);
+        config.server_side_apply = has("ServerSideApply=true");
+        config.migrates = !has(CLIENT_SIDE_APPLY_MIGRATION_FALSE);
+        let former = annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
+        if let Some(former) = former.filter(|former| !former.is_empty()) {
+            config.former_manager = former.to_owned();
+        }
         for option in compare_options(application) {
             match option {
                 "ServerSideDiff=true" => config.server_side_diff = Some(true),

@@ -88,8 +88,51 @@ pub fn entries(object: &Value) -> impl Iterator<Item = &Value> {
 }
 
 fn is_apply_by(entry: &Value, manager: &str) -> bool {
+    is_entry(entry, manager, "Apply")
+}
+
+fn is_entry(entry: &Value, manager: &str, operation: &str) -> bool {
     let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-    text("manager") == manager && text("operation") == "Apply" && text("subresource").is_empty()
+    text("manager") == manager && text("operation") == operation && text("subresource").is_empty()
+}
+
+/// `managedFields` after the fields that any of `from` has updated were taken
+/// over by the apply of `to`; `None` when there are none (SE-346).
+///
+/// What a manager owns by updates is not taken away by an apply, not even by
+/// one of the same manager: a field that was applied on the client's side once
+/// could never be removed on the server's.
+pub fn taken_over(live: &Value, from: &[&str], to: &str) -> Option<Vec<Value>> {
+    let is_former = |entry: &&Value| from.iter().any(|from| is_entry(entry, from, "Update"));
+    let (former, kept): (Vec<&Value>, Vec<&Value>) = entries(live).partition(is_former);
+    let first = former.first()?;
+    let mut kept: Vec<Value> = kept.into_iter().cloned().collect();
+    let at = kept.iter().position(|entry| is_apply_by(entry, to)).unwrap_or_else(|| {
+        let mut entry = (*first).clone();
+        entry["manager"] = to.into();
+        entry["operation"] = "Apply".into();
+        entry["fieldsV1"] = Value::Object(Map::new());
+        kept.push(entry);
+        kept.len() - 1
+    });
+    let mut fields = kept[at]["fieldsV1"].take();
+    for entry in former {
+        fields = union(fields, &entry["fieldsV1"]);
+    }
+    kept[at]["fieldsV1"] = fields;
+    Some(kept)
+}
+
+fn union(into: Value, from: &Value) -> Value {
+    let mut into = match into {
+        Value::Object(map) => map,
+        _ => Map::new(),
+    };
+    for (key, value) in from.as_object().into_iter().flatten() {
+        let old = into.remove(key).unwrap_or_default();
+        into.insert(key.clone(), union(old, value));
+    }
+    Value::Object(into)
 }
 
 /// Whether a tree has nothing below it.

@@ -50,10 +50,11 @@ use serde_json::{Map, Value};
 
 pub use changes::Change;
 pub use config::{
-    Config, DEFAULT_MANAGER, IgnoreStatus, KnownField, KnownType, Problem, Rule, compare_options,
-    sync_options,
+    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, IgnoreStatus, KnownField, KnownType, Problem,
+    Rule, compare_options, sync_options,
 };
 pub use dry_run::compare_dry_run;
+pub use fields::taken_over;
 pub use ignore::respect_ignored;
 pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
@@ -132,8 +133,11 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
             let original = original(strategy, live, config);
             reduce_claim_templates(&mut found, &wanted, original.as_ref());
             drop_namespace(&mut wanted, &found);
+            let ours = ours_by_updates(target, live, strategy, config);
             let owners = match strategy {
-                Strategy::Structured => Owners::of(live, &config.manager).unwrap_or_default(),
+                Strategy::Structured => {
+                    Owners::of(ours.as_ref().unwrap_or(live), &config.manager).unwrap_or_default()
+                }
                 Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => Owners::default(),
             };
             let past = Past { original: original.as_ref(), owners, schema };
@@ -189,15 +193,43 @@ fn settle(object: &mut Value, config: &Config) {
 /// only exact account of what we applied.
 fn strategy(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Strategy {
     let (Some(target), Some(live)) = (target, live) else { return Strategy::TwoWay };
+    if Owners::of(live, &config.manager).is_some() || is_server_side(target, config) {
+        return Strategy::Structured;
+    }
+    if last_applied(live).is_some() { Strategy::ThreeWay } else { Strategy::TwoWay }
+}
+
+fn is_server_side(target: &Value, config: &Config) -> bool {
     let asked = sync_options(target).find_map(|option| match option {
         "ServerSideApply=true" => Some(true),
         "ServerSideApply=false" => Some(false),
         _ => None,
     });
-    if Owners::of(live, &config.manager).is_some() || asked.unwrap_or(config.server_side_apply) {
-        return Strategy::Structured;
+    asked.unwrap_or(config.server_side_apply)
+}
+
+/// The managers of live as an apply will find them: what was updated on our
+/// behalf before counts as applied by us, since a server-side apply takes it
+/// over first (SE-346), and a patch names what goes. `None` when nothing
+/// changes by it.
+fn ours_by_updates(
+    target: Option<&Value>,
+    live: &Value,
+    strategy: Strategy,
+    config: &Config,
+) -> Option<Value> {
+    if strategy != Strategy::Structured {
+        return None;
     }
-    if last_applied(live).is_some() { Strategy::ThreeWay } else { Strategy::TwoWay }
+    let manager = config.manager.as_str();
+    let server_side = target.is_some_and(|target| is_server_side(target, config));
+    let from: &[&str] = match (server_side, config.migrates) {
+        (true, true) => &[manager, &config.former_manager],
+        (true, false) => &[],
+        (false, _) => &[manager],
+    };
+    let entries = taken_over(live, from, manager)?;
+    Some(serde_json::json!({"metadata": {"managedFields": entries}}))
 }
 
 /// The configuration that was applied last on the client's side; `None` where

@@ -13,6 +13,7 @@ mod elsewhere;
 mod external;
 mod failing;
 mod faults;
+mod guards;
 mod idle;
 mod mistakes;
 mod seed_example;
@@ -65,6 +66,8 @@ cases! {
     deletion::a_set_takes_its_applications_along,
     deletion::reverse_deletion_goes_from_the_last_step_to_the_first,
     sources::several_sources_are_rolled_out_and_rolled_back,
+    guards::a_commit_without_manifests_prunes_nothing,
+    guards::a_removed_field_goes_after_a_change_to_server_side_apply,
 }
 
 mod embedded_only {

@@ -62,7 +62,10 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
         assert_eq!(result["revisions"], all(&second));
         assert_eq!(result["sources"], app["spec"]["sources"]);
         let entry = &app["status"]["history"][1];
-        assert_eq!((&entry["revisions"], &entry["sources"]), (&result["revisions"], &result["sources"]));
+        assert_eq!(
+            (&entry["revisions"], &entry["sources"]),
+            (&result["revisions"], &result["sources"])
+        );
         assert_eq!(app["status"]["history"][0]["revisions"], all(&first));
     });
 
