@@ -17,9 +17,10 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::delete;
-use super::outcome::{done, failed};
+use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
 use crate::api::resource_key::ResourceKey;
+use crate::decide::openapi;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
@@ -71,12 +72,44 @@ impl Applier<'_> {
             return done(key, "unchanged", live, dry_run);
         }
         let happened = match (apply.method.how, dry_run, apply.stamp.is_some()) {
+            (how, true, _) if how != How::ServerSide => {
+                return self.check(apply, live, &resource).await;
+            }
             // An old hook of the same name will be deleted first.
             (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
             (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
             (how, _, _) => self.bring(how, apply, live.cloned(), &send).await,
         };
         self.after(apply, happened, dry_run).await
+    }
+
+    /// The dry run of everything but a server-side apply: it sends nothing, so
+    /// that what only the apply itself can tell, in its own wave and with its
+    /// hooks, is left to it (SE-250).
+    async fn check(
+        &self,
+        apply: &Apply,
+        live: Option<&Arc<Value>>,
+        resource: &ApiResource,
+    ) -> Happened {
+        let (key, manifest) = (&apply.task.resource, apply.manifest.as_ref());
+        if apply.method.validate {
+            let mistakes = self.cluster.mistakes(resource, manifest).await;
+            if !mistakes.is_empty() {
+                return Happened::Failed(openapi::in_words(&mistakes));
+            }
+        }
+        let verb = match (apply.method.how, live) {
+            (_, None) => "created",
+            (How::ClientSide, Some(live)) if merge::three_way(manifest, live).is_none() => {
+                "unchanged"
+            }
+            (How::ClientSide | How::ServerSide, Some(_)) => "configured",
+            (How::Replace | How::Create, Some(_)) => "replaced",
+            (How::Update, Some(_)) => "updated",
+        };
+        let (uid, resource_version) = Default::default();
+        Happened::Done { message: message(key, verb, true), uid, resource_version }
     }
 
     /// Creates a hook. One that exists and carries the stamp was created by a
@@ -184,8 +217,12 @@ impl Applier<'_> {
         let Method { force, migrate, .. } = apply.method;
         let target = apply.manifest.as_ref();
         let mut refused = None;
+        let anew = match how {
+            How::ClientSide => merge::with_last_applied(target),
+            How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
+        };
         if how == How::Replace && force && !send.dry_run && live.is_some() {
-            return self.recreate(target, send).await;
+            return self.recreate(&anew, send).await;
         }
         for attempt in 1..=ATTEMPTS {
             let (verb, answer) = match (how, &live) {
@@ -235,7 +272,7 @@ impl Applier<'_> {
             let binding = send.key.group == "rbac.authorization.k8s.io"
                 && send.key.kind.ends_with("RoleBinding");
             if immutable && live.is_some() && !send.dry_run && (force || binding) {
-                return self.recreate(target, send).await;
+                return self.recreate(&anew, send).await;
             }
             // A conflict, or an object that has come or gone meanwhile.
             let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
@@ -249,7 +286,7 @@ impl Applier<'_> {
             };
         }
         match refused {
-            Some(_) if force && !send.dry_run => self.recreate(target, send).await,
+            Some(_) if force && !send.dry_run => self.recreate(&anew, send).await,
             Some(error) => failed(&error),
             None => Happened::Unknown("the object keeps changing".to_owned()),
         }

@@ -85,6 +85,12 @@ pub mod application {
     /// The project holds a pattern or a sync window that cannot be used.
     pub const INVALID_PROJECT_WARNING: &str = "InvalidProjectWarning";
 
+    /// Something that a sync leaves out or does not understand.
+    pub const SYNC_WARNING: &str = "SyncWarning";
+    /// Some kinds cannot be listed: what the source no longer has of them is
+    /// not found, and not pruned.
+    pub const UNLISTED_RESOURCE_WARNING: &str = "UnlistedResourceWarning";
+
     /// The types that are errors; every other one is a warning.
     pub const ERRORS: [&str; 5] =
         [COMPARISON_ERROR, DELETION_ERROR, INVALID_SPEC_ERROR, SYNC_ERROR, UNKNOWN_ERROR];

@@ -9,6 +9,7 @@ pub mod compare;
 pub mod diff;
 pub mod fleet;
 pub mod health;
+pub mod openapi;
 pub mod rollout;
 pub mod sync;
 pub mod windows;

@@ -24,8 +24,10 @@ use wavegate::controller::application::{self, Settings};
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::source::{self, Allow, Repositories};
 
+mod gaps;
 mod retries;
 mod sources;
+mod told;
 
 /// A wait that takes longer than this has failed.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -795,7 +797,8 @@ async fn an_operation_is_terminated_on_request() {
     world
         .until("app", "waiting for its hook", |app| {
             let message = app["status"]["operationState"]["message"].as_str();
-            message == Some("waiting for completion of hook batch/Job/stuck")
+            let waiting = "waiting for completion of hook batch/Job/stuck (Progressing";
+            message.is_some_and(|message| message.starts_with(waiting))
         })
         .await;
     world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;

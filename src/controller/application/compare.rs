@@ -147,6 +147,7 @@ async fn look(
     let comparison = compare::compare(&facts, &mut memory.diffs);
     conditions.extend(world.placed.conditions.iter().cloned());
     conditions.extend(place.project.warnings(&place.project_name));
+    conditions.extend(compare::unlisted(&place.destination.cluster.unlisted()));
     Ok(Found {
         comparison,
         conditions,

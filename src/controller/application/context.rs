@@ -1,6 +1,6 @@
 //! What a pass may use, and what is remembered from one pass to the next.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +88,8 @@ pub struct Memory {
     /// The failed comparison that the log was told of last; none after one that
     /// worked.
     pub told_failure: Option<String>,
+    /// The start of an operation, and its warnings that the log was told of.
+    pub told_warnings: (String, BTreeSet<String>),
     /// The cluster whose objects it wants.
     pub cluster: Option<Arc<Cluster>>,
     /// The sources that it waits for.

@@ -1,11 +1,12 @@
 //! Carries out the actions of a plan.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use serde_json::Value;
 
 use super::context::Context;
 use super::observe::Place;
@@ -13,13 +14,36 @@ use crate::act::apply::Applier;
 use crate::act::delete;
 use crate::api::ResourceKey;
 use crate::decide::sync::{
-    Action, Group, GroupVersionKind, Happened, LiveObject, Object, Outcome, TaskKey,
+    Action, Apply, Group, GroupVersionKind, Happened, How, LiveObject, Object, Outcome, TaskKey,
 };
 use crate::watch::live::kind_of;
 
 /// An action that takes longer has lost its answer. Longer than any wait that
 /// is part of an action.
 const LIMIT: Duration = Duration::from_secs(180);
+
+/// Before an object is applied again that the server has cut off fields of.
+const CUT_OFF_PAUSES: [Duration; 4] = [
+    Duration::from_millis(100),
+    Duration::from_millis(300),
+    Duration::from_secs(1),
+    Duration::from_secs(3),
+];
+
+/// Whether a field of the target is missing in what the server has stored.
+fn lacks(target: &Value, stored: &Value) -> bool {
+    match (target, stored) {
+        (Value::Object(target), Value::Object(stored)) => {
+            let mut said =
+                target.iter().filter(|(key, value)| *key != "status" && !value.is_null());
+            said.any(|(key, value)| stored.get(key).is_none_or(|stored| lacks(value, stored)))
+        }
+        (Value::Array(target), Value::Array(stored)) if target.len() == stored.len() => {
+            target.iter().zip(stored).any(|(target, stored)| lacks(target, stored))
+        }
+        _ => false,
+    }
+}
 
 /// What actions need to know.
 pub struct Executor<'a> {
@@ -31,6 +55,8 @@ pub struct Executor<'a> {
     pub live: &'a BTreeMap<ResourceKey, LiveObject>,
     /// The kinds of the targets, to read one directly.
     pub kinds: &'a BTreeMap<ResourceKey, GroupVersionKind>,
+    /// Groups and kinds that definitions among the targets bring along.
+    pub defined: &'a BTreeSet<(String, String)>,
     /// Manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
 }
@@ -74,18 +100,22 @@ impl Executor<'_> {
         let object = |task: &TaskKey| live(task).map(|live| Arc::clone(&live.object));
         let happened = match action {
             Action::DryRun(apply) => {
-                let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
-                if !self.ctx.settings.server_dry_run {
+                let ResourceKey { group, kind, .. } = &apply.task.resource;
+                let defined = self.defined.contains(&(group.clone(), kind.clone()));
+                let server_side = apply.method.how == How::ServerSide;
+                // Its definition may not be what it will be once it was synced.
+                if defined || (server_side && !self.ctx.settings.server_dry_run) {
                     let key = &apply.task.resource;
                     let message = crate::act::outcome::message(key, "configured", true);
                     let (uid, resource_version) = Default::default();
                     return Happened::Done { message, uid, resource_version };
                 }
+                let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
                 let live = object(&apply.task);
                 applier.apply(apply, live.as_ref(), in_sync, true).await
             }
             Action::CreateNamespace(apply) | Action::Apply(apply) => {
-                applier.apply(apply, object(&apply.task).as_ref(), false, false).await
+                self.bring(&applier, apply, object(&apply.task)).await
             }
             Action::CreateHook(apply) => applier.create_hook(apply).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
@@ -111,6 +141,34 @@ impl Executor<'_> {
             "action"
         );
         happened
+    }
+
+    /// Applies an object. Where its definition was changed by the same sync, the
+    /// server may still cut off the new fields for a moment: then it is applied
+    /// again, or they would be missing while the sync says that it succeeded.
+    async fn bring(
+        &self,
+        applier: &Applier<'_>,
+        apply: &Apply,
+        mut live: Option<Arc<Value>>,
+    ) -> Happened {
+        let key = &apply.task.resource;
+        let defined = self.defined.contains(&(key.group.clone(), key.kind.clone()));
+        let mut pauses = CUT_OFF_PAUSES.into_iter();
+        loop {
+            let happened = applier.apply(apply, live.as_ref(), false, false).await;
+            if !defined || !matches!(happened, Happened::Done { .. }) {
+                return happened;
+            }
+            let kind = kind_of(&apply.manifest);
+            let found = self.place.destination.cluster.get(&kind, key).await;
+            let Ok(Some(found)) = found else { return happened };
+            let Some(pause) = pauses.next().filter(|_| lacks(&apply.manifest, &found)) else {
+                return happened;
+            };
+            tokio::time::sleep(pause).await;
+            live = Some(found);
+        }
     }
 
     async fn resource(

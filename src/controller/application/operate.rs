@@ -91,7 +91,7 @@ pub async fn drive(
         }
         let snapshot = snapshot(ctx, draft, &observed, std::mem::take(&mut outcomes));
         let plan = sync::step(&snapshot, ctx.now());
-        report(key, draft, &plan);
+        report(key, memory, draft, &plan);
         operation::store(&mut draft.wanted, &plan);
         if plan.phase.is_completed() {
             return Ok(conclude(ctx, draft, plan.phase, &plan.message));
@@ -105,11 +105,14 @@ pub async fn drive(
         let kinds: BTreeMap<ResourceKey, _> = (observed.world.placed.targets.iter())
             .map(|target| (target.key.clone(), kind_of(&target.object)))
             .collect();
+        let targets = observed.world.placed.targets.iter();
+        let defined = targets.filter_map(|target| sync::defines(&target.object)).collect();
         let executor = Executor {
             ctx,
             place: &observed.place,
             live: &snapshot.live,
             kinds: &kinds,
+            defined: &defined,
             former_manager: &observed.config.former_manager,
         };
         outcomes = executor.run(&plan.actions).await;
@@ -504,13 +507,21 @@ fn live(observed: &Observed) -> BTreeMap<ResourceKey, LiveObject> {
     live
 }
 
-fn report(key: &Key, draft: &Draft, plan: &Plan) {
-    let before = &draft.wanted["status"]["operationState"]["message"];
-    if *before != plan.message.as_str() {
-        let phase = draft.wanted["status"]["operationState"]["phase"].as_str().unwrap_or_default();
-        tracing::info!(application = %key, phase, message = plan.message, "operation");
+/// Tells what has changed, and each warning once for an operation (SE-302).
+fn report(key: &Key, memory: &mut Memory, draft: &Draft, plan: &Plan) {
+    let state = &draft.wanted["status"]["operationState"];
+    let before = state["message"].as_str().unwrap_or_default();
+    if before != plan.message && !before.starts_with(&format!("{} (", plan.message)) {
+        let phase = state["phase"].as_str().unwrap_or_default();
+        tracing::info!(application = %key, phase, message = plan.told(), "operation");
+    }
+    let started = state["startedAt"].as_str().unwrap_or_default();
+    if memory.told_warnings.0 != started {
+        memory.told_warnings = (started.to_owned(), Default::default());
     }
     for warning in &plan.warnings {
-        tracing::debug!(application = %key, %warning, "operation");
+        if memory.told_warnings.1.insert(warning.clone()) {
+            tracing::warn!(application = %key, %warning, "operation");
+        }
     }
 }

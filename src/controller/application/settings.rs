@@ -49,8 +49,9 @@ pub struct Settings {
     pub resource_health: bool,
     /// Whether operations without options take those of the spec (SE-304).
     pub inherit_sync_options: bool,
-    /// Whether the first dry run asks the server about every object that is
-    /// to change. Without it only kinds and permissions are checked first.
+    /// Whether the first dry run asks the server about objects that are applied
+    /// on its side. All others are checked here, by the schemas of the server
+    /// (SE-250).
     pub server_dry_run: bool,
     /// Whether Kubernetes Events are written (SE-540).
     pub events: bool,

@@ -100,6 +100,9 @@ const HOOKS: [&str; 4] = [
     names::POST_DELETE_CLEANUP_FINALIZER,
 ];
 
+/// How long one look at a deletion waits until all kinds were listed once.
+const SURVEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
+
 /// The steps of SE-512, in order.
 async fn advance(
     ctx: &Context,
@@ -213,6 +216,15 @@ async fn world(
         },
     };
     let world = observe::world(memory, application, place, &rendered, &tracking).await;
+    // What goes with the Application may be of any kind.
+    if world.is_ok() && !place.destination.cluster.surveyed(SURVEYED_WITHIN).await {
+        let server = place.destination.cluster.server();
+        return Err(format!("not all kinds of the cluster {server} are listed yet"));
+    }
+    let world = match world {
+        Ok(_) => observe::world(memory, application, place, &rendered, &tracking).await,
+        Err(trouble) => Err(trouble),
+    };
     world.map_err(|trouble| trouble.message())
 }
 

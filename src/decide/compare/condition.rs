@@ -19,6 +19,8 @@ pub const OF_COMPARISON: &[&str] = &[
     types::EXCLUDED_RESOURCE_WARNING,
     types::ORPHANED_RESOURCE_WARNING,
     types::INVALID_PROJECT_WARNING,
+    types::SYNC_WARNING,
+    types::UNLISTED_RESOURCE_WARNING,
 ];
 
 /// Types that automated sync owns (SE-429).

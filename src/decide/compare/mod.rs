@@ -10,6 +10,7 @@
 //!
 //! - [`spec`], [`project`]: is the spec complete, does the project permit it;
 //! - [`targets`]: manifests become targets in their namespaces (SE-131 … SE-140);
+//! - `warnings`: what a sync leaves out or does not understand;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
 //! - [`refresh`]: whether to compare, and how thoroughly (SE-376, SE-377);
@@ -34,6 +35,7 @@ pub mod refresh;
 pub mod spec;
 pub mod status;
 pub mod targets;
+mod warnings;
 
 #[cfg(test)]
 mod tests;
@@ -41,3 +43,4 @@ mod tests;
 pub use condition::Condition;
 pub use pairs::{Compared, Comparison, DiffCache, Facts, compare};
 pub use targets::{Placed, Scope, Target, Tracking};
+pub use warnings::unlisted;

@@ -157,7 +157,7 @@ pub fn stored_results(application: &Value) -> (Vec<sync::ResourceResult>, sync::
 pub fn store(application: &mut Value, plan: &sync::Plan) {
     let status = object(application, "status");
     let state = object_in(status, "operationState");
-    state.insert("message".to_owned(), plan.message.as_str().into());
+    state.insert("message".to_owned(), plan.told().into());
     if !plan.phase.is_completed() {
         let phase = json!(plan.phase);
         state.insert("phase".to_owned(), phase);

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::condition::Condition;
 use super::project;
 use super::targets::{Target, Tracking, instance_of};
+use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
 use crate::api::conditions::application as types;
 use crate::api::resource_key::{ResourceKey, split_api_version};
@@ -173,9 +174,14 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
         .filter(|(key, live)| !claimed.contains(key) && is_managed(facts, key, live))
         .filter(|(_, live)| uid(live).is_none_or(|uid| !uids.contains(uid)))
         .collect();
+    let mut seen = BTreeSet::new();
     for (key, live) in extra {
-        resources.push(pair(facts, cache, key, None, Some(live)));
+        // One object may be there in several API groups.
+        if uid(live).is_none_or(|uid| seen.insert(uid)) {
+            resources.push(pair(facts, cache, key, None, Some(live)));
+        }
     }
+    conditions.extend(warnings(facts, &resources));
     let place = |r: &Compared| {
         let ResourceKey { group, kind, namespace, name } = &r.key;
         format!("{group}/{kind}/{namespace}/{name}")

@@ -45,8 +45,10 @@ impl Tracking {
     /// Whether a live object is this Application's own (SE-113, SE-115).
     pub fn owns(&self, object: &Value) -> bool {
         let installation = object["metadata"]["annotations"][INSTALLATION_ID].as_str();
-        let ours =
-            self.installation.is_empty() || installation.is_none_or(|own| own == self.installation);
+        // Labels say nothing of installations.
+        let ours = self.installation.is_empty()
+            || self.method == TrackingMethod::Label
+            || installation == Some(self.installation.as_str());
         ours && self.instance_of(object) == Some(self.instance.as_str())
     }
 
@@ -171,8 +173,13 @@ pub fn place(
 
 /// Kinds that nobody manages: they change all the time by themselves (SE-120).
 pub fn is_excluded(key: &ResourceKey) -> bool {
+    is_excluded_kind(&key.group, &key.kind)
+}
+
+/// As [`is_excluded`], of a group and kind.
+pub fn is_excluded_kind(group: &str, kind: &str) -> bool {
     matches!(
-        (key.group.as_str(), key.kind.as_str()),
+        (group, kind),
         ("events.k8s.io" | "metrics.k8s.io", _) | ("", "Event") | ("coordination.k8s.io", "Lease")
     )
 }

@@ -78,7 +78,7 @@ use jiff::{SignedDuration, Timestamp};
 pub use hooks::{
     Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, stamp, wave,
 };
-pub use options::{How, Method, Propagation};
+pub use options::{How, Method, Propagation, is_unknown_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
     Action, ActionId, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Outcome,
@@ -94,6 +94,13 @@ pub use task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
 
 /// How long to wait before an action whose answer got lost is tried again.
 const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
+
+/// Group and kind that an object defines; `None` for all but a
+/// CustomResourceDefinition.
+pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
+    let (group, kind, _) = object::View(object).defines()?;
+    Some((group.to_owned(), kind.to_owned()))
+}
 
 /// Decides what one operation does next.
 ///

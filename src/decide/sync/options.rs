@@ -47,18 +47,33 @@ pub(super) struct AppOptions {
     pub unknown: Vec<String>,
 }
 
-const KNOWN_ELSEWHERE: [&str; 10] = [
-    "Validate=true",
-    "ApplyOutOfSyncOnly=false",
-    "RespectIgnoreDifferences=true",
-    "Delete=false",
-    "Delete=confirm",
-    "Delete=true",
-    "Replace=false",
-    "ServerSideApply=false",
-    "ClientSideApplyMigration=true",
-    "PrunePropagationPolicy=foreground",
+/// Options that are true or false.
+const SWITCHES: [&str; 11] = [
+    "Validate",
+    "SkipDryRunOnMissingResource",
+    "PruneLast",
+    "ApplyOutOfSyncOnly",
+    "Replace",
+    "Force",
+    "ServerSideApply",
+    "ClientSideApplyMigration",
+    "FailOnSharedResource",
+    "RespectIgnoreDifferences",
+    "CreateNamespace",
 ];
+
+/// Whether nobody knows a sync option, of an Application or of a resource: it
+/// has no effect (SE-302).
+pub fn is_unknown_option(item: &str) -> bool {
+    let (name, value) = item.trim().split_once('=').unwrap_or((item, ""));
+    let values: &[&str] = match name {
+        "Prune" | "Delete" => &["true", "false", "confirm"],
+        "PrunePropagationPolicy" => &["foreground", "background", "orphan"],
+        name if SWITCHES.contains(&name) => &["true", "false"],
+        _ => &[],
+    };
+    !values.contains(&value)
+}
 
 impl AppOptions {
     pub fn of(operation: &Operation) -> Self {
@@ -81,7 +96,7 @@ impl AppOptions {
                 _ => match prune(item) {
                     // The first of several values wins (SE-019).
                     Some(value) => options.prune = options.prune.or(Some(value)),
-                    None if KNOWN_ELSEWHERE.contains(&item) => {}
+                    None if !is_unknown_option(item) => {}
                     None => options.unknown.push(item.to_owned()),
                 },
             }

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::options::{Method, Propagation};
 use super::task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
 use crate::api::resource_key::ResourceKey;
+use crate::api::time::to_rfc3339;
 
 /// The decision of one pass.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +35,25 @@ pub struct Plan {
     pub needs_persist_before_actions: bool,
     /// Mistakes in manifests and options, for conditions; never a reason to stop.
     pub warnings: Vec<String>,
+}
+
+impl Plan {
+    /// The message with what is known of the wait that it names: the state of
+    /// the resource, or who holds it, and since when (SE-588, SE-600). The
+    /// instant is told, not the duration, which would be another at each look.
+    pub fn told(&self) -> String {
+        let named = |waiting: &&Waiting| {
+            let ResourceKey { group, kind, name, .. } = &waiting.key;
+            !waiting.detail.is_empty() && self.message.contains(&format!(" {group}/{kind}/{name}"))
+        };
+        match self.waiting_for.iter().find(named) {
+            None => self.message.clone(),
+            Some(Waiting { detail, since: Some(since), .. }) => {
+                format!("{} ({detail}, since {})", self.message, to_rfc3339(*since))
+            }
+            Some(Waiting { detail, .. }) => format!("{} ({detail})", self.message),
+        }
+    }
 }
 
 /// Actions that may run in parallel. Groups run one after another.

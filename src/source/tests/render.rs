@@ -144,7 +144,7 @@ async fn a_source_that_cannot_be_rendered_says_why() {
         (
             "values",
             json!({"helm": {"valueFiles": ["https://u:secret@h/v.yaml"]}}),
-            "only files of the same repository",
+            "only files of the Application's own sources",
         ),
         (
             "values outside",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kube::core::discovery::ApiResource;
-use kube::discovery::{Discovery, Scope};
+use kube::discovery::{Discovery, Scope, verbs};
 use tokio::time::Instant;
 
 use super::kube_kind;
@@ -83,6 +83,24 @@ impl Known {
         self.forget();
         self.fresh(client).await?;
         Ok(true)
+    }
+
+    /// All kinds that can be listed and watched, each in its most stable
+    /// version, and the groups that do not answer.
+    pub async fn listable(
+        &mut self,
+        client: &kube::Client,
+    ) -> Result<(Vec<ApiResource>, BTreeMap<String, String>), kube::Error> {
+        let groups = self.fresh(client).await?.groups();
+        let kinds = groups.flat_map(kube::discovery::ApiGroup::resources_by_stability);
+        let kinds = kinds.filter(|(_, capabilities)| {
+            capabilities.supports_operation(verbs::LIST)
+                && capabilities.supports_operation(verbs::WATCH)
+        });
+        let kinds = kinds.map(|(resource, _)| resource).collect();
+        let silent = self.silent.iter();
+        let silent = silent.map(|(group, why)| (format!("the API group {group}"), why.clone()));
+        Ok((kinds, silent.collect()))
     }
 
     pub async fn resolve(

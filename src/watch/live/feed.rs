@@ -17,7 +17,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::watch::follow::{follow_asking, words};
 
 /// Objects per page of a listing (SE-432).
-const PAGE: u32 = 500;
+pub(super) const PAGE: u32 = 500;
 
 /// After that many failures in a row, what is known counts as too old.
 const TOLERATED: u32 = 3;

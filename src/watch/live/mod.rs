@@ -1,4 +1,5 @@
-//! What exists in a cluster: one watch per kind that some Application uses.
+//! What exists in a cluster: one watch per kind that some Application uses, or
+//! has ever marked an object of.
 //!
 //! ```text
 //! API server ── discovery ──> which kinds there are
@@ -19,6 +20,8 @@
 mod discovery;
 mod feed;
 mod index;
+mod schemas;
+mod survey;
 
 #[cfg(test)]
 mod tests;
@@ -43,6 +46,8 @@ use discovery::Known;
 use feed::Feed;
 use index::Change;
 pub use index::{Mark, Seen};
+use schemas::Schemas;
+use survey::Survey;
 
 /// How long a kind may take to be listed for the first time.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -83,6 +88,8 @@ pub struct Cluster {
     client: Client,
     mark: Mark,
     known: tokio::sync::Mutex<Known>,
+    schemas: tokio::sync::Mutex<Schemas>,
+    survey: Survey,
     feeds: Mutex<HashMap<GroupVersionKind, Arc<Feed>>>,
     /// Instances whose targets name an object, and the other way round.
     wanted: Arc<Mutex<Wanted>>,
@@ -148,6 +155,8 @@ impl Cluster {
             client: Client(client),
             mark,
             known: tokio::sync::Mutex::default(),
+            schemas: tokio::sync::Mutex::default(),
+            survey: Survey::default(),
             feeds: Mutex::default(),
             wanted: Arc::default(),
             puzzled: Mutex::default(),
@@ -200,6 +209,14 @@ impl Cluster {
     /// was applied.
     pub async fn forget_kinds(&self) {
         self.known.lock().await.forget();
+        self.schemas.lock().await.forget_custom();
+    }
+
+    /// What is wrong with the fields of an object, by the schema that the
+    /// cluster publishes for its kind, in kubectl's words. Nothing where none
+    /// is published: the server has the last word.
+    pub async fn mistakes(&self, resource: &ApiResource, object: &Value) -> Vec<String> {
+        self.schemas.lock().await.mistakes(&self.client.0, resource, object).await
     }
 
     /// The path of a kind; `None` when it does not exist. When that version
@@ -240,6 +257,7 @@ impl Cluster {
         kinds: impl IntoIterator<Item = GroupVersionKind>,
     ) -> Result<(), Error> {
         let mut all: BTreeSet<GroupVersionKind> = kinds.into_iter().collect();
+        self.begin_survey();
         let definitions = definitions();
         all.insert(definitions.clone());
         let mut feeds = Vec::new();
@@ -397,6 +415,9 @@ impl Cluster {
         let puzzled = std::mem::take(&mut *self.puzzled.lock());
         if listed || !puzzled.is_empty() {
             self.forget_kinds().await;
+        }
+        if listed {
+            self.survey.again();
         }
         for instance in puzzled {
             self.notify(&instance);

@@ -9,6 +9,7 @@ mod bad_input;
 mod commits;
 mod deletion;
 mod disabled;
+mod dry_run;
 mod elsewhere;
 mod external;
 mod failing;
@@ -67,6 +68,9 @@ cases! {
     deletion::reverse_deletion_goes_from_the_last_step_to_the_first,
     sources::several_sources_are_rolled_out_and_rolled_back,
     guards::a_commit_without_manifests_prunes_nothing,
+    dry_run::a_definition_gains_a_field_together_with_its_use,
+    dry_run::what_only_the_apply_can_tell_fails_in_its_wave,
+    dry_run::a_wrong_field_is_refused_before_anything_is_sent,
     guards::a_removed_field_goes_after_a_change_to_server_side_apply,
 }
 

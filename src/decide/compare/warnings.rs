@@ -1,0 +1,94 @@
+//! What a sync leaves out or does not understand, told as conditions: nobody
+//! else would say it (SE-183, SE-296, SE-302).
+
+use std::collections::BTreeMap;
+
+use super::condition::Condition;
+use super::pairs::{Compared, Facts};
+use crate::api::annotations::{HOOK, annotation};
+use crate::api::conditions::application as types;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::diff::sync_options;
+use crate::decide::sync::{Class, is_unknown_option};
+
+/// Most warnings that are told one by one.
+const MAX_TOLD: usize = 10;
+
+/// Warnings about the targets, the hooks that are left, and the options.
+pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Condition> {
+    let mut told = Vec::new();
+    let policy = facts.spec.sync_policy.as_ref();
+    let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
+    for option in options.iter().filter(|option| is_unknown_option(option)) {
+        told.push(format!("spec.syncPolicy.syncOptions: unknown sync option {option}"));
+    }
+    for target in facts.targets {
+        let object = target.object.as_ref();
+        for option in sync_options(object).filter(|option| is_unknown_option(option)) {
+            told.push(format!("{}: unknown sync option {option}", shown(&target.key)));
+        }
+        if let Some(hook) = annotation(object, HOOK).filter(|_| target.class == Class::Ignored) {
+            let types = "PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete or Skip";
+            told.push(format!(
+                "{} is left out: its annotation {HOOK} is {hook:?}, which names none of {types}",
+                shown(&target.key)
+            ));
+        }
+    }
+    let orphans = resources
+        .iter()
+        .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));
+    for orphan in orphans.filter(|orphan| !is_generated(facts, &orphan.key)) {
+        told.push(format!(
+            "hook {} is no longer in the source, and is not deleted by a sync",
+            shown(&orphan.key)
+        ));
+    }
+    told.sort();
+    told.dedup();
+    let more = told.len().saturating_sub(MAX_TOLD);
+    told.truncate(MAX_TOLD);
+    if more > 0 {
+        told.push(format!("{more} more such warnings are not listed"));
+    }
+    told.into_iter().map(|message| Condition::new(types::SYNC_WARNING, message)).collect()
+}
+
+/// Whether a hook was made from a target without a name of its own.
+fn is_generated(facts: &Facts<'_>, key: &ResourceKey) -> bool {
+    facts.targets.iter().any(|target| {
+        let prefix = target.object["metadata"]["generateName"].as_str().unwrap_or_default();
+        let ResourceKey { group, kind, namespace, name } = &target.key;
+        name.is_empty()
+            && (group, kind, namespace) == (&key.group, &key.kind, &key.namespace)
+            && !prefix.is_empty()
+            && key.name.starts_with(prefix)
+    })
+}
+
+fn shown(key: &ResourceKey) -> String {
+    let ResourceKey { group, kind, namespace, name } = key;
+    let name = if name.is_empty() { "without a name" } else { name };
+    let kind = if group.is_empty() { kind.clone() } else { format!("{group}/{kind}") };
+    match namespace.as_str() {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// The gap that kinds leave which cannot be listed (SE-432).
+pub fn unlisted(kinds: &BTreeMap<String, String>) -> Option<Condition> {
+    let (_, reason) = kinds.first_key_value()?;
+    let mut names: Vec<&str> = kinds.keys().map(String::as_str).collect();
+    let more = names.len().saturating_sub(MAX_TOLD);
+    names.truncate(MAX_TOLD);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    Some(Condition::new(
+        types::UNLISTED_RESOURCE_WARNING,
+        format!(
+            "cannot list {}{more}: what the source no longer has of them is not found and not \
+             pruned; permit it, or remove such objects by hand: {reason}",
+            names.join(", ")
+        ),
+    ))
+}

@@ -1,0 +1,137 @@
+//! One object against its schema, in kubectl's words.
+
+use serde_json::{Map, Value};
+
+use super::{Document, Schema, What};
+use crate::decide::diff::Kind;
+
+/// Most mistakes of one object that are told.
+const MAX_TOLD: usize = 10;
+
+/// Most values of one object that are looked at; what is beyond is left to the
+/// server.
+const MAX_VALUES: usize = 200_000;
+
+impl Document {
+    /// The mistakes of an object, in order; empty for one whose kind is not
+    /// described. Its status is not looked at: the server does not take it
+    /// from here. No value of a Secret is in the texts.
+    pub fn check(&self, object: &Value) -> Vec<String> {
+        let Kind { group, version, kind } = Kind::of(object);
+        let Some((name, schema)) = self.schema_of(group, version, kind) else { return Vec::new() };
+        let mut check = Check { document: self, told: Vec::new(), left: MAX_VALUES };
+        check.value(object, schema, kind, name, true);
+        check.told
+    }
+}
+
+/// The mistakes of one object as one refusal.
+pub fn in_words(mistakes: &[String]) -> String {
+    let all = match mistakes {
+        [one] => one.clone(),
+        many => format!("[{}]", many.join(", ")),
+    };
+    format!(
+        "error validating data: {all}; if you choose to ignore these errors, turn validation off \
+         with the sync option Validate=false"
+    )
+}
+
+struct Check<'a> {
+    document: &'a Document,
+    told: Vec<String>,
+    left: usize,
+}
+
+impl Check<'_> {
+    fn tell(&mut self, path: &str, what: &str) {
+        if self.told.len() < MAX_TOLD {
+            self.told.push(format!("ValidationError({path}): {what}"));
+        }
+    }
+
+    /// `name` is that of the schema around, with the fields on the way in it.
+    fn value(&mut self, value: &Value, schema: &Schema, path: &str, name: &str, root: bool) {
+        if self.left == 0 || self.told.len() >= MAX_TOLD {
+            return;
+        }
+        self.left -= 1;
+        let Some((reference, what)) = self.document.resolve(schema) else { return };
+        let name = reference.unwrap_or(name);
+        let expected = match (what, value) {
+            (What::Any | What::Reference(_), _) => return,
+            // Null is as good as absent.
+            (_, Value::Null) => return,
+            (What::Object(fields), Value::Object(object)) => {
+                for (key, child) in object.iter().filter(|(_, child)| !child.is_null()) {
+                    let below = format!("{path}.{key}");
+                    match fields.get(key) {
+                        Some(_) if root && key == "status" => {}
+                        Some(schema) => {
+                            self.value(child, schema, &below, &format!("{name}.{key}"), false);
+                        }
+                        None if fields.open => {}
+                        None => self.tell(path, &format!("unknown field \"{key}\" in {name}")),
+                    }
+                }
+                let is_missing = |field: &str| {
+                    let optional = fields.get(field).is_some_and(|schema| schema.optional)
+                        || (root && field == "status");
+                    !optional && is_absent(object, field)
+                };
+                for field in fields.required.iter().filter(|field| is_missing(field)) {
+                    self.tell(path, &format!("missing required field \"{field}\" in {name}"));
+                }
+                return;
+            }
+            (What::Map(like), Value::Object(object)) => {
+                for (key, child) in object {
+                    self.value(child, like, &format!("{path}.{key}"), name, false);
+                }
+                return;
+            }
+            (What::List(like), Value::Array(list)) => {
+                for (index, child) in list.iter().enumerate() {
+                    self.value(child, like, &format!("{path}[{index}]"), name, false);
+                }
+                return;
+            }
+            (What::Boolean, Value::Bool(_)) | (What::String, Value::String(_)) => return,
+            (What::Integer, Value::Number(number)) if number.as_f64().is_some_and(is_whole) => {
+                return;
+            }
+            (What::Number, Value::Number(_)) => return,
+            (What::Object(_) | What::Map(_), _) => "map",
+            (What::List(_), _) => "array",
+            (What::String, _) => "string",
+            (What::Integer, _) => "integer",
+            (What::Number, _) => "number",
+            (What::Boolean, _) => "boolean",
+        };
+        let got = type_of(value);
+        self.tell(
+            path,
+            &format!("invalid type for {name}: got \"{got}\", expected \"{expected}\""),
+        );
+    }
+}
+
+fn is_absent(object: &Map<String, Value>, field: &str) -> bool {
+    object.get(field).is_none_or(Value::is_null)
+}
+
+fn is_whole(number: f64) -> bool {
+    number.fract() == 0.0
+}
+
+fn type_of(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.as_f64().is_some_and(is_whole) => "integer",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "map",
+    }
+}

@@ -1,0 +1,195 @@
+//! What the fields of a cluster's kinds may be, as the cluster publishes it.
+//!
+//! Built-in kinds are described by the server's OpenAPI: version 3 group by
+//! group, version 2 as a whole where that is all there is (before Kubernetes
+//! 1.24). Custom kinds are described by their definitions, which are right at
+//! once, while the published documents follow some seconds later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Limited};
+use kube::core::discovery::ApiResource;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use crate::decide::diff::Kind;
+use crate::decide::openapi::Document;
+use crate::watch::failure::reason;
+
+/// Largest document that is read, in bytes; kinds of a larger one are not
+/// checked here.
+const MAX_BYTES: usize = 64 << 20;
+
+/// How long a document may take.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A document in which an object has mistakes is asked for again when it is
+/// older than this: the server may know more fields by now.
+const OLD: Duration = Duration::from_secs(60);
+
+/// One answer, also that there is none.
+#[derive(Clone, Debug)]
+struct Known {
+    document: Arc<Document>,
+    at: Instant,
+}
+
+/// The schemas of one cluster as far as they were needed.
+#[derive(Debug, Default)]
+pub(super) struct Schemas {
+    /// By group and version, or, of custom kinds, the kind besides.
+    known: BTreeMap<(String, String, String), Known>,
+    /// Version 2, which holds all groups.
+    whole: Option<Known>,
+    /// Paths of the documents of version 3; absent before they were asked for,
+    /// empty where there are none.
+    index: Option<BTreeMap<String, String>>,
+}
+
+impl Schemas {
+    /// Definitions have changed.
+    pub fn forget_custom(&mut self) {
+        self.known.retain(|(_, _, kind), _| kind.is_empty());
+    }
+
+    /// What is wrong with an object, in kubectl's words; nothing where nothing
+    /// is known of its kind.
+    pub async fn mistakes(
+        &mut self,
+        client: &kube::Client,
+        resource: &ApiResource,
+        object: &Value,
+    ) -> Vec<String> {
+        let known = self.of(client, resource).await;
+        let mistakes = known.document.check(object);
+        if mistakes.is_empty() || known.at.elapsed() < OLD {
+            return mistakes;
+        }
+        self.known.remove(&key(resource));
+        (self.whole, self.index) = (None, None);
+        self.of(client, resource).await.document.check(object)
+    }
+
+    async fn of(&mut self, client: &kube::Client, resource: &ApiResource) -> Known {
+        let key = key(resource);
+        // What could not be had is asked for again later.
+        let usable = |known: &Known| known.document.is_any() || known.at.elapsed() < OLD;
+        if let Some(known) = self.known.get(&key).filter(|known| usable(known)) {
+            return known.clone();
+        }
+        let asked = async {
+            match key.2.is_empty() {
+                false => definition(client, resource).await,
+                true => self.published(client, resource).await,
+            }
+        };
+        let document = match tokio::time::timeout(TIMEOUT, asked).await {
+            Ok(Ok(document)) => document,
+            failed => {
+                let why = match failed {
+                    Ok(Err(why)) => why,
+                    _ => format!("no answer within {} s", TIMEOUT.as_secs()),
+                };
+                let kind = &resource.kind;
+                tracing::debug!(kind, why, "no schema to check objects by");
+                Arc::default()
+            }
+        };
+        let known = Known { document, at: Instant::now() };
+        self.known.insert(key, known.clone());
+        known
+    }
+
+    async fn published(
+        &mut self,
+        client: &kube::Client,
+        resource: &ApiResource,
+    ) -> Result<Arc<Document>, String> {
+        if self.index.is_none() {
+            let index = match get(client, "/openapi/v3").await {
+                Ok(bytes) => paths(&bytes),
+                Err(Refused::Absent) => BTreeMap::new(),
+                Err(Refused::Other(why)) => return Err(why),
+            };
+            self.index = Some(index);
+        }
+        let group = match resource.group.as_str() {
+            "" => format!("api/{}", resource.version),
+            group => format!("apis/{group}/{}", resource.version),
+        };
+        let path = self.index.as_ref().and_then(|index| index.get(&group)).cloned();
+        if let Some(path) = path {
+            return read(get(client, &path).await?).await;
+        }
+        if let Some(whole) = &self.whole {
+            return Ok(whole.document.clone());
+        }
+        let document = read(get(client, "/openapi/v2").await?).await?;
+        self.whole = Some(Known { document: document.clone(), at: Instant::now() });
+        Ok(document)
+    }
+}
+
+/// Built-in kinds are known by group and version.
+fn key(resource: &ApiResource) -> (String, String, String) {
+    let ApiResource { group, version, kind, .. } = resource;
+    let built_in = Kind { group, version, kind }.is_built_in();
+    (group.clone(), version.clone(), if built_in { String::new() } else { kind.clone() })
+}
+
+async fn definition(
+    client: &kube::Client,
+    resource: &ApiResource,
+) -> Result<Arc<Document>, String> {
+    let collection = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let path = format!("{collection}/{}.{}", resource.plural, resource.group);
+    let bytes = get(client, &path).await?;
+    let definition: Value = serde_json::from_slice(&bytes).map_err(|error| error.to_string())?;
+    Ok(Arc::new(Document::of_definition(&definition)))
+}
+
+fn paths(bytes: &[u8]) -> BTreeMap<String, String> {
+    let index: Value = serde_json::from_slice(bytes).unwrap_or_default();
+    let paths = index["paths"].as_object().into_iter().flatten();
+    let url = |value: &Value| value["serverRelativeURL"].as_str().map(str::to_owned);
+    paths.filter_map(|(path, value)| Some((path.clone(), url(value)?))).collect()
+}
+
+async fn read(bytes: Vec<u8>) -> Result<Arc<Document>, String> {
+    let read = tokio::task::spawn_blocking(move || Document::read(&bytes)).await;
+    read.map_err(|error| error.to_string())?.map(Arc::new)
+}
+
+/// Why there is no document.
+enum Refused {
+    /// The server does not have it.
+    Absent,
+    Other(String),
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> Self {
+        match refused {
+            Refused::Absent => "the server does not publish it".to_owned(),
+            Refused::Other(why) => why,
+        }
+    }
+}
+
+async fn get(client: &kube::Client, path: &str) -> Result<Vec<u8>, Refused> {
+    let other = |error: &dyn std::fmt::Display| Refused::Other(error.to_string());
+    let request = http::Request::get(path)
+        .header(http::header::ACCEPT, "application/json")
+        .body(kube::client::Body::empty())
+        .map_err(|error| other(&error))?;
+    let answer = client.send(request).await.map_err(|error| other(&reason(&error)))?;
+    match answer.status().as_u16() {
+        200 => {}
+        404 => return Err(Refused::Absent),
+        code => return Err(Refused::Other(format!("the server answered with status {code}"))),
+    }
+    let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
+    body.map(|body| body.to_bytes().into()).map_err(|error| other(&error))
+}

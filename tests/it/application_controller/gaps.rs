@@ -1,0 +1,93 @@
+//! What is tracked is found, whatever its kind (SE-432), or the gap is told.
+
+use super::*;
+
+/// A tracked object of a kind that is in no source.
+async fn left_over(world: &World, name: &str, installation: Option<&str>) {
+    let id = format!("app:/ServiceAccount:web/{name}");
+    let mut annotations = json!({"argocd.argoproj.io/tracking-id": id});
+    if let Some(installation) = installation {
+        annotations["argocd.argoproj.io/installation-id"] = installation.into();
+    }
+    let object =
+        json!({"metadata": {"name": name, "namespace": "web", "annotations": annotations}});
+    world.create("v1", "ServiceAccount", &object).await;
+}
+
+fn lists(app: &Value, name: &str) -> bool {
+    let rows = app["status"]["resources"].as_array().into_iter().flatten();
+    rows.into_iter().any(|row| row["name"] == name && row["requiresPruning"] == true)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tracked_object_is_found_after_a_start_whatever_its_kind() {
+    let mut world = World::start().await;
+    world.crash().await;
+    left_over(&world, "left", None).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "told of what is left", |app| lists(app, "left")).await;
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(world.get("v1", "ServiceAccount", "web", "left").await, Value::Null);
+
+    // An Application that goes takes along what it never had in its source.
+    world.crash().await;
+    left_over(&world, "again", None).await;
+    let finalizer = "resources-finalizer.argocd.argoproj.io";
+    world.patch("app", json!({"metadata": {"finalizers": [finalizer]}})).await;
+    let api = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    api.delete("app", &DeleteParams::default()).await.unwrap();
+    world.run();
+    world.until("app", "gone", Value::is_null).await;
+    assert_eq!(world.get("v1", "ServiceAccount", "web", "again").await, Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_object_without_the_installation_id_is_not_ours() {
+    // SE-113
+    let settings = Settings { installation_id: "here".to_owned(), ..Settings::default() };
+    let mut world = World::with(settings).await;
+    world.crash().await;
+    left_over(&world, "ours", Some("here")).await;
+    left_over(&world, "theirs", Some("there")).await;
+    left_over(&world, "nobodys", None).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "told of its own", |app| lists(app, "ours")).await;
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let left = world.api("v1", "ServiceAccount", "web").list(&Default::default()).await.unwrap();
+    let left: Vec<String> = left.items.into_iter().filter_map(|o| o.metadata.name).collect();
+    assert!(
+        left.contains(&"theirs".to_owned()) && left.contains(&"nobodys".to_owned()),
+        "{left:?}"
+    );
+    assert!(!left.contains(&"ours".to_owned()), "{left:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_that_cannot_be_listed_is_a_gap_that_is_told() {
+    let mut world = World::start().await;
+    world.crash().await;
+    let forbidden = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    let told =
+        |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
+    world.until("app", "told of the gap", told).await;
+    // It stops nobody.
+    world.sync("app", json!({"revision": revision, "prune": true})).await;
+    world
+        .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && told(app))
+        .await;
+}

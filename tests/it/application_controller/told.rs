@@ -1,0 +1,85 @@
+//! Warnings and waits are told where people look, and once.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_sync_leaves_out_is_a_condition() {
+    let world = World::start().await;
+    world.write("app/typo.json", &job("typo", &[("argocd.argoproj.io/hook", "PreSinc")]));
+    world.write("app/test.json", &job("test", &[("helm.sh/hook", "test")]));
+    world.write("app/old.json", &job("old", &[("argocd.argoproj.io/hook", "PreSync")]));
+    let option = [("argocd.argoproj.io/sync-options", "Prune=false,Replcae=true")];
+    world.write("app/one.json", &config_map("one", "1", &option));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] =
+        json!({"syncOptions": ["CreateNamespce=true", "PruneLast=false", "Validate=true"]});
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let warnings = |app: &Value| -> Vec<String> {
+        let all = app["status"]["conditions"].as_array().into_iter().flatten();
+        let of_syncs = all.into_iter().filter(|condition| condition["type"] == "SyncWarning");
+        of_syncs.map(|condition| condition["message"].as_str().unwrap().to_owned()).collect()
+    };
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let told = warnings(&app);
+    // SE-183, SE-596: the object is left out, and a chart's tests are no mistake.
+    let typo = told.iter().find(|warning| warning.contains("batch/Job web/typo is left out"));
+    assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{told:?}");
+    // SE-302
+    assert!(
+        told.iter().any(|w| w.contains("syncOptions: unknown sync option CreateNamespce=true"))
+    );
+    assert!(told.iter().any(|w| w == "ConfigMap web/one: unknown sync option Replcae=true"));
+    assert_eq!(told.len(), 3, "{told:?}");
+
+    // SE-296, SE-595
+    world.remove("app/old.json");
+    world.commit();
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    let told = warnings(&app);
+    assert!(told.iter().any(|w| w.starts_with("hook batch/Job web/old is no longer")), "{told:?}");
+    assert_eq!(told.len(), 4, "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wait_names_the_state_and_who_holds_it() {
+    let world = World::start().await;
+    let never = [("simulate.wavegate.dev/outcome", "hang")];
+    world.write("app/one.json", &deployment("one", &never));
+    let after = [("argocd.argoproj.io/sync-wave", "1")];
+    world.write("app/two.json", &config_map("two", "2", &after));
+    let first = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": first})).await;
+    let message = |app: &Value| {
+        app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned()
+    };
+    // SE-588
+    let app = world
+        .until("app", "waiting", |app| {
+            let message = message(app);
+            message.starts_with("waiting for healthy state of apps/Deployment/one (Progressing")
+        })
+        .await;
+    assert!(message(&app).contains(", since 2"), "{}", message(&app));
+    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    world.until("app", "over", settled).await;
+
+    // SE-600
+    world.remove("app/one.json");
+    let second = world.commit();
+    let held = json!({"metadata": {"finalizers": ["example.com/held"]}});
+    let api = world.api("apps/v1", "Deployment", "web");
+    api.patch("one", &PatchParams::default(), &Patch::Merge(held)).await.unwrap();
+    world.sync("app", json!({"revision": second, "prune": true})).await;
+    world
+        .until("app", "waiting for a deletion", |app| {
+            let message = message(app);
+            message.starts_with("waiting for deletion of apps/Deployment/one (held by ")
+                && message.contains("example.com/held")
+        })
+        .await;
+}
