@@ -1,6 +1,8 @@
 //! The controller against the embedded API server, with a stand-in for whoever
 //! compares Applications.
 
+mod differences;
+
 use std::time::Duration;
 
 use kube::Api;

@@ -1,5 +1,10 @@
 //! `ignoreApplicationDifferences`: fields of Applications that the set neither
 //! compares nor writes (AS-162 to AS-165).
+//!
+//! What is ignored keeps its live value; how that is found inside of lists is
+//! told in [`keep`].
+
+mod keep;
 
 use serde_json::Value;
 
@@ -66,49 +71,31 @@ impl Ignore {
         if rules().next().is_none() {
             return;
         }
-        let mut paths: Vec<Path> = rules().flat_map(|rule| rule.paths(target)).collect();
-        paths.extend(rules().flat_map(|rule| rule.paths(live)));
-        paths.retain(|path| matches!(path.first(), Some(Step::Key(key)) if key == "spec" || key == "metadata"));
-        let mut gone = Vec::new();
-        for path in paths {
-            match path::get(live, &path) {
-                Some(value) => put(target, &path, value.clone()),
-                None => gone.push(path),
-            }
-        }
-        path::remove_all(target, gone);
+        let in_reach = |key: &str| key == "spec" || key == "metadata";
+        let selected = |object: &Value| -> Vec<Path> {
+            let paths = rules().flat_map(|rule| rule.selected(object));
+            paths
+                .filter(|path| matches!(path.first(), Some(Step::Key(key)) if in_reach(key)))
+                .collect()
+        };
+        let pointers: Vec<&[String]> = rules()
+            .flat_map(|rule| &rule.pointers)
+            .map(Vec::as_slice)
+            .filter(|tokens| tokens.first().is_some_and(|key| in_reach(key)))
+            .collect();
+        let ignored = keep::Ignored {
+            in_target: selected(target),
+            in_live: selected(live),
+            pointers: &pointers,
+        };
+        keep::live_values(target, live, &ignored);
     }
 }
 
 impl Rule {
-    fn paths(&self, object: &Value) -> Vec<Path> {
-        let pointers = self.pointers.iter().filter_map(|tokens| path::locate(object, tokens));
+    /// What the expressions name in an object.
+    fn selected(&self, object: &Value) -> Vec<Path> {
         let selected = |expression: &Expression| expression.paths(object).unwrap_or_default();
-        pointers.chain(self.expressions.iter().flat_map(selected)).collect()
+        self.expressions.iter().flat_map(selected).collect()
     }
-}
-
-/// Sets the value at a path. Objects on the way are made; a list element that
-/// does not exist is not.
-fn put(target: &mut Value, path: &[Step], value: Value) {
-    let Some((step, rest)) = path.split_first() else {
-        *target = value;
-        return;
-    };
-    let next = match step {
-        Step::Key(key) => {
-            if target.is_null() {
-                *target = Value::Object(serde_json::Map::new());
-            }
-            match target {
-                Value::Object(object) => object.entry(key.as_str()).or_insert(Value::Null),
-                _ => return,
-            }
-        }
-        Step::Index(index) => match target.get_mut(*index) {
-            Some(item) => item,
-            None => return,
-        },
-    };
-    put(next, rest, value);
 }

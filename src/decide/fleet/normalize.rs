@@ -33,8 +33,8 @@ fn empty_source_blocks(source: &mut Value) {
     }
 }
 
-/// Whether two specs are equal once both are normalised and absent is the same
-/// as empty.
+/// Whether two specs are equal once both are normalised, and absent is the same
+/// as empty and as the zero value of a field that has one.
 pub fn equal_specs(a: &Value, b: &Value) -> bool {
     if a == b {
         return true;
@@ -44,42 +44,134 @@ pub fn equal_specs(a: &Value, b: &Value) -> bool {
         empty_objects(&mut spec);
         spec
     };
-    equal(&normalised(a), &normalised(b))
+    equal_parts(&normalised(a), &normalised(b))
+}
+
+/// The same for a part of a spec, such as a source.
+pub fn equal_parts(a: &Value, b: &Value) -> bool {
+    alike(a, b, Zeros::AreAbsent)
 }
 
 /// Whether two values are equal when null, an empty list and an empty object
 /// count as absent.
 pub fn equal(a: &Value, b: &Value) -> bool {
-    match (a, b) {
-        (Value::Object(a), Value::Object(b)) => equal_objects(a, b),
-        (Value::Array(a), Value::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| equal(a, b))
-        }
-        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
-        (a, b) => a == b || (says_nothing(a) && says_nothing(b)),
-    }
+    alike(a, b, Zeros::Count)
+}
+
+/// Whether `false`, 0 and an empty text are the same as no field at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zeros {
+    /// Where the field is one of [`LEFT_OUT`].
+    AreAbsent,
+    /// They are values like any other.
+    Count,
 }
 
 /// Blocks whose mere presence means something, empty or not: an empty
 /// `automated` switches automated sync on.
 const PRESENCE_COUNTS: [&str; 2] = ["automated", "retry"];
 
-fn equal_objects(a: &Map<String, Value>, b: &Map<String, Value>) -> bool {
+/// The fields of an Application's spec that mean the same absent and with their
+/// zero value: who reads them as the peer's types and writes them back leaves
+/// such a value out. Not among them are fields that tell the two apart
+/// (`enabled`, `factor`, `revisionHistoryLimit`), and those that are not known.
+const LEFT_OUT: [&str; 44] = [
+    "allowEmpty",
+    "chart",
+    "code",
+    "commonAnnotationsEnvsubst",
+    "disableExtensionFilter",
+    "duration",
+    "exclude",
+    "forceCommonAnnotations",
+    "forceCommonLabels",
+    "forceString",
+    "group",
+    "ignoreMissingComponents",
+    "ignoreMissingValueFiles",
+    "include",
+    "kind",
+    "kubeVersion",
+    "labelIncludeTemplates",
+    "labelWithoutSelector",
+    "limit",
+    "maxDuration",
+    "name",
+    "namePrefix",
+    "nameSuffix",
+    "namespace",
+    "passCredentials",
+    "path",
+    "project",
+    "prune",
+    "recurse",
+    "ref",
+    "refresh",
+    "releaseName",
+    "repoURL",
+    "selfHeal",
+    "server",
+    "skipCrds",
+    "skipSchemaValidation",
+    "skipTests",
+    "tagPrefix",
+    "targetBranch",
+    "targetRevision",
+    "value",
+    "values",
+    "version",
+];
+
+/// Objects whose keys are the user's own: every value in them counts.
+const USERS_OWN: [&str; 6] =
+    ["annotations", "commonAnnotations", "commonLabels", "labels", "map", "valuesObject"];
+
+fn alike(a: &Value, b: &Value, zeros: Zeros) -> bool {
+    match (a, b) {
+        (Value::Object(a), Value::Object(b)) => alike_objects(a, b, zeros),
+        (Value::Array(a), Value::Array(b)) => {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b, zeros))
+        }
+        (Value::Number(a), Value::Number(b)) => a == b || a.as_f64() == b.as_f64(),
+        (a, b) => a == b || (says_nothing(a) && says_nothing(b)),
+    }
+}
+
+fn alike_objects(a: &Map<String, Value>, b: &Map<String, Value>, zeros: Zeros) -> bool {
     let keys = a.keys().chain(b.keys().filter(|key| !a.contains_key(*key)));
-    let of = |object: &Map<String, Value>, key: &str| {
-        object.get(key).is_some_and(|value| !value.is_null())
-    };
     keys.into_iter().all(|key| {
-        let same_presence = !PRESENCE_COUNTS.contains(&key.as_str()) || of(a, key) == of(b, key);
-        let same = match (a.get(key), b.get(key)) {
-            (Some(a), Some(b)) => equal(a, b),
-            (Some(only), None) | (None, Some(only)) => {
-                PRESENCE_COUNTS.contains(&key.as_str()) || says_nothing(only)
-            }
-            (None, None) => true,
+        let (a, b) = (a.get(key).unwrap_or(&Value::Null), b.get(key).unwrap_or(&Value::Null));
+        if PRESENCE_COUNTS.contains(&key.as_str()) && a.is_null() != b.is_null() {
+            return false;
+        }
+        let below = if USERS_OWN.contains(&key.as_str()) { Zeros::Count } else { zeros };
+        let left_out = |value: &Value| {
+            says_nothing(value)
+                || (zeros == Zeros::AreAbsent && is_zero(value) && LEFT_OUT.contains(&key.as_str()))
+                || (below == Zeros::AreAbsent && is_left_out(value))
         };
-        same_presence && same
+        alike(a, b, below) || (left_out(a) && left_out(b))
     })
+}
+
+/// Whether an object holds nothing but fields that may be left out.
+fn is_left_out(value: &Value) -> bool {
+    let Value::Object(object) = value else { return false };
+    object.iter().all(|(key, value)| {
+        let key = key.as_str();
+        says_nothing(value) && !(PRESENCE_COUNTS.contains(&key) && !value.is_null())
+            || is_zero(value) && LEFT_OUT.contains(&key)
+            || !USERS_OWN.contains(&key) && !PRESENCE_COUNTS.contains(&key) && is_left_out(value)
+    })
+}
+
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Null | Value::Array(_) | Value::Object(_) => false,
+    }
 }
 
 /// Null, or a list or object with nothing in it but the like.
@@ -92,5 +184,97 @@ fn says_nothing(value: &Value) -> bool {
             !counts && says_nothing(value)
         }),
         Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::api::{self, ApplicationSpec};
+    use serde_json::json;
+
+    /// Every field of the spec, as the path to it and its zero value.
+    fn fields(schema: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value)>) {
+        for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
+            let path: Vec<String> = path.iter().chain([key]).cloned().collect();
+            match schema["type"].as_str() {
+                Some("boolean") => found.push((path, json!(false))),
+                Some("integer") => found.push((path, json!(0))),
+                Some("string") => found.push((path, json!(""))),
+                Some("array") => {
+                    let path: Vec<String> = path.into_iter().chain(["[]".to_owned()]).collect();
+                    fields(&schema["items"], &path, found);
+                }
+                _ => fields(schema, &path, found),
+            }
+        }
+    }
+
+    /// An object with this field and nothing else, or with nothing at its place.
+    fn with(path: &[String], value: Option<&Value>) -> Value {
+        let Some((key, rest)) = path.split_first() else {
+            return value.cloned().unwrap_or_default();
+        };
+        match key.as_str() {
+            "[]" => json!([with(rest, value)]),
+            _ if rest.is_empty() && value.is_none() => json!({}),
+            key => json!({ key: with(rest, value) }),
+        }
+    }
+
+    #[test]
+    fn a_zero_value_is_a_difference_exactly_where_the_type_tells_it_from_nothing_as_153() {
+        let definition = serde_json::to_value(&api::crds::all()[1]).unwrap();
+        let schema = definition.pointer("/spec/versions/0/schema/openAPIV3Schema/properties/spec");
+        let mut found = Vec::new();
+        fields(schema.unwrap(), &[], &mut found);
+        assert!(found.len() > 60, "{}", found.len());
+        for (path, zero) in found {
+            let (there, absent) = (with(&path, Some(&zero)), with(&path, None));
+            let typed = |spec: &Value| api::read::<ApplicationSpec>(spec).unwrap();
+            let same = typed(&there) == typed(&absent);
+            assert_eq!(equal_specs(&there, &absent), same, "{there} and {absent}");
+            assert_eq!(equal_specs(&absent, &there), same, "{absent} and {there}");
+        }
+    }
+
+    #[test]
+    fn zeros_of_the_users_own_and_of_what_is_not_known_count() {
+        let cases = [
+            (json!({"source": {"directory": {"recurse": false}}}), json!({"source": {}}), true),
+            (json!({"source": {"directory": {"recurse": true}}}), json!({"source": {}}), false),
+            (json!({"syncPolicy": {"automated": {"prune": false}}}), json!({}), false),
+            (
+                json!({"syncPolicy": {"automated": {"prune": false, "enabled": false}}}),
+                json!({"syncPolicy": {"automated": {"enabled": false}}}),
+                true,
+            ),
+            (
+                json!({"syncPolicy": {"automated": {"enabled": false}}}),
+                json!({"syncPolicy": {"automated": {}}}),
+                false,
+            ),
+            (
+                json!({"source": {"helm": {"valuesObject": {"prune": false}}}}),
+                json!({"source": {"helm": {"valuesObject": {}}}}),
+                false,
+            ),
+            (
+                json!({"source": {"helm": {"parameters": [{"name": "a", "forceString": false}]}}}),
+                json!({"source": {"helm": {"parameters": [{"name": "a"}]}}}),
+                true,
+            ),
+            (
+                json!({"source": {"kustomize": {"commonLabels": {"name": ""}}}}),
+                json!({"source": {"kustomize": {"commonLabels": {}}}}),
+                false,
+            ),
+            (json!({"source": {"newField": false}}), json!({"source": {}}), false),
+            (json!({"revisionHistoryLimit": 0}), json!({}), false),
+        ];
+        for (a, b, want) in cases {
+            assert_eq!(equal_specs(&a, &b), want, "{a} and {b}");
+            assert_eq!(equal_specs(&b, &a), want, "{b} and {a}");
+        }
     }
 }

@@ -81,9 +81,8 @@ fn compared(live: &Value) -> Compared {
     if !to.is_object() {
         return Compared::Never;
     }
-    let same = |wanted: &Value, field: &str| {
-        normalize::equal(&without_zeros(wanted), &without_zeros(&to[field]))
-    };
+    // An Argo CD application controller leaves zero values out.
+    let same = |wanted: &Value, field: &str| normalize::equal_parts(wanted, &to[field]);
     let same_source = match many_sources(spec) {
         Some(_) => same(&spec["sources"], "sources"),
         None => same(&single_source(spec), "source"),
@@ -108,25 +107,6 @@ fn single_source(spec: &Value) -> Value {
     let (dry, sync) = (&hydrator["drySource"], &hydrator["syncSource"]);
     let repository = if sync["repoURL"].is_string() { &sync["repoURL"] } else { &dry["repoURL"] };
     json!({ "repoURL": repository, "path": sync["path"], "targetRevision": sync["targetBranch"] })
-}
-
-/// A value without what an Argo CD application controller leaves out when it
-/// writes `comparedTo`: empty texts, `false` and 0.
-fn without_zeros(value: &Value) -> Value {
-    let says_something = |value: &Value| match value {
-        Value::Bool(flag) => *flag,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::String(text) => !text.is_empty(),
-        Value::Null | Value::Array(_) | Value::Object(_) => true,
-    };
-    match value {
-        Value::Object(object) => {
-            let kept = object.iter().filter(|(_, value)| says_something(value));
-            kept.map(|(key, value)| (key.clone(), without_zeros(value))).collect()
-        }
-        Value::Array(list) => list.iter().map(without_zeros).collect(),
-        other => other.clone(),
-    }
 }
 
 fn sources(spec: &Value) -> Vec<SourceKey> {
@@ -228,6 +208,12 @@ mod tests {
                 Compared::Current,
             ),
             ("written by who leaves zeros out", with("source", zeros), spec(), Compared::Current),
+            (
+                "a value of the user's own is no zero that is left out",
+                with("source", json!({"helm": {"valuesObject": {"on": false}}})),
+                with("source", json!({"helm": {"valuesObject": {}}})),
+                Compared::Stale,
+            ),
             (
                 "hydrated manifests are compared as their branch",
                 hydrated.clone(),
