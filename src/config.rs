@@ -294,6 +294,12 @@ impl Config {
                 true,
             ),
         };
+        let sync_engine = read.pick(
+            flags.sync_engine,
+            ("SYNC_ENGINE", "sync.engine"),
+            |text| clap::ValueEnum::from_str(text, true).ok(),
+            SyncEngine::Embedded,
+        );
         let application_sets = Settings {
             control_plane_namespace: flags
                 .namespace
@@ -340,6 +346,7 @@ impl Config {
                 |text| text.parse().ok(),
                 5000,
             ) as usize,
+            windows_by_hand: sync_engine == SyncEngine::Embedded,
         };
         let allow_local_sources = read.flag(
             flags.allow_local_sources,
@@ -357,12 +364,7 @@ impl Config {
         let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), "info");
         Ok(Self {
             application_sets,
-            sync_engine: read.pick(
-                flags.sync_engine,
-                ("SYNC_ENGINE", "sync.engine"),
-                |text| clap::ValueEnum::from_str(text, true).ok(),
-                SyncEngine::Embedded,
-            ),
+            sync_engine,
             applications,
             allow_local_sources,
             probe_addr: Some(read.text(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"))

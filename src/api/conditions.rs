@@ -44,6 +44,8 @@ pub mod application_set {
         pub const APPLICATION_SET_MODIFIED: &str = "ApplicationSetModified";
         /// All steps are complete.
         pub const APPLICATION_SET_ROLLOUT_COMPLETE: &str = "ApplicationSetRolloutComplete";
+        /// The feature was switched off while a rollout was under way.
+        pub const APPLICATION_SET_ROLLOUT_DISABLED: &str = "ApplicationSetRolloutDisabled";
         /// The steps hold mistakes.
         pub const APPLICATION_SET_INVALID_ROLLOUT_CONFIG: &str =
             "ApplicationSetInvalidRolloutConfig";

@@ -46,6 +46,9 @@ pub struct Settings {
     pub preserved_labels: Vec<String>,
     /// The most resources that a status lists; 0 means all.
     pub max_resources: usize,
+    /// Whether sync windows take a sync of a rollout for one by hand (AS-366):
+    /// who syncs decides that, and Argo CD's application controller does not.
+    pub windows_by_hand: bool,
 }
 
 impl Default for Settings {
@@ -63,6 +66,7 @@ impl Default for Settings {
             preserved_annotations: Vec::new(),
             preserved_labels: Vec::new(),
             max_resources: 5000,
+            windows_by_hand: true,
         }
     }
 }

@@ -18,7 +18,8 @@ use crate::decide::fleet::ignore::Ignore;
 use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::preserve::Preserve;
 use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
-use crate::decide::fleet::validate::{self, Known};
+use crate::decide::fleet::validate::{self, Cluster, Known};
+use crate::decide::fleet::windows;
 use crate::decide::fleet::{self, Held, operation};
 use crate::decide::rollout::steps::{Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
@@ -56,6 +57,8 @@ struct Seen {
     rolling: bool,
     generated: Arc<Generated>,
     existing: BTreeMap<String, Arc<Value>>,
+    projects: BTreeMap<String, Arc<Value>>,
+    clusters: Vec<Cluster>,
     invalid: BTreeMap<String, String>,
     ignore: Ignore,
     ignore_problems: Vec<String>,
@@ -183,12 +186,9 @@ fn look(
     let (ignore, ignore_problems) = Ignore::read(set.value());
     let existing = context.applications.in_namespace(set.namespace());
     observe::observe_all(set.value(), &existing, &generated, &ignore, policy, memory);
+    let projects = context.projects.in_namespace(&context.settings.control_plane_namespace);
     let known = Known {
-        projects: context
-            .projects
-            .in_namespace(&context.settings.control_plane_namespace)
-            .into_keys()
-            .collect(),
+        projects: projects.keys().cloned().collect(),
         clusters: stores::clusters(&context.clusters),
     };
     let mut invalid = generated.problems.clone();
@@ -207,6 +207,8 @@ fn look(
         rolling,
         generated,
         existing,
+        projects,
+        clusters: known.clusters,
         invalid,
         ignore,
         ignore_problems,
@@ -229,7 +231,13 @@ fn decide_rollout(
     memory: &Memory,
     now: Timestamp,
 ) -> Plan {
-    let member = |(name, application): (&String, &Arc<Value>)| {
+    let facts = windows::Facts {
+        projects: &seen.projects,
+        clusters: &seen.clusters,
+        by_hand: context.settings.windows_by_hand,
+    };
+    let mut denied = windows::denied(&seen.generated.applications, &memory.observed, &facts, now);
+    let mut member = |(name, application): (&String, &Arc<Value>)| {
         let labels = application["metadata"]["labels"].as_object().into_iter().flatten();
         let labels: Labels = labels
             .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
@@ -237,9 +245,10 @@ fn decide_rollout(
         // What will not be written must not be promoted: it would wait for an
         // operation that never comes, and count as Healthy after a while.
         let invalid = seen.invalid.get(name).or_else(|| seen.ignore_problems.first());
-        (name.clone(), Member { labels, invalid: invalid.cloned() })
+        let denied = denied.remove(name);
+        (name.clone(), Member { labels, invalid: invalid.cloned(), denied })
     };
-    let generated = seen.generated.applications.iter().map(member).collect();
+    let generated = seen.generated.applications.iter().map(&mut member).collect();
     let stored = entries::from_json(set.value()["status"].get("applicationStatus"));
     let snapshot = rollout::Snapshot {
         strategy: &seen.strategy,
@@ -280,7 +289,7 @@ fn decide_writes(
     let settings = &context.settings;
     let preserve =
         Preserve::new(set.value(), &settings.preserved_annotations, &settings.preserved_labels);
-    let writes = fleet::plan(&fleet::Snapshot {
+    let mut writes = fleet::plan(&fleet::Snapshot {
         set: set.value(),
         generated: &valid,
         generated_names: &seen.generated.names,
@@ -291,6 +300,9 @@ fn decide_writes(
         operations: &operations,
         refreshes: plan.map_or(&[], |plan| &plan.refreshes),
     });
+    if let Some(plan) = plan {
+        windows::withdraw(&mut writes, &plan.withdrawals, &seen.existing);
+    }
     // Nor while it is not known how it should be rolled out, or which fields
     // are to be left alone (AS-304, AS-164).
     if is_stuck(seen, context) {

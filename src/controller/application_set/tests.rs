@@ -2,6 +2,7 @@
 //! compares Applications.
 
 mod differences;
+mod rollouts;
 
 use std::time::Duration;
 
@@ -35,13 +36,22 @@ impl World {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
         let namespace = serde_json::from_value(namespace).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let stop = CancellationToken::new();
-        let settings = Settings { progressive_syncs: true, ..settings };
-        let run = super::run(server.client_as("sets"), settings, Clock::system(), stop.clone());
-        tokio::spawn(run);
-        let world = Self { server, _stop: stop.drop_guard() };
+        let stop = Self::run(&server, Settings { progressive_syncs: true, ..settings });
+        let world = Self { server, _stop: stop };
         world.create("AppProject", "default", json!({})).await;
         world
+    }
+
+    fn run(server: &Server, settings: Settings) -> DropGuard {
+        let stop = CancellationToken::new();
+        let run = super::run(server.client_as("sets"), settings, Clock::system(), stop.clone());
+        tokio::spawn(run);
+        stop.drop_guard()
+    }
+
+    /// Ends the controller, and starts it again with these settings.
+    fn restart(&mut self, settings: Settings) {
+        self._stop = Self::run(&self.server, settings);
     }
 
     fn api(&self, kind: &str) -> Api<Object> {

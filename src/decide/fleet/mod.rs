@@ -27,6 +27,7 @@ pub mod status;
 #[cfg(test)]
 mod tests;
 pub mod validate;
+pub mod windows;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use crate::decide::rollout::phase::{
     Compared, Observed, OperationState, RequestedOperation, SourceKey,
 };
 use crate::decide::sync::OperationPhase;
+use crate::decide::windows;
 
 /// Reads an Application. `generated` is what the set wants it to be, rewritten
 /// for the strategy; `None` when it is no longer generated.
@@ -58,7 +59,15 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Ope
         promotion: operation::promotion_of(&state["operation"]),
         revisions: revisions(&state["syncResult"]),
         message: text(&state["message"]),
+        is_blocked: is_blocked(state),
     })
+}
+
+/// Whether an operation waits for a sync window and has done nothing yet.
+fn is_blocked(state: &Value) -> bool {
+    let says_so = state["message"].as_str().is_some_and(|text| text.starts_with(windows::BLOCKED));
+    let done = state["syncResult"]["resources"].as_array().is_some_and(|list| !list.is_empty());
+    state["phase"] == "Running" && says_so && !done
 }
 
 /// `revisions` if there are any, else `revision` (AS-351).

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Held, is_owned};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
-use crate::decide::rollout::steps::Problem;
+use crate::decide::rollout::steps::{Problem, Strategy};
 use crate::decide::rollout::{self, Plan, status as entries};
 
 /// How many waits the status lists.
@@ -218,7 +218,18 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
     }
 
     let mut conditions: Vec<Value> = old.as_array().cloned().unwrap_or_default();
-    if findings.generated && findings.rollout.is_none() && !findings.disabled {
+    let (strategy, _) = Strategy::read(findings.set["spec"].get("strategy"));
+    let is_selected = matches!(strategy, Strategy::RollingSync(_));
+    if findings.disabled
+        && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING)
+    {
+        // Whoever waits for its end must not wait for ever.
+        let message = "the rollout was left where it stood: it is switched off in this controller, and all \
+                       applications are updated at once";
+        let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
+        wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
+    }
+    if (findings.generated || !is_selected) && findings.rollout.is_none() && !findings.disabled {
         conditions.retain(|condition| {
             condition["type"] != condition::ROLLOUT_PROGRESSING
                 && (condition["type"] != condition::INVALID_ROLLOUT_CONFIG

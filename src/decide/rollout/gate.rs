@@ -147,6 +147,10 @@ impl<'a> Gate<'a> {
             let until = entry
                 .filter(|entry| entry.phase == Phase::Pending)
                 .and_then(|entry| entry.since.checked_add(timeout?).ok());
+            let denied = snapshot.generated.get(*name).and_then(|app| app.denied.as_ref());
+            let denied =
+                denied.filter(|_| entry.is_some_and(|entry| entry.phase == Phase::Waiting));
+            let until = denied.map_or(until, |denied| denied.until);
             let reason = match obstacle {
                 Obstacle::Missing => "the application is being created".to_owned(),
                 Obstacle::Invalid(reason) => format!("the application is invalid: {reason}"),
@@ -156,6 +160,12 @@ impl<'a> Gate<'a> {
                 ),
                 Obstacle::NoLongerHealthy(status) => {
                     with_detail(&format!("its health turned {status:?}"), seen)
+                }
+                Obstacle::Entry if denied.is_some() => {
+                    format!(
+                        "a sync window denies it: {}",
+                        denied.map_or("", |denied| &denied.reason)
+                    )
                 }
                 Obstacle::Entry => match (entry, seen) {
                     (Some(entry), Some(seen)) => {

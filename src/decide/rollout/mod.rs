@@ -20,6 +20,25 @@
 //! so whichever write a crash falls between, the next pass neither repeats an
 //! operation nor leaves one out.
 //!
+//! # Who holds a place
+//!
+//! A place of `maxUpdate` is held by what is at work or will be without being
+//! asked again: by a Pending or Progressing entry, and by any operation that is
+//! requested or under way, whoever asked for it. What does not run and cannot
+//! run holds none, and is asked again later, when it counts again:
+//!
+//! - **A sync window denies it.** It is not promoted, and a promotion whose
+//!   operation is not written yet is taken back. An operation that is written
+//!   and has not begun is withdrawn ([`Plan::withdrawals`]), and holds its place
+//!   until it is gone: else it would begin by itself when the window opens, on
+//!   top of those that took its place. One that has begun goes on, and keeps
+//!   its place.
+//! - **Its step closes** before its operation is seen to start: an earlier step
+//!   has something new to roll out. The progressing timeout counts while a step
+//!   is open only: the entry is promoted anew when the step opens again, and
+//!   goes back to Waiting when that takes longer than the timeout. An operation
+//!   that is requested already is left to run (AS-333).
+//!
 //! Nothing here fails, waits, or looks at a clock: `now` is a parameter.
 
 pub mod budget;
@@ -51,6 +70,17 @@ pub struct Generated {
     /// Why it cannot be written, when validation refused it (AS-180). Its step
     /// stays incomplete (AS-182).
     pub invalid: Option<String>,
+    /// Why no sync of it may start now, when sync windows deny it.
+    pub denied: Option<Denied>,
+}
+
+/// A sync window does not let an Application be synced.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Denied {
+    /// Which window, and until when, for people.
+    pub reason: String,
+    /// When to look again, if time changes anything.
+    pub until: Option<Timestamp>,
 }
 
 /// Everything one pass may know.
@@ -101,6 +131,9 @@ pub struct Plan {
     pub entries: Vec<Entry>,
     /// The syncs to start once the entries are persisted, by name.
     pub starts: Vec<Start>,
+    /// Applications whose operation a sync window keeps from beginning: it is to
+    /// be withdrawn, so that it does not begin by itself; by name.
+    pub withdrawals: Vec<String>,
     /// Applications whose comparison is older than a revision that was seen
     /// elsewhere, to be compared again: in the order of steps, then by name.
     pub refreshes: Vec<String>,
@@ -208,7 +241,10 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
 
     let mut entries = advance_all(snapshot, &memberships, now);
     let behind = gate::behind(snapshot.current, snapshot.entries);
-    let gate = Gate::new(snapshot, &memberships, &entries, &behind);
+    let withdrawals = withdrawals(snapshot);
+    put_back_denied(snapshot, &mut entries, now);
+    let gate = time_out(snapshot, &memberships, &behind, &mut entries, now);
+    close_and_reopen(snapshot, &gate, &mut entries, now);
     let in_flight = promote(snapshot, &gate, &behind, &mut entries, now);
     let starts = starts(snapshot, &gate, &entries);
     let waiting = gate.waiting(snapshot, &entries, &in_flight);
@@ -219,6 +255,7 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
 
     Plan {
         starts,
+        withdrawals,
         refreshes,
         transitions,
         steps: gate.step_states(&in_flight),
@@ -248,10 +285,78 @@ fn advance_all(
     let advance = |(name, seen): (&String, &Observed)| {
         let step = memberships.get(name).and_then(Membership::step);
         let stored = snapshot.entries.get(name);
-        let entry = phase::advance(name, stored, step, seen, &snapshot.settings.rules, now);
+        // The time runs while the step is open, which is not known yet.
+        let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
+        let entry = phase::advance(name, stored, step, seen, &rules, now);
         (name.clone(), entry)
     };
     snapshot.current.iter().map(advance).collect()
+}
+
+/// Moves on who has been Pending for too long in a step that is open; returns
+/// which steps are open then.
+fn time_out<'a>(
+    snapshot: &Snapshot<'a>,
+    memberships: &BTreeMap<String, Membership>,
+    behind: &gate::Behind,
+    entries: &mut BTreeMap<String, Entry>,
+    now: Timestamp,
+) -> Gate<'a> {
+    loop {
+        let gate = Gate::new(snapshot, memberships, entries, behind);
+        let mut changed = false;
+        for entry in entries.values_mut() {
+            if entry.step.is_some_and(|step| gate.is_open(step)) {
+                changed |= entry.time_out(&snapshot.settings.rules, now);
+            }
+        }
+        // Each turn has completed something, so this ends.
+        if !changed {
+            return gate;
+        }
+    }
+}
+
+/// Puts back to Waiting who was promoted, has not begun, and is denied.
+fn put_back_denied(snapshot: &Snapshot<'_>, entries: &mut BTreeMap<String, Entry>, now: Timestamp) {
+    for (name, entry) in entries.iter_mut().filter(|(_, entry)| entry.phase.is_in_flight()) {
+        let Some(seen) = snapshot.current.get(name) else { continue };
+        let is_written = seen.has_operation_in_flight() || has_promotion(seen, entry.since);
+        let is_idle = seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written;
+        if is_idle && denied(snapshot, name).is_some() {
+            entry.deny(now);
+        }
+    }
+}
+
+/// Stops the time of who was promoted, has not begun, and whose step is not
+/// open any more; has those promoted anew whose step opens again.
+fn close_and_reopen(
+    snapshot: &Snapshot<'_>,
+    gate: &Gate<'_>,
+    entries: &mut BTreeMap<String, Entry>,
+    now: Timestamp,
+) {
+    for entry in entries.values_mut().filter(|entry| entry.phase == Phase::Pending) {
+        if entry.step.is_some_and(|step| gate.is_open(step)) {
+            entry.reopen();
+        } else {
+            entry.close(&snapshot.settings.rules, now);
+        }
+    }
+}
+
+/// Whose operation is to be withdrawn: whatever the entry says, which may be
+/// that of a pass that did not come to it.
+fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
+    let is_denied = |(name, seen): &(&String, &Observed)| {
+        seen.has_idle_promotion() && denied(snapshot, name).is_some()
+    };
+    snapshot.current.iter().filter(is_denied).map(|(name, _)| name.clone()).collect()
+}
+
+fn denied<'a>(snapshot: &Snapshot<'a>, name: &str) -> Option<&'a Denied> {
+    snapshot.generated.get(name)?.denied.as_ref()
 }
 
 /// Promotes Waiting entries of open steps in name order while there is room
@@ -275,16 +380,21 @@ fn promote(
     }
     for (name, entry) in entries.iter_mut() {
         let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
+        let seen = snapshot.current.get(name);
+        if seen.is_some_and(|seen| entry.waits_for_its_request(seen)) && gate.is_valid(name) {
+            // The place is held by the operation that was requested before.
+            entry.promote(promotion_time(snapshot.entries.get(name), seen, now));
+            continue;
+        }
         let ready = snapshot.current.get(name).is_some_and(Observed::is_ready_to_start)
             && !behind.contains_key(name)
-            && gate.is_valid(name);
+            && gate.is_valid(name)
+            && denied(snapshot, name).is_none();
         if entry.phase != Phase::Waiting || !ready || !gate.limit(step).has_room(in_flight[step]) {
             continue;
         }
         in_flight[step] += 1;
-        entry.phase = Phase::Pending;
-        entry.message = "Step is open, waiting for the operation to start".to_owned();
-        entry.since = promotion_time(snapshot.entries.get(name), snapshot.current.get(name), now);
+        entry.promote(promotion_time(snapshot.entries.get(name), seen, now));
     }
     in_flight
 }
@@ -401,7 +511,12 @@ fn wake_at(
     let poll = (under_way || gate.first_incomplete().is_some())
         .then(|| now.checked_add(POLL).ok())
         .flatten();
-    deadlines.chain(poll).min()
+    let windows = entries.values().filter_map(|entry| {
+        let is_open = entry.step.is_some_and(|step| gate.is_open(step));
+        let waits = entry.phase == Phase::Waiting && is_open;
+        denied(snapshot, &entry.application).filter(|_| waits)?.until
+    });
+    deadlines.chain(poll).chain(windows).min()
 }
 
 /// The limit of a step of `size` Applications.

@@ -80,6 +80,11 @@ pub struct Entry {
 /// cannot loop. It is text since a stored entry has no other field for it.
 pub const TIMED_OUT: &str = "Progressing timeout";
 
+/// The message of an entry whose step closed before its operation was seen to
+/// start (AS-356). An operation of it that is requested all the same is waited
+/// for again when the step opens.
+const STEP_CLOSED: &str = "Step closed before the operation started, waiting for it to open again";
+
 /// The message of an entry that was found Synced without an operation of its
 /// own (R3). An operation that failed before says nothing of it.
 const FOUND_SYNCED: &str = "Application is synced, waiting for it to be healthy";
@@ -88,6 +93,62 @@ impl Entry {
     /// Whether the progressing timeout made it Healthy.
     pub fn timed_out(&self) -> bool {
         self.phase == Phase::Healthy && self.message.starts_with(TIMED_OUT)
+    }
+
+    /// Makes it Pending; `promotion` is its identity from now on.
+    pub fn promote(&mut self, promotion: Timestamp) {
+        self.phase = Phase::Pending;
+        self.message = "Step is open, waiting for the operation to start".to_owned();
+        self.since = promotion;
+    }
+
+    /// Moves a Pending entry of an open step on as Healthy once its operation
+    /// has not started for too long (R7, AS-356). Returns whether it did.
+    pub fn time_out(&mut self, rules: &Rules, now: Timestamp) -> bool {
+        if self.phase != Phase::Pending || self.was_closed() || !self.is_overdue(rules, now) {
+            return false;
+        }
+        let seconds = rules.progressing_timeout.unwrap_or_default().as_secs();
+        let message = format!(
+            "{TIMED_OUT}: the operation did not start within {seconds} s, moved on as Healthy"
+        );
+        self.set(Phase::Healthy, message, now);
+        true
+    }
+
+    fn is_overdue(&self, rules: &Rules, now: Timestamp) -> bool {
+        rules.progressing_timeout.is_some_and(|timeout| now.duration_since(self.since) >= timeout)
+    }
+
+    /// Marks a Pending entry whose step has closed: nobody waits for it now, so
+    /// no time runs. When it would have run out the entry goes back to Waiting,
+    /// for it must not pass for rolled out.
+    pub fn close(&mut self, rules: &Rules, now: Timestamp) {
+        let phase = if self.is_overdue(rules, now) { Phase::Waiting } else { Phase::Pending };
+        self.set(phase, STEP_CLOSED, now);
+    }
+
+    /// Puts a Pending entry back whose step was closed in between, so that it
+    /// is promoted anew, for the full time.
+    pub fn reopen(&mut self) {
+        if self.was_closed() {
+            self.phase = Phase::Waiting;
+        }
+    }
+
+    fn was_closed(&self) -> bool {
+        self.message == STEP_CLOSED
+    }
+
+    /// Puts an entry back that a sync window denies (AS-366).
+    pub fn deny(&mut self, now: Timestamp) {
+        self.set(Phase::Waiting, "A sync window denies the sync, waiting for it to open", now);
+    }
+
+    /// Whether its operation was left requested when its step closed.
+    pub fn waits_for_its_request(&self, seen: &Observed) -> bool {
+        let own = seen.requested.as_ref().is_some_and(|request| request.promotion.is_some());
+        self.phase == Phase::Waiting && self.was_closed() && own
     }
 
     fn set(&mut self, phase: Phase, message: impl Into<String>, now: Timestamp) {
@@ -116,6 +177,8 @@ pub struct OperationState {
     pub revisions: Vec<String>,
     /// What it says of itself, for people.
     pub message: String,
+    /// A sync window keeps it from beginning: nothing is done yet.
+    pub is_blocked: bool,
 }
 
 impl OperationState {
@@ -232,6 +295,25 @@ impl Observed {
         let ended_badly =
             |operation: &&OperationState| operation.promotion.is_some() && operation.has_failed();
         self.operation.as_ref().filter(ended_badly)
+    }
+
+    /// Whether a promotion is to be thought of at all: not for what is in sync
+    /// with what is to be rolled out.
+    pub fn may_be_started(&self) -> bool {
+        !(self.sync == SyncStatusCode::Synced && self.is_current())
+    }
+
+    /// Whether it has an operation of a rollout that has done nothing yet: one
+    /// that is requested only, or that a sync window keeps from beginning.
+    pub fn has_idle_promotion(&self) -> bool {
+        match &self.operation {
+            Some(operation) if !operation.phase.is_completed() => {
+                operation.promotion.is_some() && operation.is_blocked
+            }
+            Some(_) | None => {
+                self.requested.as_ref().is_some_and(|request| request.promotion.is_some())
+            }
+        }
     }
 
     fn is_synced_and_healthy(&self) -> bool {
@@ -357,14 +439,7 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
         entry.set(Phase::Progressing, "Application has an error condition, see its status", now); // R6
         return;
     }
-    let Some(timeout) = rules.progressing_timeout else { return };
-    if now.duration_since(entry.since) >= timeout {
-        let message = format!(
-            "{TIMED_OUT}: the operation did not start within {} s, moved on as Healthy",
-            timeout.as_secs()
-        );
-        entry.set(Phase::Healthy, message, now); // R7
-    }
+    entry.time_out(rules, now); // R7
 }
 
 /// R9 and R10.

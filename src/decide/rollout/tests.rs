@@ -1,6 +1,7 @@
 //! The tables of the specification, and properties of whole rollouts.
 
 mod evidence;
+mod places;
 mod tables;
 mod world;
 
@@ -36,7 +37,7 @@ fn steps_of(max_updates: &[Value]) -> Strategy {
 }
 
 fn generated(step: &str) -> Generated {
-    Generated { labels: [("step".to_owned(), step.to_owned())].into(), invalid: None }
+    Generated { labels: [("step".to_owned(), step.to_owned())].into(), invalid: None, denied: None }
 }
 
 fn entry(name: &str, phase: Phase) -> Entry {
@@ -80,5 +81,6 @@ fn operation(phase: OperationPhase, started: i64) -> OperationState {
         promotion: None,
         revisions: Vec::new(),
         message: String::new(),
+        is_blocked: false,
     }
 }

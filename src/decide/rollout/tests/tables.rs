@@ -307,7 +307,10 @@ fn steps_open_as_in_table_a_7() {
         let generated: BTreeMap<String, Generated> = apps
             .iter()
             .map(|(name, steps, ..)| {
-                ((*name).to_owned(), Generated { labels: labels(steps), invalid: None })
+                (
+                    (*name).to_owned(),
+                    Generated { labels: labels(steps), invalid: None, denied: None },
+                )
             })
             .collect();
         let entries: BTreeMap<String, Entry> = apps

@@ -40,6 +40,8 @@ enum Turn {
     Wipe,
     /// Another copy takes over, whose clock is this many seconds off.
     Skew(i32),
+    /// A sync window shuts for the Application, or opens.
+    Window(usize),
 }
 
 #[derive(Clone)]
@@ -56,6 +58,8 @@ struct App {
     broken: bool,
     fails: bool,
     drifted: bool,
+    /// A sync window denies it.
+    denied: bool,
 }
 
 struct World {
@@ -70,6 +74,10 @@ struct World {
     skew: i32,
     /// Nobody but the rollout has started a sync or moved an Application.
     undisturbed: bool,
+    /// Somebody was moved on by the progressing timeout.
+    timed_out: bool,
+    /// When each step was last seen not to be open.
+    closed: BTreeMap<usize, Timestamp>,
 }
 
 fn revision(commit: u32) -> String {
@@ -97,7 +105,21 @@ impl App {
             broken: false,
             fails: false,
             drifted: false,
+            denied: false,
         }
+    }
+
+    /// Its operation is withdrawn, which has done nothing yet.
+    fn withdraw(&mut self, now: Timestamp) {
+        match self.observed.operation.as_mut().filter(|operation| !operation.phase.is_completed()) {
+            Some(operation) => {
+                assert!(operation.is_blocked && operation.promotion.is_some());
+                operation.phase = OperationPhase::Failed;
+                operation.finished_at = Some(phase::whole_seconds(now));
+            }
+            None => assert!(self.observed.requested.take().unwrap().promotion.is_some()),
+        }
+        self.target = None;
     }
 
     fn compare(&mut self, commit: u32, now: Timestamp) {
@@ -127,7 +149,12 @@ impl App {
                     promotion: requested.promotion,
                     revisions: self.target.map(revision).into_iter().collect(),
                     message: String::new(),
+                    is_blocked: self.denied,
                 });
+            }
+            (None, Some(operation)) if operation.is_blocked && !operation.phase.is_completed() => {
+                let waits = OperationState { is_blocked: self.denied, ..operation };
+                self.observed.operation = Some(waits);
             }
             (None, Some(operation)) if operation.phase == OperationPhase::Running => {
                 let failed = self.broken || self.fails;
@@ -167,6 +194,8 @@ impl World {
             now: now(),
             skew: 0,
             undisturbed: true,
+            timed_out: false,
+            closed: BTreeMap::new(),
         }
     }
 
@@ -187,9 +216,15 @@ impl World {
             let spec_differs = self.generated.contains_key(name) && app.spec != self.wanted[name];
             (name.clone(), Observed { spec_differs, ..app.observed.clone() })
         };
+        let mut generated = self.generated.clone();
+        for (name, generated) in &mut generated {
+            let is_denied = self.apps.get(name).is_some_and(|app| app.denied);
+            generated.denied =
+                is_denied.then(|| Denied { reason: "a window".to_owned(), until: None });
+        }
         let snapshot = Snapshot {
             strategy: &self.strategy,
-            generated: &self.generated,
+            generated: &generated,
             current: &self.apps.iter().map(observe).collect(),
             entries: &self.entries,
             settings: Settings::default(),
@@ -212,6 +247,9 @@ impl World {
             if app.spec != wanted {
                 app.spec = wanted;
                 app.observed.compared = Compared::Stale;
+            }
+            if plan.withdrawals.contains(&name) {
+                app.withdraw(now);
             }
             if let Some(start) = plan.starts.iter().find(|start| start.application == name) {
                 assert!(!app.observed.has_operation_in_flight(), "I3: never over another");
@@ -243,8 +281,11 @@ impl World {
                 .iter()
                 .filter(|entry| entry.phase.is_in_flight() && in_step(&entry.application));
             let in_flight = in_flight.count() as u64;
+            let has_operation = |name: &String| self.apps[name].observed.has_operation_in_flight();
             let promoted = plan.transitions.iter().any(|transition| {
-                transition.to == Phase::Pending && transition.step == Some(index)
+                transition.to == Phase::Pending
+                    && transition.step == Some(index)
+                    && !has_operation(&transition.application)
             });
             assert!(!promoted || in_flight <= limit, "I1: step {index}: {in_flight} of {limit}");
             let running = self
@@ -258,6 +299,7 @@ impl World {
             );
         }
         for start in &plan.starts {
+            assert!(!self.apps[&start.application].denied, "a window denies {start:?}");
             let target = start.revisions.first().map(|revision| commit_of(revision));
             for name in self.generated.keys() {
                 if self.step_of(name).is_none_or(|step| step >= start.step) {
@@ -268,15 +310,33 @@ impl World {
                     spec == self.wanted[name] && target.is_none_or(|target| target <= commit)
                 });
                 let by = &start.application;
-                assert!(done, "I2: {by} starts {target:?} while {name} is at {deployed:?}");
+                assert!(
+                    done || self.timed_out,
+                    "I2: {by} starts {target:?} while {name} is at {deployed:?}"
+                );
             }
         }
         let names: Vec<&String> = plan.entries.iter().map(|entry| &entry.application).collect();
         assert_eq!(names, self.apps.keys().collect::<Vec<_>>(), "I5");
     }
 
+    /// Nobody is moved on who was not waited for, for as long as is allowed.
+    fn check_timeouts(&mut self, plan: &Plan) {
+        for transition in plan.transitions.iter().filter(|transition| transition.timed_out) {
+            self.timed_out = true;
+            let step = transition.step.expect("who is in no step is not waited for");
+            let closed = self.closed.get(&step).copied();
+            let open = closed.map_or(SignedDuration::MAX, |at| self.now.duration_since(at));
+            assert!(open.as_secs() >= 300, "{} was open for {open}", step + 1);
+        }
+        for (step, _) in plan.steps.iter().enumerate().filter(|(_, state)| !state.open) {
+            self.closed.insert(step, self.now);
+        }
+    }
+
     fn pass(&mut self, writes: usize) {
         let plan = self.plan();
+        self.check_timeouts(&plan);
         self.check(&plan);
         self.carry_out(&plan, writes);
     }
@@ -346,6 +406,7 @@ impl World {
                 self.apps.values_mut().for_each(|app| app.promotions.clear());
             }
             Turn::Skew(seconds) => self.skew = seconds,
+            Turn::Window(index) => app(self, index, |app| app.denied = !app.denied),
         }
     }
 
@@ -366,7 +427,7 @@ impl World {
             self.generated.entry(name.clone()).or_insert_with(|| super::generated("1"));
         }
         for app in self.apps.values_mut() {
-            (app.broken, app.fails) = (false, false);
+            (app.broken, app.fails, app.denied) = (false, false, false);
         }
         for round in 0..100 {
             for index in 0..self.wanted.len() {
@@ -388,7 +449,9 @@ impl World {
         let plan = self.plan();
         assert_eq!(plan.open_step, None, "waiting: {:?}", plan.waiting);
         for (name, app) in &self.apps {
-            assert_eq!(app.deployed, (self.wanted[name], self.commit), "{name}");
+            // Who was moved on without a sync is left to people.
+            let done = app.deployed == (self.wanted[name], self.commit);
+            assert!(done || self.timed_out, "{name}: {:?}", app.deployed);
         }
         self.carry_out(&plan, usize::MAX);
         let again = self.plan();
@@ -420,6 +483,18 @@ fn any_turn() -> impl Arbitrary<Value = Turn> {
         1 => (0usize..64).prop_map(Turn::Toggle),
         1 => Just(Turn::Wipe),
         1 => (-20i32..20).prop_map(Turn::Skew),
+        1 => (0usize..64).prop_map(Turn::Window),
+    ]
+}
+
+/// What happens to a rollout that nobody interferes with but sync windows and
+/// time.
+fn slow_turn() -> impl Arbitrary<Value = Turn> {
+    prop_oneof![
+        16 => quiet_turn(),
+        2 => (0usize..64).prop_map(Turn::Window),
+        1 => (100u32..400).prop_map(Turn::Sleep),
+        1 => (0usize..64).prop_map(Turn::Spec),
     ]
 }
 
@@ -446,6 +521,17 @@ proptest! {
         for (name, app) in &world.apps {
             prop_assert!(app.promotions.len() <= world.commit as usize, "{}", name);
         }
+    }
+
+    #[test]
+    fn nor_when_windows_shut_and_steps_close_and_time_passes(
+        turns in proptest::collection::vec(slow_turn(), 0..160),
+        sizes in sizes(),
+        limits in limits(),
+    ) {
+        prop_assume!(sizes.iter().sum::<usize>() > 0);
+        let world = World::played(&limits, &sizes, turns);
+        prop_assert_eq!(world.generated.len(), world.apps.len());
     }
 
     #[test]

@@ -1,0 +1,128 @@
+//! Rollouts that cannot go on: switched off, denied by a window, closed again
+//! (AS-184, AS-341, AS-356, AS-366).
+
+use jiff::SignedDuration;
+
+use super::*;
+use crate::decide::rollout;
+use crate::decide::windows::BLOCKED;
+
+/// A set of the Applications `a` and `b`, each with its name as label `app`.
+fn pair(strategy: Value) -> Value {
+    let mut set = set(strategy);
+    set["generators"] = json!([{"list": {"elements": [{"n": "a"}, {"n": "b"}]}}]);
+    set["template"]["metadata"]["labels"] = json!({"app": "{{n}}"});
+    set
+}
+
+fn one_at_a_time() -> Value {
+    json!({"type": "RollingSync", "rollingSync": {"steps": [{"maxUpdate": 1}]}})
+}
+
+fn condition<'a>(set: &'a Value, kind: &str) -> &'a Value {
+    let conditions = set["status"]["conditions"].as_array();
+    let found = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == kind));
+    found.unwrap_or(&Value::Null)
+}
+
+fn entry_of<'a>(set: &'a Value, name: &str) -> &'a Value {
+    let entries = set["status"]["applicationStatus"].as_array();
+    let found = entries.and_then(|all| all.iter().find(|entry| entry["application"] == name));
+    found.unwrap_or(&Value::Null)
+}
+
+/// A window that is open at all times and denies this Application.
+fn deny(application: &str) -> Value {
+    let window = json!({
+        "kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": [application],
+    });
+    json!({"spec": {"syncWindows": [window]}})
+}
+
+#[tokio::test]
+async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
+    let mut world = World::start(Settings::default()).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    let progresses = |status: &'static str| {
+        move |set: &Value| condition(set, "RolloutProgressing")["status"] == status
+    };
+    world.until("ApplicationSet", "set", progresses("True")).await;
+    world.restart(Settings { progressive_syncs: false, ..Settings::default() });
+    let set = world.until("ApplicationSet", "set", progresses("False")).await;
+    let told = condition(&set, "RolloutProgressing");
+    assert_eq!(told["reason"], "ApplicationSetRolloutDisabled");
+    assert!(told["message"].as_str().unwrap().contains("switched off"), "{told}");
+}
+
+#[tokio::test]
+async fn a_window_that_denies_holds_no_place_of_max_update() {
+    let world = World::start(Settings::default()).await;
+    world.patch("AppProject", "default", deny("a")).await;
+    world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
+    for name in ["a", "b"] {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    world.until("Application", "b", |live| live["operation"].is_object()).await;
+    let a = world.until("Application", "a", |_| true).await;
+    assert!(a["operation"].is_null(), "{}", a["operation"]);
+    let set = world.until("ApplicationSet", "set", |_| true).await;
+    let waiting = set["status"]["rollout"]["waitingFor"].as_array().unwrap();
+    let told = waiting.iter().find(|wait| wait["application"] == "a").unwrap();
+    let reason = told["reason"].as_str().unwrap();
+    assert!(reason.starts_with("a sync window denies it: ") && told["until"].is_string(), "{told}");
+}
+
+#[tokio::test]
+async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
+    let world = World::start(Settings::default()).await;
+    world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
+    for name in ["a", "b"] {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    let a = world.until("Application", "a", |live| live["operation"].is_object()).await;
+    // The window shuts before it has done anything.
+    let now = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
+    let state = json!({
+        "operation": a["operation"], "phase": "Running", "startedAt": now.to_string(), "message": BLOCKED,
+    });
+    world.patch("Application", "a", json!({"status": {"operationState": state}})).await;
+    world.patch("AppProject", "default", deny("a")).await;
+    let is_ended = |live: &Value| live["status"]["operationState"]["phase"] == "Terminating";
+    world.until("Application", "a", is_ended).await;
+    let b = world.until("Application", "b", |_| true).await;
+    assert!(b["operation"].is_null(), "the place is held until the other one is over");
+    // Whoever syncs ends it.
+    let over = json!({"phase": "Failed", "finishedAt": now.to_string(), "message": "terminated"});
+    let over = json!({"operation": null, "status": {"operationState": over}});
+    world.patch("Application", "a", over).await;
+    world.until("Application", "b", |live| live["operation"].is_object()).await;
+    let set = world.until("ApplicationSet", "set", |_| true).await;
+    assert_eq!(entry_of(&set, "a")["status"], "Waiting", "{}", set["status"]);
+}
+
+#[tokio::test]
+async fn the_time_of_a_step_that_closed_does_not_count() {
+    let mut settings = Settings::default();
+    let timeout = Some(SignedDuration::from_secs(2));
+    settings.rollout.rules =
+        rollout::phase::Rules { progressing_timeout: timeout, ..settings.rollout.rules };
+    let world = World::start(settings).await;
+    let by = |name: &str| json!([{"key": "app", "operator": "In", "values": [name]}]);
+    let steps =
+        json!([{"matchExpressions": by("a"), "maxUpdate": 0}, {"matchExpressions": by("b")}]);
+    let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": steps}});
+    world.create("ApplicationSet", "set", pair(strategy)).await;
+    world.compare("a", "Synced", "Healthy", "r1").await;
+    world.compare("b", "OutOfSync", "Healthy", "r1").await;
+    world.until("ApplicationSet", "set", |set| entry_of(set, "b")["status"] == "Pending").await;
+    // The first step has something new, and is held.
+    world.patch("Application", "a", json!({"status": {"sync": {"status": "OutOfSync"}}})).await;
+    let set = world
+        .until("ApplicationSet", "set", |set| {
+            entry_of(set, "a")["status"] == "Waiting" && entry_of(set, "b")["status"] != "Pending"
+        })
+        .await;
+    let b = entry_of(&set, "b");
+    assert_eq!(b["status"], "Waiting", "{b}");
+    assert!(b["message"].as_str().unwrap().starts_with("Step closed"), "{b}");
+}
