@@ -6,22 +6,30 @@
 //! Reading follows what `kubectl` does with a manifest: YAML 1.1 booleans
 //! (`yes`, `on`, …), octal numbers with a leading zero, keys that are no
 //! strings become strings, and a float without a fraction becomes an integer.
-//! Input is not trusted: a repeated key is an error, and depth, size and the
-//! expansion of aliases are bounded. Nothing here reads a file, and no tag or
-//! include makes it do so.
+//! Of a key that is repeated the last value counts, and [`Document::repeated`]
+//! says so. Input is not trusted: depth, number of values, the memory that they
+//! take and the expansion of aliases are bounded, for JSON as for YAML. Nothing
+//! here reads a file, and no tag or include makes it do so.
+
+mod node;
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Number, Value};
-use serde_saphyr::{MergeKeyPolicy, Options, Spanned};
+use serde_json::Value;
+use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
+
+pub use node::weight;
+use node::{Budget, Node, OVER_LIMIT};
 
 /// How deep mappings and lists may be nested. Kubernetes objects stay below 40;
 /// each level takes some 20 kB of stack in a debug build.
 pub const MAX_DEPTH: usize = 64;
 /// How many scalars, lists and mappings one document may hold, aliases expanded.
 pub const MAX_NODES: usize = 500_000;
+/// How much memory the values of one text may take, in bytes, as [`weight`]
+/// counts: 10 MB of usual manifests take some 100 MB.
+pub const MAX_MEMORY: u64 = 256 << 20;
 /// How many parser events the aliases of one text may add.
 const MAX_ALIAS_EVENTS: usize = 100_000;
 
@@ -32,6 +40,27 @@ pub struct Document {
     pub line: usize,
     /// Its content; never null, since empty documents are left out.
     pub value: Value,
+    /// Keys that are there twice, the first ten; the last value counts.
+    pub repeated: Vec<Repeated>,
+}
+
+/// A key that its mapping holds twice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Repeated {
+    /// The key with those above it, such as `metadata.labels.app`.
+    pub path: String,
+    /// Line of the later one, counted from 1 in the whole text.
+    pub line: usize,
+}
+
+impl fmt::Display for Repeated {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "line {}: key {:?} is there twice, the last one counts; remove the other",
+            self.line, self.path
+        )
+    }
 }
 
 /// Why a text could not be read or a value not be printed.
@@ -67,6 +96,13 @@ pub enum Error {
     },
 }
 
+impl Error {
+    /// Whether the text may be right, and is only more than is allowed.
+    pub fn is_limit(&self) -> bool {
+        matches!(self, Self::At { reason, .. } | Self::Somewhere { reason } if reason.starts_with(OVER_LIMIT))
+    }
+}
+
 /// Bytes as text: UTF-8 with or without a byte order mark, or UTF-16 with one.
 ///
 /// Fails with [`Error::Encoding`] on anything else.
@@ -99,29 +135,103 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
 /// Documents that are empty, `null` or only a comment are left out. The first
 /// mistake fails the whole text: half a manifest is worse than none.
 pub fn documents(text: &str) -> Result<Vec<Document>, Error> {
+    documents_within(text, MAX_MEMORY)
+}
+
+/// As [`documents`], with another limit than [`MAX_MEMORY`].
+pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
     let text = without_mark(text);
-    if text.trim_start().starts_with(['{', '['])
-        && let Some(documents) = json_documents(text)
-    {
-        return Ok(documents);
-    }
-    let mut bytes = text.as_bytes();
-    let mut documents = Vec::new();
-    for document in serde_saphyr::read_with_options::<_, Spanned<Node>>(&mut bytes, options()) {
-        let document = document.map_err(|error| from_saphyr(&error))?;
-        let line = usize::try_from(document.referenced.line()).unwrap_or(usize::MAX);
-        if !document.value.0.is_null() {
-            documents.push(Document { line, value: document.value.0 });
+    if text.trim_start().starts_with(['{', '[']) {
+        match json_documents(text, memory) {
+            Ok(documents) => return Ok(documents),
+            // YAML in flow style starts like JSON too, and tells the place.
+            Err(JsonError::Syntax) => {}
+            Err(JsonError::Limit(error)) => return Err(error),
         }
     }
+    yaml_documents(text, memory)
+}
+
+/// The one value of a JSON text, and the text behind it (SE-100).
+///
+/// # Errors
+///
+/// [`Error::At`] when it is no JSON, or more than [`MAX_NODES`] or
+/// [`MAX_MEMORY`] allow; [`Error::Count`] when there is nothing.
+pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
+    let text = without_mark(text);
+    let _budget = Budget::new(memory, MAX_NODES);
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
+    let node = match stream.next() {
+        None => return Err(Error::Count { found: 0 }),
+        Some(Err(error)) => return Err(from_json(&error)),
+        Some(Ok(node)) => node,
+    };
+    let (read, rest) = text.split_at(stream.byte_offset());
+    let line = line_of(text, 0);
+    let repeated = located(read, node.repeated, line);
+    Ok((Document { line, value: node.value, repeated }, rest))
+}
+
+fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
+    match read::<false>(text, memory) {
+        Err(Stop::Repeated) => {}
+        Err(Stop::Error(error)) => return Err(error),
+        Ok(documents) => return Ok(documents),
+    }
+    // Once more, with the place of every key: that takes twice the time.
+    read::<true>(text, memory).map_err(|stop| match stop {
+        Stop::Error(error) => error,
+        Stop::Repeated => Error::Somewhere { reason: "a key is there twice".to_owned() },
+    })
+}
+
+enum Stop {
+    /// A key is there twice.
+    Repeated,
+    Error(Error),
+}
+
+/// Reads all documents; with places, a key may be repeated.
+fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, Stop> {
+    let budget = Budget::new(memory, usize::MAX);
+    let mut bytes = text.as_bytes();
+    let mut documents = Vec::new();
+    let mut options = options();
+    if PLACES {
+        options.duplicate_keys = DuplicateKeyPolicy::LastWins;
+    }
+    for document in serde_saphyr::read_with_options::<_, Spanned<Node<PLACES>>>(&mut bytes, options)
+    {
+        let document = document.map_err(|error| match error.without_snippet() {
+            serde_saphyr::Error::DuplicateMappingKey { .. } if !PLACES => Stop::Repeated,
+            _ => Stop::Error(from_saphyr(&error)),
+        })?;
+        let line = usize::try_from(document.referenced.line()).unwrap_or(usize::MAX);
+        let Node { value, repeated } = document.value;
+        if !PLACES && !repeated.is_empty() {
+            return Err(Stop::Repeated);
+        }
+        if !value.is_null() {
+            documents.push(Document { line, value, repeated });
+        }
+    }
+    drop(budget);
     Ok(documents)
 }
 
-/// The only document of a text; [`Error::Count`] when there is none or more.
+/// The only document of a text; [`Error::Count`] when there is none or more. A
+/// repeated key is an error here, since the caller has no place for warnings.
 pub fn value(text: &str) -> Result<Value, Error> {
     let mut documents = documents(text)?;
     match (documents.pop(), documents.len()) {
-        (Some(document), 0) => Ok(document.value),
+        (Some(document), 0) => match document.repeated.first() {
+            None => Ok(document.value),
+            Some(Repeated { path, line }) => {
+                let reason = format!("line {line}: key {path:?} is there twice; remove one");
+                Err(Error::Somewhere { reason })
+            }
+        },
         (last, others) => Err(Error::Count { found: others + usize::from(last.is_some()) }),
     }
 }
@@ -152,20 +262,64 @@ fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-/// The text read as a series of JSON values, or `None` when it is not that:
-/// YAML in flow style starts like JSON too.
-fn json_documents(text: &str) -> Option<Vec<Document>> {
-    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node>();
+enum JsonError {
+    Syntax,
+    Limit(Error),
+}
+
+fn from_json(error: &serde_json::Error) -> Error {
+    let text = error.to_string();
+    let (line, column) = (error.line(), error.column());
+    let tail = format!(" at line {line} column {column}");
+    let reason = text.strip_suffix(&tail).unwrap_or(&text).to_owned();
+    Error::At { line: line as u64, column: column as u64, reason }
+}
+
+/// The text read as a series of JSON values.
+fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
+    let budget = Budget::new(memory, MAX_NODES);
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
     let mut documents = Vec::new();
     loop {
-        let rest = &text[stream.byte_offset()..];
-        let start = text.len() - rest.trim_start().len();
-        let Some(node) = stream.next() else { return Some(documents) };
-        let value = node.ok()?.0;
-        if !value.is_null() {
-            let line = 1 + text[..start].matches('\n').count();
-            documents.push(Document { line, value });
+        let from = stream.byte_offset();
+        let Some(node) = stream.next() else { return Ok(documents) };
+        let node = node.map_err(|error| match from_json(&error) {
+            // What serde_json itself says never begins like this.
+            Error::At { reason, line, column } if reason.starts_with(OVER_LIMIT) => {
+                JsonError::Limit(Error::At { reason, line, column })
+            }
+            _ => JsonError::Syntax,
+        })?;
+        let line = line_of(text, from);
+        if !node.value.is_null() {
+            let repeated = located(&text[from..stream.byte_offset()], node.repeated, line);
+            documents.push(Document { line, value: node.value, repeated });
         }
+        // The memory is shared by all, the number of values is not.
+        budget.renew(MAX_NODES);
+    }
+}
+
+/// The line of the first content from an offset on.
+fn line_of(text: &str, from: usize) -> usize {
+    let rest = &text[from..];
+    let start = text.len() - rest.trim_start().len();
+    1 + text[..start].matches('\n').count()
+}
+
+/// Finds the lines of repeated keys of a JSON text that starts at `line`, by
+/// reading it as YAML; where that fails they are at its first line.
+fn located(text: &str, repeated: Vec<Repeated>, line: usize) -> Vec<Repeated> {
+    if repeated.is_empty() {
+        return repeated;
+    }
+    let text = text.trim_start();
+    match read::<true>(text, MAX_MEMORY).ok().and_then(|mut documents| documents.pop()) {
+        Some(document) if document.repeated.len() == repeated.len() => {
+            let moved = |found: Repeated| Repeated { line: found.line + line - 1, ..found };
+            document.repeated.into_iter().map(moved).collect()
+        }
+        _ => repeated.into_iter().map(|found| Repeated { line, ..found }).collect(),
     }
 }
 
@@ -192,10 +346,6 @@ fn options() -> Options {
 fn from_saphyr(error: &serde_saphyr::Error) -> Error {
     let error = error.without_snippet();
     let reason = match error {
-        // Its own text advises on an option that users do not have.
-        serde_saphyr::Error::DuplicateMappingKey { key: Some(key), .. } => {
-            format!("key {key:?} is there twice")
-        }
         other => other.to_string(),
     };
     let Some(place) = error.location() else { return Error::Somewhere { reason } };
@@ -203,119 +353,6 @@ fn from_saphyr(error: &serde_saphyr::Error) -> Error {
     let tail = format!(" at line {line}, column {column}");
     let reason = reason.strip_suffix(&tail).unwrap_or(&reason).to_owned();
     Error::At { line, column, reason }
-}
-
-/// A value as Kubernetes wants it: string keys, none twice, whole floats as
-/// integers.
-struct Node(Value);
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(NodeVisitor)
-    }
-}
-
-struct NodeVisitor;
-
-impl<'de> Visitor<'de> for NodeVisitor {
-    type Value = Node;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a mapping, a list or a scalar")
-    }
-
-    fn visit_unit<E>(self) -> Result<Node, E> {
-        Ok(Node(Value::Null))
-    }
-
-    fn visit_none<E>(self) -> Result<Node, E> {
-        Ok(Node(Value::Null))
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Node, D::Error> {
-        Node::deserialize(deserializer)
-    }
-
-    fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-        Ok(Node(Value::Bool(value)))
-    }
-
-    fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-        Ok(Node(value.into()))
-    }
-
-    fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-        Ok(Node(value.into()))
-    }
-
-    fn visit_i128<E: de::Error>(self, value: i128) -> Result<Node, E> {
-        match (i64::try_from(value), u64::try_from(value)) {
-            (Ok(value), _) => self.visit_i64(value),
-            (_, Ok(value)) => self.visit_u64(value),
-            _ => self.visit_f64(value as f64),
-        }
-    }
-
-    fn visit_u128<E: de::Error>(self, value: u128) -> Result<Node, E> {
-        u64::try_from(value)
-            .map_or_else(|_| NodeVisitor.visit_f64(value as f64), |v| NodeVisitor.visit_u64(v))
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<Node, E> {
-        number(value)
-            .map(|number| Node(Value::Number(number)))
-            .ok_or_else(|| E::custom(format_args!("{value} is no number that an object can hold")))
-    }
-
-    fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-        Ok(Node(Value::String(value.to_owned())))
-    }
-
-    fn visit_string<E>(self, value: String) -> Result<Node, E> {
-        Ok(Node(Value::String(value)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Node, A::Error> {
-        let mut list = Vec::new();
-        while let Some(Node(item)) = items.next_element()? {
-            list.push(item);
-        }
-        Ok(Node(Value::Array(list)))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Node, A::Error> {
-        let mut map = Map::new();
-        while let Some(Node(key)) = entries.next_key()? {
-            let key = match key {
-                Value::String(text) => text,
-                // What Go's encoder makes of keys such as `on:` or `8080:`.
-                Value::Bool(_) | Value::Number(_) | Value::Null => key.to_string(),
-                Value::Array(_) | Value::Object(_) => {
-                    return Err(de::Error::custom("a list or a mapping cannot be a key"));
-                }
-            };
-            if map.contains_key(&key) {
-                return Err(de::Error::custom(format_args!("key {key:?} is there twice")));
-            }
-            let Node(value) = entries.next_value()?;
-            map.insert(key, value);
-        }
-        Ok(Node(Value::Object(map)))
-    }
-}
-
-/// A float as JSON has it in Kubernetes: an integer when it has no fraction
-/// and fits one. `None` for infinities and not-a-number.
-fn number(value: f64) -> Option<Number> {
-    // 2^63 and 2^64: the first floats that no longer fit.
-    const I64_END: f64 = 9_223_372_036_854_775_808.0;
-    const U64_END: f64 = 18_446_744_073_709_551_616.0;
-    match value {
-        v if v.fract() != 0.0 => Number::from_f64(v),
-        v if (-I64_END..I64_END).contains(&v) => Some((v as i64).into()),
-        v if (0.0..U64_END).contains(&v) => Some((v as u64).into()),
-        v => Number::from_f64(v),
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::retry::{patiently, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
-use crate::watch::failure::has_code;
+use crate::watch::failure::{checked, has_code};
 use crate::watch::live::{Cluster, raw};
 
 /// How often a conflict is answered with another read.
@@ -37,6 +37,9 @@ pub async fn delete(
         .then(|| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
     let params =
         DeleteParams { propagation_policy: Some(policy), preconditions, ..DeleteParams::default() };
+    if let Err(error) = checked(key) {
+        return failed(&error);
+    }
     let api = api(cluster.client(), resource, &key.namespace);
     let request = || api.delete(&key.name, &params);
     // Without a precondition a second request might meet another object.
@@ -84,6 +87,9 @@ pub async fn remove_finalizer(
     key: &ResourceKey,
     uid: &str,
 ) -> Happened {
+    if let Err(error) = checked(key) {
+        return failed(&error);
+    }
     let api = api(cluster.client(), resource, &key.namespace);
     for attempt in 1..=ATTEMPTS {
         let object = match cluster.read(resource, key).await {

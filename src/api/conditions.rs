@@ -84,6 +84,8 @@ pub mod application {
     pub const EXCLUDED_RESOURCE_WARNING: &str = "ExcludedResourceWarning";
     /// The namespace holds resources of no Application.
     pub const ORPHANED_RESOURCE_WARNING: &str = "OrphanedResourceWarning";
+    /// A manifest holds a key twice; the last one counts.
+    pub const REPEATED_KEY_WARNING: &str = "RepeatedKeyWarning";
     /// The project holds a pattern or a sync window that cannot be used.
     pub const INVALID_PROJECT_WARNING: &str = "InvalidProjectWarning";
 

@@ -25,6 +25,7 @@ pub mod crds;
 pub mod generators;
 pub mod hooks;
 pub mod operation;
+pub mod path_segment;
 pub mod read;
 pub mod resource_key;
 pub mod source;

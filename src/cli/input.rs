@@ -191,6 +191,11 @@ fn problem_of(value: &Value) -> Option<&'static str> {
 fn split(text: &Text) -> Result<Vec<Object>, Error> {
     let documents = yaml::documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
+    for document in &documents {
+        for repeated in &document.repeated {
+            note(&format!("{}: {repeated}", text.name));
+        }
+    }
     let object = |document: yaml::Document| Object {
         file: text.name.clone(),
         line: document.line,

@@ -11,6 +11,7 @@ use crate::controller::application::Settings;
 use crate::controller::context::Namespaces;
 use crate::decide::compare::auto_sync::SelfHeal;
 use crate::duration;
+use crate::source::RenderOptions;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -58,6 +59,17 @@ pub struct ApplicationFlags {
     /// The longest pause of self-heal, in seconds
     #[arg(long, value_name = "SECONDS")]
     pub self_heal_backoff_cap_seconds: Option<u32>,
+    /// Most bytes of the files of one directory source, such as 10M or 20Mi; 0 is
+    /// no limit
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_combined_directory_manifests_size: Option<u64>,
+    /// Most memory that the manifests of one Application may take, such as 256Mi
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub manifest_memory: Option<u64>,
+    /// Most memory that kept manifests of all Applications may take, such as 1Gi;
+    /// what is over is rendered again when it is needed
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub kept_manifest_memory: Option<u64>,
     /// Keep the health of each resource in the status
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub persist_resource_health: Option<bool>,
@@ -73,6 +85,24 @@ fn pause(text: &str) -> Result<Duration, String> {
         Err(_) => duration::parse(text).map_err(|error| error.to_string())?,
     };
     Duration::try_from(read).map_err(|_| "it is negative".to_owned())
+}
+
+/// A number of bytes with a suffix of Kubernetes' quantities, or without one.
+fn size(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, suffix) = text.split_at(digits);
+    let factor = match suffix {
+        "" => 1,
+        "k" => 1000,
+        "M" => 1000_u64.pow(2),
+        "G" => 1000_u64.pow(3),
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        _ => return Err("not a size; write such as 10M, 256Mi or 1Gi".to_owned()),
+    };
+    let number = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    number.ok_or_else(|| "not a size; write such as 10M, 256Mi or 1Gi".to_owned())
 }
 
 /// As good as no limit: more objects than one sync has.
@@ -189,6 +219,27 @@ pub(super) fn read(
         |text| text.parse().ok(),
         i64::try_from(default.parallel_applies).unwrap_or(i64::MAX),
     );
+    let mut bytes = |flag: Option<u64>, variable: &str, key: &str, default: u64| {
+        read.pick_in_full(flag, (variable, key), |text| size(text).ok(), default)
+    };
+    let max_bytes = bytes(
+        flags.max_combined_directory_manifests_size,
+        "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+        "reposerver.max.combined.directory.manifests.size",
+        default.render.max_bytes,
+    );
+    let manifest_memory = bytes(
+        flags.manifest_memory,
+        &engine("MANIFEST_MEMORY"),
+        "controller.manifest.memory",
+        default.manifest_memory,
+    );
+    let kept_manifest_memory = bytes(
+        flags.kept_manifest_memory,
+        &engine("KEPT_MANIFEST_MEMORY"),
+        "controller.kept.manifest.memory",
+        default.kept_manifest_memory,
+    );
     let method = |text: &str| {
         let method = TrackingMethod::from_setting(text);
         (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
@@ -243,6 +294,9 @@ pub(super) fn read(
             default.events,
         ),
         self_heal,
+        manifest_memory,
+        kept_manifest_memory,
+        render: RenderOptions { max_bytes, ..default.render },
         sync: crate::decide::sync::Settings {
             sync_timeout: (sync_timeout > 0).then(|| signed(sync_timeout)),
             ..default.sync.clone()

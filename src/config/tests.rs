@@ -105,7 +105,31 @@ fn namespaces_are_globs_or_expressions_as_400() {
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
     type Shows = fn(&sync_engine::Settings) -> String;
     // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
-    let cases: [(&str, &str, &str, &str, &str, Shows); 19] = [
+    let cases: [(&str, &str, &str, &str, &str, Shows); 22] = [
+        (
+            "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+            "reposerver.max.combined.directory.manifests.size",
+            "20Mi",
+            "10000000",
+            "20971520",
+            |s| s.render.max_bytes.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_MANIFEST_MEMORY",
+            "controller.manifest.memory",
+            "64Mi",
+            "268435456",
+            "67108864",
+            |s| s.manifest_memory.to_string(),
+        ),
+        (
+            "ARGOCD_APPLICATION_CONTROLLER_KEPT_MANIFEST_MEMORY",
+            "controller.kept.manifest.memory",
+            "2G",
+            "1073741824",
+            "2000000000",
+            |s| s.kept_manifest_memory.to_string(),
+        ),
         ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds", "7", "2s", "7s", |s| {
             format!("{:?}", s.wave_delay)
         }),

@@ -18,11 +18,23 @@ pub struct Checkout {
     repo: String,
     revision: String,
     bytes: u64,
+    submodules: Vec<String>,
 }
 
 impl Checkout {
     pub(super) fn new(root: Removed, repo: String, revision: String, bytes: u64) -> Self {
-        Self { root, repo, revision, bytes }
+        Self { root, repo, revision, bytes, submodules: Vec::new() }
+    }
+
+    /// With these submodules, whose files are not there.
+    pub(super) fn with_submodules(self, submodules: Vec<String>) -> Self {
+        Self { submodules, ..self }
+    }
+
+    /// Directories, from the root of the repository, whose files are in another
+    /// repository and not here.
+    pub fn submodules(&self) -> &[String] {
+        &self.submodules
     }
 
     /// The directory that stands for the root of the repository. Holds no

@@ -9,11 +9,16 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
 
-use super::manifests::{RenderError, documents, expand, json};
+use super::manifests::{RenderError, Sink};
 use crate::glob::{Glob, InvalidGlob};
+use crate::yaml::Repeated;
 
 /// Default of [`DirectoryOptions::max_bytes`] (SE-098).
 pub const DEFAULT_MAX_BYTES: u64 = 10_000_000;
+
+/// Default of [`DirectoryOptions::max_memory`]: 10 MB of usual manifests take
+/// some 100 MB.
+pub const DEFAULT_MAX_MEMORY: u64 = crate::yaml::MAX_MEMORY;
 
 /// Deepest directory that is entered below `path`.
 const MAX_DEPTH: usize = 64;
@@ -44,6 +49,8 @@ pub struct DirectoryOptions {
     pub disable_extension_filter: bool,
     /// Most bytes of all files together; 0 means no limit.
     pub max_bytes: u64,
+    /// Most bytes of memory that all objects together may take.
+    pub max_memory: u64,
 }
 
 impl Default for DirectoryOptions {
@@ -54,6 +61,7 @@ impl Default for DirectoryOptions {
             exclude: String::new(),
             disable_extension_filter: false,
             max_bytes: DEFAULT_MAX_BYTES,
+            max_memory: DEFAULT_MAX_MEMORY,
         }
     }
 }
@@ -68,6 +76,8 @@ pub struct Manifest {
     pub file: String,
     /// The line its document starts at, counted from 1.
     pub line: usize,
+    /// Keys that its document holds twice; the last one counts.
+    pub repeated: Vec<Repeated>,
 }
 
 /// Reads all manifests of `path`, a directory relative to `checkout_root`,
@@ -82,6 +92,17 @@ pub fn directory(
     path: &str,
     options: &DirectoryOptions,
 ) -> Result<Vec<Manifest>, RenderError> {
+    read(checkout_root, path, options, &[])
+}
+
+/// As [`directory`], where `submodules` are directories whose files are not
+/// there: entering one is an error.
+pub(super) fn read(
+    checkout_root: &Path,
+    path: &str,
+    options: &DirectoryOptions,
+    submodules: &[String],
+) -> Result<Vec<Manifest>, RenderError> {
     let place = Place::new(checkout_root, path)?;
     let pattern = |name: &'static str, text: &str| {
         let glob = (!text.is_empty()).then(|| Glob::new(text)).transpose();
@@ -92,6 +113,7 @@ pub fn directory(
         exclude: pattern("exclude", &options.exclude)?,
         place,
         options,
+        submodules,
         entries: 0,
         bytes: 0,
         glob_steps: 0,
@@ -99,11 +121,11 @@ pub fn directory(
     };
     reader.walk(&reader.place.directory.clone(), "", 0)?;
     let files = std::mem::take(&mut reader.files);
-    let mut manifests = Vec::new();
+    let mut sink = Sink::new(options.max_memory);
     for file in &files {
-        reader.read(file, &mut manifests)?;
+        reader.read(file, &mut sink)?;
     }
-    Ok(manifests)
+    Ok(sink.manifests)
 }
 
 /// A directory inside a checkout, after all checks.
@@ -162,6 +184,7 @@ impl Place {
 struct Reader<'a> {
     place: Place,
     options: &'a DirectoryOptions,
+    submodules: &'a [String],
     include: Option<Glob>,
     exclude: Option<Glob>,
     entries: usize,
@@ -188,6 +211,9 @@ impl Reader<'_> {
             file: shown.clone(),
             error: error.to_string(),
         };
+        if self.submodules.contains(&shown.trim_end_matches('/').to_owned()) {
+            return Err(RenderError::Submodule { path: shown });
+        }
         if depth > MAX_DEPTH {
             return Err(RenderError::TooLarge {
                 what: format!("{shown}: more than {MAX_DEPTH} directory levels"),
@@ -235,6 +261,10 @@ impl Reader<'_> {
             Ok(_) => return Err(RenderError::LinkOutside { file: shown }),
             // Links in a circle end up here too.
             Err(error) => {
+                // So is one into a submodule, whose files are not there.
+                if let Some(path) = self.into_submodule(path) {
+                    return Err(RenderError::Submodule { path });
+                }
                 // A link that leads out is as wrong when nothing is there:
                 // whether there is would be told apart by the outcome.
                 if leads_out(path, &self.place.root) {
@@ -279,7 +309,22 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn read(&self, file: &Candidate, out: &mut Vec<Manifest>) -> Result<(), RenderError> {
+    /// The submodule that a link leads into.
+    fn into_submodule(&self, link: &Path) -> Option<String> {
+        let target = link.parent()?.join(std::fs::read_link(link).ok()?);
+        let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
+        for part in target.strip_prefix(&self.place.root).ok()?.components() {
+            match part {
+                Component::ParentDir => drop(parts.pop()),
+                Component::Normal(name) => parts.push(name),
+                _ => {}
+            }
+        }
+        let target: PathBuf = parts.into_iter().collect();
+        self.submodules.iter().find(|path| target.starts_with(path)).cloned()
+    }
+
+    fn read(&self, file: &Candidate, sink: &mut Sink) -> Result<(), RenderError> {
         let name = &file.shown;
         let failed = |error: String| RenderError::Read { file: name.clone(), error };
         let limit = match self.options.max_bytes {
@@ -307,13 +352,7 @@ impl Reader<'_> {
         if name.ends_with(".jsonnet") {
             return Err(RenderError::Jsonnet { file: name.clone() });
         }
-        if name.ends_with(".json") {
-            return expand(json(&text, name)?, name, 1, out);
-        }
-        for document in documents(&text, name)? {
-            expand(document.value, name, document.line, out)?;
-        }
-        Ok(())
+        sink.file(&text, name)
     }
 }
 

@@ -70,8 +70,8 @@ pub(super) struct Call<'a> {
     pub env: Vec<(OsString, OsString)>,
     /// Most bytes of standard output.
     pub stdout_limit: usize,
-    /// Whether the size of `git_dir` is watched.
-    pub watch: bool,
+    /// The directory whose size is watched while the call runs.
+    pub watch: Option<&'a Path>,
 }
 
 impl Git {
@@ -109,7 +109,6 @@ impl Git {
         env.extend(private.env);
         env.extend(call.env);
         let limits = &self.settings.limits;
-        let disk = call.git_dir.filter(|_| call.watch);
         let run = Run {
             program: &self.settings.program,
             args,
@@ -117,7 +116,7 @@ impl Git {
             env,
             timeout: limits.timeout,
             stdout_limit: call.stdout_limit,
-            disk: disk.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
+            disk: call.watch.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
         };
         tracing::debug!(repository = call.address.shown, "running {}", call.what);
         let output = run.wait().await.map_err(|failure| match failure {
@@ -134,9 +133,10 @@ impl Git {
                 what: format!("the answer to {}", call.what),
                 limit: format!("{} bytes", call.stdout_limit),
             },
-            Failure::DiskLimit => {
+            Failure::DiskLimit if call.watch == call.git_dir => {
                 too_large(call.address, "the fetched repository", limits.fetch_bytes)
             }
+            Failure::DiskLimit => too_large(call.address, "the checkout", limits.fetch_bytes),
             Failure::Read(error) => {
                 Error::Git { repo: repo(), what: call.what.into(), detail: error.to_string() }
             }

@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::directory::Place;
 use super::manifests::RenderError;
+use crate::yaml::Document;
 
 /// Fields that an override file in the repository cannot change: they say
 /// where the file itself was read.
@@ -131,6 +132,7 @@ pub(super) fn with_overrides(
     place: &Place,
     source: &Value,
     application: &str,
+    warnings: &mut Vec<String>,
 ) -> Result<Value, RenderError> {
     let mut merged = source.clone();
     let own = format!(".argocd-source-{application}.yaml");
@@ -140,7 +142,8 @@ pub(super) fn with_overrides(
             continue;
         }
         if let Some(patch) = override_file(place, name)? {
-            json_patch::merge(&mut merged, &patch);
+            warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
+            json_patch::merge(&mut merged, &patch.value);
         }
     }
     if let (Some(merged), Some(source)) = (merged.as_object_mut(), source.as_object()) {
@@ -154,7 +157,7 @@ pub(super) fn with_overrides(
     Ok(merged)
 }
 
-fn override_file(place: &Place, name: &str) -> Result<Option<Value>, RenderError> {
+fn override_file(place: &Place, name: &str) -> Result<Option<Document>, RenderError> {
     let Ok(resolved) = place.directory.join(name).canonicalize() else { return Ok(None) };
     let file = || name.to_owned();
     if !resolved.starts_with(&place.root) {
@@ -181,7 +184,7 @@ fn override_file(place: &Place, name: &str) -> Result<Option<Value>, RenderError
     let mut documents = crate::yaml::documents(&text).map_err(unreadable)?;
     match (documents.pop(), documents.is_empty()) {
         (None, _) => Ok(None),
-        (Some(document), true) if document.value.is_object() => Ok(Some(document.value)),
+        (Some(document), true) if document.value.is_object() => Ok(Some(document)),
         _ => {
             let reason = "expected one mapping with fields of a source".into();
             Err(RenderError::Unreadable { file: file(), reason })

@@ -75,6 +75,23 @@ pub enum RenderError {
         /// Line and reason.
         reason: String,
     },
+    /// A file stands where a manifest is expected and is something else.
+    #[error("{file}: {what}")]
+    NotAManifest {
+        /// The file, from the root of the repository.
+        file: String,
+        /// Line, what it is, and what to do.
+        what: String,
+    },
+    /// The path is in a submodule, or one is below it.
+    #[error(
+        "{path}: is a git submodule, and submodules are not fetched; commit its files to the \
+         repository, or add its repository as a source"
+    )]
+    Submodule {
+        /// The submodule, from the root of the repository.
+        path: String,
+    },
     /// A JSON file holds more than one value.
     #[error("Found multiple objects in {file:?}. Only single objects are allowed in JSON files.")]
     MultipleJson {
@@ -146,32 +163,178 @@ impl RenderError {
     }
 }
 
+/// The manifests of one source as they are read, and what they may still take.
+#[derive(Debug)]
+pub(super) struct Sink {
+    /// What was read so far.
+    pub manifests: Vec<Manifest>,
+    /// Bytes of memory, as [`yaml::weight`] counts.
+    left: u64,
+    limit: u64,
+}
+
+impl Sink {
+    /// Nothing was read; the objects may take so many bytes of memory.
+    pub(super) fn new(limit: u64) -> Self {
+        Self { manifests: Vec::new(), left: limit, limit }
+    }
+
+    /// Adds what a file of a directory holds, by its name.
+    pub(super) fn file(&mut self, text: &str, file: &str) -> Result<(), RenderError> {
+        if let Some(what) = foreign(text) {
+            return Err(RenderError::NotAManifest { file: file.to_owned(), what });
+        }
+        if file.ends_with(".json") {
+            let document = json(text, file, self.left)?;
+            return self.expand(document, file);
+        }
+        for document in documents(text, file, self.left, Strictness::File)? {
+            self.expand(document, file)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what a program printed: there all of it is manifests (SE-103).
+    pub(super) fn output(&mut self, text: &str, program: &str) -> Result<(), RenderError> {
+        for document in documents(text, program, self.left, Strictness::Output)? {
+            self.expand(document, program)?;
+        }
+        Ok(())
+    }
+
+    /// Adds an object, or the items of a list (SE-102).
+    fn expand(&mut self, document: Document, file: &str) -> Result<(), RenderError> {
+        let Document { line, value: mut object, mut repeated } = document;
+        let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
+        let empty_list = object.get("items").is_some_and(Value::is_null)
+            && object.get("spec").is_none()
+            && object.get("status").is_none();
+        if empty_list {
+            return Ok(());
+        }
+        let objects = match object.get_mut("items") {
+            Some(Value::Array(items)) => std::mem::take(items),
+            _ => vec![object],
+        };
+        for (index, object) in objects.into_iter().enumerate() {
+            if let Some(problem) = object_problem(&object) {
+                return Err(unreadable(format!("line {line}: items[{index}]: {problem}")));
+            }
+            if object.get("apiVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
+                let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+                return Err(unreadable(format!("line {line}: {kind} has no apiVersion")));
+            }
+            if self.manifests.len() >= MAX_OBJECTS {
+                let what = format!("{file}: more than {MAX_OBJECTS} objects in one source");
+                return Err(RenderError::TooLarge { what });
+            }
+            let weight = FIXED_WEIGHT + yaml::weight(&object);
+            self.left =
+                self.left.checked_sub(weight).ok_or_else(|| too_much(file, line, self.limit))?;
+            let repeated = std::mem::take(&mut repeated);
+            self.manifests.push(Manifest { object, file: file.to_owned(), line, repeated });
+        }
+        Ok(())
+    }
+}
+
+/// What an object takes besides its content, in bytes.
+const FIXED_WEIGHT: u64 = 256;
+
+fn too_much(file: &str, line: usize, limit: u64) -> RenderError {
+    let limit = limit >> 20;
+    let what = format!(
+        "{file}: line {line}: the manifests take more than {limit} MiB of memory; split the source \
+         or raise --manifest-memory"
+    );
+    RenderError::TooLarge { what }
+}
+
+/// What a text is that stands where a manifest was expected and is none, with
+/// its line (SE-099 would take it for some other YAML file).
+fn foreign(text: &str) -> Option<String> {
+    let start = text.trim_start();
+    let pointer =
+        ["version https://git-lfs.github.com/spec/", "version https://hawser.github.com/"];
+    if pointer.iter().any(|pointer| start.starts_with(pointer)) {
+        let oid = start.lines().find_map(|line| line.strip_prefix("oid ")).unwrap_or("unknown");
+        return Some(format!(
+            "line 1: a Git LFS pointer ({}) and not its content, which is not fetched; commit the \
+             file without Git LFS or exclude it",
+            oid.chars().take(80).collect::<String>()
+        ));
+    }
+    let line_of = |found: &dyn Fn(&str) -> bool| text.lines().position(found).map(|at| at + 1);
+    if let Some(line) = line_of(&|line| line.contains('\0')) {
+        return Some(format!("line {line}: binary content; commit it as text or exclude it"));
+    }
+    // Inside of a manifest they are indented, as part of some text.
+    let marked = ["<<<<<<< ", ">>>>>>> "].map(|mark| line_of(&|line| line.starts_with(mark)));
+    if let [Some(line), Some(_)] = marked {
+        return Some(format!("line {line}: a merge conflict that was not resolved"));
+    }
+    None
+}
+
+/// How much of a text has to be manifests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Strictness {
+    /// A file among others, which may be for another program.
+    File,
+    /// All of it.
+    Output,
+}
+
 /// The documents of a YAML text that holds manifests (SE-099).
 ///
 /// A text that cannot be read, gave no object before the mistake and does not
-/// look like a manifest is some other YAML file, and gives nothing.
-pub(super) fn documents(text: &str, file: &str) -> Result<Vec<Document>, RenderError> {
-    let (objects, mistake) = match yaml::documents(text) {
+/// look like a manifest is some other YAML file, and gives nothing. One that
+/// has the beginnings of a manifest was cut off, and is an error: taken for
+/// nothing, its objects would be pruned.
+fn documents(
+    text: &str,
+    file: &str,
+    memory: u64,
+    strictness: Strictness,
+) -> Result<Vec<Document>, RenderError> {
+    let (objects, mistake, cut_off) = match yaml::documents_within(text, memory) {
         Ok(mut documents) => {
             match documents.iter().position(|d| object_problem(&d.value).is_some()) {
-                None => (documents, None),
+                None => (documents, None, false),
                 Some(bad) => {
                     let problem = object_problem(&documents[bad].value).unwrap_or_default();
                     let reason = format!("line {}: {problem}", documents[bad].line);
+                    let cut_off = documents.iter().any(|d| begins_manifest(&d.value));
                     documents.truncate(bad);
-                    (documents, Some(reason))
+                    (documents, Some(reason), cut_off)
                 }
             }
         }
-        Err(error) => (before(text, &error), Some(error.to_string())),
+        Err(error) if error.is_limit() => {
+            return Err(RenderError::TooLarge { what: format!("{file}: {error}") });
+        }
+        Err(error) => {
+            let begins = |line: &str| line.starts_with("apiVersion:") || line.starts_with("kind:");
+            (before(text, &error), Some(error.to_string()), text.lines().any(begins))
+        }
     };
     let Some(reason) = mistake else { return Ok(objects) };
     let looks_like_one = ["apiVersion:", "kind:", "metadata:"].iter().all(|key| text.contains(key));
-    if objects.is_empty() && !looks_like_one {
+    let other = objects.is_empty() && !looks_like_one && !cut_off;
+    if other && strictness == Strictness::File {
         tracing::debug!(file, reason, "ignoring a file that holds no manifests");
         return Ok(Vec::new());
     }
     Err(RenderError::Unreadable { file: file.to_owned(), reason })
+}
+
+/// Whether a document that is no object has what only a manifest has: a kind,
+/// or the `apiVersion` of one. Charts have the latter too, with a name beside
+/// it, and other programs write numbers there.
+fn begins_manifest(value: &Value) -> bool {
+    let version = value.get("apiVersion").and_then(Value::as_str);
+    let kind = value.get("kind").is_some_and(|kind| !kind.is_null());
+    kind || (version.is_some_and(|version| !version.is_empty()) && value.get("name").is_none())
 }
 
 /// The documents that end before a mistake.
@@ -204,55 +367,18 @@ fn object_problem(value: &Value) -> Option<&'static str> {
 }
 
 /// The one object of a JSON text (SE-100).
-pub(super) fn json(text: &str, file: &str) -> Result<Value, RenderError> {
+fn json(text: &str, file: &str, memory: u64) -> Result<Document, RenderError> {
     let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<Value>();
-    let value = match values.next() {
-        Some(Ok(value)) => value,
-        Some(Err(error)) => return Err(unreadable(error.to_string())),
-        None => return Err(unreadable("the file is empty".into())),
-    };
-    let rest = text.get(values.byte_offset()..).unwrap_or_default();
+    let (document, rest) = yaml::json(text, memory).map_err(|error| match error {
+        yaml::Error::Count { .. } => unreadable("the file is empty".into()),
+        error if error.is_limit() => RenderError::TooLarge { what: format!("{file}: {error}") },
+        error => unreadable(error.to_string()),
+    })?;
     if !rest.trim().is_empty() {
         return Err(RenderError::MultipleJson { file: file.to_owned() });
     }
-    match object_problem(&value) {
+    match object_problem(&document.value) {
         Some(problem) => Err(unreadable(format!("line 1: {problem}"))),
-        None => Ok(value),
+        None => Ok(document),
     }
-}
-
-/// Adds an object, or the items of a list (SE-102), to the manifests.
-pub(super) fn expand(
-    mut object: Value,
-    file: &str,
-    line: usize,
-    out: &mut Vec<Manifest>,
-) -> Result<(), RenderError> {
-    let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
-    let empty_list = object.get("items").is_some_and(Value::is_null)
-        && object.get("spec").is_none()
-        && object.get("status").is_none();
-    if empty_list {
-        return Ok(());
-    }
-    let objects = match object.get_mut("items") {
-        Some(Value::Array(items)) => std::mem::take(items),
-        _ => vec![object],
-    };
-    for (index, object) in objects.into_iter().enumerate() {
-        if let Some(problem) = object_problem(&object) {
-            return Err(unreadable(format!("line {line}: items[{index}]: {problem}")));
-        }
-        if object.get("apiVersion").and_then(Value::as_str).is_none_or(str::is_empty) {
-            let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
-            return Err(unreadable(format!("line {line}: {kind} has no apiVersion")));
-        }
-        if out.len() >= MAX_OBJECTS {
-            let what = format!("{file}: more than {MAX_OBJECTS} objects in one source");
-            return Err(RenderError::TooLarge { what });
-        }
-        out.push(Manifest { object, file: file.to_owned(), line });
-    }
-    Ok(())
 }

@@ -44,7 +44,7 @@ mod tests;
 pub use address::{Allow, redact};
 pub use checkout::Checkout;
 pub use credentials::Credentials;
-pub use directory::{DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, directory};
+pub use directory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_MEMORY, DirectoryOptions, Manifest, directory};
 pub use error::Error;
 pub use kind::{EnabledTypes, SourceType, explicit_type};
 pub use limits::{Limits, Settings};

@@ -23,6 +23,12 @@ const MAX_FETCHES: usize = 64;
 /// its hash.
 const FALLBACK_DEPTH: &str = "--depth=1000";
 
+/// Takes all attributes away that change what a checkout writes.
+const NO_ATTRIBUTES: &str = "* -text -eol -crlf -ident -filter -working-tree-encoding\n";
+
+/// What a directory counts as on disk, in bytes.
+const DIRECTORY_BYTES: u64 = 4096;
+
 /// Most bytes of a file listing: 200,000 files with paths of 250 bytes fit.
 const LISTING_LIMIT: usize = 64 << 20;
 
@@ -171,7 +177,7 @@ impl Objects {
         let args = fixed.into_iter().chain(refspecs.iter().map(String::as_str)).map(OsString::from);
         let call = Call {
             credentials: remote.credentials,
-            watch: true,
+            watch: Some(self.directory.path()),
             ..self.call(remote, "git fetch", args.collect())
         };
         remote.git.run(call).await.map(drop)
@@ -199,6 +205,12 @@ impl Objects {
         args.push(self.directory.path().into());
         let call = Call { git_dir: None, ..self.call(remote, "git init", args) };
         remote.git.run(call).await?;
+        // Goes before every `.gitattributes`: files are written as they were
+        // committed, without keyword expansion, filters or other encodings,
+        // each of which would make them larger than the listing says.
+        let info = self.directory.path().join("info");
+        tokio::fs::create_dir_all(&info).await.map_err(failed)?;
+        tokio::fs::write(info.join("attributes"), NO_ATTRIBUTES).await.map_err(failed)?;
         (self.dirty, self.fetches, self.format) = (false, 0, Some(format));
         Ok(())
     }
@@ -223,26 +235,20 @@ impl Objects {
     /// Writes the files of a fetched commit into a new directory.
     ///
     /// The listing is read first, so that a tree that unfolds to more than
-    /// allowed is refused before anything is written.
+    /// allowed is refused before anything is written; no attribute of the
+    /// repository changes what is written. Gives back the bytes on disk and the
+    /// submodules.
     pub(super) async fn export(
         &self,
         remote: Remote<'_>,
         commit: &str,
         target: &Path,
-    ) -> Result<u64, Error> {
+    ) -> Result<(u64, Vec<String>), Error> {
         let args = ["ls-tree", "-r", "-l", "-z", "--full-tree", commit].map(OsString::from);
         let call =
             Call { stdout_limit: LISTING_LIMIT, ..self.call(remote, "git ls-tree", args.into()) };
         let listing = remote.git.run(call).await?;
-        let (mut bytes, mut files) = (0_u64, 0);
-        for entry in listing.split(|b| *b == 0) {
-            // `mode type hash size TAB path`; the size of a submodule is `-`.
-            let front = entry.split(|b| *b == b'\t').next().unwrap_or_default();
-            let size = front.rsplit(|b| *b == b' ').next().unwrap_or_default();
-            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok());
-            bytes = bytes.saturating_add(size.unwrap_or(0));
-            files += 1;
-        }
+        let Listing { bytes, files, submodules } = Listing::read(&listing);
         if bytes > remote.limits.fetch_bytes {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
         }
@@ -250,7 +256,7 @@ impl Objects {
             return Err(Error::TooLarge {
                 repo: remote.address.shown.clone(),
                 what: "the checkout".into(),
-                limit: format!("{} files", remote.limits.checkout_files),
+                limit: format!("{} files and directories", remote.limits.checkout_files),
             });
         }
         tokio::fs::create_dir(target).await.map_err(|error| Error::Cache {
@@ -272,14 +278,21 @@ impl Objects {
         for (what, args) in steps {
             if outcome.is_ok() {
                 let args = args.iter().map(OsString::from).collect();
-                let call = Call { env: env.clone(), ..self.call(remote, what, args) };
+                let watch = Some(target).filter(|_| what == "git checkout-index");
+                let call = Call { env: env.clone(), watch, ..self.call(remote, what, args) };
                 outcome = remote.git.run(call).await;
             }
         }
         // A lock is left behind only by a killed call, with a name nobody uses again.
         let _ = tokio::fs::remove_file(index.with_extension("index.lock")).await;
         let _ = tokio::fs::remove_file(&index).await;
-        outcome.map(|_| bytes)
+        outcome?;
+        // What lies there counts, whatever the listing promised.
+        let written = disk_use(target).await;
+        if written > remote.limits.fetch_bytes {
+            return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
+        }
+        Ok((written.max(bytes), submodules))
     }
 
     fn call<'a>(&'a self, remote: Remote<'a>, what: &'static str, args: Vec<OsString>) -> Call<'a> {
@@ -291,7 +304,43 @@ impl Objects {
             args,
             env: Vec::new(),
             stdout_limit: 1 << 20,
-            watch: false,
+            watch: None,
         }
+    }
+}
+
+/// What `git ls-tree` says of a commit.
+struct Listing {
+    /// Bytes of all files, and of the directories that they make.
+    bytes: u64,
+    /// Files and directories.
+    files: usize,
+    /// Paths of submodules.
+    submodules: Vec<String>,
+}
+
+impl Listing {
+    fn read(listing: &[u8]) -> Self {
+        let mut read = Self { bytes: 0, files: 0, submodules: Vec::new() };
+        let mut before: &[u8] = b"";
+        for entry in listing.split(|b| *b == 0).filter(|entry| !entry.is_empty()) {
+            // `mode type hash size TAB path`; the size of a submodule is `-`.
+            let tab = entry.iter().position(|b| *b == b'\t').unwrap_or(entry.len());
+            let (front, path) = (&entry[..tab], entry.get(tab + 1..).unwrap_or_default());
+            let size = front.rsplit(|b| *b == b' ').next().unwrap_or_default();
+            let size = std::str::from_utf8(size).ok().and_then(|size| size.parse::<u64>().ok());
+            if front.starts_with(b"160000 ") {
+                read.submodules.push(String::from_utf8_lossy(path).into_owned());
+            }
+            // The listing is in order, so a directory is new when the path
+            // before is not in it.
+            let common = before.iter().zip(path).take_while(|(a, b)| a == b).count();
+            let made = path[common..].iter().filter(|b| **b == b'/').count();
+            read.bytes = read.bytes.saturating_add(size.unwrap_or(0));
+            read.bytes = read.bytes.saturating_add(DIRECTORY_BYTES * made as u64);
+            read.files += 1 + made;
+            before = path;
+        }
+        read
     }
 }

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::checkout::Checkout;
 use super::directory::{Manifest, Place};
-use super::manifests::{RenderError, documents, expand};
+use super::manifests::{RenderError, Sink};
 use super::process::{Failure, Run};
 
 /// Most entries of a checkout whose links are looked at.
@@ -45,7 +45,7 @@ impl Default for Programs {
 }
 
 /// The Application that a source is rendered for.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct RenderFor {
     /// Its name; the release name of a chart unless `helm.releaseName` is set.
     pub application: String,
@@ -54,6 +54,16 @@ pub struct RenderFor {
     /// The sources that have a `ref`, by it: values files may lie in them
     /// (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
+    /// Most bytes of memory that its objects may take.
+    pub memory: u64,
+}
+
+impl Default for RenderFor {
+    fn default() -> Self {
+        let memory = super::directory::DEFAULT_MAX_MEMORY;
+        let (application, namespace) = (String::new(), String::new());
+        Self { application, namespace, references: BTreeMap::new(), memory }
+    }
 }
 
 impl Programs {
@@ -145,11 +155,9 @@ impl Programs {
         }
         let text =
             crate::yaml::decode(&output.stdout).map_err(|error| failed(error.to_string()))?;
-        let mut manifests = Vec::new();
-        for document in documents(&text, name)? {
-            expand(document.value, name, document.line, &mut manifests)?;
-        }
-        Ok(manifests)
+        let mut sink = Sink::new(subject.memory);
+        sink.output(&text, name)?;
+        Ok(sink.manifests)
     }
 }
 

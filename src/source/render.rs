@@ -1,11 +1,12 @@
 //! One checked-out source into manifests, whatever its kind.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 use super::checkout::Checkout;
-use super::directory::{DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, Place, directory};
+use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, Place};
 use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
 use super::manifests::RenderError;
 use super::programs::{Programs, RenderFor};
@@ -35,6 +36,8 @@ pub struct Rendered {
     pub manifests: Vec<Manifest>,
     /// For `status.sourceType`; absent for a source that only names a `ref`.
     pub source_type: Option<SourceType>,
+    /// What the user may want to correct, with file and line.
+    pub warnings: Vec<String>,
 }
 
 /// Renders a source: `source` is the raw block of the Application, with the
@@ -69,7 +72,7 @@ async fn render_source(
         return Err(RenderError::Source { reason: reason.into() });
     }
     if text("ref").is_some() && text("path").is_none() {
-        return Ok(Rendered { manifests: Vec::new(), source_type: None });
+        return Ok(Rendered { manifests: Vec::new(), source_type: None, warnings: Vec::new() });
     }
     let path = text("path").unwrap_or(".").to_owned();
     let prepare = {
@@ -78,13 +81,26 @@ async fn render_source(
         // Held until the thread is done, even when this call is dropped.
         let checkout = Arc::clone(checkout);
         move || {
+            let inside = |submodule: &&String| Path::new(&path).starts_with(submodule);
+            if let Some(submodule) = checkout.submodules().iter().find(inside) {
+                return Err(RenderError::Submodule { path: submodule.clone() });
+            }
             let place = Place::new(checkout.root(), &path)?;
-            let source = with_overrides(&place, &source, &application)?;
+            let mut warnings = Vec::new();
+            let source = with_overrides(&place, &source, &application, &mut warnings)?;
             let kind = detect(&place, &source, enabled)?;
-            Ok((place, source, kind))
+            let programs = matches!(kind, SourceType::Helm | SourceType::Kustomize);
+            let below = |submodule: &&String| {
+                let submodule = Path::new(submodule.as_str());
+                programs && submodule.starts_with(&place.relative)
+            };
+            if let Some(submodule) = checkout.submodules().iter().find(below) {
+                return Err(RenderError::Submodule { path: submodule.clone() });
+            }
+            Ok((place, source, kind, warnings))
         }
     };
-    let (place, source, kind) = blocking(prepare).await?;
+    let (place, source, kind, mut warnings) = blocking(prepare).await?;
     let manifests = match kind {
         SourceType::Helm => options.programs.helm(&place, &source, subject).await?,
         SourceType::Kustomize => options.programs.kustomize(&place, &source, subject).await?,
@@ -93,12 +109,21 @@ async fn render_source(
             return Err(RenderError::Source { reason: reason.into() });
         }
         SourceType::Directory => {
-            let directory_options = directory_options(&source, options.max_bytes);
+            let mut directory_options = directory_options(&source, options.max_bytes);
+            directory_options.max_memory = subject.memory;
             let checkout = Arc::clone(checkout);
-            blocking(move || directory(checkout.root(), &path, &directory_options)).await?
+            let read = move || {
+                let (root, submodules) = (checkout.root(), checkout.submodules());
+                directory::read(root, &path, &directory_options, submodules)
+            };
+            blocking(read).await?
         }
     };
-    Ok(Rendered { manifests, source_type: Some(kind) })
+    for manifest in &manifests {
+        let repeated = manifest.repeated.iter().map(|key| format!("{}: {key}", manifest.file));
+        warnings.extend(repeated);
+    }
+    Ok(Rendered { manifests, source_type: Some(kind), warnings })
 }
 
 /// Reads the `directory` block of a source; what is absent has its default.
@@ -112,6 +137,7 @@ pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
         exclude: text("exclude"),
         disable_extension_filter: switch("disableExtensionFilter"),
         max_bytes,
+        ..DirectoryOptions::default()
     }
 }
 

@@ -266,8 +266,8 @@ impl Repositories {
         }
         let remote = self.remote(address, credentials);
         let commit = objects.fetch(remote, revision).await?;
-        let bytes = objects.export(remote, &commit, target.path()).await?;
-        Ok(Checkout::new(target, repo, sha, bytes))
+        let (bytes, submodules) = objects.export(remote, &commit, target.path()).await?;
+        Ok(Checkout::new(target, repo, sha, bytes).with_submodules(submodules))
     }
 
     async fn refs(
@@ -294,7 +294,7 @@ impl Repositories {
             args: ["ls-remote", "--quiet", "--", &address.url].map(Into::into).into(),
             env: Vec::new(),
             stdout_limit: REFS_LIMIT,
-            watch: false,
+            watch: None,
         };
         let outcome = self.git.run(call).await;
         let outcome = outcome.map(|text| Arc::new(Refs::parse(&String::from_utf8_lossy(&text))));

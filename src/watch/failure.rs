@@ -4,6 +4,25 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::api::path_segment;
+use crate::api::resource_key::ResourceKey;
+
+/// The last guard before a request is made of an object: its name and namespace
+/// must each be one segment of the path.
+///
+/// # Errors
+///
+/// [`kube::Error::BuildRequest`], as when there is no name at all.
+pub fn checked(key: &ResourceKey) -> Result<(), kube::Error> {
+    match path_segment::problem_of_key(key) {
+        None => Ok(()),
+        Some(problem) => {
+            let error = kube::core::request::Error::Validation(problem);
+            Err(kube::Error::BuildRequest(error))
+        }
+    }
+}
+
 /// Whether the server may have carried a request out, or may do so when asked
 /// again: the connection broke, or it has no time.
 pub fn is_unknown(error: &kube::Error) -> bool {

@@ -103,15 +103,70 @@ fn anchors_and_merge_keys() {
 }
 
 #[test]
+fn of_a_repeated_key_the_last_counts_and_the_place_is_told() {
+    let cases = [
+        ("a: 1\na: 2\n", json!({"a": 2}), vec![("a", 2)]),
+        ("a:\n  b: 1\n  c: 2\n  b: 3\n", json!({"a": {"b": 3, "c": 2}}), vec![("a.b", 4)]),
+        ("a: [{x: 1, x: 2}]\n", json!({"a": [{"x": 2}]}), vec![("a[0].x", 1)]),
+        ("1: a\n\"1\": b\n", json!({"1": "b"}), vec![("1", 2)]),
+        ("a: 1\nb: 1\na: 2\nb: 2\n", json!({"a": 2, "b": 2}), vec![("a", 3), ("b", 4)]),
+        ("{\"a\": 1,\n \"a\": 2}", json!({"a": 2}), vec![("a", 2)]),
+        ("\n{\"a\": {\"b\": 1,\n \"b\": 2}}", json!({"a": {"b": 2}}), vec![("a.b", 3)]),
+        (
+            "x: &x {k: 1, l: 2}\nz:\n  <<: *x\n  k: 3\n",
+            json!({"x": {"k": 1, "l": 2}, "z": {"k": 3, "l": 2}}),
+            vec![],
+        ),
+        (
+            "x: &x {k: 1}\nk: 1\nk: 2\nz:\n  k: 3\n  <<: *x\n",
+            json!({"x": {"k": 1}, "k": 2, "z": {"k": 3}}),
+            vec![("k", 3)],
+        ),
+    ];
+    for (text, value, repeated) in cases {
+        let read = documents(text).unwrap();
+        assert_eq!(read[0].value, value, "{text}");
+        let found: Vec<(&str, usize)> =
+            read[0].repeated.iter().map(|found| (found.path.as_str(), found.line)).collect();
+        assert_eq!(found, repeated, "{text}");
+        assert_eq!(super::value(text).is_err(), !repeated.is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_values_take_is_bounded_for_yaml_and_json() {
+    let many = |open: &str, item: &str, close: &str, times: usize| {
+        format!("{open}{}{close}", vec![item; times].join(","))
+    };
+    for item in ["{\"\":0}", "[]", "\"abcdefgh\"", "[[[]]]"] {
+        let text = many("[", item, "]", 5_000);
+        let whole = documents(&text).unwrap().remove(0).value;
+        assert!(
+            documents_within(&text, super::weight(&whole) / 4).unwrap_err().is_limit(),
+            "{item}"
+        );
+        let yaml = format!("x: {text}");
+        assert!(documents_within(&yaml, super::weight(&whole) / 4).is_err(), "{item}");
+        assert!(super::json(&text, super::weight(&whole) / 4).unwrap_err().is_limit(), "{item}");
+    }
+    let error = documents(&many("[", "0", "]", 500_001)).unwrap_err();
+    assert!(error.to_string().contains("more than 500000 values"), "{error}");
+    assert!(super::json(&many("[", "{}", "]", 500_001), u64::MAX).is_err());
+    // The limit of one text is not that of the next.
+    assert!(documents(&many("[", "0", "]", 400_000)).is_ok());
+    assert!(
+        documents(&format!("{}\n{}", many("[", "0", "]", 400_000), many("[", "0", "]", 400_000)))
+            .is_ok()
+    );
+}
+
+#[test]
 fn mistakes_name_their_place() {
     let cases = [
         (
             "a: {b: 1\nc: 2",
             "line 2, column 2: while parsing a flow mapping, did not find expected ',' or '}'",
         ),
-        ("a: 1\na: 2", "line 2, column 1: key \"a\" is there twice"),
-        ("{\"a\": 1, \"a\": 2}", "line 1, column 10: key \"a\" is there twice"),
-        ("1: a\n\"1\": b", "key \"1\" is there twice"),
         ("? [a]\n: b", "a list or a mapping cannot be a key"),
         ("a: *nope", "line 1, column 4: alias references unknown anchor"),
         ("a: 'x", "line 1, column 4: unclosed quote"),

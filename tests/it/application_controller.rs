@@ -5,6 +5,7 @@
 // Tells the lints that helpers are tests too.
 #![cfg(test)]
 
+mod manifests;
 mod patterns;
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 
 mod embedded;
 mod manifests;
+mod repeated;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

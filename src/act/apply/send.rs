@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::Applier;
 use crate::act::retry::patiently;
 use crate::api::resource_key::ResourceKey;
+use crate::watch::failure::checked;
 
 /// Sends requests about one object.
 pub(super) struct Sender<'a> {
@@ -94,6 +95,7 @@ impl<'a> Sender<'a> {
         body: &Value,
         more: &str,
     ) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        checked(self.key)?;
         let namespace = Some(self.key.namespace.as_str()).filter(|ns| !ns.is_empty());
         let mut path = DynamicObject::url_path(self.resource, namespace);
         if named.is_some() {

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::context::{Context, Draft, Memory};
 use super::observe::{self, Place, Trouble};
 use super::queue::Key;
-use crate::api::annotations;
+use crate::api::{annotations, conditions};
 use crate::decide::compare::refresh::{Level, Request};
 use crate::decide::compare::{
     self, Comparison, Condition, auto_sync, condition, deletion, operation, status,
@@ -148,6 +148,8 @@ async fn look(
     conditions.extend(world.placed.conditions.iter().cloned());
     conditions.extend(place.project.warnings(&place.project_name));
     conditions.extend(compare::unlisted(&place.destination.cluster.unlisted()));
+    let repeated = conditions::application::REPEATED_KEY_WARNING;
+    conditions.extend(rendered.warnings.iter().map(|text| Condition::new(repeated, text.as_str())));
     Ok(Found {
         comparison,
         conditions,

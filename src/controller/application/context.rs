@@ -7,6 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::error::Error;
@@ -31,6 +32,10 @@ use crate::watch::live::Cluster;
 /// an operation syncs.
 const KEPT: usize = 3;
 
+/// How long a pass waits for a repository before others get its slot. Most
+/// answers are kept ones, and come at once.
+const ASIDE_AFTER: Duration = Duration::from_millis(50);
+
 /// What all passes share.
 #[derive(Debug)]
 pub struct Context {
@@ -50,11 +55,22 @@ pub struct Context {
     pub queue: Arc<Queue>,
     /// Kubernetes Events; absent when switched off.
     pub events: Option<Events>,
+    /// Who may work: a pass holds one while it runs.
+    pub slots: Arc<Semaphore>,
     memories: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Memory>>>>,
+    kept: Mutex<Kept>,
+}
+
+/// How much the kept renderings take, by Application.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Bytes, and when they were last used.
+    by: HashMap<Key, (u64, u64)>,
+    clock: u64,
 }
 
 /// One rendered set of sources.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Rendered {
     /// What it was made from.
     pub from: String,
@@ -62,6 +78,10 @@ pub struct Rendered {
     pub manifests: Arc<Vec<Arc<Value>>>,
     /// `status.sourceType`, by source.
     pub types: Vec<String>,
+    /// What the user may want to correct, with file and line.
+    pub warnings: Arc<Vec<String>>,
+    /// Bytes of memory that the objects take.
+    pub weight: u64,
     /// The manifests placed in a cluster, and the kinds they were placed by.
     pub placed: Option<(std::collections::BTreeMap<GroupVersionKind, Kind>, String, Arc<Placed>)>,
 }
@@ -109,12 +129,53 @@ impl Memory {
         self.rendered.iter_mut().find(|rendered| rendered.from == from)
     }
 
+    /// Bytes that its renderings take, as they are and as they are placed.
+    fn weight(&self) -> u64 {
+        self.rendered.iter().map(|rendered| 2 * rendered.weight).sum()
+    }
+
     /// Keeps a rendering.
     pub fn keep(&mut self, rendered: Rendered) {
         self.rendered.retain(|old| old.from != rendered.from);
         self.rendered.push(rendered);
         let surplus = self.rendered.len().saturating_sub(KEPT);
         self.rendered.drain(..surplus);
+    }
+}
+
+/// A slot that is given away for a while.
+struct Lent(Option<Arc<Semaphore>>);
+
+impl Lent {
+    fn new(slots: Arc<Semaphore>) -> Self {
+        slots.add_permits(1);
+        Self(Some(slots))
+    }
+
+    async fn take_back(mut self) {
+        // Stays in place while waiting, in case that this is dropped.
+        if let Some(slots) = self.0.clone()
+            && let Ok(slot) = slots.acquire().await
+        {
+            slot.forget();
+        }
+        self.0 = None;
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        let Some(slots) = self.0.take() else { return };
+        // The pass was cut off and gives its own slot back: one is too many.
+        if slots.forget_permits(1) == 0
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            runtime.spawn(async move {
+                if let Ok(slot) = slots.acquire_owned().await {
+                    slot.forget();
+                }
+            });
+        }
     }
 }
 
@@ -146,6 +207,7 @@ impl Context {
     ) -> Self {
         let resource = application_status::resource();
         let component = "argocd-application-controller";
+        let slots = Arc::new(Semaphore::new(settings.parallel.max(1)));
         let events =
             settings.events.then(|| Events::new(client.clone(), component, resource, false));
         Self {
@@ -157,7 +219,63 @@ impl Context {
             clusters,
             queue,
             events,
+            slots,
             memories: Mutex::default(),
+            kept: Mutex::default(),
+        }
+    }
+
+    /// Waits for a repository without keeping others from their turn: after a
+    /// moment the slot of this pass is given away until there is an answer.
+    pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = tokio::time::sleep(ASIDE_AFTER) => {}
+        }
+        let slot = Lent::new(self.slots.clone());
+        let done = work.await;
+        slot.take_back().await;
+        done
+    }
+
+    /// Drops renderings, the longest unused first, until those of all
+    /// Applications take no more than is allowed. Those in use stay.
+    pub fn bound_renderings(&self, key: &Key, memory: &mut Memory) {
+        let limit = self.settings.kept_manifest_memory;
+        let mut kept = self.kept.lock();
+        kept.clock += 1;
+        let now = kept.clock;
+        kept.by.insert(key.clone(), (memory.weight(), now));
+        let total = |kept: &Kept| kept.by.values().map(|(weight, _)| weight).sum::<u64>();
+        let mut busy = BTreeSet::new();
+        while total(&kept) > limit {
+            let others = kept.by.iter().filter(|(other, (weight, _))| {
+                *other != key && *weight > 0 && !busy.contains(*other)
+            });
+            let Some(oldest) = others.min_by_key(|(_, (_, used))| *used).map(|(o, _)| o.clone())
+            else {
+                break;
+            };
+            let other = self.memories.lock().get(&oldest).cloned();
+            match other.as_ref().map(|other| other.try_lock()) {
+                // It is at work, and sees to its own when it is done.
+                Some(Err(_)) => drop(busy.insert(oldest)),
+                Some(Ok(mut other)) => {
+                    other.rendered.clear();
+                    kept.by.remove(&oldest);
+                }
+                None => drop(kept.by.remove(&oldest)),
+            }
+        }
+        while total(&kept) > limit && memory.rendered.len() > 1 {
+            memory.rendered.remove(0);
+            kept.by.insert(key.clone(), (memory.weight(), now));
+        }
+        if total(&kept) > limit {
+            let mib = limit >> 20;
+            tracing::debug!(application = %key, "manifests in use take more than {mib} MiB");
         }
     }
 
@@ -173,6 +291,7 @@ impl Context {
 
     /// Forgets an Application that is gone.
     pub async fn forget(&self, key: &Key) {
+        self.kept.lock().by.remove(key);
         let memory = self.memories.lock().remove(key);
         let Some(memory) = memory else { return };
         let memory = memory.lock().await;

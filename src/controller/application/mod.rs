@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
@@ -106,7 +106,7 @@ async fn forward(ctx: Arc<Context>, mut woken: mpsc::UnboundedReceiver<String>) 
 
 /// Hands Applications to passes, as many at a time as may run.
 async fn work(ctx: Arc<Context>, stop: CancellationToken) {
-    let permits = Arc::new(Semaphore::new(ctx.settings.parallel.max(1)));
+    let permits = ctx.slots.clone();
     let mut passes = JoinSet::new();
     loop {
         let Ok(permit) = permits.clone().acquire_owned().await else { return };

@@ -12,6 +12,7 @@ use super::context::{Context, Memory, Rendered};
 use super::queue::Key;
 use super::store::Project;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
+use crate::api::path_segment;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::time::from_rfc3339;
 use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
@@ -22,6 +23,9 @@ use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::decide::windows::{self, Verdict};
 use crate::source::{self, RenderFor, Revision};
 use crate::watch::clusters::Destinated;
+
+/// The most warnings about manifests that are reported; each is a condition.
+const MAX_WARNINGS: usize = 10;
 
 /// Why the facts cannot be had.
 #[derive(Clone, Debug)]
@@ -174,7 +178,8 @@ pub async fn revisions(
             source.target_revision.clone_from(revision);
         }
         let credentials = ctx.store.credentials(&source.repo_url);
-        let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh).await;
+        let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh);
+        let resolved = ctx.aside(resolved).await;
         revisions.push(resolved.map_err(of_source)?);
     }
     Ok(revisions)
@@ -201,7 +206,9 @@ pub async fn manifests(
     let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
     let from = serde_json::json!([raw_sources, shas, namespace]).to_string();
     if !anew && let Some(kept) = memory.rendering(&from) {
-        return Ok(kept.clone());
+        let kept = kept.clone();
+        ctx.bound_renderings(key, memory);
+        return Ok(kept);
     }
     if raw_sources.len() != revisions.len() {
         // A source without a revision would count as one without manifests.
@@ -214,26 +221,41 @@ pub async fn manifests(
     for (raw, revision) in raw_sources.iter().zip(revisions) {
         let url = raw["repoURL"].as_str().unwrap_or_default();
         let credentials = ctx.store.credentials(url);
-        let checkout = ctx.sources.checkout(url, revision, credentials.as_ref()).await;
-        let checkout = checkout.map_err(of_source)?;
+        let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
+        let checkout = ctx.aside(checkout).await.map_err(of_source)?;
         if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
             references.insert(name.to_owned(), checkout.clone());
         }
         checkouts.push(checkout);
     }
     let (application, namespace) = (key.name.clone(), namespace.to_owned());
-    let subject = RenderFor { application, namespace, references };
-    let mut all = Vec::new();
-    let mut types = Vec::new();
+    let memory_limit = ctx.settings.manifest_memory;
+    let mut subject = RenderFor { application, namespace, references, memory: memory_limit };
+    let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+    let mut weight = 0;
     for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
         let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
         let rendered = rendered
             .map_err(|error| Trouble::Source { message: error.to_string(), transient: false })?;
         types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());
-        all.extend(rendered.manifests.into_iter().map(|manifest| Arc::new(manifest.object)));
+        warnings.extend(rendered.warnings);
+        for manifest in rendered.manifests {
+            if let Some(problem) = path_segment::problem_of_object(&manifest.object) {
+                let at = format!("{}: line {}", manifest.file, manifest.line);
+                let message = format!("{at}: {problem}; correct the manifest");
+                return Err(Trouble::Source { message, transient: false });
+            }
+            weight += crate::yaml::weight(&manifest.object);
+            all.push(Arc::new(manifest.object));
+        }
+        // All sources of an Application share one limit.
+        subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
     }
-    let rendered = Rendered { from, manifests: Arc::new(all), types, placed: None };
+    warnings.truncate(MAX_WARNINGS);
+    let (manifests, warnings) = (Arc::new(all), Arc::new(warnings));
+    let rendered = Rendered { from, manifests, types, warnings, weight, placed: None };
     memory.keep(rendered.clone());
+    ctx.bound_renderings(key, memory);
     memory.rendered_at = Some(Instant::now());
     Ok(rendered)
 }

@@ -14,6 +14,7 @@ use super::observe::{self, Place, Trouble, World};
 use super::queue::{Asked, Key};
 use crate::act::application_status;
 use crate::api::annotations::deletion_approved;
+use crate::api::path_segment;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::compare::operation::{self, Stage};
@@ -394,12 +395,17 @@ fn literal(application: &Value) -> Result<Option<Rendered>, Stop> {
             Stop::Trouble(format!("operation.sync.manifests[{index}]: {error}"))
         };
         for document in documents.map_err(|error| wrong(&error))? {
+            for repeated in &document.repeated {
+                tracing::warn!("operation.sync.manifests[{index}]: {repeated}");
+            }
+            if let Some(problem) = path_segment::problem_of_object(&document.value) {
+                return Err(wrong(&problem));
+            }
             manifests.push(Arc::new(document.value));
         }
     }
     let from = sync["manifests"].to_string();
-    let rendered =
-        Rendered { from, manifests: Arc::new(manifests), types: Vec::new(), placed: None };
+    let rendered = Rendered { from, manifests: Arc::new(manifests), ..Rendered::default() };
     Ok(Some(rendered))
 }
 

@@ -8,7 +8,7 @@ use crate::controller::context::Namespaces;
 use crate::decide::compare::auto_sync::SelfHeal;
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
-use crate::source::RenderOptions;
+use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 
 /// How the controller works. `Default` is what an installation starts with.
 #[derive(Clone, Debug)]
@@ -57,6 +57,11 @@ pub struct Settings {
     pub events: bool,
     /// Pauses between attempts of self-heal (SE-426).
     pub self_heal: SelfHeal,
+    /// Bytes of memory that the manifests of one Application may take.
+    pub manifest_memory: u64,
+    /// Bytes of memory that the kept manifests of all Applications may take;
+    /// what is over is rendered again when it is needed.
+    pub kept_manifest_memory: u64,
     /// How sources are rendered.
     pub render: RenderOptions,
     /// The wave engine; its pause between waves is [`Self::wave_delay`].
@@ -85,6 +90,8 @@ impl Default for Settings {
             server_dry_run: true,
             events: true,
             self_heal: SelfHeal::default(),
+            manifest_memory: DEFAULT_MAX_MEMORY,
+            kept_manifest_memory: 1 << 30,
             render: RenderOptions::default(),
             sync: sync::Settings::default(),
         }

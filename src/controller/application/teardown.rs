@@ -208,12 +208,7 @@ async fn world(
             };
             loaded.await.map_err(|trouble: Trouble| trouble.message())?
         }
-        false => super::context::Rendered {
-            from: String::new(),
-            manifests: Arc::default(),
-            types: Vec::new(),
-            placed: None,
-        },
+        false => super::context::Rendered::default(),
     };
     let world = observe::world(memory, application, place, &rendered, &tracking).await;
     // What goes with the Application may be of any kind.

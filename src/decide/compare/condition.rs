@@ -21,6 +21,7 @@ pub const OF_COMPARISON: &[&str] = &[
     types::INVALID_PROJECT_WARNING,
     types::SYNC_WARNING,
     types::UNLISTED_RESOURCE_WARNING,
+    types::REPEATED_KEY_WARNING,
 ];
 
 /// Types that automated sync owns (SE-429).

@@ -1,7 +1,7 @@
 //! Targets and live objects side by side (SE-140 … SE-149, SE-490 … SE-494).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use serde_json::Value;
 
@@ -117,7 +117,7 @@ pub struct Comparison {
 /// Outcomes of earlier comparisons of the very same objects: an event about
 /// one object does not compare the others again.
 #[derive(Debug, Default)]
-pub struct DiffCache(HashMap<ResourceKey, (Arc<Value>, Arc<Value>, bool)>);
+pub struct DiffCache(HashMap<ResourceKey, (Weak<Value>, Weak<Value>, bool)>);
 
 impl DiffCache {
     /// Forgets everything, as when the rules have changed.
@@ -133,13 +133,15 @@ impl DiffCache {
         work: impl FnOnce() -> bool,
     ) -> bool {
         if let Some((of_target, of_live, modified)) = self.0.get(key)
-            && Arc::ptr_eq(of_target, target)
-            && Arc::ptr_eq(of_live, live)
+            // An address is not given out again while a weak reference is kept.
+            && std::ptr::eq(of_target.as_ptr(), Arc::as_ptr(target))
+            && std::ptr::eq(of_live.as_ptr(), Arc::as_ptr(live))
         {
             return *modified;
         }
         let modified = work();
-        self.0.insert(key.clone(), (target.clone(), live.clone(), modified));
+        let (of_target, of_live) = (Arc::downgrade(target), Arc::downgrade(live));
+        self.0.insert(key.clone(), (of_target, of_live, modified));
         modified
     }
 }

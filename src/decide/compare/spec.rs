@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::condition::Condition;
 use super::project;
+use crate::api::path_segment;
 use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec};
 
 /// What is wrong with the spec by itself; empty when nothing is.
@@ -18,6 +19,9 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
         )),
         (true, true) => say("Destination server missing from app spec".to_owned()),
         _ => {}
+    }
+    if let Some(problem) = path_segment::problem(&destination.namespace) {
+        say(format!("spec.destination.namespace: {problem}"));
     }
     if spec.source_hydrator.is_some() {
         say("spec.sourceHydrator is not supported by the embedded sync engine".to_owned());

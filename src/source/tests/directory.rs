@@ -180,12 +180,6 @@ fn a_mistake_names_its_file_and_line() {
             "Failed to unmarshal \"x.yaml\": line ",
         ),
         (
-            "repeated key",
-            "x.yaml",
-            format!("{a}kind: Secret\n"),
-            "Failed to unmarshal \"x.yaml\": line 5",
-        ),
-        (
             "no apiVersion",
             "x.yaml",
             "kind: ConfigMap\n".into(),

@@ -169,7 +169,10 @@ async fn a_source_that_cannot_be_rendered_says_why() {
 async fn a_ref_alone_renders_nothing() {
     // SE-034
     let rendered = Source::new(&["a.yaml"]).render(json!({"ref": "values"})).await.unwrap();
-    assert_eq!(rendered, Rendered { manifests: Vec::new(), source_type: None });
+    assert_eq!(
+        rendered,
+        Rendered { manifests: Vec::new(), source_type: None, warnings: Vec::new() }
+    );
     let with_path = Source::new(&["a.yaml"]).render(json!({"ref": "values", "path": "."})).await;
     assert_eq!(with_path.unwrap().manifests.len(), 1);
 }

@@ -40,7 +40,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::decide::sync::{GroupVersionKind, Kind};
-use crate::watch::failure::reason;
+use crate::watch::failure::{checked, reason};
 
 use discovery::Known;
 use feed::Feed;
@@ -351,7 +351,10 @@ impl Cluster {
         resource: &ApiResource,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Value>>, Error> {
-        let read = self.api(resource, &key.namespace).get_opt(&key.name).await;
+        let read = match checked(key) {
+            Ok(()) => self.api(resource, &key.namespace).get_opt(&key.name).await,
+            Err(error) => Err(error),
+        };
         let read =
             read.map_err(|error| Error::Read { key: key.clone(), reason: reason(&error) })?;
         Ok(read.map(|object| {

@@ -1,0 +1,212 @@
+//! Files that are no manifests, or odd ones: what the user is told, and that
+//! nothing is pruned and nothing reaches another namespace.
+
+use serde_json::{Value, json};
+use wavegate::controller::application::Settings;
+
+use super::{World, condition, config_map, git, is, settled};
+
+impl World {
+    /// An Application with one object that is synced and pruned by itself.
+    async fn pruning(&self, name: &str) {
+        self.write("app/one.yaml", &config_map("one", "1", &[]));
+        self.commit();
+        let mut app = self.application(name, "app");
+        app["spec"]["syncPolicy"] = json!({"automated": {"prune": true, "allowEmpty": true}});
+        self.create_app(&app).await;
+        self.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_takes_the_place_of_a_manifest_is_an_error_and_prunes_nothing_se_099() {
+    let world = World::start().await;
+    world.pruning("app").await;
+    let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 123\n";
+    let conflict = "<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> branch\n";
+    let cases = [
+        ("a pointer", pointer, "app/one.yaml: line 1: a Git LFS pointer (sha256:4d7a2146)"),
+        ("a conflict", conflict, "app/one.yaml: line 1: a merge conflict"),
+        ("binary content", "a: 1\nb: \0\n", "app/one.yaml: line 2: binary content"),
+        ("cut off in a word", "apiVersion: v1\nkind: Conf\nmeta", "app/one.yaml"),
+        ("cut off in a line", "apiVersion: v1\n", "app/one.yaml"),
+        ("cut off in a list", "kind: ConfigMap\nmetadata: [\n", "app/one.yaml"),
+    ];
+    for (name, text, message) in cases {
+        world.write("app/one.yaml", text);
+        world.commit();
+        world.refresh("app").await;
+        world.until("app", name, |app| condition(app, "ComparisonError", message)).await;
+        world.rest().await;
+        assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "{name}: pruned");
+    }
+    // What is meant for another program is still no matter.
+    world.write("app/one.yaml", &config_map("one", "2", &[]));
+    world.write("app/values.yaml", "replicas: 3\nname: web\n");
+    world.write("app/data.yaml", "apiVersion: 1\ndatasources: []\n");
+    world.write("app/sub-Chart.yaml.txt", "apiVersion: v2\nname: x\n");
+    let revision = world.commit();
+    world.refresh("app").await;
+    let synced = |app: &Value| {
+        let done = &app["status"]["operationState"]["syncResult"]["revision"];
+        settled(app) && is(app, "Synced", "Healthy") && *done == *revision
+    };
+    world.until("app", "synced again", synced).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_submodule_is_an_error_and_prunes_nothing() {
+    let world = World::start().await;
+    world.pruning("app").await;
+    let revision = world.commit();
+    let repo = world.repo.path();
+    for path in ["app/vendor", "other"] {
+        let entry = format!("160000,{revision},{path}");
+        git(repo, &["update-index", "--add", "--cacheinfo", &entry]);
+    }
+    std::os::unix::fs::symlink("../other/one.yaml", repo.join("app/linked.yaml")).unwrap();
+    git(repo, &["add", "app/linked.yaml"]);
+    git(repo, &["commit", "--quiet", "--message=submodules"]);
+    let told = "is a git submodule, and submodules are not fetched";
+    for (path, recurse) in [
+        ("other", false),
+        ("other/deep", false),
+        ("app/vendor", false),
+        ("app", true),
+        ("app", false),
+    ] {
+        let source = json!({"path": path, "directory": {"recurse": recurse}});
+        world.patch("app", json!({"spec": {"source": source}})).await;
+        world.refresh("app").await;
+        let app = world.until("app", path, |app| condition(app, "ComparisonError", told)).await;
+        assert_eq!(app["status"]["sync"]["status"], "Unknown", "{path}");
+    }
+    world.rest().await;
+    assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_a_repeated_key_the_last_counts_and_a_condition_tells() {
+    let world = World::start().await;
+    let yaml =
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: first\n  a: last\n";
+    let json = "{\"apiVersion\": \"v1\", \"kind\": \"ConfigMap\",\n\"metadata\": {\"name\": \"two\"},\n\
+                \"data\": {\"a\": \"first\",\n\"a\": \"last\"}}";
+    world.write("app/one.yaml", yaml);
+    world.write("app/two.json", json);
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    for text in ["app/one.yaml: line 6: key \"data.a\"", "app/two.json: line 4: key \"data.a\""] {
+        assert!(
+            condition(&app, "RepeatedKeyWarning", text),
+            "{text}: {}",
+            app["status"]["conditions"]
+        );
+    }
+    for name in ["one", "two"] {
+        assert_eq!(world.get("v1", "ConfigMap", "web", name).await["data"]["a"], "last");
+    }
+    world.write("app/one.yaml", &config_map("one", "1", &[]));
+    world.write("app/two.json", &config_map("two", "1", &[]));
+    world.commit();
+    world.refresh("app").await;
+    world.until("app", "without warning", |app| !condition(app, "RepeatedKeyWarning", "")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_a_path_makes_no_request() {
+    let world = World::start().await;
+    for name in ["victimns", "ok-11"] {
+        world.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
+    }
+    let project = json!({
+        "metadata": {"name": "ok", "namespace": "argocd"},
+        "spec": {
+            "sourceRepos": ["*"],
+            "destinations": [{"server": "*", "namespace": "ok-*"}],
+        },
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let object = |metadata: Value| {
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}).to_string()
+    };
+    let manifests = [
+        object(json!({"name": "x", "namespace": "ok-11/../../victimns"})),
+        object(json!({"name": "../../../namespaces/victimns/configmaps/x"})),
+        object(json!({"name": "x?dryRun=All"})),
+        object(json!({"generateName": "../x-"})),
+        json!({"apiVersion": "../../api/v1", "kind": "ConfigMap", "metadata": {"name": "x"}})
+            .to_string(),
+    ];
+    for (index, manifest) in manifests.iter().enumerate() {
+        let path = format!("app-{index}");
+        world.write(&format!("{path}/bad.json"), manifest);
+    }
+    let revision = world.commit();
+    world.server.forget_requests();
+    for index in 0..manifests.len() {
+        let name = format!("app-{index}");
+        let mut app = world.application(&name, &name);
+        app["spec"]["project"] = "ok".into();
+        app["spec"]["destination"]["namespace"] = "ok-11".into();
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        world.create_app(&app).await;
+        let told = format!("{name}/bad.json: line 1: ConfigMap");
+        world.until(&name, "refused", |app| condition(app, "ComparisonError", &told)).await;
+        world.sync(&name, json!({"revision": revision})).await;
+        let app = world.until(&name, "ended", settled).await;
+        assert_eq!(app["status"]["operationState"]["phase"], "Error", "{app}");
+        let message = app["status"]["operationState"]["message"].as_str().unwrap();
+        assert!(message.contains("bad.json"), "{message}");
+    }
+    let mut app = world.application("destination", "app-0");
+    app["spec"]["project"] = "ok".into();
+    app["spec"]["destination"]["namespace"] = "ok-11/../victimns".into();
+    world.create_app(&app).await;
+    let told = "spec.destination.namespace: ";
+    world.until("destination", "refused", |app| condition(app, "InvalidSpecError", told)).await;
+    assert!(!world.made().iter().any(|resource| resource == "configmaps"), "{:?}", world.writes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn manifests_that_take_too_much_memory_are_refused_and_others_work_se_098() {
+    let settings = Settings {
+        manifest_memory: 64 << 20,
+        // Nothing is kept for later, which costs time and no more.
+        kept_manifest_memory: 0,
+        ..Settings::default()
+    };
+    let world = World::with(settings).await;
+    let whole = |data: &str| {
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{{\"name\":\"big\"}},\"x\":[{data}]}}"
+        )
+    };
+    world.write("maps/big.json", &whole(&vec!["{\"\":0}"; 120_000].join(",")));
+    world.write("yaml/big.yaml", &whole(&vec!["{\"\":0}"; 120_000].join(",")));
+    world.write("values/big.json", &whole(&vec!["0"; 500_001].join(",")));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    for (name, message) in [
+        ("maps", "raise --manifest-memory"),
+        ("yaml", "raise --manifest-memory"),
+        ("values", "more than 500000 values"),
+    ] {
+        world.create_app(&world.application(name, name)).await;
+        world.until(name, "refused", |app| condition(app, "ComparisonError", message)).await;
+    }
+    for name in ["a", "b", "c"] {
+        let mut app = world.application(name, "app");
+        app["spec"]["destination"]["namespace"] = name.into();
+        app["spec"]["syncPolicy"] =
+            json!({"automated": {}, "syncOptions": ["CreateNamespace=true"]});
+        world.create_app(&app).await;
+    }
+    for name in ["a", "b", "c"] {
+        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    }
+}
