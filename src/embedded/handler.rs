@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, Method, Request, Response, StatusCode, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -21,6 +22,16 @@ use super::{Inner, deletion, discovery, openapi, scale, watch};
 
 /// Longest request body, as the real one has it.
 const BODY_LIMIT: usize = 3 << 20;
+
+/// How long the body of a request may take to arrive.
+const BODY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Kibibytes of answers over the network that may wait to be read. Further
+/// requests are told to come later, and watches wait.
+pub(super) const UNREAD_LIMIT: usize = 256 << 10;
+
+/// Smaller answers are not counted.
+const SMALL: usize = 64 << 10;
 
 /// The body of an answer; a watch streams, all else is whole.
 pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
@@ -70,6 +81,7 @@ where
         .split(['/', ' '])
         .next()
         .unwrap_or_default();
+    let within = client.is_some();
     let client = client.unwrap_or(agent).to_owned();
     let query = Query::parse(parts.uri.query());
     let route = route(parts.uri.path());
@@ -86,9 +98,17 @@ where
             Effect::DropAfterApplying => drop_after = true,
         }
     }
-    let bytes = match Limited::new(body, BODY_LIMIT).collect().await {
-        Ok(body) => body.to_bytes(),
+    let whole = Limited::new(body, BODY_LIMIT).collect();
+    let bytes = match tokio::time::timeout(BODY_WITHIN, whole).await {
+        Ok(Ok(body)) => body.to_bytes(),
         Err(_) => {
+            let limit = BODY_WITHIN.as_secs();
+            let message = format!("the body of the request did not arrive within {limit} s");
+            let error = ApiError::new(408, "Timeout", message);
+            server.ledger.lock().end(seq, error.code);
+            return Ok(error_response(&error));
+        }
+        Ok(Err(_)) => {
             let error =
                 ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
             server.ledger.lock().end(seq, error.code);
@@ -119,15 +139,20 @@ where
     if drop_after {
         return Err(Dropped);
     }
+    // Answers inside the process are taken at once.
+    let hold = |body: Vec<u8>| if within { Ok(Bytes::from(body)) } else { hold(&server, body) };
+    let result = result.and_then(|reply| {
+        Ok(match reply {
+            Reply::Json(code, body) => (code, "application/json", Ok(hold(body)?)),
+            Reply::Typed(content_type, body) => (200, content_type, Ok(hold(body)?)),
+            Reply::Watch(watch) => (200, "application/json", Err(watch)),
+        })
+    });
     let response = match result {
-        Ok(Reply::Json(code, body)) => {
-            respond(code, "application/json", Bytes::from(body), &warnings)
-        }
-        Ok(Reply::Typed(content_type, body)) => {
-            respond(200, content_type, Bytes::from(body), &warnings)
-        }
-        Ok(Reply::Watch(watch)) => {
-            let body = StreamBody::new((*watch).into_stream());
+        Ok((code, content_type, Ok(body))) => respond(code, content_type, body, &warnings),
+        Ok((_, _, Err(watch))) => {
+            let unread = (!within).then(|| Arc::clone(&server.unread));
+            let body = StreamBody::new((*watch).into_stream(unread));
             let mut response = Response::new(body.boxed_unsync());
             response
                 .headers_mut()
@@ -140,6 +165,49 @@ where
     Ok(response)
 }
 
+/// An answer that counts as unread until it has been handed to the network.
+pub(super) struct Unread {
+    bytes: Vec<u8>,
+    _room: tokio::sync::OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Unread {
+    pub fn held(bytes: Vec<u8>, room: tokio::sync::OwnedSemaphorePermit) -> Bytes {
+        Bytes::from_owner(Self { bytes, _room: room })
+    }
+
+    /// How much room so many bytes take; none for few of them.
+    pub fn room(bytes: usize) -> u32 {
+        let kibibytes = if bytes > SMALL { bytes.div_ceil(1 << 10) } else { 0 };
+        // One that is larger than all the room has it to itself.
+        u32::try_from(kibibytes.min(UNREAD_LIMIT)).unwrap_or(u32::MAX)
+    }
+}
+
+fn hold(server: &Inner, body: Vec<u8>) -> Result<Bytes, ApiError> {
+    let room = Unread::room(body.len());
+    if room == 0 {
+        return Ok(Bytes::from(body));
+    }
+    match server.unread.clone().try_acquire_many_owned(room) {
+        Ok(room) => Ok(Unread::held(body, room)),
+        Err(_) => {
+            let message = format!(
+                "too many requests: {UNREAD_LIMIT} KiB of answers wait to be read, ask again later"
+            );
+            let mut error = ApiError::new(429, "TooManyRequests", message);
+            error.details.retry_after = Some(1);
+            Err(error)
+        }
+    }
+}
+
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
@@ -150,6 +218,10 @@ fn injected(code: u16) -> ApiError {
         403 => ("Forbidden", "injected refusal"),
         404 => ("NotFound", "injected absence"),
         409 => ("Conflict", "injected conflict"),
+        // As the real one says of a JSON patch that does not fit.
+        422 => {
+            ("Invalid", "the server rejected our request due to an error in our request: injected")
+        }
         410 => ("Expired", "injected expiry"),
         429 => ("TooManyRequests", "injected: too many requests"),
         503 => ("ServiceUnavailable", "injected: service unavailable"),
@@ -181,7 +253,7 @@ fn respond(
     response
 }
 
-fn error_response(error: &ApiError) -> Response<ResponseBody> {
+pub(super) fn error_response(error: &ApiError) -> Response<ResponseBody> {
     let body = Bytes::from(super::store::to_json(&error.status()));
     let mut response = respond(error.code, "application/json", body, &[]);
     if let Some(seconds) = error.details.retry_after {

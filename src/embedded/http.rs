@@ -1,20 +1,40 @@
-//! The server over HTTP, for `kubectl` and other processes.
+//! The server over the network, for `kubectl` and other processes.
 //!
-//! There is no authentication and no TLS: meant for the loopback address only.
+//! Everything that a peer can make wait or grow has a bound: how many
+//! connections there are, how long a request may take to arrive, how long an
+//! answer may take to be read, and how many bytes of answers wait to be read.
 
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use http::{Request, Response};
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use hyper_util::server::conn::auto;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
-use super::handler::{Dropped, ResponseBody, handle};
+use super::guard::Guard;
+use super::handler::{Dropped, ResponseBody, error_response, handle};
+use super::patient::Patient;
+
+/// Connections at a time; further ones are closed at once.
+const MAX_CONNECTIONS: usize = 1000;
+/// How long a peer may take to say hello, and to send the head of a request. A
+/// connection without a request is closed after that as well.
+const HEAD_WITHIN: Duration = Duration::from_secs(30);
+/// How long a peer may leave what it asked for unread.
+const READ_WITHIN: Duration = Duration::from_secs(30);
+/// Bytes kept for the head of a request and for what waits to be sent.
+const BUFFER: usize = 64 << 10;
+/// The first byte of a TLS connection.
+const TLS_HANDSHAKE: u8 = 22;
 
 /// The server as a `tower` service: one per client.
 #[derive(Clone)]
@@ -22,6 +42,8 @@ pub struct ApiService {
     pub(super) server: Arc<Inner>,
     /// Whom requests are attributed to; without it, the `User-Agent` tells.
     pub(super) client: Option<Arc<str>>,
+    /// What is asked of requests, and where they arrive.
+    pub(super) guard: Option<(Arc<Guard>, Option<SocketAddr>)>,
 }
 
 impl<B> tower::Service<Request<B>> for ApiService
@@ -40,7 +62,19 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let this = self.clone();
-        Box::pin(async move { handle(this.server, this.client.as_deref(), request).await })
+        Box::pin(async move {
+            let request = match &this.guard {
+                None => request,
+                Some((guard, listener)) => {
+                    let (parts, body) = request.into_parts();
+                    if let Err(error) = guard.check(*listener, &parts) {
+                        return Ok(error_response(&error));
+                    }
+                    Request::from_parts(parts, body)
+                }
+            };
+            handle(this.server, this.client.as_deref(), request).await
+        })
     }
 }
 
@@ -48,8 +82,11 @@ where
 pub(super) async fn serve(
     server: Arc<Inner>,
     listener: TcpListener,
+    guard: Option<Arc<Guard>>,
     stop: CancellationToken,
 ) -> std::io::Result<()> {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let address = listener.local_addr().ok();
     loop {
         let stream = tokio::select! {
             () = stop.cancelled() => return Ok(()),
@@ -59,22 +96,62 @@ pub(super) async fn serve(
                 Err(error) => {
                     tracing::debug!(%error, "cannot accept a connection");
                     // Out of file descriptors, most likely: do not spin.
-                    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+                    tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
             },
         };
-        let service = TowerToHyperService::new(ApiService { server: server.clone(), client: None });
+        let Ok(place) = places.clone().try_acquire_owned() else {
+            tracing::debug!(limit = MAX_CONNECTIONS, "too many connections");
+            continue;
+        };
+        let guard = guard.clone();
+        let service = ApiService {
+            server: server.clone(),
+            client: None,
+            guard: guard.clone().map(|guard| (guard, address)),
+        };
         let stop = stop.clone();
         tokio::spawn(async move {
-            let builder = auto::Builder::new(TokioExecutor::new());
-            let connection = builder.serve_connection(TokioIo::new(stream), service);
             tokio::select! {
                 () = stop.cancelled() => {}
-                result = connection => if let Err(error) = result {
-                    tracing::debug!(error, "connection ended");
-                }
+                () = connection(stream, guard.as_deref(), service) => {}
             }
+            drop(place);
         });
+    }
+}
+
+/// Answers the requests of one connection, with or without TLS.
+async fn connection(stream: TcpStream, guard: Option<&Guard>, service: ApiService) {
+    let Some(guard) = guard else { return requests(stream, service).await };
+    let mut first = [0];
+    let peeked = tokio::time::timeout(HEAD_WITHIN, stream.peek(&mut first)).await;
+    match peeked {
+        Ok(Ok(1)) if first[0] == TLS_HANDSHAKE => {
+            match tokio::time::timeout(HEAD_WITHIN, guard.tls.accept(stream)).await {
+                Ok(Ok(stream)) => requests(stream, service).await,
+                Ok(Err(error)) => tracing::debug!(%error, "no TLS connection"),
+                Err(_) => tracing::debug!("the TLS connection takes too long"),
+            }
+        }
+        Ok(Ok(1)) => requests(stream, service).await,
+        _ => {}
+    }
+}
+
+async fn requests<S>(stream: S, service: ApiService)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = TokioIo::new(Patient::new(stream, READ_WITHIN));
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WITHIN)
+        .max_buf_size(BUFFER)
+        .serve_connection(stream, TowerToHyperService::new(service))
+        .await;
+    if let Err(error) = served {
+        tracing::debug!(%error, "connection ended");
     }
 }

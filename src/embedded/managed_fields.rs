@@ -158,7 +158,7 @@ impl FieldSet {
 }
 
 fn shown(element: &str) -> String {
-    let (kind, rest) = element.split_at(element.len().min(2));
+    let (kind, rest) = element.split_at_checked(2).unwrap_or((element, ""));
     match kind {
         "f:" => format!(".{rest}"),
         "k:" => {

@@ -9,8 +9,9 @@
 //!
 //! It differs in this: garbage collection and the emptying of namespaces happen
 //! inside the request that causes them; pods go at once, since no kubelet waits;
-//! CEL rules and admission webhooks are not run; there is no authentication, so
-//! it must not listen on anything but the loopback address.
+//! CEL rules and admission webhooks are not run; there are no users and no
+//! roles: whoever has the token of a [`Guard`] may do everything, and without one
+//! ([`Server::serve`], for tests) anybody.
 //!
 //! ```text
 //! http ──> handler ──> read, write, patching, deletion ──> store ──> log ──> watch
@@ -34,6 +35,7 @@ mod discovery;
 mod errors;
 mod faults;
 mod gc;
+mod guard;
 mod handler;
 mod http;
 mod jsonpath;
@@ -42,6 +44,7 @@ mod managed_fields;
 mod openapi;
 mod patch;
 mod patching;
+mod patient;
 mod protobuf;
 mod read;
 mod request;
@@ -68,6 +71,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
+pub use self::guard::{Guard, Unusable};
 pub use self::handler::{Dropped, ResponseBody};
 pub use self::http::ApiService;
 
@@ -78,6 +82,8 @@ struct Inner {
     ledger: Mutex<faults::Ledger>,
     /// Each change closes the watches that are open.
     drops: tokio::sync::watch::Sender<u64>,
+    /// Room for answers over the network that wait to be read.
+    unread: Arc<tokio::sync::Semaphore>,
 }
 
 /// A Kubernetes API server in memory. Clones are handles of the same server.
@@ -105,7 +111,8 @@ impl Server {
         let clock = clock::Clock::new();
         let state = Mutex::new(state::State::new(clock.now()));
         let drops = tokio::sync::watch::Sender::new(0);
-        Self { inner: Arc::new(Inner { state, clock, ledger: Mutex::default(), drops }) }
+        let unread = Arc::new(tokio::sync::Semaphore::new(handler::UNREAD_LIMIT));
+        Self { inner: Arc::new(Inner { state, clock, ledger: Mutex::default(), drops, unread }) }
     }
 
     /// A client inside the process, attributed to `in-process`.
@@ -129,7 +136,7 @@ impl Server {
 
     /// The `tower` service beneath such a client, to put layers around.
     pub fn service(&self, name: &str) -> ApiService {
-        ApiService { server: self.inner.clone(), client: Some(name.into()) }
+        ApiService { server: self.inner.clone(), client: Some(name.into()), guard: None }
     }
 
     /// Serves HTTP on a listener until cancelled. Without authentication: loopback only.
@@ -142,7 +149,21 @@ impl Server {
         listener: TcpListener,
         stop: CancellationToken,
     ) -> std::io::Result<()> {
-        http::serve(self.inner.clone(), listener, stop).await
+        http::serve(self.inner.clone(), listener, None, stop).await
+    }
+
+    /// The same for those who have the token of a guard, with and without TLS.
+    ///
+    /// # Errors
+    ///
+    /// None at present; connections that fail are logged at debug level.
+    pub async fn serve_guarded(
+        &self,
+        listener: TcpListener,
+        guard: Guard,
+        stop: CancellationToken,
+    ) -> std::io::Result<()> {
+        http::serve(self.inner.clone(), listener, Some(Arc::new(guard)), stop).await
     }
 
     /// A kubeconfig for a server that listens on an address.

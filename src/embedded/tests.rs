@@ -2,6 +2,7 @@
 //!
 //! What it shares with a real server is in `tests/it/contract`.
 
+mod bounds;
 mod over_http;
 mod parts;
 mod patches;

@@ -12,12 +12,13 @@ use futures::stream::{self, Stream};
 use http_body::Frame;
 use hyper::body::Bytes;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::Inner;
 use super::convert;
 use super::errors::ApiError;
+use super::handler::Unread;
 use super::kinds::Kind;
 use super::read::partial;
 use super::request::{Query, View};
@@ -35,6 +36,13 @@ const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
 /// Changes handed over per turn of the lock.
 const BATCH: usize = 500;
 
+/// Bytes of events that are made ready at a time, so that a watch that is not
+/// read holds little; one event may be larger.
+const FRAME_BYTES: usize = 64 << 10;
+
+/// No watch lasts longer, whatever the client says: the real one ends them too.
+const MAX_TIMEOUT: Duration = Duration::from_secs(86_400);
+
 /// One open watch.
 pub(crate) struct Watch {
     server: Arc<Inner>,
@@ -46,6 +54,10 @@ pub(crate) struct Watch {
     /// Table columns are sent with the first event only.
     columns_sent: bool,
     cursor: u64,
+    /// What was there when the watch was opened and has not been told yet.
+    initial: VecDeque<Arc<Stored>>,
+    /// Whether the end of that is told by a bookmark.
+    initial_end: bool,
     ready: VecDeque<Bytes>,
     changed: watch::Receiver<u64>,
     dropped: watch::Receiver<u64>,
@@ -77,7 +89,8 @@ pub(crate) fn open(
     let timeout = query
         .number("timeoutSeconds")?
         .filter(|s| *s > 0)
-        .map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+        .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
+        .min(MAX_TIMEOUT);
     let streaming_list = query.flag("sendInitialEvents");
     let bookmarks = query.flag("allowWatchBookmarks");
     if streaming_list && query.get("resourceVersionMatch") != Some("NotOlderThan") {
@@ -96,6 +109,8 @@ pub(crate) fn open(
         include: table::Include::parse(query.get("includeObject")),
         columns_sent: false,
         cursor: asked,
+        initial: VecDeque::new(),
+        initial_end: false,
         ready: VecDeque::new(),
         changed: table.subscribe(),
         dropped: server.drops.subscribe(),
@@ -105,21 +120,15 @@ pub(crate) fn open(
         done: false,
     };
     if asked == 0 || streaming_list {
-        let initial: Vec<Arc<Stored>> = table
+        // Objects are shared: what is told of them is made when it is read.
+        watch.initial = table
             .range(namespace)
             .map(|(_, stored)| stored)
             .filter(|stored| watch.selectors.matches(&stored.slim))
             .cloned()
             .collect();
-        for stored in initial {
-            let event = watch.event("ADDED", &stored);
-            watch.ready.push_back(event);
-        }
         watch.cursor = current;
-        if streaming_list && bookmarks {
-            let event = watch.bookmark(true);
-            watch.ready.push_back(event);
-        }
+        watch.initial_end = streaming_list && bookmarks;
     } else if table.since(asked).is_none() {
         let message = format!("too old resource version: {asked} ({current})");
         watch.fail(&ApiError::expired(message));
@@ -128,16 +137,28 @@ pub(crate) fn open(
 }
 
 impl Watch {
-    /// The events as frames of a response body.
-    pub fn into_stream(self) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
-        stream::unfold(self, |mut watch| async move {
-            let bytes = watch.next().await?;
-            Some((Ok(Frame::data(bytes)), watch))
+    /// The events as frames of a response body. With `unread` a frame waits
+    /// until there is room for it.
+    pub fn into_stream(
+        self,
+        unread: Option<Arc<Semaphore>>,
+    ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
+        stream::unfold((self, unread), |(mut watch, unread)| async move {
+            let mut bytes = watch.next().await?;
+            let room = Unread::room(bytes.len());
+            if let Some(unread) = &unread
+                && room > 0
+                && let Ok(room) = unread.clone().acquire_many_owned(room).await
+            {
+                bytes = Unread::held(bytes.into(), room);
+            }
+            Some((Ok(Frame::data(bytes)), (watch, unread)))
         })
     }
 
     async fn next(&mut self) -> Option<Bytes> {
         loop {
+            self.begin();
             if !self.ready.is_empty() {
                 return Some(self.drain());
             }
@@ -146,8 +167,8 @@ impl Watch {
             }
             // Marked as seen before reading, so that a change in between wakes us.
             self.changed.borrow_and_update();
-            self.collect();
-            if !self.ready.is_empty() || self.done {
+            let more = self.collect();
+            if more || !self.ready.is_empty() || self.done {
                 continue;
             }
             let wake =
@@ -157,6 +178,25 @@ impl Watch {
                 _ = self.dropped.changed() => self.done = true,
                 () = tokio::time::sleep_until(wake) => self.tick(),
             }
+        }
+    }
+
+    /// Makes ready what was there at the beginning, a part at a time.
+    fn begin(&mut self) {
+        if !self.ready.is_empty() {
+            return;
+        }
+        let mut bytes = 0;
+        while bytes < FRAME_BYTES
+            && let Some(stored) = self.initial.pop_front()
+        {
+            let event = self.event("ADDED", &stored);
+            bytes += event.len();
+            self.ready.push_back(event);
+        }
+        if self.initial.is_empty() && std::mem::take(&mut self.initial_end) {
+            let event = self.bookmark(true);
+            self.ready.push_back(event);
         }
     }
 
@@ -182,26 +222,35 @@ impl Watch {
         self.done |= now >= self.deadline;
     }
 
-    /// Takes the changes since the cursor from the log.
-    fn collect(&mut self) {
+    /// Takes changes since the cursor from the log; whether there are more, of
+    /// which nobody would be told until the next one.
+    fn collect(&mut self) -> bool {
         let server = self.server.clone();
-        let changes: Vec<Change> = {
+        let (changes, more) = {
             let state = server.state.lock();
             let current = state.store.revision();
-            let Some(table) = state.store.table(&self.kind.storage) else { return };
-            let Some(changes) = table.unseen(self.cursor) else {
+            let Some(table) = state.store.table(&self.kind.storage) else { return false };
+            let Some(mut changes) = table.unseen(self.cursor).map(Iterator::peekable) else {
                 let message = format!("too old resource version: {} ({current})", self.cursor);
                 drop(state);
                 self.fail(&ApiError::expired(message));
-                return;
+                return false;
             };
-            let batch: Vec<Change> = changes.take(BATCH).cloned().collect();
+            let (mut batch, mut bytes) = (Vec::<Change>::new(), 0);
+            while batch.len() < BATCH
+                && bytes < FRAME_BYTES
+                && let Some(change) = changes.next()
+            {
+                bytes += change.after.json.len();
+                batch.push(change.clone());
+            }
             // With nothing left to see, what happened to other resources is seen as well.
+            let more = changes.peek().is_some();
             self.cursor = match batch.last() {
-                Some(last) if batch.len() == BATCH => last.revision,
+                Some(last) if more => last.revision,
                 _ => self.cursor.max(current),
             };
-            batch
+            (batch, more)
         };
         for change in changes {
             if self.namespace.as_ref().is_some_and(|ns| *ns != change.key.namespace) {
@@ -225,6 +274,7 @@ impl Watch {
             };
             self.ready.push_back(event);
         }
+        more
     }
 
     fn event(&mut self, kind: &str, stored: &Arc<Stored>) -> Bytes {

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod listening;
+
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -82,10 +84,7 @@ fn an_unknown_application_is_refused_with_the_known_ones() {
 fn only_the_loopback_address_is_served() {
     let (code, _, errors) = run(demo().args(["--plain", "--listen", "0.0.0.0:0"]));
     assert_eq!(code, 2, "{errors}");
-    assert!(
-        errors.starts_with("error: --listen: 0.0.0.0:0: there is no authentication"),
-        "{errors}"
-    );
+    assert!(errors.starts_with("error: --listen: 0.0.0.0:0: only loopback addresses"), "{errors}");
 }
 
 /// A folder with a set of two Applications and their manifests.

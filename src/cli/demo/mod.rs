@@ -8,6 +8,7 @@
 //! It leaves nothing behind: no cluster, no configuration and no network is
 //! touched, and the temporary folder is removed at the end.
 
+mod access;
 mod files;
 mod fleet;
 mod plain;
@@ -70,13 +71,13 @@ pub struct Args {
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: Vec<PathBuf>,
     /// Serve the API on this loopback address, for kubectl, until Ctrl-C; port
-    /// 0 takes a free one
+    /// 0 takes a free one. Only who has the printed kubeconfig is answered
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Allow --listen on other addresses: anybody who reaches them may change
-    /// everything in the demo
-    #[arg(long, requires = "listen")]
-    listen_without_authentication: bool,
+    /// Allow --listen on other addresses than those of this machine: whoever
+    /// gets hold of the kubeconfig may then change everything in the demo
+    #[arg(long, requires = "listen", alias = "listen-without-authentication")]
+    listen_anywhere: bool,
     /// Let the workloads of this Application fail; may be given several times
     #[arg(long, value_name = "APP")]
     fail: Vec<String>,
@@ -104,7 +105,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::new()?;
     let listener = match &args.listen {
-        Some(address) => Some(listen(address, args.listen_without_authentication).await?),
+        Some(address) => Some(listen(address, args.listen_anywhere).await?),
         None => None,
     };
     // Elsewhere, since it may wait for standard input.
@@ -126,11 +127,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let mut notes = Vec::new();
     if let Some(listener) = listener {
         let kubeconfig = world.folder.path().join("kubeconfig");
-        let address = stage.serve(listener, &kubeconfig)?;
+        let host = args.listen.as_deref().and_then(|listen| listen.rsplit_once(':'));
+        let guard = access::guard(listener.local_addr()?, host.map(|(host, _)| host))?;
+        let address = stage.serve(listener, guard, &kubeconfig)?;
         // The line to copy stays above the picture, where nothing cuts it.
         let hint = format!("export KUBECONFIG={}", kubeconfig.display());
         let look = "kubectl get applicationsets,applications,deployments -A -o wide".to_owned();
-        notes.push(format!("Serving http://{address}; Ctrl-C ends the demo."));
+        notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
         if done(show.announce(&[hint, look, String::new()]))? {
             return Ok(ExitCode::SUCCESS);
         }
@@ -334,8 +337,7 @@ async fn listen(address: &str, anywhere: bool) -> Result<TcpListener, Error> {
     };
     if !anywhere && !found.iter().all(|address| address.ip().is_loopback()) {
         return Err(wrong(
-            "there is no authentication, so only loopback addresses such as 127.0.0.1 are served; \
-             --listen-without-authentication lifts that"
+            "only loopback addresses such as 127.0.0.1 are served; --listen-anywhere lifts that"
                 .to_owned(),
         ));
     }

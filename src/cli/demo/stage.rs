@@ -20,12 +20,13 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::access;
 use super::world::World;
 use crate::api::{Application, ApplicationSet, GROUP, VERSION, crds};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
-use crate::embedded::{Server, workloads};
+use crate::embedded::{Guard, Server, workloads};
 use crate::source::{self, Repositories};
 
 /// Whom requests of the controllers are attributed to.
@@ -171,13 +172,18 @@ impl Stage {
     /// # Errors
     ///
     /// When the kubeconfig cannot be written.
-    pub fn serve(&self, listener: TcpListener, kubeconfig: &Path) -> anyhow::Result<SocketAddr> {
+    pub fn serve(
+        &self,
+        listener: TcpListener,
+        guard: Guard,
+        kubeconfig: &Path,
+    ) -> anyhow::Result<SocketAddr> {
         let address = listener.local_addr().context("cannot listen")?;
-        std::fs::write(kubeconfig, self.server.kubeconfig(address))
+        access::write(kubeconfig, &guard.kubeconfig(address))
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         let (server, stop) = (self.server.clone(), self.stop.clone());
         tokio::spawn(async move {
-            if let Err(error) = server.serve(listener, stop).await {
+            if let Err(error) = server.serve_guarded(listener, guard, stop).await {
                 tracing::error!(%error, "the API is not served any more");
             }
         });
@@ -212,7 +218,10 @@ fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<Change> {
         let (sender, stop) = (sender.clone(), stop.clone());
         tokio::spawn(async move {
             let mut events = kube::runtime::watcher(api, watcher::Config::default())
-                .map_err(|error| tracing::warn!(%error, kind, "the watch was cut off"))
+                .map_err(|error| {
+                    let error = crate::watch::follow::words(&error);
+                    tracing::warn!(error, kind, "the watch was cut off");
+                })
                 .boxed();
             loop {
                 let event = tokio::select! {

@@ -41,12 +41,16 @@ pub(super) fn outcome(object: &View<'_>, options: &Options) -> Outcome {
     }
 }
 
+/// The longest delay that is waited for: a year.
+const LONGEST_DELAY: Duration = Duration::from_secs(365 * 86_400);
+
 /// Reads the delay; one that cannot be read counts as absent.
 pub(super) fn delay(object: &View<'_>, options: &Options) -> Duration {
     let Some(text) = annotation(object, DELAY_ANNOTATION) else { return options.delay };
     match text.parse::<jiff::SignedDuration>().ok().and_then(|delay| Duration::try_from(delay).ok())
     {
-        Some(delay) => delay,
+        // The end of a longer one cannot be told as a time.
+        Some(delay) => delay.min(LONGEST_DELAY),
         None => {
             tracing::warn!(
                 object = object.name(),

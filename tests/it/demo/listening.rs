@@ -1,0 +1,98 @@
+//! Who may talk to a demo that listens.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+
+use kube::config::{KubeConfigOptions, Kubeconfig};
+
+use super::*;
+
+/// Sends a request without TLS, as a program on this machine could; the code of
+/// the answer.
+fn ask(address: &str, head: &str, body: &str) -> u16 {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    let request = format!("{head}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.split(' ').nth(1).unwrap_or_else(|| panic!("{answer:?}")).parse().unwrap()
+}
+
+/// A page in a browser could read Secrets, and have files of this machine read
+/// and sent elsewhere.
+#[test]
+fn only_who_has_the_kubeconfig_is_answered_and_no_web_page_is() {
+    let temporary = tempfile::tempdir().unwrap();
+    let child = demo()
+        .args(["--plain", "--listen", "127.0.0.1:0"])
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let first = lines.next().expect("the demo goes on").unwrap();
+    let path = first.strip_prefix("export KUBECONFIG=").unwrap().to_owned();
+    let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let after = |mark: &str| {
+        let rest = text.split_once(mark).unwrap_or_else(|| panic!("no {mark}: {text}")).1;
+        rest.split_whitespace().next().unwrap().to_owned()
+    };
+    let (address, token) = (after("server: https://"), after("token: "));
+    assert!(token.len() >= 32, "{token}");
+    // Reads on, so that the demo is never kept from writing.
+    let reading = std::thread::spawn(move || lines.map_while(Result::ok).count());
+
+    let path = "/api/v1/namespaces/default/configmaps";
+    let allowed = format!("Authorization: Bearer {token}\r\n");
+    let host = format!("Host: {address}\r\n");
+    let map = r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"a-"}}"#;
+    let json = "Content-Type: application/json\r\n";
+    let cases = [
+        ("the token", "GET", format!("{host}{allowed}"), 200),
+        ("localhost", "GET", format!("Host: localhost:1\r\n{allowed}"), 200),
+        ("no token", "GET", host.clone(), 401),
+        ("a wrong token", "GET", format!("{host}Authorization: Bearer x{token}\r\n"), 401),
+        ("another scheme", "GET", format!("{host}Authorization: Basic {token}\r\n"), 401),
+        ("a foreign host", "GET", format!("Host: evil.example\r\n{allowed}"), 403),
+        (
+            "a name that leads here",
+            "GET",
+            format!("Host: 127.0.0.1.evil.example\r\n{allowed}"),
+            403,
+        ),
+        ("another address", "GET", format!("Host: 192.0.2.1\r\n{allowed}"), 403),
+        ("a web page", "GET", format!("{host}{allowed}Origin: http://evil.example\r\n"), 403),
+        ("a page of its own", "GET", format!("{host}{allowed}Origin: http://{address}\r\n"), 403),
+        ("asked by a page", "OPTIONS", format!("{host}Origin: null\r\n"), 403),
+        ("a body of no type", "POST", format!("{host}{allowed}"), 415),
+        ("a form", "POST", format!("{host}{allowed}Content-Type: text/plain\r\n"), 415),
+        ("a write", "POST", format!("{host}{allowed}{json}"), 201),
+        ("a write without the token", "POST", format!("{host}{json}"), 401),
+    ];
+    for (name, method, headers, want) in cases {
+        let body = if method == "POST" { map } else { "" };
+        let got = ask(&address, &format!("{method} {path} HTTP/1.1\r\n{headers}"), body);
+        assert_eq!(got, want, "{name}");
+    }
+    let whole = format!("GET http://evil.example{path} HTTP/1.1\r\n{host}{allowed}");
+    assert_eq!(ask(&address, &whole, ""), 403, "a foreign host in the first line");
+
+    // As kubectl does it: with TLS, which it needs to send a token at all.
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let client = kube::Client::try_from(config).unwrap();
+        let maps: kube::Api<k8s_openapi::api::core::v1::ConfigMap> =
+            kube::Api::namespaced(client, "default");
+        assert_eq!(maps.list(&Default::default()).await.unwrap().items.len(), 1);
+    });
+    drop(running);
+    reading.join().unwrap();
+}
