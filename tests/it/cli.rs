@@ -6,6 +6,7 @@
 mod embedded;
 mod manifests;
 mod repeated;
+mod secrets;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -34,7 +34,7 @@ fn last_applied(target: &Value) -> String {
 /// change. Lists of known kinds are merged by their keys before they are sent
 /// as a whole, so it must only be sent for the very version of `live`.
 pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
-    let mut patch = match target["kind"] == "Secret" {
+    let mut patch = match diff::is_secret(target) || diff::is_secret(live) {
         // Comparisons of Secrets hide their values.
         true => {
             let target = plain_secret(target);

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::config::{Config, compare_options};
 use super::fields::Owners;
-use super::{Comparison, Strategy, changes, fill, ignore, kind::Kind, mask, settle};
+use super::{Comparison, Strategy, changes, fill, ignore, mask, settle};
 
 /// Compares live with the answer to a dry run of our server-side apply.
 ///
@@ -20,7 +20,7 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
     let (mut wanted, mut found) = (predicted.clone(), live.clone());
     settle(&mut wanted, config);
     settle(&mut found, config);
-    let skipped_rules =
+    let mut skipped_rules =
         ignore::remove_ignored(Some(&mut wanted), Some(&mut found), Some(live), config);
     fill(&mut wanted, config);
     fill(&mut found, config);
@@ -33,8 +33,9 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
         wanted = owned_changes(&found, &wanted, &owners);
     }
     let modified = wanted != found;
-    if Kind::of(live).is_secret() || Kind::of(predicted).is_secret() {
+    if mask::is_secret(live) || mask::is_secret(predicted) {
         mask::mask(&mut [&mut found, &mut wanted]);
+        skipped_rules.iter_mut().for_each(|words| *words = mask::rule(words));
     }
     let changes = changes::changes(&found, &wanted);
     Comparison {

@@ -54,11 +54,6 @@ impl<'a> Kind<'a> {
         BUILT_IN_GROUPS.contains(&self.group)
     }
 
-    /// Whether it is a core `Secret`.
-    pub fn is_secret(self) -> bool {
-        self.group.is_empty() && self.kind == "Secret"
-    }
-
     /// Whether it is a `CustomResourceDefinition`.
     pub fn is_crd(self) -> bool {
         self.group == "apiextensions.k8s.io" && self.kind == "CustomResourceDefinition"

@@ -1,43 +1,120 @@
 //! Secret values are compared, and never shown (SE-164).
+//!
+//! What is not known to be harmless is a value: a key that somebody has
+//! misspelt, `dta` or `stringdata`, holds one as well.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The mask of the first distinct value of a key; each further one is longer.
+/// The mask of the first distinct value of a place; each further one is longer.
 const FIRST: usize = 8;
 const LONGER: usize = 4;
 
-/// The objects inside a Secret that hold its values.
-const HOLDERS: [&str; 2] = ["data", "stringData"];
+type Fits = fn(&Value) -> bool;
+
+/// Fields of a Secret that hold no values, where they are of their type.
+const PLAIN: [(&str, Fits); 4] = [
+    ("apiVersion", Value::is_string),
+    ("kind", Value::is_string),
+    ("type", Value::is_string),
+    ("immutable", Value::is_boolean),
+];
+
+/// Fields of `metadata` that hold no values, but for some annotations.
+const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
+
+/// Distinct values by their place.
+type Seen = BTreeMap<String, Vec<Value>>;
+
+/// Whether an object holds secrets, whatever its API version says.
+pub fn is_secret(object: &Value) -> bool {
+    let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
+    kind.eq_ignore_ascii_case("Secret")
+}
 
 /// Replaces the values of one Secret in several states by runs of `+`, which
 /// are equal exactly where the values are.
 pub fn mask(states: &mut [&mut Value]) {
-    let mut seen: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut seen = Seen::new();
     for state in states {
-        for holder in HOLDERS {
-            match state.get_mut(holder) {
-                Some(Value::Object(map)) => {
-                    for (key, value) in map.iter_mut() {
-                        cover(seen.entry(key.clone()).or_default(), value);
-                    }
-                }
-                // Not an object: whatever it is, somebody may have meant it to
-                // be secret.
-                Some(other) if !other.is_null() => {
-                    cover(seen.entry(String::new()).or_default(), other)
-                }
-                _ => {}
+        let Some(fields) = state.as_object_mut() else { continue };
+        for (field, value) in fields.iter_mut() {
+            if field == "metadata" && value.is_object() {
+                metadata(value, &mut seen);
+            } else if !PLAIN.iter().any(|(plain, fits)| plain == field && fits(value)) {
+                cover(field, value, &mut seen);
             }
         }
     }
 }
 
-fn cover(known: &mut Vec<Value>, value: &mut Value) {
-    let at = known.iter().position(|one| one == value).unwrap_or_else(|| {
-        known.push(value.clone());
-        known.len() - 1
+/// The words about a rule that failed on a Secret: it quotes what it was given.
+pub fn rule(words: &str) -> String {
+    let mut escaped = false;
+    let end = words.char_indices().skip(1).find(|(_, c)| {
+        let closes = *c == '"' && !escaped;
+        escaped = *c == '\\' && !escaped;
+        closes
     });
-    *value = Value::String("+".repeat(FIRST + LONGER * at));
+    let expression = end.map_or("an expression", |(end, _)| &words[..=end]);
+    format!("{expression}: failed on a Secret, whose values are not shown")
+}
+
+fn metadata(metadata: &mut Value, seen: &mut Seen) {
+    for (field, value) in metadata.as_object_mut().into_iter().flatten() {
+        if field == "annotations" {
+            for (key, value) in value.as_object_mut().into_iter().flatten() {
+                // What was applied last, as kubectl and its like write it down.
+                let applied = key.contains("applied") || key.contains("original");
+                if applied || !value.is_string() {
+                    cover(&format!("metadata.annotations.{key}"), value, seen);
+                }
+            }
+        }
+        let known = METADATA.contains(&field.as_str());
+        let map = !matches!(field.as_str(), "annotations" | "labels") || value.is_object();
+        if !known || !map {
+            cover(&format!("metadata.{field}"), value, seen);
+        }
+    }
+}
+
+fn cover(place: &str, value: &mut Value, seen: &mut Seen) {
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (field, value) in fields.iter_mut() {
+                cover(&format!("{place}.{field}"), value, seen);
+            }
+        }
+        Value::Array(items) => {
+            for (index, value) in items.iter_mut().enumerate() {
+                cover(&format!("{place}.{index}"), value, seen);
+            }
+        }
+        value => {
+            let known = seen.entry(place.to_owned()).or_default();
+            let at = known.iter().position(|one| one == value).unwrap_or_else(|| {
+                known.push(value.clone());
+                known.len() - 1
+            });
+            *value = Value::String("+".repeat(FIRST + LONGER * at));
+        }
+    }
 }

@@ -59,6 +59,7 @@ pub use ignore::respect_ignored;
 pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
 pub use kind::Kind;
+pub use mask::is_secret;
 pub use normalize::LAST_APPLIED;
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
@@ -126,7 +127,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
             schema::apply_key_defaults(side, schema);
         }
     }
-    let skipped_rules = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
+    let mut skipped_rules = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
 
     let (mut predicted, mut found) = match (wanted, found, live) {
         (Some(mut wanted), Some(mut found), Some(live)) => {
@@ -152,9 +153,9 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
         fill(side, config);
     }
     let modified = target.is_some() && predicted != found;
-    let secret = [target, live].into_iter().flatten().any(|object| Kind::of(object).is_secret());
-    if secret {
+    if [target, live].into_iter().flatten().any(is_secret) {
         mask::mask(&mut [&mut found, &mut predicted]);
+        skipped_rules.iter_mut().for_each(|words| *words = mask::rule(words));
     }
     let both = target.is_some() && live.is_some();
     let changes = if both && modified { changes::changes(&found, &predicted) } else { Vec::new() };
