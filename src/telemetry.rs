@@ -1,7 +1,7 @@
 //! Logs: to standard error, as text or JSON lines, never to standard output,
 //! which belongs to the data that a command prints.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::str::FromStr;
 
 use tracing::level_filters::LevelFilter;
@@ -57,11 +57,11 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
     let wrong =
         |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
     let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| told_once(asked));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| told_once(asked, level));
     let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(|| Redacted(std::io::stderr()))
         .with_ansi(colour)
         // A closed standard error is no reason to panic.
         .log_internal_errors(false);
@@ -74,14 +74,37 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Leaves out what the library says at each attempt to watch: we say it once
-/// for each reason. Whoever asks for more than information gets all of it.
-fn told_once(filter: EnvFilter) -> EnvFilter {
-    let quiet = matches!(filter.max_level_hint(), Some(LevelFilter::WARN | LevelFilter::INFO));
-    let directive = "kube_runtime::watcher=error".parse();
-    match directive {
-        Ok(directive) if quiet => filter.add_directive(directive),
-        Ok(_) | Err(_) => filter,
+/// What the client library says by itself, and is left out: a line for each
+/// request that failed and each attempt to watch, where we say it once for each
+/// reason, and one for each connection whose certificate need not be trusted.
+const TOLD_BY_US: [(&str, &str); 2] =
+    [("kube_client", "kube_client=off"), ("kube_runtime", "kube_runtime::watcher=off")];
+
+/// Leaves that out. Whoever asks for the library by its name, or for more than
+/// information of everything, gets all of it; so does `RUST_LOG`.
+fn told_once(filter: EnvFilter, asked: &str) -> EnvFilter {
+    let everything = asked.split(',').map(str::trim).any(|part| {
+        matches!(part.parse(), Ok(LevelFilter::DEBUG | LevelFilter::TRACE | LevelFilter::OFF))
+    });
+    let left_out = TOLD_BY_US.into_iter().filter(|(name, _)| !everything && !asked.contains(name));
+    left_out
+        .filter_map(|(_, directive)| directive.parse().ok())
+        .fold(filter, EnvFilter::add_directive)
+}
+
+/// Standard error, without credentials.
+struct Redacted(std::io::Stderr);
+
+impl Write for Redacted {
+    /// Takes a whole line at a time, as log lines are written.
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        self.0.write_all(crate::redact::text(&text).as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -95,12 +118,19 @@ mod tests {
 
     #[test]
     fn attempts_to_watch_are_not_told_one_by_one_unless_asked_for() {
-        let filter = |level: &str| told_once(EnvFilter::new(level)).to_string();
-        assert_eq!(filter("info"), "kube_runtime::watcher=error,info");
+        let filter = |level: &str| told_once(EnvFilter::new(level), level).to_string();
+        assert_eq!(filter("info"), "kube_runtime::watcher=off,kube_client=off,info");
+        assert_eq!(filter("error"), "kube_runtime::watcher=off,kube_client=off,error");
         assert_eq!(filter("off"), "off");
-        assert_eq!(filter("error"), "error");
         assert_eq!(filter("debug"), "debug");
         assert_eq!(filter("trace"), "trace");
+        let only_us = filter("info,wavegate=debug");
+        assert!(only_us.contains("kube_client=off"), "{only_us}");
+        let named = filter("info,kube_client=warn");
+        assert!(
+            named.contains("kube_client=warn") && !named.contains("kube_client=off"),
+            "{named}"
+        );
     }
 
     #[test]

@@ -4,7 +4,7 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use serde_json::{Value, json};
 
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, is_outdated};
 use crate::watch::object::{Object, resource};
 
 /// What became of a status write.
@@ -30,13 +30,16 @@ pub async fn write(
     wanted: &Value,
     dry_run: bool,
 ) -> Result<Written, kube::Error> {
-    let Some(patch) = patch(set.value(), wanted) else { return Ok(Written::Unchanged) };
+    let wanted = super::told::status(&set.value()["status"], wanted);
+    let Some(patch) = patch(set.value(), &wanted) else { return Ok(Written::Unchanged) };
     let api: Api<Object> =
         Api::namespaced_with(client.clone(), set.namespace(), &resource("ApplicationSet"));
     let params = PatchParams { dry_run, ..PatchParams::default() };
     match api.patch_status(set.name(), &params, &Patch::<Value>::Json(patch)).await {
         Ok(object) => Ok(Written::Changed(object)),
-        Err(error) if is_conflict(&error) => Ok(Written::Conflict),
+        // A JSON patch that does not fit any more is refused for the same reason,
+        // by another code.
+        Err(error) if is_conflict(&error) || is_outdated(&error) => Ok(Written::Conflict),
         Err(error) => Err(error),
     }
 }

@@ -4,6 +4,8 @@
 //! A write names only what has changed and the version that the decision was
 //! made on. Nothing is written when nothing has changed.
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
@@ -95,7 +97,13 @@ pub async fn write(
     wanted: &Value,
     now: Timestamp,
 ) -> Result<Option<Value>, Error> {
-    let Some(mut patch) = merge_patch(base, wanted) else { return Ok(None) };
+    let mut told = Cow::Borrowed(wanted);
+    if let Some(status) = wanted.get("status")
+        && let Cow::Owned(status) = super::told::status(&base["status"], status)
+    {
+        told.to_mut()["status"] = status;
+    }
+    let Some(mut patch) = merge_patch(base, &told) else { return Ok(None) };
     let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
     let api = applications(client, namespace);

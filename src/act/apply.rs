@@ -16,15 +16,15 @@ use std::time::Duration;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
-use super::delete;
 use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
+use super::{delete, secrets};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::openapi;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
-use crate::watch::failure::{has_code, is_transient};
+use crate::watch::failure::{has_code, is_outdated, is_transient, reason};
 use crate::watch::live::Cluster;
 use send::Sender;
 
@@ -55,6 +55,17 @@ impl Applier<'_> {
     /// `live` is the object as last seen. `in_sync` tells that nothing would
     /// change; a dry run and a client-side apply then need no request.
     pub async fn apply(
+        &self,
+        apply: &Apply,
+        live: Option<&Arc<Value>>,
+        in_sync: bool,
+        dry_run: bool,
+    ) -> Happened {
+        let happened = self.try_apply(apply, live, in_sync, dry_run).await;
+        secrets::told(happened, &apply.task.resource, &apply.manifest)
+    }
+
+    async fn try_apply(
         &self,
         apply: &Apply,
         live: Option<&Arc<Value>>,
@@ -115,6 +126,11 @@ impl Applier<'_> {
     /// Creates a hook. One that exists and carries the stamp was created by a
     /// pass that was cut off before it could say so.
     pub async fn create_hook(&self, apply: &Apply) -> Happened {
+        let happened = self.try_create_hook(apply).await;
+        secrets::told(happened, &apply.task.resource, &apply.manifest)
+    }
+
+    async fn try_create_hook(&self, apply: &Apply) -> Happened {
         let key = &apply.task.resource;
         let resource = match self.resource(&apply.manifest).await {
             Ok(resource) => resource,
@@ -143,7 +159,8 @@ impl Applier<'_> {
                 return failed(&error);
             }
             if again {
-                tracing::debug!(resource = %key, tries, %error, "it may have been created");
+                let error = reason(&error);
+                tracing::debug!(resource = %key, tries, error, "it may have been created");
                 pause(key, tries).await;
                 tries += 1;
             }
@@ -230,7 +247,7 @@ impl Applier<'_> {
                     if let Some(found) = found.as_ref().filter(|_| migrate && !send.dry_run)
                         && let Err(error) = self.migrate(found, send).await
                     {
-                        if has_code(&error, 409) {
+                        if is_outdated(&error) {
                             live = match self.again(attempt, send).await {
                                 Ok(live) => live,
                                 Err(happened) => return happened,

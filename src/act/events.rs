@@ -13,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ApiResource, ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
 
+use crate::redact;
 use crate::watch::object::Object;
 
 /// The API server takes notes of up to 1,024 bytes.
@@ -76,7 +77,8 @@ impl Events {
         let event = self.event(about, note);
         let api: Api<Event> = Api::namespaced(self.client.clone(), about.namespace());
         if let Err(error) = api.create(&PostParams::default(), &event).await {
-            tracing::debug!(%error, reason, "event was not written");
+            let error = crate::watch::failure::reason(&error);
+            tracing::debug!(error, reason, "event was not written");
         }
     }
 
@@ -95,7 +97,7 @@ impl Events {
             type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
             reason: Some(note.reason.to_owned()),
             action: Some(note.action.to_owned()),
-            note: Some(cut(&note.text).to_owned()),
+            note: Some(cut(&redact::text(&note.text)).to_owned()),
             event_time: Some(MicroTime(now)),
             reporting_controller: Some(self.component.clone()),
             reporting_instance: Some(self.instance.clone()),

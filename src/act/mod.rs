@@ -9,6 +9,8 @@ pub mod delete;
 pub mod events;
 pub mod outcome;
 pub mod retry;
+mod secrets;
+mod told;
 
 #[cfg(test)]
 mod tests;

@@ -8,17 +8,9 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Happened;
 use crate::watch::failure::{is_unknown, reason};
 
-/// Longest refusal that is kept, in characters.
-const MAX_WORDS: usize = 4096;
-
 /// The server's words, bounded.
 pub fn words(error: &kube::Error) -> String {
-    let mut words = reason(error);
-    if let Some((end, _)) = words.char_indices().nth(MAX_WORDS) {
-        words.truncate(end);
-        words.push('…');
-    }
-    words
+    reason(error)
 }
 
 /// A failed request as the wave engine sees it.

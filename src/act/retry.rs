@@ -33,7 +33,8 @@ where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let pause = |error: &kube::Error, tries| {
-        tracing::debug!(resource = %key, tries, %error, "the request is sent again");
+        let error = failure::reason(error);
+        tracing::debug!(resource = %key, tries, error, "the request is sent again");
         length(key, tries)
     };
     failure::patiently(TRIES, pause, request).await

@@ -11,7 +11,8 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
-use crate::watch::failure::has_code;
+use crate::watch::connection::{self, Unusable};
+use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, resource};
 
 /// The longest wait for an answer.
@@ -45,7 +46,7 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
         || "the current kube context".to_owned(),
         |context| format!("kube context {context}"),
     );
-    let failed = |error: &dyn std::error::Error| {
+    let failed = |error: &(dyn std::error::Error + 'static)| {
         let why = format!("{}; set KUBECONFIG or write ~/.kube/config", chain(error));
         Error::input("cannot reach the cluster", place.clone(), why)
     };
@@ -59,11 +60,14 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
         }
         None => Config::infer().await.map_err(|error| failed(&error)),
     };
-    let mut config = config?;
-    // The library would repeat any request for minutes, creations too; who repeats
-    // what is decided where it is known to be safe.
-    config.default_retry = false;
-    Client::try_from(config).map_err(|error| failed(&error))
+    connection::client(config?).map_err(|error| {
+        let part = match error {
+            Unusable::Server => "its server ",
+            Unusable::Token => "the token of its user ",
+            Unusable::Credentials(_) => "",
+        };
+        Error::input("cannot reach the cluster", place.clone(), format!("{part}{error}"))
+    })
 }
 
 /// A place in a cluster to read from.
@@ -161,27 +165,12 @@ async fn within<T>(
             let why = "the kind is not known there; apply the output of wavegate crds first";
             Err(Error::input(what, place, why))
         }
-        Ok(Err(error)) => Err(Error::input(what, place, chain(&error))),
+        Ok(Err(error)) => Err(Error::input(what, place, reason(&error))),
         Err(_) => {
             let why = format!("no answer within {} s; check the kube context", TIMEOUT.as_secs());
             Err(Error::input(what, place, why))
         }
     }
-}
-
-/// An error with its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text.push_str(": ");
-            text.push_str(&more);
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Runs what talks to a cluster to its end.

@@ -52,7 +52,7 @@ impl std::error::Error for Error {}
 /// Prints an error to standard error and gives the exit code that it leads to:
 /// 2, unless a check did not hold.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    complain("error", &format!("{error:#}"));
+    complain("error", &crate::watch::failure::chain(error.as_ref()));
     let code = error.downcast_ref::<Error>().map_or(WRONG_USE, |error| error.code);
     ExitCode::from(code)
 }
@@ -69,5 +69,6 @@ pub(super) fn fault(error: &Error) {
 
 fn complain(kind: &str, text: &str) {
     // A closed standard error leaves nobody to tell.
-    let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(text));
+    let text = crate::redact::text(text);
+    let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(&text));
 }

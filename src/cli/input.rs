@@ -191,6 +191,8 @@ fn problem_of(value: &Value) -> Option<&'static str> {
 fn split(text: &Text) -> Result<Vec<Object>, Error> {
     let documents = yaml::documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
+    // Whatever is said about them from now on.
+    documents.iter().for_each(|document| crate::redact::know_urls_of(&document.value));
     for document in &documents {
         for repeated in &document.repeated {
             note(&format!("{}: {repeated}", text.name));

@@ -38,7 +38,8 @@ impl Output {
         table: impl FnOnce(&T) -> String,
     ) -> anyhow::Result<()> {
         print(&match self.format {
-            Format::Table => table(data),
+            // Data is given as it is, people are shown no credentials.
+            Format::Table => crate::redact::text(&table(data)).into_owned(),
             Format::Json => json(data)?,
             Format::Yaml => yaml::to_string(&serde_json::to_value(data)?)?,
         })

@@ -90,5 +90,5 @@ fn source(spec: &Value) -> String {
     let more =
         if several.len() > 1 { format!(" and {} more", several.len() - 1) } else { String::new() };
     let slash = if inner.is_empty() { "" } else { "//" };
-    format!("{}{slash}{inner}{at}{more}", text("repoURL"))
+    format!("{}{slash}{inner}{at}{more}", crate::redact::url(text("repoURL")))
 }

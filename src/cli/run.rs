@@ -67,7 +67,8 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         tracing::warn!("{warning}");
     }
     for (name, error) in unread {
-        tracing::warn!(%error, "ConfigMap {name} cannot be read, its settings are not used");
+        let error = crate::watch::failure::reason(&error);
+        tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),

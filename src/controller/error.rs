@@ -7,20 +7,20 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The status could not be written.
-    #[error("cannot write the status of ApplicationSet {name}")]
+    #[error("cannot write the status of ApplicationSet {name}: {reason}")]
     Status {
         /// The set, as `namespace/name`.
         name: String,
-        /// Why.
-        source: kube::Error,
+        /// The server's words.
+        reason: String,
     },
     /// The set itself could not be patched.
-    #[error("cannot patch ApplicationSet {name}")]
+    #[error("cannot patch ApplicationSet {name}: {reason}")]
     Patch {
         /// The set, as `namespace/name`.
         name: String,
-        /// Why.
-        source: kube::Error,
+        /// The server's words.
+        reason: String,
     },
     /// The pass panicked: a bug, which must not take the other sets along
     /// (AS-149).

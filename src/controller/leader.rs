@@ -14,7 +14,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::watch::failure::has_code;
+use crate::watch::failure::{has_code, reason};
 
 /// The lease's name, the peer's own (AS-501).
 pub const LEASE: &str = "58ac56fa.applicationsets.argoproj.io";
@@ -72,7 +72,8 @@ impl Candidate {
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(%error, lease = LEASE, "cannot read the lease, trying again")
+                    let error = reason(&error);
+                    tracing::warn!(error, lease = LEASE, "cannot read the lease, trying again");
                 }
             }
             tokio::select! {
@@ -102,7 +103,10 @@ impl Candidate {
             match tokio::time::timeout(left, self.turn(None)).await {
                 Ok(Ok(Turn::Held)) => renewed = asked,
                 Ok(Ok(Turn::Taken(_))) => return,
-                Ok(Err(error)) => tracing::warn!(%error, lease = LEASE, "cannot renew the lease"),
+                Ok(Err(error)) => {
+                    let error = reason(&error);
+                    tracing::warn!(error, lease = LEASE, "cannot renew the lease");
+                }
                 Err(_) => tracing::warn!(lease = LEASE, "renewing the lease takes too long"),
             }
             if renewed.elapsed() >= RENEW_WITHIN {
@@ -167,7 +171,8 @@ impl Candidate {
             Ok::<(), kube::Error>(())
         };
         if let Err(error) = released.await {
-            tracing::debug!(%error, lease = LEASE, "the lease was not given back");
+            let error = reason(&error);
+            tracing::debug!(error, lease = LEASE, "the lease was not given back");
         }
     }
 }

@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::credentials::Credentials;
 use super::error::Error;
 
 /// Longest accepted URL, in bytes. No server has longer ones in practice.
@@ -57,7 +58,9 @@ impl Address {
     ///
     /// [`Error::InvalidUrl`] and [`Error::LocalNotAllowed`]; both permanent.
     pub(super) fn parse(repo_url: &str, allow: Allow) -> Result<Self, Error> {
-        let shown = redact(repo_url);
+        // Whatever is said about it from now on, by us or by a program.
+        crate::redact::know_url(repo_url);
+        let shown = printable(&crate::redact::url(repo_url));
         let invalid =
             |reason: &str| Error::InvalidUrl { repo: shown.clone(), reason: reason.to_owned() };
         if repo_url.is_empty() {
@@ -126,9 +129,14 @@ impl Address {
             if name.is_some_and(|name| name.starts_with('-')) {
                 return Err(invalid("a user name cannot start with '-'"));
             }
+            // ssh does not take a password from here, but whoever writes another
+            // one means another repository, and it is not told either.
+            let embedded = user.and_then(|user| user.split_once(':'));
+            let embedded =
+                embedded.map(|(name, word)| (percent_decode(name), percent_decode(word)));
             let user = name.map(|name| format!("{name}@")).unwrap_or_default();
             let url = format!("ssh://{user}{host}/{path}");
-            return Ok(Self { url, shown, place: Place::Ssh, embedded: None });
+            return Ok(Self { url, shown, place: Place::Ssh, embedded });
         }
         let embedded = user.filter(|user| !user.is_empty()).map(|user| {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
@@ -154,6 +162,16 @@ impl Address {
             return Err(invalid("the user name is not usable"));
         }
         Ok(Self { url: text.to_owned(), shown, place: Place::Ssh, embedded: None })
+    }
+
+    /// The user name and password that are sent over https: those of the URL,
+    /// and what it leaves out from `credentials`.
+    pub(super) fn login<'a>(&'a self, credentials: &'a Credentials) -> (&'a str, &'a str) {
+        match &self.embedded {
+            Some((name, password)) if password.is_empty() => (name, &credentials.password),
+            Some((name, password)) => (name, password),
+            None => (&credentials.username, &credentials.password),
+        }
     }
 
     /// The directory of this machine, if it is one.
@@ -219,29 +237,9 @@ fn percent_decode(text: &str) -> String {
 /// `scheme://user:password@host` becomes `scheme://***@host`, wherever it
 /// stands. A plain `ssh://git@host` loses its user name too, which is harmless.
 pub fn redact(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("://") {
-        let (front, after) = rest.split_at(at + 3);
-        shown.push_str(front);
-        let word = after.find(|c: char| c.is_whitespace() || "'\"<>".contains(c));
-        let word = &after[..word.unwrap_or(after.len())];
-        let word = &word[..word.find("://").unwrap_or(word.len())];
-        let authority = &word[..word.find('/').unwrap_or(word.len())];
-        let secret_end = match authority.split_once(':') {
-            // A password may hold '/' and '@' unescaped: take the last '@' of
-            // the word then, rather hiding too much.
-            Some((_, port)) if !port.chars().all(|c| c.is_ascii_digit()) => word.rfind('@'),
-            _ => authority.rfind('@'),
-        };
-        rest = match secret_end {
-            Some(at) => {
-                shown.push_str("***");
-                &after[at..]
-            }
-            None => after,
-        };
-    }
-    shown.push_str(rest);
-    shown.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
+    printable(&crate::redact::text(text))
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() && c != '\n' { '\u{fffd}' } else { c }).collect()
 }

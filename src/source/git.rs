@@ -191,10 +191,7 @@ impl Git {
         let mut env: Vec<(OsString, OsString)> = Vec::new();
         let none = Credentials::default();
         let credentials = credentials.unwrap_or(&none);
-        let (name, password) = match &address.embedded {
-            Some((name, password)) => (name.as_str(), password.as_str()),
-            None => (credentials.username.as_str(), credentials.password.as_str()),
-        };
+        let (name, password) = address.login(credentials);
         let mut write_all = || -> std::io::Result<Option<tempfile::TempDir>> {
             let directory = tempfile::Builder::new()
                 .prefix("call-")
@@ -355,12 +352,14 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
 
 /// What `git` said, as one bounded line without secrets.
 fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>) -> String {
-    let mut text = redact(stderr);
+    // As a whole first: it may hold anything.
+    let mut text = stderr.replace(&address.url, &address.shown);
     let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
     let given = credentials.map(|credentials| credentials.password.as_str());
     for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }
+    let text = redact(&text);
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut joined = lines.collect::<Vec<_>>().join("; ");
     if joined.is_empty() {

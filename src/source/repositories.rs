@@ -396,16 +396,13 @@ impl Repositories {
 pub(super) fn identity(address: &Address, credentials: Option<&Credentials>) -> String {
     let mut hash = Sha256::new();
     hash.update(&address.url);
-    let embedded = address.embedded.as_ref();
-    let embedded = embedded.map(|(username, password)| Credentials {
-        username: username.clone(),
-        password: password.clone(),
-        ..credentials.cloned().unwrap_or_default()
-    });
     let local = matches!(address.place, Place::Local(_));
-    if let Some(used) = embedded.as_ref().or(credentials).filter(|_| !local) {
+    if !local && (credentials.is_some() || address.embedded.is_some()) {
+        let given = credentials.cloned().unwrap_or_default();
+        let (username, password) = address.login(&given);
+        let (username, password) = (username.to_owned(), password.to_owned());
         hash.update([0]);
-        hash.update(used.fingerprint());
+        hash.update(Credentials { username, password, ..given }.fingerprint());
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

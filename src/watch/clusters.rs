@@ -21,8 +21,10 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use super::connection::{self, Unusable};
 use super::live::{Cluster, Mark};
 use crate::api::application::Destination;
+use crate::redact;
 
 /// URL of the cluster that the controller runs in.
 pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
@@ -96,7 +98,7 @@ pub struct Clusters {
 impl std::fmt::Debug for Clusters {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let servers: Vec<String> =
-            self.entries.lock().values().map(|entry| entry.server.clone()).collect();
+            self.entries.lock().values().map(|entry| redact::url(&entry.server)).collect();
         f.debug_struct("Clusters").field("servers", &servers).finish()
     }
 }
@@ -135,6 +137,11 @@ impl Clusters {
             project: text("project"),
             config: text("config").into_bytes(),
         };
+        redact::know_url(&entry.server);
+        if let Ok(config) = serde_json::from_slice::<Value>(&entry.config) {
+            let secrets = ["bearerToken", "password"].map(|field| config[field].as_str());
+            secrets.into_iter().flatten().for_each(redact::know_secret);
+        }
         let mut entries = self.entries.lock();
         let changed = entries.get(&id).is_none_or(|old| old.version != entry.version);
         entries.insert(id, entry);
@@ -168,7 +175,7 @@ impl Clusters {
             Some(entry) if entry.server != IN_CLUSTER => (entry.version.clone(), Some(entry)),
             _ if own || entry.is_some() => (String::new(), None),
             _ if name.is_empty() => {
-                return Err(Error::Unknown { field: "server", value: server.to_owned() });
+                return Err(Error::Unknown { field: "server", value: redact::url(server) });
             }
             _ => return Err(Error::Unknown { field: "name", value: name.clone() }),
         };
@@ -189,8 +196,13 @@ impl Clusters {
             old.stop.cancel();
         }
         let stop = self.stop.child_token();
-        let cluster =
-            Cluster::new(&server, client, self.mark.clone(), self.wake.clone(), stop.clone());
+        let cluster = Cluster::new(
+            &redact::url(&server),
+            client,
+            self.mark.clone(),
+            self.wake.clone(),
+            stop.clone(),
+        );
         let connection = Connection { version, cluster: cluster.clone(), stop };
         connections.insert(server.clone(), connection);
         Ok(Destinated { cluster, server, name, project })
@@ -206,7 +218,7 @@ fn id(secret: &Secret) -> String {
 async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
     let failed = |reason: String| Error::Secret {
         secret: entry.secret.clone(),
-        server: entry.server.clone(),
+        server: redact::url(&entry.server),
         reason,
     };
     let config: Value = match entry.config.as_slice() {
@@ -274,9 +286,14 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
     };
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let mut config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
-    // Who repeats a request is decided where it is known to be safe.
-    config.default_retry = false;
-    kube::Client::try_from(config)
-        .map_err(|_| failed("certificates or credentials cannot be used".to_owned()))
+    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
+    connection::client(config).map_err(|error| {
+        failed(match error {
+            Unusable::Server => format!("server {error}"),
+            Unusable::Token => format!("config.bearerToken {error}"),
+            Unusable::Credentials(reason) => {
+                format!("config: certificates or credentials cannot be used: {reason}")
+            }
+        })
+    })
 }

@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt, watcher as start};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
 
-use super::failure::{has_code, reason};
+use super::failure::{has_code, reason, words_of};
 
 /// What a watch brings, errors that are tried again included.
 pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
@@ -120,7 +120,7 @@ pub fn words(error: &watcher::Error) -> String {
         watcher::Error::InitialListFailed(error)
         | watcher::Error::WatchStartFailed(error)
         | watcher::Error::WatchFailed(error) => reason(error),
-        watcher::Error::WatchError(status) => status.message.clone(),
+        watcher::Error::WatchError(status) => words_of(status),
         watcher::Error::NoResourceVersion => error.to_string(),
     }
 }

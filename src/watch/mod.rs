@@ -2,6 +2,7 @@
 //! ourselves laid over them until the watch has caught up. Decides nothing.
 
 pub mod clusters;
+pub mod connection;
 pub mod failure;
 pub mod follow;
 pub mod live;

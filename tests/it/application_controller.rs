@@ -7,6 +7,7 @@
 
 mod manifests;
 mod patterns;
+mod secrets;
 
 use std::collections::BTreeMap;
 use std::path::Path;

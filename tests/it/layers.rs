@@ -8,23 +8,24 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and what of the crate it may name. Everything that is
 /// not listed here, such as the command line, may name everything.
-const MAY_NAME: [(&str, &[&str]); 12] = [
+const MAY_NAME: [(&str, &[&str]); 13] = [
     ("duration", &[]),
     ("glob", &[]),
+    ("redact", &[]),
     ("yaml", &[]),
     ("api", &["yaml"]),
     ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),
     ("decide", &["api", "desired", "duration", "glob"]),
-    ("watch", &["api", "decide"]),
-    ("source", &["glob", "yaml"]),
-    ("act", &["api", "decide", "desired", "watch"]),
+    ("watch", &["api", "decide", "redact"]),
+    ("source", &["glob", "redact", "yaml"]),
+    ("act", &["api", "decide", "desired", "redact", "watch"]),
     ("embedded", &[]),
     (
         "controller",
         &[
-            "act", "api", "chance", "clock", "config", "decide", "desired", "glob", "source",
-            "template", "watch", "yaml",
+            "act", "api", "chance", "clock", "config", "decide", "desired", "glob", "redact",
+            "source", "template", "watch", "yaml",
         ],
     ),
 ];

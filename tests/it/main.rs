@@ -14,3 +14,4 @@ mod demo;
 mod e2e;
 mod layers;
 mod support;
+mod words;

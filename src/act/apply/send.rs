@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::Applier;
 use crate::act::retry::patiently;
+use crate::act::secrets::told_error;
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::checked;
 
@@ -44,7 +45,7 @@ impl<'a> Sender<'a> {
     /// carried out before they send another.
     pub async fn create_once(&self, object: &Value) -> Result<Value, kube::Error> {
         let request = self.request(http::Method::POST, None, "application/json", object, "")?;
-        self.client.request(request).await
+        self.once(request, object).await
     }
 
     pub async fn replace(&self, object: &Value, live: &Value) -> Result<Value, kube::Error> {
@@ -84,7 +85,18 @@ impl<'a> Sender<'a> {
         more: &str,
     ) -> Result<Value, kube::Error> {
         let request = self.request(method, named, type_, body, more)?;
-        patiently(self.key, || self.client.request(request.clone())).await
+        patiently(self.key, || self.once(request.clone(), body)).await
+    }
+
+    /// What the server quotes of a Secret is taken out of its words before
+    /// anybody gets to see them.
+    async fn once(
+        &self,
+        request: http::Request<Vec<u8>>,
+        body: &Value,
+    ) -> Result<Value, kube::Error> {
+        let answer = self.client.request(request).await;
+        answer.map_err(|error| told_error(error, self.key, body))
     }
 
     fn request(

@@ -172,7 +172,7 @@ fn check_sources(application: &Value) -> Result<(), String> {
     let sources = many.map_or(std::slice::from_ref(&spec["source"]), Vec::as_slice);
     for source in sources {
         let address = source["repoURL"].as_str().unwrap_or_default();
-        let shown = crate::source::redact(address);
+        let shown = crate::redact::url(address);
         let path = address.strip_prefix("file://").unwrap_or(address);
         if relative(address).is_some() {
             return Err(format!(

@@ -36,6 +36,9 @@ const KEPT: usize = 3;
 /// answers are kept ones, and come at once.
 const ASIDE_AFTER: Duration = Duration::from_millis(50);
 
+/// Longer than any process runs: thirty years.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
 /// What all passes share.
 #[derive(Debug)]
 pub struct Context {
@@ -360,15 +363,19 @@ impl Context {
     pub fn expires(&self, key: &Key, memory: &Memory) -> Option<Instant> {
         let timeout = self.settings.reconciliation_timeout;
         let jitter = self.settings.reconciliation_jitter.mul_f64(super::queue::spread(key));
-        let soft = (!timeout.is_zero()).then(|| memory.checked_at.map(|at| at + timeout + jitter));
-        let hard = self.settings.hard_reconciliation_timeout;
-        let hard = (!hard.is_zero()).then(|| memory.rendered_at.map(|at| at + hard));
-        [soft.flatten(), hard.flatten()].into_iter().flatten().min()
+        // What is too far away for a clock is never.
+        let after = |since: Option<Instant>, time: Duration| {
+            since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time))
+        };
+        let soft = after(memory.checked_at, timeout).and_then(|at| at.checked_add(jitter));
+        let hard = after(memory.rendered_at, self.settings.hard_reconciliation_timeout);
+        [soft, hard].into_iter().flatten().min()
     }
 
     /// When a time is, on the clock that timers use.
     pub fn instant(&self, at: Timestamp) -> Instant {
         let until = at.duration_since(self.now());
-        Instant::now() + Duration::try_from(until).unwrap_or_default()
+        let now = Instant::now();
+        now.checked_add(Duration::try_from(until).unwrap_or_default()).unwrap_or(now + FAR)
     }
 }

@@ -29,6 +29,8 @@ mod revisions;
 mod settings;
 mod store;
 mod teardown;
+#[cfg(test)]
+mod tests;
 mod watches;
 
 use std::panic::AssertUnwindSafe;
@@ -41,8 +43,12 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::act::application_status;
+use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::tracking::from_instance_name;
+use crate::decide::compare::Condition;
 use crate::decide::compare::refresh::{Level, Request};
+use crate::decide::compare::status::conditions;
 use crate::source::Repositories;
 use crate::watch::clusters::Clusters;
 use crate::watch::live::Mark;
@@ -120,7 +126,7 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
         let span = tracing::debug_span!("pass", application = %key);
         passes.spawn(
             async move {
-                let ended = contained(&ctx, &key, asked).await;
+                let ended = contained(&ctx, &key, asked, pass::pass(&ctx, &key, asked)).await;
                 drop(permit);
                 ctx.queue.done(&key, asked, ended);
             }
@@ -130,8 +136,13 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
 }
 
 /// A pass whose failure, even a panic, stays its own (SE-375).
-async fn contained(ctx: &Context, key: &Key, asked: Asked) -> Ended {
-    let pass = AssertUnwindSafe(pass::pass(ctx, key, asked)).catch_unwind();
+async fn contained(
+    ctx: &Context,
+    key: &Key,
+    asked: Asked,
+    pass: impl Future<Output = Result<Ended, Error>>,
+) -> Ended {
+    let pass = AssertUnwindSafe(pass).catch_unwind();
     let Ok(ended) = tokio::time::timeout(PASS_LIMIT, pass).await else {
         let limit = PASS_LIMIT.as_secs();
         tracing::warn!(application = %key, limit, "pass cut off, a request did not end in time");
@@ -151,12 +162,39 @@ async fn contained(ctx: &Context, key: &Key, asked: Asked) -> Ended {
         }
         Err(error @ Error::Panic(_)) => {
             tracing::error!(application = %key, %error, "pass failed");
+            if AssertUnwindSafe(admit(ctx, key, &error)).catch_unwind().await.is_err() {
+                tracing::error!(application = %key, "its failure cannot be told either");
+            }
             Ended::Failed
         }
         Err(error) => {
             tracing::warn!(application = %key, %error, "pass failed");
             Ended::Failed
         }
+    }
+}
+
+/// Says on the Application that its pass failed. The next comparison that works
+/// takes that back.
+async fn admit(ctx: &Context, key: &Key, error: &Error) {
+    let Some(application) = ctx.store.application(key) else { return };
+    let mut wanted = application.as_ref().clone();
+    if !wanted["status"].is_object() {
+        wanted["status"] = serde_json::json!({});
+    }
+    let Some(status) = wanted["status"].as_object_mut() else { return };
+    let text = format!("{error}; this is a bug of wavegate, others are not concerned");
+    let condition = Condition::new(UNKNOWN_ERROR, text);
+    let now = ctx.now();
+    conditions(status, &[UNKNOWN_ERROR], &[condition], now);
+    let written = application_status::write(&ctx.client.0, &application, &wanted, now).await;
+    match written {
+        Ok(Some(written)) => {
+            notes::tell(ctx, &application, &written).await;
+            ctx.store.put(key, Arc::new(written));
+        }
+        Ok(None) => {}
+        Err(error) => tracing::warn!(application = %key, %error, "cannot tell that it failed"),
     }
 }
 

@@ -12,6 +12,7 @@ use super::queue::Key;
 use crate::api::{AppProject, AppProjectSpec};
 use crate::decide::compare::{Condition, project};
 use crate::decide::windows::{self, Window};
+use crate::redact;
 use crate::source::Credentials;
 
 /// What a change of an Application is to its controller.
@@ -89,6 +90,7 @@ impl Store {
 
     /// Takes over an Application, seen or written.
     pub fn put(&self, key: &Key, application: Arc<Value>) -> Change {
+        redact::know_urls_of(&application["spec"]);
         let mut all = self.applications.write();
         let Some(old) = all.get(key) else {
             all.insert(key.clone(), application);
@@ -129,6 +131,7 @@ impl Store {
 
     /// Takes over a project; whether what it permits has changed.
     pub fn put_project(&self, name: &str, object: &Value) -> bool {
+        redact::know_urls_of(&object["spec"]);
         let read = crate::api::read::<AppProject>(object);
         let read = read.map_err(|error| error.to_string());
         let mut all = self.projects.write();
@@ -189,6 +192,8 @@ impl Store {
             ..Credentials::default()
         };
         let entry = Repository { url: text("url").trim().to_owned(), prefix, credentials };
+        redact::know_url(&entry.url);
+        redact::know_secret(&entry.credentials.password);
         self.repositories.write().insert(name(secret), entry);
     }
 

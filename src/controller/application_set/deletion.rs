@@ -15,6 +15,7 @@ use crate::controller::context::Context;
 use crate::controller::error::Error;
 use crate::decide::fleet::deletion::{self, Stage};
 use crate::decide::fleet::policy::Policy;
+use crate::watch::failure::reason;
 use crate::watch::object::{Object, resource};
 
 /// How long to wait for Applications to go if no event arrives (AS-505).
@@ -62,7 +63,7 @@ pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Nex
                 return Err(Error::Applications {
                     name: format!("{}/{}", set.namespace(), set.name()),
                     count: 1,
-                    first: format!("application {application}: {error}"),
+                    first: format!("application {application}: {}", reason(error)),
                 });
             }
             Ok(Next::After(WHILE_DELETING))
@@ -98,9 +99,9 @@ pub async fn patch_set(set: &Object, context: &Context, patch: Value) -> Result<
     match api.patch(set.name(), &params, &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(error) if crate::act::application_set_status::is_conflict(&error) => Ok(()),
-        Err(source) => {
+        Err(error) => {
             let name = format!("{}/{}", set.namespace(), set.name());
-            Err(Error::Patch { name, source })
+            Err(Error::Patch { name, reason: reason(&error) })
         }
     }
 }

@@ -30,6 +30,7 @@ use super::context::{Context, Memory, Settings};
 use super::error::{Error, after_conflict, backoff};
 use crate::act::events::Events;
 use crate::clock::Clock;
+use crate::watch::follow::words;
 use crate::watch::object::{Object, resource};
 use crate::watch::stores::{self, Cache, Changes};
 
@@ -75,7 +76,8 @@ pub async fn run(client: Client, settings: Settings, clock: Clock, shutdown: Can
     .run(reconcile, on_error, context)
     .for_each(|result| async move {
         if let Err(kube::runtime::controller::Error::QueueError(error)) = result {
-            tracing::debug!(%error, "a watch was interrupted and begins anew");
+            let error = words(&error);
+            tracing::debug!(error, "a watch was interrupted and begins anew");
         }
     })
     .await;
@@ -122,6 +124,7 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         "pass",
         application_set = format!("{}/{}", set.namespace(), set.name())
     );
+    crate::redact::know_urls_of(&set.value()["spec"]);
     let mut memory = context.take_memory(&uid);
     let pass = AssertUnwindSafe(pass::pass(&set, &context, &mut memory)).catch_unwind();
     let result = pass.instrument(span).await.unwrap_or_else(|panic| {
@@ -167,7 +170,6 @@ fn on_error(set: Arc<Object>, error: &Error, context: Arc<Context>) -> Action {
     let chance = f64::from(context.clock.now().subsec_nanosecond()) / 1e9;
     let delay: Duration = backoff(failures, chance);
     let name = format!("{}/{}", set.namespace(), set.name());
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    tracing::warn!(application_set = name, %error, cause, failures, ?delay, "pass failed, trying again");
+    tracing::warn!(application_set = name, %error, failures, ?delay, "pass failed, trying again");
     Action::requeue(delay)
 }

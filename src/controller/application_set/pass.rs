@@ -23,6 +23,7 @@ use crate::decide::fleet::windows;
 use crate::decide::fleet::{self, Held, operation};
 use crate::decide::rollout::steps::{Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
+use crate::watch::failure::reason as words;
 use crate::watch::object::Object;
 use crate::watch::{overlay, stores};
 
@@ -367,9 +368,9 @@ async fn record(set: &Object, context: &Context, wanted: &Value) -> Result<Optio
             Ok(Some(new))
         }
         Ok(Written::Conflict) => Ok(None),
-        Err(source) => {
+        Err(error) => {
             let name = format!("{}/{}", set.namespace(), set.name());
-            Err(Error::Status { name, source })
+            Err(Error::Status { name, reason: words(&error) })
         }
     }
 }
@@ -405,7 +406,7 @@ fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure
         let told = condition["message"].as_str()?.strip_prefix(&place)?;
         Some(told.split(status::HELD).next().unwrap_or_default().to_owned())
     });
-    let cause: String = cause.to_string().chars().take(CAUSE_LIMIT).collect();
+    let cause: String = words(cause).chars().take(CAUSE_LIMIT).collect();
     // Some errors differ by a port or a time only. Each new text would change
     // the status, and that would wake the next pass before its time.
     let cause = told.filter(|told| tell::is_same_error(told, &cause)).unwrap_or(cause);

@@ -12,6 +12,7 @@ use crate::decide::fleet::{self, autosync};
 use crate::decide::rollout::Plan;
 use crate::decide::rollout::status::step_text;
 use crate::desired;
+use crate::watch::failure::reason as words;
 use crate::watch::object::Object;
 
 /// After this time a wait is told as stalled where there is no timeout.
@@ -21,6 +22,10 @@ const STALLED: SignedDuration = SignedDuration::from_secs(300);
 pub fn generated(generated: &Generated, rolling: bool) {
     let Ok(generation) = &generated.result else { return };
     let applications = generation.applications.len();
+    // Whatever is said about them from now on.
+    generation.applications.iter().for_each(|application| {
+        crate::redact::know_urls_of(&application["spec"]);
+    });
     tracing::info!(applications, "generated");
     for warning in &generation.warnings {
         tracing::warn!("{warning}");
@@ -208,13 +213,15 @@ pub async fn after_writes(
                 let note = Note { warning: false, reason, action: "Write", text };
                 context.events.tell(set, note).await;
             }
-            (Err(error), act) => tracing::error!(application, ?act, %error, "write failed"),
+            (Err(error), act) => {
+                tracing::error!(application, ?act, error = words(error), "write failed");
+            }
         }
     }
     let mut failing: std::collections::BTreeMap<String, String> = outcomes
         .iter()
         .filter_map(|outcome| {
-            Some((outcome.application.clone(), outcome.result.as_ref().err()?.to_string()))
+            Some((outcome.application.clone(), words(outcome.result.as_ref().err()?)))
         })
         .collect();
     failing.extend(writes.refused.iter().cloned());

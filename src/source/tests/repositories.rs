@@ -178,6 +178,22 @@ async fn an_answer_is_shared_until_it_is_too_old() {
         Credentials { username: "u".into(), password: "p".into(), ..Credentials::default() };
     let address = Address::parse("https://h/r", Allow::default()).unwrap();
     assert_ne!(identity(&address, Some(&other)), identity(&address, None));
+    // Nor does a failure of one reach the other.
+    let with = |password: &str| Credentials { password: password.into(), ..other.clone() };
+    let of = |url: &str, password: &str| {
+        let address = Address::parse(url, Allow::default()).unwrap();
+        identity(&address, Some(&with(password)))
+    };
+    for (url, another) in [
+        ("https://u:one@h/r", "https://u:two@h/r"),
+        ("https://one@h/r", "https://two@h/r"),
+        ("https://h/r?access_token=one", "https://h/r?access_token=two"),
+        ("ssh://u:one@h/r", "ssh://u:two@h/r"),
+        ("one@h:r", "two@h:r"),
+    ] {
+        assert_ne!(of(url, "p"), of(another, "p"), "{url}");
+    }
+    assert_ne!(of("https://u@h/r", "one"), of("https://u@h/r", "two"), "the Secret completes it");
 }
 
 #[tokio::test]

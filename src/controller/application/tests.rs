@@ -1,0 +1,48 @@
+use kube::api::PostParams;
+use serde_json::json;
+
+use super::*;
+use crate::embedded::Server;
+use crate::source::Settings as SourceSettings;
+
+/// A pass that panicked left the Application without a word, for ever.
+#[tokio::test]
+async fn a_pass_that_panics_says_so_on_its_application() {
+    let server = Server::new();
+    let client = server.client_as("controller");
+    let definitions = kube::Api::all(client.clone());
+    for definition in crate::api::crds::all() {
+        definitions.create(&PostParams::default(), &definition).await.unwrap();
+    }
+    let application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {"name": "a", "namespace": "default"},
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": "https://h/r", "path": "."},
+            "destination": {"server": "https://kubernetes.default.svc"},
+        },
+    });
+    let api = application_status::applications(&client, "default");
+    let object = serde_json::from_value(application).unwrap();
+    let created = api.create(&PostParams::default(), &object).await.unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let sources = Repositories::open(folder.path(), SourceSettings::default()).unwrap();
+    let (store, queue) = (Arc::new(Store::default()), Arc::new(Queue::default()));
+    let mark = Mark { method: Settings::default().tracking_method, label: String::new() };
+    let (wake, _woken) = mpsc::unbounded_channel();
+    let clusters = Clusters::new(client.clone(), mark, wake, CancellationToken::new());
+    let ctx = Context::new(client, Settings::default(), Arc::new(sources), store, clusters, queue);
+    let key = Key { namespace: "default".to_owned(), name: "a".to_owned() };
+    ctx.store.put(&key, Arc::new(serde_json::to_value(created).unwrap()));
+    let asked = Asked { request: Request::new(Level::Live), at: tokio::time::Instant::now() };
+
+    let ended = contained(&ctx, &key, asked, async { panic!("out of {}", "cheese") }).await;
+    assert!(matches!(ended, Ended::Failed));
+    let stored = api.get("a").await.unwrap();
+    let condition = &stored.data["status"]["conditions"][0];
+    assert_eq!(condition["type"], "UnknownError");
+    let message = condition["message"].as_str().unwrap();
+    assert!(message.contains("out of cheese") && message.contains("bug"), "{message}");
+}

@@ -1,0 +1,403 @@
+//! Takes credentials out of texts for people.
+//!
+//! Everything that people get to see goes through here at the place where it
+//! leaves the program: status conditions and operation messages, Events, log
+//! lines, and what the command line prints for people. What is hidden:
+//!
+//! - URLs and credentials that are known as such: they were read from a Secret,
+//!   or stand in a field for URLs ([`know_url`], [`know_secret`]);
+//! - user names and passwords of anything that has the form of a URL, or of
+//!   `user:password@host:path`;
+//! - values of parameters of a URL whose names speak of credentials.
+//!
+//! Where it is not clear what belongs to a password, more is hidden rather than
+//! less. Hiding twice changes nothing.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, LazyLock};
+
+use parking_lot::RwLock;
+use serde_json::Value;
+
+/// What stands in the place of a credential.
+pub const HIDDEN: &str = "***";
+
+/// How many credentials are known at most; the oldest are forgotten first. One
+/// takes some hundred bytes.
+const MAX_KNOWN: usize = 8192;
+/// Shorter ones are not looked for by themselves: they would hide words.
+const MIN_SECRET: usize = 8;
+/// Longest URL that is remembered, in bytes; no server has longer ones.
+const MAX_URL: usize = 2048;
+/// How far behind a blank the `@` of a password is looked for, in bytes.
+const REACH: usize = 512;
+
+/// Fields that hold one URL or a list of them.
+const URL_FIELDS: [&str; 5] = ["repoURL", "server", "url", "sourceRepos", "proxy"];
+/// Fields of statuses and reports that hold words for people.
+const WORDS: [&str; 5] = ["message", "reason", "error", "why", "warning"];
+/// Parts of the names of parameters that hold credentials, in lower case.
+const SENSITIVE: [&str; 11] =
+    ["token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "jwt", "session", "sas"];
+
+/// Texts that are known to be credentials, or to hold some.
+#[derive(Default)]
+struct Known {
+    /// By their beginnings: long ones, since most begin as `https://` does, and
+    /// short ones of those that are not that long.
+    long: HashMap<[u8; LONG_START], Vec<Secret>>,
+    short: HashMap<[u8; MIN_SECRET], Vec<Secret>>,
+    order: VecDeque<Secret>,
+}
+
+/// How many bytes of a text its place is found by.
+const LONG_START: usize = 16;
+
+/// A text, and what is shown instead.
+type Secret = Arc<(String, String)>;
+
+static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
+
+impl Known {
+    /// Those that begin as a text does.
+    fn alike(&self, text: &[u8]) -> impl Iterator<Item = &Secret> {
+        let long = text.first_chunk().and_then(|start| self.long.get(start));
+        let short = text.first_chunk().and_then(|start| self.short.get(start));
+        long.into_iter().chain(short).flatten()
+    }
+
+    fn has(&self, text: &str) -> bool {
+        self.alike(text.as_bytes()).any(|known| known.0 == text)
+    }
+
+    /// The list that a text is in, or would be; none for one that is too short.
+    fn list(&mut self, text: &str) -> Option<&mut Vec<Secret>> {
+        match text.as_bytes().first_chunk().copied() {
+            Some(start) => Some(self.long.entry(start).or_default()),
+            None => Some(self.short.entry(*text.as_bytes().first_chunk()?).or_default()),
+        }
+    }
+
+    fn add(&mut self, text: &str, shown: &str) {
+        if self.has(text) {
+            return;
+        }
+        let known = Arc::new((text.to_owned(), shown.to_owned()));
+        let Some(list) = self.list(text) else { return };
+        list.push(Arc::clone(&known));
+        // The longest that fits is what was meant.
+        list.sort_by_key(|known| std::cmp::Reverse(known.0.len()));
+        self.order.push_back(known);
+        while self.order.len() > MAX_KNOWN {
+            let Some(old) = self.order.pop_front() else { return };
+            let Some(list) = self.list(&old.0) else { continue };
+            list.retain(|known| !Arc::ptr_eq(known, &old));
+            if list.is_empty() {
+                self.long.retain(|_, list| !list.is_empty());
+                self.short.retain(|_, list| !list.is_empty());
+            }
+        }
+    }
+
+    fn hide<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        if self.order.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let bytes = text.as_bytes();
+        let mut shown: Option<String> = None;
+        let (mut at, mut told) = (0, 0);
+        while at + MIN_SECRET <= bytes.len() {
+            let rest = &bytes[at..];
+            let found = self.alike(rest).find(|known| rest.starts_with(known.0.as_bytes()));
+            match found {
+                Some(known) => {
+                    // Both begin and end with whole characters.
+                    let shown = shown.get_or_insert_default();
+                    shown.push_str(&text[told..at]);
+                    shown.push_str(&known.1);
+                    at += known.0.len();
+                    told = at;
+                }
+                None => at += 1,
+            }
+        }
+        match shown {
+            Some(shown) => Cow::Owned(shown + &text[told..]),
+            None => Cow::Borrowed(text),
+        }
+    }
+}
+
+/// Remembers a text in all its spellings.
+fn know(text: &str, shown: &str) {
+    let spellings = spellings(text);
+    if spellings.iter().all(|spelling| KNOWN.read().has(spelling)) {
+        return;
+    }
+    let mut known = KNOWN.write();
+    spellings.iter().for_each(|spelling| known.add(spelling, shown));
+}
+
+/// Remembers a URL as it was written, if it holds credentials: in texts it is
+/// then recognised whatever characters are in it.
+pub fn know_url(written: &str) {
+    if written.len() < MIN_SECRET || written.len() > MAX_URL {
+        return;
+    }
+    let shown = url(written);
+    if shown != written {
+        know(written, &shown);
+    }
+}
+
+/// Remembers a password or a token. Short ones are not: whoever uses one knows
+/// the texts that it may be in.
+pub fn know_secret(secret: &str) {
+    let secret = secret.trim();
+    if secret.len() >= MIN_SECRET {
+        know(secret, HIDDEN);
+    }
+}
+
+/// Remembers the URLs with credentials in a raw object, by the names of fields.
+pub fn know_urls_of(object: &Value) {
+    let is_url = |field: &str| URL_FIELDS.contains(&field);
+    match object {
+        Value::Object(fields) => {
+            for (field, value) in fields {
+                match value {
+                    Value::String(text) if is_url(field) => know_url(text),
+                    Value::Array(list) if is_url(field) => {
+                        list.iter().filter_map(Value::as_str).for_each(know_url);
+                    }
+                    other => know_urls_of(other),
+                }
+            }
+        }
+        Value::Array(list) => list.iter().for_each(know_urls_of),
+        _ => {}
+    }
+}
+
+/// A text as it is, and as it stands inside quotes.
+fn spellings(text: &str) -> Vec<String> {
+    let quoted = format!("{text:?}");
+    let quoted = quoted[1..quoted.len() - 1].to_owned();
+    match quoted == text {
+        true => vec![quoted],
+        false => vec![text.to_owned(), quoted],
+    }
+}
+
+/// A text of any kind without credentials.
+pub fn text(text: &str) -> Cow<'_, str> {
+    let known = KNOWN.read().hide(text);
+    let parsed = if known.contains("://") { Cow::Owned(urls(&known)) } else { known };
+    let shown = if parsed.contains('@') { Cow::Owned(scp_forms(&parsed)) } else { parsed };
+    if shown == text { Cow::Borrowed(text) } else { shown }
+}
+
+/// A text that is one URL, without credentials. To be used where it is known
+/// where the URL ends: a password with a blank is no riddle then.
+pub fn url(written: &str) -> String {
+    match written.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}", without_credentials(rest)),
+        None => scp_forms(written),
+    }
+}
+
+/// Hides credentials in all words for people in a raw object: the fields
+/// `message` and the like.
+pub fn messages(object: &mut Value) {
+    match object {
+        Value::Object(fields) => {
+            for (field, value) in fields.iter_mut() {
+                match value {
+                    Value::String(words) if WORDS.contains(&field.as_str()) => {
+                        if let Cow::Owned(shown) = text(words) {
+                            *words = shown;
+                        }
+                    }
+                    other => messages(other),
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(messages),
+        _ => {}
+    }
+}
+
+/// All URLs in a text.
+fn urls(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find("://") {
+        let (front, after) = rest.split_at(at + 3);
+        shown.push_str(front);
+        let word = &after[..end_of_url(after)];
+        shown.push_str(&without_credentials(word));
+        rest = &after[word.len()..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+/// Where a URL in a text ends, given what follows `://`.
+fn end_of_url(text: &str) -> usize {
+    let end = end_of_word(text, 0);
+    let word = &text[..end];
+    let authority = authority_of(word);
+    if word.contains('@') || !authority.contains(':') || is_host(authority) {
+        return end;
+    }
+    // A user name and the first part of a password with a blank or a quote in
+    // it: it goes on until the next `@`.
+    let line = &text[..text.find('\n').unwrap_or(text.len())];
+    let next = line.find("://").unwrap_or(line.len());
+    let reach = text.floor_char_boundary(next.min(end + REACH));
+    match text[end..reach].find('@') {
+        Some(at) => end_of_word(text, end + at),
+        None => end,
+    }
+}
+
+/// The end of the word that goes on at `from`. A quote is part of a word when
+/// the word goes on behind it.
+fn end_of_word(text: &str, from: usize) -> usize {
+    let is_quote = |c: char| matches!(c, '\'' | '"' | '<' | '>' | '`');
+    let mut characters = text[from..].char_indices().peekable();
+    while let Some((at, c)) = characters.next() {
+        let next = characters.peek().map(|(_, next)| *next);
+        let closes = next.is_none_or(|next| {
+            next.is_whitespace() || is_quote(next) || ",:;.)]}\\".contains(next)
+        });
+        let begins_another = text[from + at..].starts_with("://");
+        if c.is_whitespace() || c.is_control() || (is_quote(c) && closes) || begins_another {
+            return from + at;
+        }
+    }
+    text.len()
+}
+
+fn authority_of(rest: &str) -> &str {
+    &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())]
+}
+
+/// `host`, `host:port`, `[address]:port`.
+fn is_host(authority: &str) -> bool {
+    let (name, port) = match authority.rsplit_once(':') {
+        Some((name, port)) if !port.contains(']') => (name, port),
+        _ => (authority, ""),
+    };
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let named = match address {
+        Some(address) => address.chars().all(|c| c.is_ascii_hexdigit() || ":.%".contains(c)),
+        None => !name.is_empty() && name.chars().all(plain),
+    };
+    named && port.chars().all(|c| c.is_ascii_digit())
+}
+
+/// A URL behind its `://`.
+fn without_credentials(rest: &str) -> String {
+    let Some(at) = end_of_credentials(rest) else { return without_parameters(rest) };
+    format!("{HIDDEN}{}", without_parameters(&rest[at..]))
+}
+
+/// The place of the `@` that ends user name and password.
+fn end_of_credentials(rest: &str) -> Option<usize> {
+    let authority = authority_of(rest);
+    let own = authority.rfind('@');
+    // A password may hold '/', '?', '#' and '@' as they are. What follows the
+    // last '@' tells then: a host, or the end of a path.
+    let clear = own.is_some() || is_host(authority);
+    let before_query = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
+    let last = if clear { before_query.rfind('@') } else { rest.rfind('@') };
+    match (own, last) {
+        (Some(own), Some(last)) if last > own && is_behind_password(rest, last, true) => Some(last),
+        (Some(own), _) => Some(own),
+        (None, Some(last)) => {
+            let colon = authority.contains(':');
+            (!clear || is_behind_password(rest, last, colon)).then_some(last)
+        }
+        // A password that somebody has cut off.
+        (None, None) if !clear && authority.contains(':') => Some(authority.len()),
+        (None, None) => None,
+    }
+}
+
+/// Whether what follows an `@` is a host and not the end of a path.
+fn is_behind_password(rest: &str, at: usize, colon: bool) -> bool {
+    let after = &rest[at + 1..];
+    let authority = authority_of(after);
+    let name = authority.split(':').next().unwrap_or_default();
+    let dotted = name.contains('.') && authority.len() < after.len();
+    let letters = name.chars().any(|c| c.is_ascii_alphabetic());
+    let number = name.split('.').count() == 4;
+    is_host(authority) && (letters || number) && (colon || dotted)
+}
+
+/// Hides the values of parameters that hold credentials, in query and fragment.
+fn without_parameters(rest: &str) -> String {
+    let Some(start) = rest.find(['?', '#']) else { return rest.to_owned() };
+    let mut shown = rest[..=start].to_owned();
+    let mut rest = &rest[start + 1..];
+    loop {
+        let end = rest.find(['&', ';', '#', '?']).unwrap_or(rest.len());
+        match rest[..end].split_once('=') {
+            Some((name, value)) if !value.is_empty() && is_sensitive(name) => {
+                shown.push_str(name);
+                shown.push('=');
+                shown.push_str(HIDDEN);
+            }
+            _ => shown.push_str(&rest[..end]),
+        }
+        let Some(separator) = rest[end..].chars().next() else { return shown };
+        shown.push(separator);
+        rest = &rest[end + separator.len_utf8()..];
+    }
+}
+
+fn is_sensitive(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    SENSITIVE.iter().any(|part| name.contains(part))
+}
+
+/// Hides the user and the password of each `user:password@host:path`, which
+/// people write in the belief that ssh understood it.
+fn scp_forms(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('@') {
+        let before = &rest[..at];
+        let is_end = |c: char| c.is_whitespace() || "'\"`<>(,=".contains(c);
+        let start = before
+            .rfind(is_end)
+            .map_or(0, |end| end + before[end..].chars().next().map_or(1, char::len_utf8));
+        let user = &before[start..];
+        let host = &rest[at + 1..];
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "-._".contains(c);
+        let host = &host[..host.find(|c| !is_name(c)).unwrap_or(host.len())];
+        let path = rest[at + 1 + host.len()..].strip_prefix(':').unwrap_or_default();
+        let written = user.split_once(':').is_some_and(|(name, password)| {
+            !name.is_empty() && !password.is_empty() && !user.contains("//")
+        });
+        // An image and its digest look the same.
+        let digest = host.starts_with("sha") && host[3..].chars().all(|c| c.is_ascii_digit());
+        let path = path.chars().next().is_some_and(|c| !c.is_whitespace());
+        if written && path && !digest && is_host(host) {
+            shown.push_str(&before[..start]);
+            shown.push_str(HIDDEN);
+        } else {
+            shown.push_str(before);
+        }
+        shown.push('@');
+        rest = &rest[at + 1..];
+    }
+    shown.push_str(rest);
+    shown
+}
+
+#[cfg(test)]
+mod tests;
