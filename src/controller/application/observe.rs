@@ -298,6 +298,7 @@ pub async fn world(
     let exists = |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Kind::Missing { .. }));
     let mut watched: BTreeSet<GroupVersionKind> = kinds.keys().filter(exists).cloned().collect();
     watched.extend(inventory(application));
+    watched.extend(cluster.marked(&tracking.instance));
     watched.insert(namespaces());
     cluster.watch(watched).await.map_err(live_trouble)?;
 

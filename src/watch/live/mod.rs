@@ -1,5 +1,5 @@
 //! What exists in a cluster: one watch per kind that some Application uses, or
-//! has ever marked an object of.
+//! has an object of.
 //!
 //! ```text
 //! API server ── discovery ──> which kinds there are

@@ -20,10 +20,12 @@ use crate::watch::failure::reason;
 
 /// Largest document that is read, in bytes; kinds of a larger one are not
 /// checked here.
-const MAX_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 16 << 20;
 
-/// How long a document may take.
-const TIMEOUT: Duration = Duration::from_secs(20);
+/// How long a document may take. After that no others are asked for during
+/// [`QUIET`]: whoever syncs waits for it.
+const TIMEOUT: Duration = Duration::from_secs(10);
+const QUIET: Duration = Duration::from_secs(600);
 
 /// A document in which an object has mistakes is asked for again when it is
 /// older than this: the server may know more fields by now.
@@ -46,6 +48,7 @@ pub(super) struct Schemas {
     /// Paths of the documents of version 3; absent before they were asked for,
     /// empty where there are none.
     index: Option<BTreeMap<String, String>>,
+    quiet_until: Option<Instant>,
 }
 
 impl Schemas {
@@ -79,6 +82,9 @@ impl Schemas {
         if let Some(known) = self.known.get(&key).filter(|known| usable(known)) {
             return known.clone();
         }
+        if self.quiet_until.is_some_and(|until| until > Instant::now()) {
+            return Known { document: Arc::default(), at: Instant::now() };
+        }
         let asked = async {
             match key.2.is_empty() {
                 false => definition(client, resource).await,
@@ -90,7 +96,10 @@ impl Schemas {
             failed => {
                 let why = match failed {
                     Ok(Err(why)) => why,
-                    _ => format!("no answer within {} s", TIMEOUT.as_secs()),
+                    _ => {
+                        self.quiet_until = Some(Instant::now() + QUIET);
+                        format!("no answer within {} s", TIMEOUT.as_secs())
+                    }
                 };
                 let kind = &resource.kind;
                 tracing::debug!(kind, why, "no schema to check objects by");

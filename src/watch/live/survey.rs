@@ -36,9 +36,6 @@ const AGAIN: Duration = Duration::from_secs(12 * 3600);
 /// The same while some kind cannot be listed, for those alone.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(600);
 
-/// How long a first listing of a kind that turned out to be used may take.
-const READY_WITHIN: Duration = Duration::from_secs(60);
-
 /// Groups whose objects are those of other groups.
 const ALIASES: [&str; 1] = ["extensions"];
 
@@ -50,8 +47,10 @@ pub(super) struct Survey {
     begun: std::sync::atomic::AtomicBool,
     /// Kinds may have come.
     again: Notify,
-    /// Kinds that hold nothing marked.
-    empty: Mutex<BTreeSet<GroupVersionKind>>,
+    /// Kinds that were looked at.
+    looked: Mutex<BTreeSet<GroupVersionKind>>,
+    /// In which of them an instance has something.
+    marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
     /// Kinds, and API groups, that could not be listed, and why.
     failed: Mutex<BTreeMap<String, String>>,
 }
@@ -82,6 +81,11 @@ impl Cluster {
         matches!(waited, Ok(Ok(_)))
     }
 
+    /// Kinds in which an instance has something, as far as they were looked at.
+    pub fn marked(&self, instance: &str) -> BTreeSet<GroupVersionKind> {
+        self.survey.marked.lock().get(instance).cloned().unwrap_or_default()
+    }
+
     /// Kinds and API groups that could not be listed, and why: what is marked
     /// in them is not known.
     pub fn unlisted(&self) -> BTreeMap<String, String> {
@@ -98,14 +102,14 @@ impl Cluster {
                 () = self.survey.again.notified() => {}
                 () = tokio::time::sleep(pause) => {
                     if !failing {
-                        self.survey.empty.lock().clear();
+                        self.survey.looked.lock().clear();
                     }
                 }
             }
         }
     }
 
-    /// Looks at every kind that is neither watched nor known to hold nothing.
+    /// Looks at every kind that is not watched and was not looked at.
     async fn survey_once(self: &Arc<Self>) {
         let mut failed = BTreeMap::new();
         let kinds = match self.known.lock().await.listable(&self.client.0).await {
@@ -122,7 +126,7 @@ impl Cluster {
             let kind = gvk(resource);
             let excluded = is_excluded_kind(&kind.group, &kind.kind);
             let known = || {
-                self.feeds.lock().contains_key(&kind) || self.survey.empty.lock().contains(&kind)
+                self.feeds.lock().contains_key(&kind) || self.survey.looked.lock().contains(&kind)
             };
             !excluded && !ALIASES.contains(&kind.group.as_str()) && !known()
         });
@@ -136,12 +140,13 @@ impl Cluster {
         let mut concerned = BTreeSet::new();
         for (resource, found) in found {
             match found {
-                Ok(instances) if instances.is_empty() => {
-                    self.survey.empty.lock().insert(gvk(&resource));
-                }
                 Ok(instances) => {
-                    // From here on it fails, if it does, as every watch does.
-                    let _ = self.start(resource).ready(READY_WITHIN).await;
+                    let kind = gvk(&resource);
+                    let mut marked = self.survey.marked.lock();
+                    for instance in &instances {
+                        marked.entry(instance.clone()).or_default().insert(kind.clone());
+                    }
+                    self.survey.looked.lock().insert(kind);
                     concerned.extend(instances);
                 }
                 Err(why) => {
@@ -176,7 +181,9 @@ impl Cluster {
             let list =
                 list.map_err(|_| format!("no answer within {} s", PAGE_TIMEOUT.as_secs()))?;
             let list = list.map_err(|error| reason(&error))?;
-            for object in &list.items {
+            // What has an owner is never managed (SE-115), such as the Pods that
+            // carry the label of their chart.
+            for object in list.items.iter().filter(|object| object.owner_references().is_empty()) {
                 let metadata = json!({"metadata": {
                     "labels": object.labels(), "annotations": object.annotations(),
                 }});
