@@ -1,8 +1,8 @@
 //! AppProject: what the Applications of a project may do (SE-070 … SE-083).
 
-use serde_json::Value;
+use std::collections::BTreeMap;
 
-use super::lenient::{any_object, any_objects};
+use serde_json::Value;
 
 resource! {
     /// What the Applications of a project may read, write and when.
@@ -41,15 +41,89 @@ lenient! {
         /// Service accounts to act as, by destination; the first match counts.
         pub destination_service_accounts: Vec<DestinationServiceAccount>,
         /// Roles of people and tokens; kept, not used here.
-        #[schemars(schema_with = "any_objects")]
+        #[schemars(with = "Vec<ProjectRole>")]
         pub roles: Vec<Value>,
         /// Keys that commits must be signed with; kept, not used here.
-        #[schemars(schema_with = "any_objects")]
+        #[schemars(with = "Vec<SignatureKey>")]
         pub signature_keys: Vec<Value>,
         /// Rules for verified sources; kept, not used here.
-        #[schemars(schema_with = "any_object")]
+        #[schemars(with = "Option<SourceIntegrity>")]
         pub source_integrity: Option<Value>,
     } and extra
+
+    /// A role of people and tokens.
+    #[schemars(extend("required" = ["name"]))]
+    pub struct ProjectRole {
+        /// Its name.
+        pub name: String,
+        /// What it is for.
+        pub description: String,
+        /// Rules of what it may do.
+        pub policies: Vec<String>,
+        /// Tokens that were issued for it.
+        pub jwt_tokens: Vec<JwtToken>,
+        /// Groups of people that have it.
+        pub groups: Vec<String>,
+    }
+
+    /// A token that was issued.
+    #[schemars(extend("required" = ["iat"]))]
+    pub struct JwtToken {
+        /// When it was issued, in seconds since 1970.
+        pub iat: i64,
+        /// When it expires, in seconds since 1970; 0 is never.
+        pub exp: i64,
+        /// Its name.
+        pub id: String,
+    }
+
+    /// Tokens of a role.
+    pub struct JwtTokens {
+        /// The tokens.
+        pub items: Vec<JwtToken>,
+    }
+
+    /// A key that commits must be signed with.
+    #[schemars(extend("required" = ["keyID"]))]
+    pub struct SignatureKey {
+        /// Its id, in hexadecimal.
+        #[serde(rename = "keyID")]
+        pub key_id: String,
+    }
+
+    /// Rules for verified sources.
+    pub struct SourceIntegrity {
+        /// Rules for Git repositories.
+        pub git: Option<GitIntegrity>,
+    }
+
+    /// Rules for Git repositories.
+    pub struct GitIntegrity {
+        /// The rules.
+        pub policies: Vec<GitIntegrityPolicy>,
+    }
+
+    /// A rule for Git repositories.
+    pub struct GitIntegrityPolicy {
+        /// Repositories that it is for.
+        pub repos: Vec<IntegrityRepository>,
+        /// Signatures that are wanted.
+        pub gpg: Option<GpgIntegrity>,
+    }
+
+    /// Repositories that a rule is for.
+    pub struct IntegrityRepository {
+        /// Glob of the URL.
+        pub url: String,
+    }
+
+    /// Signatures that are wanted.
+    pub struct GpgIntegrity {
+        /// `none`, `head` or `strict`.
+        pub mode: String,
+        /// Ids of the keys that are trusted.
+        pub keys: Vec<String>,
+    }
 
     /// Clusters and namespaces: server or name must match, and the namespace.
     pub struct ProjectDestination {
@@ -130,7 +204,7 @@ lenient! {
     /// What the peer keeps about tokens.
     pub struct AppProjectStatus {
         /// Tokens that were issued, by role.
-        #[schemars(schema_with = "any_object")]
+        #[schemars(with = "Option<BTreeMap<String, JwtTokens>>")]
         pub jwt_tokens_by_role: Option<Value>,
     }
 }

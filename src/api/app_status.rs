@@ -1,8 +1,10 @@
 //! Status of an Application (SE-055 … SE-061).
 
+use serde_json::Value;
+
 use super::application::{Destination, IgnoreDifference};
 use super::operation::{OperationInitiator, OperationState};
-use super::source::ApplicationSource;
+use super::source::{ApplicationSource, SourceHydratorStatus};
 use super::time::Time;
 
 lenient! {
@@ -34,6 +36,9 @@ lenient! {
         pub controller_namespace: String,
         /// Where the health of resources is kept: empty for here, or `appTree`.
         pub resource_health_source: String,
+        /// What the peer's hydrator found and did; kept, not used here.
+        #[schemars(with = "Option<SourceHydratorStatus>")]
+        pub source_hydrator: Option<Value>,
     }
 
     /// Whether the cluster is as the source says.
@@ -77,6 +82,8 @@ lenient! {
         pub status: HealthStatus,
         /// Why.
         pub message: String,
+        /// Kept for older readers; not written here.
+        pub last_transition_time: Option<Time>,
     }
 
     /// One resource and how it stands.

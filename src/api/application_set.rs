@@ -60,6 +60,7 @@ pub struct ApplicationSetSpec {
     pub apply_nested_selectors: bool,
     /// Fields that are not modelled, as they were written.
     #[serde(flatten)]
+    #[schemars(skip)]
     pub extra: serde_json::Map<String, Value>,
 }
 

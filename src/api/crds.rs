@@ -1,16 +1,23 @@
 //! The CustomResourceDefinitions, made from the types of this module.
 //!
 //! Manifests that were written for Argo CD must apply unchanged, so the schema
-//! describes more than it demands: only what the peer requires is required,
-//! `null` stands for absent, no format rejects, and no object loses a field
-//! that it does not know. There are no defaults, since they would change what
-//! a user wrote.
+//! describes more than it demands: every field of the peer is known, only what
+//! the peer requires is required, and no format rejects. There are no defaults,
+//! since they would change what a user wrote.
+//!
+//! Objects are closed, except where the peer's are open ([`OPEN`] lists them):
+//! a field that nobody knows is a typo, which `kubectl apply` then refuses.
+//! `kubectl` before 1.25 validates by itself and does not look below a field
+//! that is nullable or open, so only strings are nullable.
+
+use std::sync::OnceLock;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1 as apiextensions;
 use kube::core::schema::{OptionalEnum, OptionalIntOrString, StructuralSchemaRewriter};
 use schemars::generate::SchemaSettings;
 use schemars::transform::AddNullable;
 use schemars::{JsonSchema, SchemaGenerator};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::app_project::{AppProject, AppProjectSpec, AppProjectStatus};
@@ -27,17 +34,27 @@ pub use apiextensions::CustomResourceDefinition;
 /// First lines of the committed files.
 const HEADER: &str = "# Generated from the types in src/api; change those, then run\n\
                       # WAVEGATE_REGENERATE=1 cargo test crds_are_current\n";
-const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
+
+/// Where objects may hold any field: the ends of the paths to them, `[]` for
+/// the items of a list and `{}` for the values of a map (AS-005).
+pub const OPEN: [&str; 5] = [
+    ".list.elements[]",
+    ".generators[].matrix",
+    ".generators[].merge",
+    ".plugin.input.parameters{}",
+    ".helm.valuesObject",
+];
 
 /// All definitions, ApplicationSet first.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    raw().into_iter().map(typed).collect()
+    raw().iter().map(typed).collect()
 }
 
 /// The committed text of one definition; `None` for a kind that is not ours.
 pub fn yaml(kind: &str) -> Option<String> {
-    let definition = raw().into_iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
-    let text = yaml::to_string(&definition).expect("a definition holds nothing but JSON");
+    let definition = raw().iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
+    let text = yaml::to_string(definition).expect("a definition holds nothing but JSON");
     Some(format!("{HEADER}{text}"))
 }
 
@@ -49,17 +66,20 @@ pub fn file_name(kind: &str) -> String {
 /// Kinds that are defined here, in the order of [`all`].
 pub const KINDS: [&str; 3] = [ApplicationSet::KIND, Application::KIND, AppProject::KIND];
 
-fn typed(definition: Value) -> CustomResourceDefinition {
-    serde_json::from_value(definition).expect("the tests read every definition as this type")
+fn typed(definition: &Value) -> CustomResourceDefinition {
+    Deserialize::deserialize(definition).expect("the tests read every definition as this type")
 }
 
-/// The definitions as plain JSON, without the empty fields that types add.
-fn raw() -> Vec<Value> {
-    vec![application_set(), application(), app_project()]
+/// The definitions as plain JSON, without the empty fields that types add. Made
+/// once, since they have thousands of fields; a controller does not need them.
+pub(super) fn raw() -> &'static [Value; 3] {
+    static RAW: OnceLock<[Value; 3]> = OnceLock::new();
+    RAW.get_or_init(|| [application_set(), application(), app_project()])
 }
 
 fn application_set() -> Value {
     let mut spec = schema::<ApplicationSetSpec>();
+    nest_templates(&mut spec);
     nest_generators(&mut spec);
     let status = schema::<ApplicationSetStatus>();
     let mut crd = definition(
@@ -138,17 +158,13 @@ fn definition<const N: usize>(
         "type": "object",
         "description": description,
         "required": ["metadata", "spec"],
-        PRESERVE: true,
         "properties": {
             "apiVersion": {"type": "string", "description": "Group and version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},
             "metadata": {"type": "object"},
         },
     });
-    for (name, mut schema) in fields {
-        if name != "spec" {
-            schema["nullable"] = json!(true);
-        }
+    for (name, schema) in fields {
         root["properties"][name] = schema;
     }
     json!({
@@ -183,7 +199,7 @@ fn definition<const N: usize>(
 }
 
 /// The schema of a type, as a cluster accepts it.
-fn schema<T: JsonSchema>() -> Value {
+pub(super) fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
         settings.meta_schema = None;
@@ -211,16 +227,8 @@ fn soften(schema: &mut Value) {
     if let Some(text) = node.get_mut("description").and_then(|text| text.as_str()).map(summary) {
         node.insert("description".to_owned(), Value::String(text));
     }
-    let required: Vec<Value> =
-        node.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
-    if let Some(properties) = node.get_mut("properties").and_then(Value::as_object_mut) {
-        for (name, property) in properties {
-            soften(property);
-            if !required.iter().any(|required| required == name) {
-                property["nullable"] = json!(true);
-            }
-        }
-    }
+    let properties = node.get_mut("properties").and_then(Value::as_object_mut);
+    properties.into_iter().flat_map(Map::values_mut).for_each(soften);
     for child in ["items", "additionalProperties"] {
         if let Some(child) = node.get_mut(child) {
             soften(child);
@@ -231,22 +239,25 @@ fn soften(schema: &mut Value) {
         // when built with a Go that is newer than itself).
         node.insert("nullable".to_owned(), json!(true));
     }
-    let is_int_or_string = node.contains_key("x-kubernetes-int-or-string");
-    let is_map = node.contains_key("additionalProperties");
-    let is_object = node.get("type").is_some_and(|type_| type_ == "object");
-    let is_anything = !node.contains_key("type") && !is_int_or_string;
-    if is_map {
-        // A map keeps its keys anyway, and may not say so twice.
-        node.remove(PRESERVE);
-    } else if is_object || is_anything {
-        node.insert(PRESERVE.to_owned(), json!(true));
-    }
 }
 
 /// The first paragraph of a doc comment, for people who do not read the code.
 fn summary(text: &str) -> String {
     let first = text.split("\n\n").next().unwrap_or_default();
     first.replace('\n', " ").replace(['`', '[', ']'], "")
+}
+
+/// Gives the template of each generator the schema of the set's own, without
+/// descriptions. Left to the types it would be made anew for each of them.
+fn nest_templates(spec: &mut Value) {
+    let mut template = spec["properties"]["template"]["properties"]["spec"].clone();
+    remove_descriptions(&mut template);
+    let generators = spec["properties"]["generators"]["items"]["properties"].as_object_mut();
+    for generator in generators.into_iter().flat_map(Map::values_mut) {
+        if generator["properties"]["template"].is_object() {
+            generator["properties"]["template"]["properties"]["spec"] = template.clone();
+        }
+    }
 }
 
 /// Gives the children of matrix and merge the schema of a generator, without
@@ -257,7 +268,7 @@ fn nest_generators(spec: &mut Value) {
     let mut nested = generators.clone();
     remove_descriptions(&mut nested);
     for name in ["matrix", "merge"] {
-        nested["properties"][name] = json!({PRESERVE: true, "nullable": true});
+        nested["properties"][name] = json!({PRESERVE: true});
     }
     for name in ["matrix", "merge"] {
         generators["properties"][name]["properties"]["generators"]["items"] = nested.clone();

@@ -1,15 +1,20 @@
 //! Generators: where the parameters of an ApplicationSet come from
 //! (AS-003, AS-004).
 //!
-//! All generators of the peer can be read. Those that are not supported are
-//! typed loosely: their use must be reported, which needs no more (AS-098).
+//! All generators of the peer can be read, those that are not supported too:
+//! their use is reported (AS-098).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::application_set::TemplateMetadata;
-use super::lenient::{any_object, any_objects};
+use super::lenient::{any_map, any_object, any_objects};
+use super::providers::{
+    PullRequestAzureDevOps, PullRequestBitbucket, PullRequestBitbucketServer, PullRequestFilter,
+    PullRequestGitea, PullRequestGithub, PullRequestGitlab, ScmAzureDevOps, ScmBitbucket,
+    ScmBitbucketServer, ScmCodeCommit, ScmFilter, ScmGitea, ScmGithub, ScmGitlab,
+};
 
 lenient! {
     /// One source of parameters. Set one field; at the top, several give the union.
@@ -154,15 +159,28 @@ lenient! {
     /// What is sent to the service.
     pub struct PluginInput {
         /// Parameters of any type.
-        #[schemars(schema_with = "any_object")]
+        #[schemars(schema_with = "any_map")]
         pub parameters: BTreeMap<String, Value>,
     } and extra
 
-    /// Repositories of an organisation. The provider's own field says which.
+    /// Repositories of an organisation, which the field of one provider names.
     pub struct ScmProviderGenerator {
+        /// An organisation of GitHub.
+        pub github: Option<ScmGithub>,
+        /// A group of GitLab.
+        pub gitlab: Option<ScmGitlab>,
+        /// A workspace of Bitbucket Cloud.
+        pub bitbucket: Option<ScmBitbucket>,
+        /// A project of Bitbucket Server.
+        pub bitbucket_server: Option<ScmBitbucketServer>,
+        /// An organisation of Gitea.
+        pub gitea: Option<ScmGitea>,
+        /// A project of Azure DevOps.
+        pub azure_dev_ops: Option<ScmAzureDevOps>,
+        /// Repositories of AWS CodeCommit.
+        pub aws_code_commit: Option<ScmCodeCommit>,
         /// Which repositories count.
-        #[schemars(schema_with = "any_objects")]
-        pub filters: Vec<Value>,
+        pub filters: Vec<ScmFilter>,
         /// `https` or `ssh`.
         pub clone_protocol: String,
         /// How often to look again.
@@ -173,11 +191,22 @@ lenient! {
         pub template: Option<GeneratorTemplate>,
     } and extra
 
-    /// Pull requests of a repository. The provider's own field says which.
+    /// Pull requests of a repository, which the field of one provider names.
     pub struct PullRequestGenerator {
+        /// A repository of GitHub.
+        pub github: Option<PullRequestGithub>,
+        /// A project of GitLab.
+        pub gitlab: Option<PullRequestGitlab>,
+        /// A repository of Gitea.
+        pub gitea: Option<PullRequestGitea>,
+        /// A repository of Bitbucket Server.
+        pub bitbucket_server: Option<PullRequestBitbucketServer>,
+        /// A repository of Bitbucket Cloud.
+        pub bitbucket: Option<PullRequestBitbucket>,
+        /// A repository of Azure DevOps.
+        pub azuredevops: Option<PullRequestAzureDevOps>,
         /// Which pull requests count.
-        #[schemars(schema_with = "any_objects")]
-        pub filters: Vec<Value>,
+        pub filters: Vec<PullRequestFilter>,
         /// A repository that does not exist gives no parameters instead of an error.
         pub continue_on_repo_not_found_error: bool,
         /// How often to look again.

@@ -24,6 +24,12 @@ pub(super) fn anything(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
+/// Schema of a map whose values are of any type.
+pub(super) fn any_map(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let values = anything(generator);
+    schemars::json_schema!({"type": "object", "additionalProperties": values})
+}
+
 /// Schema of an object of which nothing is said.
 pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
@@ -60,6 +66,7 @@ macro_rules! lenient {
             )*
             /// Fields that are not modelled, as they were written.
             #[serde(flatten)]
+            #[schemars(skip)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }
         lenient! { $($rest)* }

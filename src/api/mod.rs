@@ -26,12 +26,14 @@ pub mod generators;
 pub mod hooks;
 pub mod operation;
 pub mod path_segment;
+pub mod providers;
 pub mod read;
 pub mod resource_key;
 pub mod source;
 pub mod sync_options;
 pub mod time;
 pub mod tracking;
+pub mod unknown;
 
 pub use app_project::{AppProject, AppProjectSpec};
 pub use app_status::{ApplicationStatus, HealthStatus, SyncStatusCode};

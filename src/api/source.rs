@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::IntOrString;
-use super::lenient::{any_objects, anything};
+use super::time::Time;
 
 lenient! {
     /// A repository, a place in it, and how manifests are made from what is there.
@@ -150,7 +150,7 @@ lenient! {
         /// Replica overrides.
         pub replicas: Vec<KustomizeReplicas>,
         /// Patches.
-        #[schemars(schema_with = "any_objects")]
+        #[schemars(with = "Vec<KustomizePatch>")]
         pub patches: Vec<Value>,
         /// Components to include.
         pub components: Vec<String>,
@@ -179,7 +179,7 @@ lenient! {
         /// Environment of the plugin.
         pub env: Vec<NameValue>,
         /// Parameters of the plugin; each has a name and a string, array or map.
-        #[schemars(schema_with = "any_objects")]
+        #[schemars(with = "Vec<PluginParameter>")]
         pub parameters: Vec<Value>,
     } and extra
 
@@ -195,13 +195,133 @@ lenient! {
     /// Kept, not acted upon (SE-029).
     pub struct SourceHydrator {
         /// Where the unrendered manifests are.
-        #[schemars(schema_with = "anything")]
+        #[schemars(with = "Option<DrySource>")]
         pub dry_source: Value,
         /// Where the rendered ones are read from.
-        #[schemars(schema_with = "anything")]
+        #[schemars(with = "Option<SyncSource>")]
         pub sync_source: Value,
         /// Where the rendered ones are written first.
-        #[schemars(schema_with = "anything")]
+        #[schemars(with = "Option<HydrateTo>")]
         pub hydrate_to: Value,
     } and extra
+
+    /// Where the unrendered manifests are.
+    pub struct DrySource {
+        /// URL of the Git repository.
+        #[serde(rename = "repoURL")]
+        pub repo_url: String,
+        /// Branch, tag or commit.
+        pub target_revision: String,
+        /// Directory in the repository.
+        pub path: String,
+        /// Settings for Helm.
+        pub helm: Option<HelmSource>,
+        /// Settings for kustomize.
+        pub kustomize: Option<KustomizeSource>,
+        /// Which files of the directory count.
+        pub directory: Option<DirectorySource>,
+        /// Settings for a plugin.
+        pub plugin: Option<PluginSource>,
+    }
+
+    /// Where the rendered manifests are.
+    pub struct SyncSource {
+        /// URL of the Git repository; that of the unrendered ones when empty.
+        #[serde(rename = "repoURL")]
+        pub repo_url: String,
+        /// Branch to read.
+        pub target_branch: String,
+        /// Directory in the repository.
+        pub path: String,
+    }
+
+    /// Where the rendered manifests are written first.
+    pub struct HydrateTo {
+        /// Branch to write.
+        pub target_branch: String,
+    }
+
+    /// What the peer's hydrator found and did; kept, not used here.
+    pub struct SourceHydratorStatus {
+        /// The last hydration that succeeded.
+        pub last_successful_operation: Option<SuccessfulHydration>,
+        /// The hydration under way, or the last one.
+        pub current_operation: Option<Hydration>,
+        /// Revision of the unrendered manifests that was compared last.
+        pub last_compared_dry_revision: String,
+    }
+
+    /// A hydration that succeeded.
+    pub struct SuccessfulHydration {
+        /// Revision of the unrendered manifests.
+        #[serde(rename = "drySHA")]
+        pub dry_sha: String,
+        /// Revision of the rendered ones.
+        #[serde(rename = "hydratedSHA")]
+        pub hydrated_sha: String,
+        /// The settings that were used.
+        pub source_hydrator: Option<SourceHydrator>,
+    }
+
+    /// A hydration.
+    pub struct Hydration {
+        /// When it started.
+        pub started_at: Option<Time>,
+        /// When it ended.
+        pub finished_at: Option<Time>,
+        /// How far it is.
+        pub phase: String,
+        /// What it waits for, or how it ended.
+        pub message: String,
+        /// Revision of the unrendered manifests.
+        #[serde(rename = "drySHA")]
+        pub dry_sha: String,
+        /// Revision of the rendered ones.
+        #[serde(rename = "hydratedSHA")]
+        pub hydrated_sha: String,
+        /// The settings that were used.
+        pub source_hydrator: Option<SourceHydrator>,
+    }
+
+    /// A kustomize patch.
+    pub struct KustomizePatch {
+        /// File with the patch.
+        pub path: String,
+        /// The patch itself.
+        pub patch: String,
+        /// Resources to patch.
+        pub target: Option<KustomizeTarget>,
+        /// Options of kustomize, such as `allowNameChange`.
+        pub options: BTreeMap<String, bool>,
+    }
+
+    /// Resources to patch; each field that is not empty must match.
+    pub struct KustomizeTarget {
+        /// API group.
+        pub group: String,
+        /// API version within the group.
+        pub version: String,
+        /// Kind.
+        pub kind: String,
+        /// Regular expression of the name.
+        pub name: String,
+        /// Regular expression of the namespace.
+        pub namespace: String,
+        /// Selects by annotations.
+        pub annotation_selector: String,
+        /// Selects by labels.
+        pub label_selector: String,
+    }
+
+    /// A parameter of a plugin: a string, an array or a map.
+    pub struct PluginParameter {
+        /// Its name.
+        pub name: String,
+        /// Its value, when it is a string.
+        pub string: Option<String>,
+        /// Its values, when it is an array.
+        pub array: Vec<String>,
+        /// Its values, when it is a map.
+        pub map: BTreeMap<String, String>,
+    }
 }

@@ -41,6 +41,13 @@ impl Error {
     }
 }
 
+impl Error {
+    /// The same error where it says that a check did not hold.
+    pub fn of_a_check(self) -> Self {
+        Self { code: DOES_NOT_HOLD, ..self }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}: {}", self.what, self.place, self.why)

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::error::Error;
+use super::error::{Error, fault};
 use super::input::Object;
+use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
 use crate::chance::SystemRandom;
 use crate::clock::Clock;
@@ -18,7 +19,30 @@ use crate::template::go::Env;
 ///
 /// Fails when the set cannot be read as one, or when its generators or its
 /// template fail: then there are none.
+///
+/// Should there be unknown fields, an error comes after all of them are told:
+/// one of them may be why.
 pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
+    let generated = generate_known(set);
+    let unknown = unknown::in_application_set(&set.value);
+    match generated {
+        Err(error) if !unknown.is_empty() => {
+            tell_unknown(set, &unknown);
+            Err(error.of_a_check())
+        }
+        generated => generated,
+    }
+}
+
+/// Tells each unknown field on standard error.
+pub(super) fn tell_unknown(set: &Object, unknown: &[Unknown]) {
+    for field in unknown {
+        let place = format!("{}: {}", set.place(), set.title());
+        fault(&Error::check("invalid ApplicationSet", place, field));
+    }
+}
+
+fn generate_known(set: &Object) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input(
             "cannot read",

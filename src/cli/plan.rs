@@ -13,6 +13,7 @@ use super::input::Object;
 use super::live::{self, Live};
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
+use crate::api::unknown;
 use crate::decide::fleet::ignore::Ignore;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Labels, Strategy};
@@ -215,7 +216,15 @@ fn blockers(
     invalid: &BTreeMap<String, String>,
 ) -> Vec<Problem> {
     let problem = |code, message| Problem { code, message, step: None };
-    let mut problems = Vec::new();
+    let unknown = unknown::in_application_set(set);
+    let mut problems: Vec<Problem> = unknown
+        .into_iter()
+        .map(|unknown| {
+            let read = steps::Problem::from(unknown);
+            let step = read.step.map(|step| step + 1);
+            Problem { code: read.kind.code(), message: read.message, step }
+        })
+        .collect();
     if strategy.is_empty_rolling_sync() {
         let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or remove the strategy";
         problems.push(problem("EmptyRollingSync", message.to_owned()));

@@ -8,14 +8,16 @@ use serde_json::{Value, json};
 use super::error::{DOES_NOT_HOLD, Error, fault, note};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
+use crate::api::unknown;
 use crate::desired::name_of;
 use crate::yaml;
 
 /// Prints the Applications that an ApplicationSet generates, by name
 ///
 /// YAML documents can be applied as they are; JSON is one List. Exits 1 when
-/// the set cannot be generated or Applications are invalid: an empty name, a
-/// name that occurs twice, a destination that is none.
+/// the set has fields that nobody knows, cannot be generated, or Applications
+/// are invalid: an empty name, a name that occurs twice, a destination that is
+/// none.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
@@ -35,6 +37,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut code = ExitCode::SUCCESS;
     for set in input::application_sets(&args.files, args.name.as_deref())? {
         let generation = generate::generate(&set)?;
+        let unknown = unknown::in_application_set(&set.value);
+        if !unknown.is_empty() {
+            generate::tell_unknown(&set, &unknown);
+            code = ExitCode::from(DOES_NOT_HOLD);
+        }
         for warning in &generation.warnings {
             note(&format!("{}: {}: {warning}", set.place(), set.title()));
         }

@@ -23,6 +23,7 @@ mod tests;
 use serde_json::{Map, Value};
 
 use self::template::Engine;
+use crate::api::unknown;
 use crate::api::{
     API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
 };
@@ -178,7 +179,19 @@ fn render_one(
         let text = engine.render_text(text, place, parameters, env, which)?;
         let failed =
             |cause: String| Error::Render { place: place.to_owned(), cause, parameters: which() };
+        let known = unknown::in_application(&application);
         patch::apply(&mut application, &text).map_err(failed)?;
+        // The API server would drop them, and the Application would differ for
+        // ever. Those of the template it has kept in the set.
+        let is_taken = |path: &str| path.starts_with("spec.") || path.starts_with("metadata.");
+        let added: Vec<String> = unknown::in_application(&application)
+            .iter()
+            .filter(|field| is_taken(&field.path) && !known.contains(field))
+            .map(ToString::to_string)
+            .collect();
+        if !added.is_empty() {
+            return Err(failed(added.join("; ")));
+        }
     }
     Ok(taken(application, set))
 }

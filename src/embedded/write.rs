@@ -146,7 +146,10 @@ impl Writer<'_> {
                     .map(|f| format!("unknown field {f:?}"))
                     .collect::<Vec<_>>()
                     .join(", ");
-                return Err(ApiError::bad_request(format!("strict decoding error: {list}")));
+                return Err(ApiError::bad_request(format!(
+                    "{} in version {:?} cannot be handled as a {}: strict decoding error: {list}",
+                    kind.kind, kind.version, kind.kind
+                )));
             }
         }
         Ok(object)

@@ -7,6 +7,7 @@ mod embedded;
 mod manifests;
 mod repeated;
 mod secrets;
+mod typos;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::pass::Next;
+use super::tell;
 use crate::act::applications::Writer;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::controller::context::Context;
@@ -16,6 +17,8 @@ use crate::controller::error::Error;
 use crate::decide::fleet::deletion::{self, Stage};
 use crate::decide::fleet::policy::Policy;
 use crate::watch::failure::reason;
+use crate::decide::fleet::status;
+use crate::decide::rollout::steps;
 use crate::watch::object::{Object, resource};
 
 /// How long to wait for Applications to go if no event arrives (AS-505).
@@ -26,6 +29,17 @@ pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Nex
     if !has_finalizer(set) {
         // The rest is garbage collection's work, or somebody else's finalizer.
         return Ok(Next::Gone);
+    }
+    // In which order, and whether at once, is not known.
+    if let Some(failure) = status::held(&steps::misspelt(set.value())) {
+        let wanted = status::held_deletion(set.value(), &failure, context.clock.now());
+        return match super::pass::record(set, context, &wanted).await? {
+            Some(new) => {
+                tell::failures(&new, set.value(), context, Some(&failure)).await;
+                Ok(Next::Wait)
+            }
+            None => Ok(Next::Again),
+        };
     }
     let existing = context.applications.in_namespace(set.namespace());
     // Also when the feature is off: the finalizer was promised (AS-380).

@@ -21,7 +21,7 @@ use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
 use crate::decide::fleet::validate::{self, Cluster, Known};
 use crate::decide::fleet::windows;
 use crate::decide::fleet::{self, Held, operation};
-use crate::decide::rollout::steps::{Labels, Problem, Strategy};
+use crate::decide::rollout::steps::{self, Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
 use crate::watch::failure::reason as words;
 use crate::watch::object::Object;
@@ -55,6 +55,8 @@ pub enum Next {
 struct Seen {
     strategy: Strategy,
     strategy_problems: Vec<Problem>,
+    /// What nobody understands of the gate; while there is any, the set is held.
+    misspelt: Vec<Problem>,
     rolling: bool,
     generated: Arc<Generated>,
     existing: BTreeMap<String, Arc<Value>>,
@@ -98,6 +100,7 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
             .zip(problems.as_ref())
             .map(|(plan, problems)| Rollout { plan, problems: problems.as_slice() }),
         misread: if context.settings.progressive_syncs { &seen.strategy_problems } else { &[] },
+        misspelt: &seen.misspelt,
         disabled: is_disabled(&seen, context),
         held: writes.held.as_ref(),
         max_resources: context.settings.max_resources,
@@ -199,12 +202,14 @@ fn look(
         }
     }
     let policy_problem = Policy::problem(own_policy(set), context.settings.policy_override);
-    // Without a generation nothing is decided: a rollout under way is frozen
-    // (AS-141).
-    let rolling = rolling && generated.result.is_ok();
+    let misspelt = steps::misspelt(set.value());
+    // Without a generation nothing is decided, nor without knowing the gate: a
+    // rollout under way is frozen (AS-141).
+    let rolling = rolling && generated.result.is_ok() && misspelt.is_empty();
     Seen {
         strategy,
         strategy_problems,
+        misspelt,
         rolling,
         generated,
         existing,
@@ -306,7 +311,9 @@ fn decide_writes(
     }
     // Nor while it is not known how it should be rolled out, or which fields
     // are to be left alone (AS-304, AS-164).
-    if is_stuck(seen, context) {
+    if !seen.misspelt.is_empty() {
+        writes.frozen("spec.strategy can be read")
+    } else if is_stuck(seen, context) {
         writes.frozen("spec.strategy.rollingSync.steps has a step")
     } else if !seen.ignore_problems.is_empty() {
         writes.frozen("spec.ignoreApplicationDifferences can be used")
@@ -317,6 +324,9 @@ fn decide_writes(
 
 /// What a user has to mend, the most serious first.
 fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Failure> {
+    if let Some(failure) = status::held(&seen.misspelt) {
+        return Some(failure);
+    }
     if let Err(error) = &seen.generated.result {
         let message =
             format!("{error}; nothing is created, updated or deleted until this is mended");
@@ -356,7 +366,11 @@ fn first_of<'a>(
 }
 
 /// Writes the status; `None` when the set changed in the meantime.
-async fn record(set: &Object, context: &Context, wanted: &Value) -> Result<Option<Object>, Error> {
+pub async fn record(
+    set: &Object,
+    context: &Context,
+    wanted: &Value,
+) -> Result<Option<Object>, Error> {
     let written =
         status_writer::write(&context.client, set, wanted, context.settings.dry_run).await;
     match written {

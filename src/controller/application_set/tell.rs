@@ -59,7 +59,7 @@ pub async fn after_decision(
 }
 
 /// A failure is told when it appears and when it changes.
-async fn failures(set: &Object, old: &Value, context: &Context, failure: Option<&Failure>) {
+pub async fn failures(set: &Object, old: &Value, context: &Context, failure: Option<&Failure>) {
     let Some(failure) = failure else { return };
     let condition = |of: &Value| {
         let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();

@@ -7,7 +7,7 @@ mod rollouts;
 use std::time::Duration;
 
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -200,4 +200,72 @@ async fn a_misspelt_strategy_is_told_in_the_status() {
         })
     };
     world.until("ApplicationSet", "set", told).await;
+}
+
+#[tokio::test]
+async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
+    let world = World::start(Settings::default()).await;
+    // As those of another installation may be.
+    let crds: Api<crate::api::crds::CustomResourceDefinition> =
+        Api::all(world.server.client_as("test"));
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let schema = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
+    let patch = json!([{"op": "replace", "path": schema, "value": open}]);
+    let patch = Patch::<Value>::Json(serde_json::from_value(patch).unwrap());
+    let name = "applicationsets.argoproj.io";
+    crds.patch(name, &PatchParams::default(), &patch).await.unwrap();
+
+    let mut misspelt = set(json!(null));
+    misspelt["strategyX"] = rolling();
+    let mut nested = set(rolling());
+    nested["strategy"]["rollingSync"]["steps"][0]["maxUpdates"] = json!(0);
+    let mut all_at_once = set(json!({"type": "AllAtOnce", "rolingSync": {"steps": [{}]}}));
+    all_at_once["strategy"]["deletionOrdr"] = json!("Reverse");
+    let word = set(json!({"type": "Rollingsync", "rollingSync": {"steps": [{}]}}));
+    let cases = [
+        ("misspelt", misspelt, vec!["spec.strategyX: unknown field; did you mean strategy?"]),
+        ("nested", nested, vec!["spec.strategy.rollingSync.steps[0].maxUpdates: unknown field"]),
+        (
+            "all-at-once",
+            all_at_once,
+            vec!["spec.strategy.rolingSync: unknown", "spec.strategy.deletionOrdr: unknown"],
+        ),
+        ("word", word, vec!["spec.strategy.type: \"Rollingsync\" is none of"]),
+    ];
+    for (name, spec, words) in &cases {
+        world.create("ApplicationSet", name, spec.clone()).await;
+        let told = |set: &Value| {
+            let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            ["ErrorOccurred", "InvalidRolloutConfig"].iter().all(|kind| {
+                conditions.iter().any(|condition| {
+                    let message = condition["message"].as_str().unwrap_or_default();
+                    condition["type"] == *kind
+                        && condition["status"] == "True"
+                        && words.iter().all(|word| message.contains(word))
+                })
+            })
+        };
+        world.until("ApplicationSet", name, told).await;
+        let applications = world.api("Application").list(&ListParams::default()).await.unwrap();
+        assert!(applications.items.is_empty(), "{name}: {:?}", applications.items);
+    }
+    // Mended, one of them goes on.
+    let mended = json!({"spec": {"strategyX": null, "strategy": rolling()}});
+    world.patch("ApplicationSet", "misspelt", mended).await;
+    world.until("Application", "app", |_| true).await;
+    // One that is deleted while it is held keeps its Applications, and says so.
+    let broken = json!({
+        "metadata": {"finalizers": [crate::api::annotations::RESOURCES_FINALIZER]},
+        "spec": {"strategy": {"deletionOrdr": "Reverse"}},
+    });
+    world.patch("ApplicationSet", "misspelt", broken).await;
+    world.api("ApplicationSet").delete("misspelt", &DeleteParams::default()).await.unwrap();
+    world
+        .until("ApplicationSet", "misspelt", |set| {
+            let conditions = set["status"]["conditions"].to_string();
+            !set["metadata"]["deletionTimestamp"].is_null() && conditions.contains("deletionOrdr")
+        })
+        .await;
+    let app = world.until("Application", "app", |_| true).await;
+    assert!(app["metadata"]["deletionTimestamp"].is_null(), "{app}");
 }

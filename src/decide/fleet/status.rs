@@ -15,6 +15,8 @@ use crate::decide::rollout::{self, Plan, status as entries};
 
 /// How many waits the status lists.
 const WAITING_LIMIT: usize = 10;
+/// How many problems one message names.
+const PROBLEMS_LIMIT: usize = 20;
 /// The most characters of a condition's message.
 const MESSAGE_LIMIT: usize = 1024;
 
@@ -51,6 +53,9 @@ pub struct Findings<'a> {
     /// What is wrong with `spec.strategy` when no rollout comes of it: a
     /// misspelt type, say (AS-007).
     pub misread: &'a [Problem],
+    /// What nobody understands of the gate: the set is held, and a rollout under
+    /// way stays where it is.
+    pub misspelt: &'a [Problem],
     /// RollingSync is selected but the feature is switched off (AS-301).
     pub disabled: bool,
     /// Deletions that wait.
@@ -68,6 +73,33 @@ pub struct Rollout<'a> {
     pub problems: &'a [Problem],
 }
 
+/// The failure of a set whose gate nobody understands; `None` when all of it is
+/// understood.
+pub fn held(misspelt: &[Problem]) -> Option<Failure> {
+    if misspelt.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "{}; nothing is created, updated, synced or deleted until this is mended",
+        texts(misspelt)
+    );
+    Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message })
+}
+
+/// The status of a set that is being deleted and held: only its conditions
+/// change.
+pub fn held_deletion(set: &Value, failure: &Failure, now: Timestamp) -> Value {
+    let old = &set["status"];
+    let mut status = old.as_object().cloned().unwrap_or_default();
+    let mut conditions: Vec<Value> = old["conditions"].as_array().cloned().unwrap_or_default();
+    let kind = condition::ERROR_OCCURRED;
+    set_condition(&mut conditions, kind, true, failure.reason, &failure.message, now);
+    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
+    status.insert("health".to_owned(), health(&conditions, &old["health"], now));
+    status.insert("conditions".to_owned(), conditions.into());
+    Value::Object(status)
+}
+
 /// Computes the whole new status; equal to the old one when nothing changed.
 ///
 /// What a failed generation leaves unknown is kept as it was (AS-141).
@@ -77,7 +109,7 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Value {
     let conditions = conditions(findings, &old["conditions"], now);
     status.insert("health".to_owned(), health(&conditions, &old["health"], now));
     status.insert("conditions".to_owned(), conditions.into());
-    if findings.generated {
+    if findings.generated && findings.misspelt.is_empty() {
         applications(findings, &mut status, now);
     }
     resources(findings, &mut status);
@@ -229,7 +261,9 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
         let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
         wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
     }
-    if (findings.generated || !is_selected) && findings.rollout.is_none() && !findings.disabled {
+    let held = !findings.misspelt.is_empty();
+    let has_ended = (findings.generated || !is_selected) && findings.rollout.is_none();
+    if has_ended && !findings.disabled && !held {
         conditions.retain(|condition| {
             condition["type"] != condition::ROLLOUT_PROGRESSING
                 && (condition["type"] != condition::INVALID_ROLLOUT_CONFIG
@@ -248,6 +282,11 @@ fn short(message: &str) -> String {
 }
 
 fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'static str, String)> {
+    if !findings.misspelt.is_empty() {
+        let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+        let message = texts(findings.misspelt);
+        return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
+    }
     if findings.disabled {
         let message = "spec.strategy: RollingSync is switched off in this controller, all applications \
                        are updated at once; start it with --enable-progressive-syncs or set \
@@ -290,8 +329,13 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
 }
 
 fn texts(problems: &[Problem]) -> String {
-    let texts: Vec<&str> = problems.iter().map(|problem| problem.message.as_str()).collect();
-    texts.join("; ")
+    let texts: Vec<&str> =
+        problems.iter().take(PROBLEMS_LIMIT).map(|problem| problem.message.as_str()).collect();
+    let more = match problems.len() - texts.len() {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    texts.join("; ") + &more
 }
 
 fn set_condition(

@@ -438,6 +438,7 @@ mod conditions {
             up_to_date: true,
             rollout: None,
             misread: &[],
+            misspelt: &[],
             disabled: false,
             held: None,
             max_resources: 5000,

@@ -1,14 +1,16 @@
 //! Which Application is in which step; what is wrong with the configuration.
 //!
 //! Reads `spec.strategy` as the user wrote it. Mistakes become [`Problem`]s,
-//! all of them, and never stop a rollout: an expression that makes no sense
-//! selects nothing.
+//! all of them. An expression that makes no sense selects nothing, and the
+//! rollout goes on; a misspelt field or type is a gate that is gone, and holds
+//! the whole set ([`misspelt`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
 use super::budget::MaxUpdate;
+use crate::api::unknown::{self, Unknown};
 
 /// The labels of a generated Application.
 pub type Labels = BTreeMap<String, String>;
@@ -17,7 +19,7 @@ pub type Labels = BTreeMap<String, String>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// Absent, empty or `AllAtOnce` (AS-302), or a type nobody knows, which is
-    /// also reported as a problem (AS-007).
+    /// also reported as a problem and holds the set (AS-007).
     AllAtOnce,
     /// `RollingSync` with its steps, in order. No steps is an error state of
     /// the set (AS-304), told apart by [`Strategy::is_empty_rolling_sync`].
@@ -60,6 +62,8 @@ pub enum Operator {
 /// (AS-315).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemKind {
+    /// A field that nobody knows, where the gate is described.
+    UnknownField,
     /// `strategy.type` or `deletionOrder` is a word nobody knows (AS-007).
     UnknownStrategy,
     /// An expression's operator is neither `In` nor `NotIn`.
@@ -76,6 +80,7 @@ impl ProblemKind {
     /// A stable code for machines, as `wavegate plan -o json` prints it.
     pub fn code(self) -> &'static str {
         match self {
+            Self::UnknownField => "UnknownField",
             Self::UnknownStrategy => "UnknownStrategy",
             Self::UnsupportedOperator => "UnsupportedOperator",
             Self::SelectedTwice => "SelectedTwice",
@@ -123,7 +128,7 @@ impl Strategy {
                 kind: ProblemKind::UnknownStrategy,
                 step: None,
                 message: format!(
-                    "spec.strategy.deletionOrder: \"{order}\" is none of AllAtOnce, Reverse; AllAtOnce is used"
+                    "spec.strategy.deletionOrder: \"{order}\" is none of AllAtOnce, Reverse"
                 ),
             });
         }
@@ -140,7 +145,7 @@ impl Strategy {
                     kind: ProblemKind::UnknownStrategy,
                     step: None,
                     message: format!(
-                        "spec.strategy.type: \"{other}\" is none of AllAtOnce, RollingSync; AllAtOnce is used"
+                        "spec.strategy.type: \"{other}\" is none of AllAtOnce, RollingSync"
                     ),
                 });
                 Self::AllAtOnce
@@ -240,6 +245,26 @@ impl Expression {
             (Operator::NotIn, None) => true,
             (Operator::Unsupported(_), _) => false,
         }
+    }
+}
+
+/// What keeps a set from being read as its user meant it: fields that nobody
+/// knows where the gate of a rollout is described, and words that nobody knows
+/// for its type and order (AS-007). The CustomResourceDefinitions refuse such
+/// fields, those of another installation may not. While there is one, nothing
+/// may be written: without the gate everything would be rolled out at once.
+pub fn misspelt(set: &Value) -> Vec<Problem> {
+    let unknown = unknown::in_strategy(set).into_iter().map(Problem::from);
+    let (_, read) = Strategy::read(set["spec"].get("strategy"));
+    let words = read.into_iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
+    unknown.chain(words).collect()
+}
+
+impl From<Unknown> for Problem {
+    fn from(unknown: Unknown) -> Self {
+        let rest = unknown.path.strip_prefix("spec.strategy.rollingSync.steps[");
+        let step = rest.and_then(|rest| rest.split_once(']')?.0.parse().ok());
+        Self { kind: ProblemKind::UnknownField, step, message: unknown.to_string() }
     }
 }
 

@@ -20,6 +20,7 @@ mod mistakes;
 mod seed_example;
 mod sixty;
 mod sources;
+mod typos;
 
 macro_rules! cases {
     ($($module:ident :: $case:ident),* $(,)?) => {
@@ -55,6 +56,7 @@ cases! {
     bad_input::two_applications_of_one_name_are_told_and_the_rest_goes_on,
     bad_input::an_unknown_operator_and_a_bad_max_update_are_told,
     bad_input::what_cannot_be_read_is_told_and_the_rest_goes_on,
+    typos::a_misspelt_gate_holds_the_set,
     mistakes::no_mistake_deletes_an_application,
     mistakes::an_application_stays_until_it_is_there_under_its_new_name,
     mistakes::a_rollout_under_way_deletes_nothing_by_mistake,

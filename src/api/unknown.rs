@@ -1,0 +1,304 @@
+//! Fields that nobody knows: typos, found before they do harm.
+//!
+//! Knows the same fields as the CustomResourceDefinitions, and those within
+//! nested matrix and merge generators besides, which a definition leaves open
+//! (AS-004). What is open there otherwise is open here.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use serde_json::Value;
+
+use super::application::ApplicationSpec;
+use super::application_set::ApplicationSetSpec;
+use super::crds::{self, PRESERVE};
+use super::operation::Operation;
+
+/// Where `kubectl apply` keeps what it was given.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Longer names are not compared with those that are known.
+const LONGEST_NAME: usize = 64;
+/// Fields of `metadata`, whatever the kind.
+const METADATA: [&str; 16] = [
+    "annotations",
+    "clusterName",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// A field that is not known where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    /// Where it is, such as `spec.strategy.rollingSync.steps[0].maxUpdates`.
+    pub path: String,
+    /// The field that was probably meant, if one has nearly this name.
+    pub suggestion: Option<String>,
+}
+
+impl fmt::Display for Unknown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: unknown field", self.path)?;
+        match &self.suggestion {
+            Some(known) => write!(f, "; did you mean {known}?"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The unknown fields of an ApplicationSet, in the order of their paths.
+/// `status` is not looked at, since users do not write it.
+pub fn in_application_set(set: &Value) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    application_set().find(set, &mut String::new(), &mut unknown);
+    unknown
+}
+
+/// Those that may have been meant for the gate of a rollout: below
+/// `spec.strategy`, or a field of `spec` that nearly has this name. While there
+/// is one, nobody knows what the user wants to be held back.
+///
+/// An API server whose definitions are closed has dropped them. What
+/// `kubectl apply` was given is looked at too, as long as the set is what is
+/// left of it: nobody has mended the gate in another way since.
+pub fn in_strategy(set: &Value) -> Vec<Unknown> {
+    let stored = unknown_of_gate(set);
+    if !stored.is_empty() {
+        return stored;
+    }
+    let text = set["metadata"]["annotations"][LAST_APPLIED].as_str();
+    let Some(applied) = text.and_then(|text| serde_json::from_str::<Value>(text).ok()) else {
+        return Vec::new();
+    };
+    let dropped = unknown_of_gate(&applied);
+    if dropped.is_empty() {
+        return dropped;
+    }
+    let mut kept = applied["spec"]["strategy"].clone();
+    if let Some(known) = application_set().field("spec").and_then(|spec| spec.field("strategy")) {
+        known.prune(&mut kept);
+    }
+    if kept == set["spec"]["strategy"] { dropped } else { Vec::new() }
+}
+
+fn unknown_of_gate(set: &Value) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    let spec = application_set().field("spec");
+    if let Some(Known::Object(fields)) = spec
+        && let Some(strategy) = fields.get("strategy")
+    {
+        let written = set["spec"].as_object().into_iter().flatten();
+        for (name, _) in written.filter(|(name, _)| !fields.contains_key(name.as_str())) {
+            if let Some(known) = nearest(name, fields.keys()).filter(|known| known == "strategy") {
+                unknown.push(Unknown { path: format!("spec.{name}"), suggestion: Some(known) });
+            }
+        }
+        strategy.find(&set["spec"]["strategy"], &mut "spec.strategy".to_owned(), &mut unknown);
+    }
+    unknown
+}
+
+/// The unknown fields of an Application that was generated.
+pub fn in_application(application: &Value) -> Vec<Unknown> {
+    let mut unknown = Vec::new();
+    self::application().find(application, &mut String::new(), &mut unknown);
+    unknown
+}
+
+/// What is known of a place in an object.
+#[derive(Clone, Debug)]
+enum Known {
+    /// A scalar, or anything.
+    Any,
+    /// These fields and no others.
+    Object(BTreeMap<String, Arc<Known>>),
+    /// A list of such items.
+    List(Arc<Known>),
+    /// Any keys, with such values.
+    Map(Arc<Known>),
+}
+
+impl Known {
+    /// Reads a structural schema.
+    fn read(schema: &Value) -> Self {
+        let child = |schema: &Value| Arc::new(Self::read(schema));
+        if schema[PRESERVE] == true {
+            return Self::Any;
+        }
+        if let Some(values) = schema.get("additionalProperties").filter(|v| v.is_object()) {
+            return Self::Map(child(values));
+        }
+        match (&schema["type"], &schema["properties"], schema.get("items")) {
+            (_, _, Some(items)) => Self::List(child(items)),
+            (_, Value::Object(fields), _) => {
+                let field = |(name, schema): (&String, &Value)| (name.clone(), child(schema));
+                Self::Object(fields.iter().map(field).collect())
+            }
+            _ => Self::Any,
+        }
+    }
+
+    fn field(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Object(fields) => fields.get(name).map(Arc::as_ref),
+            Self::Any | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    fn field_mut(&mut self, name: &str) -> Option<&mut Self> {
+        match self {
+            Self::Object(fields) => fields.get_mut(name).map(Arc::make_mut),
+            Self::Any | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    fn find(&self, value: &Value, path: &mut String, unknown: &mut Vec<Unknown>) {
+        let end = path.len();
+        match (self, value) {
+            (Self::Object(fields), Value::Object(written)) => {
+                for (name, value) in written {
+                    let dot = if path.is_empty() { "" } else { "." };
+                    path.push_str(dot);
+                    path.push_str(name);
+                    match fields.get(name) {
+                        Some(known) => known.find(value, path, unknown),
+                        None => unknown.push(Unknown {
+                            path: path.clone(),
+                            suggestion: nearest(name, fields.keys()),
+                        }),
+                    }
+                    path.truncate(end);
+                }
+            }
+            (Self::Map(known), Value::Object(written)) => {
+                for (name, value) in written {
+                    path.push_str(&format!(".{name}"));
+                    known.find(value, path, unknown);
+                    path.truncate(end);
+                }
+            }
+            (Self::List(known), Value::Array(items)) => {
+                for (index, item) in items.iter().enumerate() {
+                    path.push_str(&format!("[{index}]"));
+                    known.find(item, path, unknown);
+                    path.truncate(end);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Known {
+    /// Removes what is not known, as an API server does.
+    fn prune(&self, value: &mut Value) {
+        match (self, value) {
+            (Self::Object(fields), Value::Object(written)) => {
+                written.retain(|name, value| fields.contains_key(name) && !value.is_null());
+                for (name, value) in written {
+                    if let Some(known) = fields.get(name) {
+                        known.prune(value);
+                    }
+                }
+            }
+            (Self::List(known), Value::Array(items)) => {
+                items.iter_mut().for_each(|item| known.prune(item));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The known name that differs least, if it differs little.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+    if name.len() > LONGEST_NAME {
+        return None;
+    }
+    let bare = |name: &str| name.to_lowercase().replace(['-', '_'], "");
+    let written = bare(name);
+    let near = known.filter_map(|known| {
+        let wanted = bare(known);
+        let distance = strsim::damerau_levenshtein(&written, &wanted);
+        // A third of the name: what is shorter is another word.
+        (distance <= wanted.chars().count().max(3) / 3).then_some((distance, known))
+    });
+    near.min().map(|(_, known)| known.clone())
+}
+
+fn object<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Arc<Known> {
+    let fields = fields.map(|(name, known)| (name.to_owned(), known));
+    Arc::new(Known::Object(BTreeMap::from(fields)))
+}
+
+/// A whole resource, of which `spec` and more are known.
+fn resource<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Known {
+    let any = Arc::new(Known::Any);
+    let metadata = METADATA.map(|name| (name.to_owned(), Arc::clone(&any)));
+    let metadata = Arc::new(Known::Object(BTreeMap::from(metadata)));
+    let fields = fields.map(|(name, known)| (name.to_owned(), known));
+    let mut all = BTreeMap::from(fields);
+    all.insert("metadata".to_owned(), metadata);
+    for name in ["apiVersion", "kind", "status"] {
+        all.insert(name.to_owned(), Arc::clone(&any));
+    }
+    Known::Object(all)
+}
+
+fn application() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let spec = Known::read(&crds::schema::<ApplicationSpec>());
+        let operation = Known::read(&crds::schema::<Operation>());
+        resource([("spec", Arc::new(spec)), ("operation", Arc::new(operation))])
+    })
+}
+
+fn application_set() -> &'static Known {
+    static KNOWN: OnceLock<Known> = OnceLock::new();
+    KNOWN.get_or_init(|| {
+        let mut spec = Known::read(&crds::schema::<ApplicationSetSpec>());
+        nest(&mut spec);
+        resource([("spec", Arc::new(spec))])
+    })
+}
+
+/// Gives the templates of generators the fields of the set's own, and the
+/// children of matrix and merge those of a generator, two levels deep. All of
+/// them share one description.
+fn nest(spec: &mut Known) {
+    let own = spec.field("template").and_then(|template| template.field("spec")).cloned();
+    let own = Arc::new(own.unwrap_or(Known::Any));
+    let Some(Known::List(generator)) = spec.field_mut("generators") else { return };
+    let Known::Object(kinds) = Arc::make_mut(generator) else { return };
+    for kind in kinds.values_mut().map(Arc::make_mut) {
+        if let Some(Known::Object(template)) = kind.field_mut("template") {
+            template.insert("spec".to_owned(), Arc::clone(&own));
+        }
+    }
+    let mut inner = kinds.clone();
+    inner.retain(|name, _| !matches!(name.as_str(), "matrix" | "merge"));
+    let list = |generator| Arc::new(Known::List(Arc::new(Known::Object(generator))));
+    let innermost = list(inner.clone());
+    let keys = Arc::new(Known::List(Arc::new(Known::Any)));
+    inner.insert("matrix".to_owned(), object([("generators", Arc::clone(&innermost))]));
+    inner.insert("merge".to_owned(), object([("generators", innermost), ("mergeKeys", keys)]));
+    let nested = list(inner);
+    for name in ["matrix", "merge"] {
+        let kind = kinds.get_mut(name).map(Arc::make_mut);
+        if let Some(Known::Object(fields)) = kind {
+            fields.insert("generators".to_owned(), Arc::clone(&nested));
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Fields that nobody knows: `plan` and `render` name all of them at once.
+
+use super::*;
+
+const TYPOS: [&str; 5] = [
+    "spec.generators[0].list.elementYaml: unknown field; did you mean elementsYaml?",
+    "spec.strategy.rollingSync.steps[0].maxUpdates: unknown field; did you mean maxUpdate?",
+    "spec.strategy.rollingSync.steps[1].matchExpressions[0].value: unknown field; did you mean values?",
+    "spec.strategyX: unknown field; did you mean strategy?",
+    "spec.template.spec.syncPolicy.automated.prun: unknown field; did you mean prune?",
+];
+
+fn misspelt() -> Value {
+    let mut steps = json!([selects(&["a"], Value::Null), selects(&["b"], Value::Null)]);
+    steps[0]["maxUpdates"] = json!(0);
+    steps[1]["matchExpressions"][0]["value"] = json!(["b"]);
+    let mut set: Value = serde_json::from_str(&set(&["a", "b"], steps)).unwrap();
+    set["spec"]["generators"][0]["list"]["elementYaml"] = json!("[]");
+    set["spec"]["strategyX"] = json!({"type": "RollingSync"});
+    set["spec"]["template"]["spec"]["syncPolicy"] = json!({"automated": {"prun": true}});
+    set
+}
+
+#[test]
+fn plan_lists_every_unknown_field_and_exits_1() {
+    let run = with_input(&["plan", "-f", "-", "-o", "json"], misspelt().to_string());
+    if run.out.is_empty() {
+        // A misspelt field of a generator may keep it from generating at all.
+        run.fails(1, &TYPOS);
+        return;
+    }
+    let problems = run.json()["problems"].as_array().unwrap().clone();
+    let unknown: Vec<(&str, &Value)> = problems
+        .iter()
+        .filter(|problem| problem["code"] == "UnknownField")
+        .map(|problem| (problem["message"].as_str().unwrap(), &problem["step"]))
+        .collect();
+    let steps = [Value::Null, json!(1), json!(2), Value::Null, Value::Null];
+    let want: Vec<(&str, &Value)> = TYPOS.into_iter().zip(&steps).collect();
+    assert_eq!((run.code, unknown), (1, want), "{}", run.err);
+}
+
+#[test]
+fn plan_shows_the_unknown_fields_in_its_table_too() {
+    let mut set = misspelt();
+    set["spec"]["generators"][0]["list"].as_object_mut().unwrap().remove("elementYaml");
+    let run = with_input(&["plan", "-f", "-"], set.to_string());
+    assert_eq!(run.code, 1, "{}{}", run.out, run.err);
+    for typo in &TYPOS[1..] {
+        assert!(run.out.contains(typo), "no {typo:?} in {}", run.out);
+    }
+}
+
+#[test]
+fn render_names_every_unknown_field_and_exits_1() {
+    let run = with_input(&["render", "-f", "-"], misspelt().to_string());
+    run.fails(1, &TYPOS);
+}
+
+#[test]
+fn a_typo_that_keeps_the_set_from_being_read_is_named_beside_the_others() {
+    let mut set = misspelt();
+    let spec = set["spec"].as_object_mut().unwrap();
+    let template = spec.remove("template").unwrap();
+    spec.insert("templates".to_owned(), template);
+    for command in ["plan", "render"] {
+        let run = with_input(&[command, "-f", "-"], set.to_string());
+        run.fails(1, &TYPOS[1..4]);
+        run.fails(1, &["spec.templates: unknown field; did you mean template?"]);
+    }
+}
+
+#[test]
+fn a_template_patch_that_adds_an_unknown_field_is_an_error() {
+    let mut set: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+    set["spec"]["templatePatch"] = json!("spec: {syncPolicy: {automatd: {}}, source: {patch: x}}");
+    for command in ["plan", "render"] {
+        let run = with_input(&[command, "-f", "-"], set.to_string());
+        run.fails(
+            1,
+            &[
+                "spec.templatePatch",
+                "spec.source.patch: unknown field; did you mean path?",
+                "spec.syncPolicy.automatd: unknown field; did you mean automated?",
+            ],
+        );
+    }
+}
+
+#[test]
+fn what_is_open_in_argo_cd_is_open_here() {
+    let mut set: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+    set["spec"]["generators"][0]["list"]["elements"][0]["deep"] = json!("anything");
+    set["spec"]["template"]["spec"]["source"]["helm"] =
+        json!({"valuesObject": {"any": {"thing": [1]}}});
+    let run = with_input(&["plan", "-f", "-", "-o", "json"], set.to_string());
+    assert_eq!((run.code, &run.json()["problems"]), (0, &json!([])), "{}", run.err);
+}
