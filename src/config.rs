@@ -85,7 +85,7 @@ pub struct Flags {
     /// Whether a set may choose its own policy; true unless a policy is given
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub enable_policy_override: Option<bool>,
-    /// Write nothing
+    /// Write nothing, and say in the log what would be written
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub dry_run: Option<bool>,
     /// How many ApplicationSets are reconciled at once
@@ -353,13 +353,14 @@ impl Config {
             ("ALLOW_LOCAL_SOURCES", "allow.local.sources"),
             false,
         );
-        let applications = application::read(
+        let mut applications = application::read(
             &mut read,
             flags.application,
             &application_sets.control_plane_namespace,
             &application_sets.namespaces,
             allow_local_sources,
         )?;
+        applications.dry_run = application_sets.dry_run;
         let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
         let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), "info");
         Ok(Self {

@@ -24,17 +24,12 @@ pub enum Written {
 /// # Errors
 ///
 /// When the API server refuses or cannot be reached.
-pub async fn write(
-    client: &Client,
-    set: &Object,
-    wanted: &Value,
-    dry_run: bool,
-) -> Result<Written, kube::Error> {
+pub async fn write(client: &Client, set: &Object, wanted: &Value) -> Result<Written, kube::Error> {
     let wanted = super::told::status(&set.value()["status"], wanted);
     let Some(patch) = patch(set.value(), &wanted) else { return Ok(Written::Unchanged) };
     let api: Api<Object> =
         Api::namespaced_with(client.clone(), set.namespace(), &resource("ApplicationSet"));
-    let params = PatchParams { dry_run, ..PatchParams::default() };
+    let params = PatchParams::default();
     match api.patch_status(set.name(), &params, &Patch::<Value>::Json(patch)).await {
         Ok(object) => Ok(Written::Changed(object)),
         // A JSON patch that does not fit any more is refused for the same reason,

@@ -65,21 +65,13 @@ pub struct Writer {
     api: Api<Object>,
     overlay: Arc<Overlay>,
     parallel: usize,
-    dry_run: bool,
 }
 
 impl Writer {
-    /// A writer with at most `parallel` requests under way. With `dry_run`
-    /// nothing is stored (AS-161).
-    pub fn new(
-        client: &Client,
-        namespace: &str,
-        overlay: Arc<Overlay>,
-        parallel: usize,
-        dry_run: bool,
-    ) -> Self {
+    /// A writer with at most `parallel` requests under way.
+    pub fn new(client: &Client, namespace: &str, overlay: Arc<Overlay>, parallel: usize) -> Self {
         let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
-        Self { api, overlay, parallel: parallel.max(1), dry_run }
+        Self { api, overlay, parallel: parallel.max(1) }
     }
 
     /// Carries out a plan: syncs to start, creations, other patches; each list
@@ -123,7 +115,7 @@ impl Writer {
     }
 
     async fn create(&self, object: Value) -> Outcome {
-        let params = PostParams { dry_run: self.dry_run, ..PostParams::default() };
+        let params = PostParams::default();
         let application = crate::desired::name_of(&object).to_owned();
         let result = match self.api.create(&params, &Object::from(object)).await {
             // Nothing can be gone that was to be created: something else is
@@ -135,7 +127,7 @@ impl Writer {
     }
 
     async fn patch(&self, patch: &Patch) -> Outcome {
-        let params = PatchParams { dry_run: self.dry_run, ..PatchParams::default() };
+        let params = PatchParams::default();
         let result = self.api.patch(&patch.name, &params, &KubePatch::Merge(&patch.body)).await;
         Outcome {
             application: patch.name.clone(),
@@ -150,11 +142,7 @@ impl Writer {
 
     async fn delete(&self, delete: &Delete) -> Outcome {
         let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version: None };
-        let params = DeleteParams {
-            dry_run: self.dry_run,
-            preconditions: Some(preconditions),
-            ..DeleteParams::default()
-        };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let result = match self.api.delete(&delete.name, &params).await {
             Ok(_) => Ok(Done::Written),
             Err(error) if is_conflict(&error) => Ok(Done::Outdated),
@@ -170,9 +158,7 @@ impl Writer {
     ) -> Result<Done, kube::Error> {
         match result {
             Ok(object) => {
-                if !self.dry_run {
-                    self.overlay.wrote(replaced, object);
-                }
+                self.overlay.wrote(replaced, object);
                 Ok(Done::Written)
             }
             Err(error) if is_conflict(&error) => Ok(Done::Outdated),

@@ -15,13 +15,8 @@ use crate::decide::fleet::validate::{self, Cluster, Known};
 use crate::desired::{self, Generation};
 use crate::template::go::Env;
 
-/// Generates the Applications of a set, in name order.
-///
-/// Fails when the set cannot be read as one, or when its generators or its
-/// template fail: then there are none.
-///
-/// Should there be unknown fields, an error comes after all of them are told:
-/// one of them may be why.
+/// As [`generate_known`], where an error comes after all unknown fields are
+/// told: one of them may be why.
 pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
     let generated = generate_known(set);
     let unknown = unknown::in_application_set(&set.value);
@@ -42,7 +37,11 @@ pub(super) fn tell_unknown(set: &Object, unknown: &[Unknown]) {
     }
 }
 
-fn generate_known(set: &Object) -> Result<Generation, Error> {
+/// Generates the Applications of a set, in name order.
+///
+/// Fails when the set cannot be read as one, or when its generators or its
+/// template fail: then there are none.
+pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input(
             "cannot read",

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
-use super::error::{DOES_NOT_HOLD, Error};
+use super::error::{DOES_NOT_HOLD, Error, fault};
 use super::input::Object;
 use super::live::{self, Live};
 use super::output::{self, Format, Output, or_dash, some_of};
@@ -116,8 +116,41 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 fn file_reports(args: &Args) -> anyhow::Result<Vec<Report>> {
     let sets = input::application_sets(&args.files, args.name.as_deref())?;
-    let report = |set: &Object| Ok(report(set, &generate::generate(set)?, |_| None));
+    let report = |set: &Object| match generate::generate_known(set) {
+        Ok(generation) => Ok(report(set, &generation, |_| None)),
+        Err(error) => not_generated(set, error).map_err(anyhow::Error::from),
+    };
     sets.iter().map(report).collect()
+}
+
+/// A set that generates nothing: the error, unless there are unknown fields. One
+/// of these may be why, so all mistakes are listed.
+fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
+    let mut problems = unknown_fields(&set.value);
+    if problems.is_empty() {
+        return Err(error);
+    }
+    fault(&error);
+    problems.push(Problem { code: "NotGenerated", message: error.to_string(), step: None });
+    let (strategy, _) = Strategy::read(set.value["spec"].get("strategy"));
+    Ok(Report {
+        set: name_of(&set.value).to_owned(),
+        rolling: !strategy.steps().is_empty(),
+        total: 0,
+        steps: Vec::new(),
+        unmatched: Vec::new(),
+        problems,
+        live: None,
+    })
+}
+
+fn unknown_fields(set: &Value) -> Vec<Problem> {
+    let problem = |unknown| {
+        let read = steps::Problem::from(unknown);
+        let step = read.step.map(|step| step + 1);
+        Problem { code: read.kind.code(), message: read.message, step }
+    };
+    unknown::in_application_set(set).into_iter().map(problem).collect()
 }
 
 async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
@@ -142,7 +175,13 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         }
         let stored = cluster.application_set(&namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(&namespace).await?;
-        let generation = generate::generate(&set)?;
+        let generation = match generate::generate_known(&set) {
+            Ok(generation) => generation,
+            Err(error) => {
+                reports.push(not_generated(&set, error)?);
+                continue;
+            }
+        };
         reports.push(report(&set, &generation, |facts| {
             let Facts { invalid, rolling } = facts;
             Some(live::compare(
@@ -216,15 +255,7 @@ fn blockers(
     invalid: &BTreeMap<String, String>,
 ) -> Vec<Problem> {
     let problem = |code, message| Problem { code, message, step: None };
-    let unknown = unknown::in_application_set(set);
-    let mut problems: Vec<Problem> = unknown
-        .into_iter()
-        .map(|unknown| {
-            let read = steps::Problem::from(unknown);
-            let step = read.step.map(|step| step + 1);
-            Problem { code: read.kind.code(), message: read.message, step }
-        })
-        .collect();
+    let mut problems = unknown_fields(set);
     if strategy.is_empty_rolling_sync() {
         let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or remove the strategy";
         problems.push(problem("EmptyRollingSync", message.to_owned()));

@@ -92,8 +92,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     // A copy that waits for the lease is ready to take over, which is all that
     // it is there for; were it not, an update of a Deployment would never end.
     readiness.set(true);
-    let lease =
-        config.leader_election.then(|| Candidate::new(client.clone(), namespace, identity()));
+    // A lease is a write, too. Who writes nothing may run beside who holds it.
+    let dry_run = config.application_sets.dry_run;
+    if dry_run {
+        tracing::info!("dry run: nothing is written, not even a lease");
+    }
+    let lease = (config.leader_election && !dry_run)
+        .then(|| Candidate::new(client.clone(), namespace, identity()));
     if let Some(candidate) = &lease {
         tracing::info!("waiting for the lease");
         if candidate.acquire(&shutdown).await.is_none() {

@@ -34,7 +34,7 @@ pub struct Settings {
     pub policy: Policy,
     /// Whether a set may choose its own policy (AS-502).
     pub policy_override: bool,
-    /// Nothing is written (AS-161).
+    /// Nothing is written, and the log says what would be (AS-161).
     pub dry_run: bool,
     /// How many sets are reconciled at once.
     pub concurrent_reconciliations: u16,
@@ -183,6 +183,8 @@ pub struct Memory {
     pub told: BTreeMap<String, String>,
     /// Applications whose stalled wait was told, with when it began.
     pub stalled: BTreeMap<String, Timestamp>,
+    /// What the log was told last of a dry run.
+    pub would: BTreeSet<String>,
     /// The step that is waited for, counted from 0, and since when it has been
     /// seen to be.
     pub opened: Option<(usize, Timestamp)>,

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::config::{Config, SyncEngine};
 use crate::source::Repositories;
+use crate::watch::read_only;
 
 /// Why the controllers stopped by themselves.
 #[derive(Debug, thiserror::Error)]
@@ -31,7 +32,8 @@ pub enum Stopped {
 }
 
 /// Runs the controllers until `shutdown`: both, or with
-/// `--sync-engine=external` only the first.
+/// `--sync-engine=external` only the first. In a dry run neither of them writes
+/// anything, and the client they are given could not.
 ///
 /// # Errors
 ///
@@ -43,6 +45,10 @@ pub async fn run(
     clock: Clock,
     shutdown: CancellationToken,
 ) -> Result<(), Stopped> {
+    let client = match config.application_sets.dry_run {
+        true => read_only::client(client),
+        false => client,
+    };
     let stop = shutdown.child_token();
     // Whichever way this function is left, nothing goes on behind its back.
     let _guard = stop.clone().drop_guard();

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{self, Unusable};
 use super::live::{Cluster, Mark};
+use super::read_only;
 use crate::api::application::Destination;
 use crate::redact;
 
@@ -93,6 +94,7 @@ pub struct Clusters {
     stop: CancellationToken,
     entries: Mutex<BTreeMap<String, Entry>>,
     connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
+    read_only: bool,
 }
 
 impl std::fmt::Debug for Clusters {
@@ -112,7 +114,12 @@ impl Clusters {
         stop: CancellationToken,
     ) -> Self {
         let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { own, mark, wake, stop, entries, connections }
+        Self { own, mark, wake, stop, entries, connections, read_only: false }
+    }
+
+    /// The same, of which nothing but reads is asked, for a dry run.
+    pub fn read_only(self) -> Self {
+        Self { own: read_only::client(self.own), read_only: true, ..self }
     }
 
     /// Takes over a Secret that was made or changed. Whether what Applications
@@ -189,6 +196,7 @@ impl Clusters {
             return Ok(Destinated { cluster, server, name, project });
         }
         let client = match found {
+            Some(entry) if self.read_only => read_only::client(connect(entry).await?),
             Some(entry) => connect(entry).await?,
             None => self.own.clone(),
         };

@@ -8,4 +8,5 @@ pub mod follow;
 pub mod live;
 pub mod object;
 pub mod overlay;
+pub mod read_only;
 pub mod stores;

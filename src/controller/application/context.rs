@@ -121,6 +121,8 @@ pub struct Memory {
     pub owed: Request,
     /// When its last operation started; two never start in the same second.
     pub last_started: Option<Timestamp>,
+    /// What the log was told last of a dry run.
+    pub would: BTreeSet<String>,
     /// The last patch that was sent, and the version that came of it. A server
     /// that drops a field must not be sent it for ever.
     last_patch: Option<(String, Value)>,
@@ -211,8 +213,9 @@ impl Context {
         let resource = application_status::resource();
         let component = "argocd-application-controller";
         let slots = Arc::new(Semaphore::new(settings.parallel.max(1)));
-        let events =
-            settings.events.then(|| Events::new(client.clone(), component, resource, false));
+        let events = settings
+            .events
+            .then(|| Events::new(client.clone(), component, resource, settings.dry_run));
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
             client: crate::watch::live::Client(client),

@@ -18,6 +18,7 @@
 
 mod compare;
 mod context;
+mod dry_run;
 mod error;
 mod execute;
 mod notes;
@@ -86,6 +87,7 @@ pub async fn run(
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (wake, woken) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, wake, stop.clone());
+    let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let ctx = Arc::new(Context::new(client, settings, sources, store, clusters, queue));
     let watches = watches::run(ctx.clone(), stop.clone());
     let live = forward(ctx.clone(), woken);

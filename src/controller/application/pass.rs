@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::compare::{self, Reason};
 use super::context::{Context, Draft, Memory};
+use super::dry_run;
 use super::error::Error;
 use super::operate::{self, Driven};
 use super::queue::{Asked, Ended, Key};
@@ -35,6 +36,10 @@ pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error
         return Ok(Ended::Well(None));
     }
     let mut draft = Draft::new(application);
+    if ctx.settings.dry_run {
+        let expires = dry_run::pass(ctx, key, &mut memory, &mut draft, asked).await;
+        return Ok(Ended::Well(expires));
+    }
     let stage = operation::stage(&draft.wanted);
     let deleting = deletion::asked_at(&draft.wanted).is_some();
     if deleting && stage != Stage::InProgress {
@@ -90,7 +95,7 @@ async fn drive(
 }
 
 /// Whether to compare, and why (SE-377).
-fn reason(
+pub(super) fn reason(
     ctx: &Context,
     key: &Key,
     memory: &mut Memory,

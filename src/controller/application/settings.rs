@@ -53,6 +53,8 @@ pub struct Settings {
     /// on its side. All others are checked here, by the schemas of the server
     /// (SE-250).
     pub server_dry_run: bool,
+    /// Nothing is written, and the log says what would be (AS-161).
+    pub dry_run: bool,
     /// Whether Kubernetes Events are written (SE-540).
     pub events: bool,
     /// Pauses between attempts of self-heal (SE-426).
@@ -88,6 +90,7 @@ impl Default for Settings {
             resource_health: true,
             inherit_sync_options: false,
             server_dry_run: true,
+            dry_run: false,
             events: true,
             self_heal: SelfHeal::default(),
             manifest_memory: DEFAULT_MAX_MEMORY,

@@ -9,23 +9,28 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::pass::Next;
-use super::tell;
+use super::{dry_run, tell};
 use crate::act::applications::Writer;
 use crate::api::annotations::RESOURCES_FINALIZER;
-use crate::controller::context::Context;
+use crate::controller::context::{Context, Memory};
 use crate::controller::error::Error;
 use crate::decide::fleet::deletion::{self, Stage};
 use crate::decide::fleet::policy::Policy;
-use crate::watch::failure::reason;
 use crate::decide::fleet::status;
 use crate::decide::rollout::steps;
+use crate::watch::failure::reason;
 use crate::watch::object::{Object, resource};
 
 /// How long to wait for Applications to go if no event arrives (AS-505).
 const WHILE_DELETING: Duration = Duration::from_secs(10);
 
 /// One pass over a set that is being deleted.
-pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Next, Error> {
+pub async fn pass(
+    set: &Object,
+    context: &Context,
+    policy: Policy,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
     if !has_finalizer(set) {
         // The rest is garbage collection's work, or somebody else's finalizer.
         return Ok(Next::Gone);
@@ -33,6 +38,10 @@ pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Nex
     // In which order, and whether at once, is not known.
     if let Some(failure) = status::held(&steps::misspelt(set.value())) {
         let wanted = status::held_deletion(set.value(), &failure, context.clock.now());
+        if context.settings.dry_run {
+            dry_run::tell(dry_run::of_status(set.value(), &wanted), memory);
+            return Ok(Next::Wait);
+        }
         return match super::pass::record(set, context, &wanted).await? {
             Some(new) => {
                 tell::failures(&new, set.value(), context, Some(&failure)).await;
@@ -45,12 +54,15 @@ pub async fn pass(set: &Object, context: &Context, policy: Policy) -> Result<Nex
     // Also when the feature is off: the finalizer was promised (AS-380).
     let reverse = deletion::is_reverse(set.value());
     let stage = deletion::stage(set.value(), &existing, policy, reverse);
+    if context.settings.dry_run {
+        dry_run::tell(dry_run::of_deletion(&stage), memory);
+        return Ok(Next::Wait);
+    }
     let writer = Writer::new(
         &context.client,
         set.namespace(),
         Arc::clone(&context.applications.overlay),
         context.settings.concurrent_application_updates,
-        context.settings.dry_run,
     );
     match stage {
         Stage::Done => {
@@ -109,7 +121,7 @@ pub async fn add_finalizer(set: &Object, context: &Context) -> Result<(), Error>
 pub async fn patch_set(set: &Object, context: &Context, patch: Value) -> Result<(), Error> {
     let api: Api<Object> =
         Api::namespaced_with(context.client.clone(), set.namespace(), &resource("ApplicationSet"));
-    let params = PatchParams { dry_run: context.settings.dry_run, ..PatchParams::default() };
+    let params = PatchParams::default();
     match api.patch(set.name(), &params, &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(error) if crate::act::application_set_status::is_conflict(&error) => Ok(()),

@@ -5,6 +5,7 @@
 //! for by the next pass; a pass that finds nothing to do writes nothing.
 
 mod deletion;
+mod dry_run;
 mod observe;
 mod pass;
 mod tell;

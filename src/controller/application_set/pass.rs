@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{deletion, observe, tell};
+use super::{deletion, dry_run, observe, tell};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Act, Done, Outcome, Writer};
 use crate::api::annotations::APPLICATION_SET_REFRESH;
@@ -74,11 +74,12 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     let now = context.clock.now();
     let policy = policy(set, context);
     if !set.value()["metadata"]["deletionTimestamp"].is_null() {
-        return deletion::pass(set, context, policy).await;
+        return deletion::pass(set, context, policy, memory).await;
     }
     let seen = look(set, context, policy, memory, now);
+    let needs_finalizer = seen.rolling && deletion::needs_finalizer(set);
     // A dry run would never see it added.
-    if seen.rolling && deletion::needs_finalizer(set) && !context.settings.dry_run {
+    if needs_finalizer && !context.settings.dry_run {
         deletion::add_finalizer(set, context).await?;
         // The change of the set itself wakes the next pass.
         return Ok(Next::Again);
@@ -109,6 +110,13 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     let nothing_to_write = writes == fleet::Plan::default();
     let before = findings(bad_input.clone(), nothing_to_write);
     let wanted = status::compute(&before, now);
+    if context.settings.dry_run {
+        let mut lines = dry_run::of_set(set, needs_finalizer);
+        lines.extend(dry_run::of_writes(&writes));
+        lines.extend(dry_run::of_status(set.value(), &wanted));
+        dry_run::tell(lines, memory);
+        return Ok(dry_run::next(plan.as_ref(), now));
+    }
     let Some(set) = record(set, context, &wanted).await? else {
         return Ok(Next::Again);
     };
@@ -117,7 +125,6 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
         set.namespace(),
         Arc::clone(&context.applications.overlay),
         context.settings.concurrent_application_updates,
-        context.settings.dry_run,
     );
     // Nobody's sync waits for an event to be written.
     let told = tell::after_decision(
@@ -145,8 +152,7 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     }
     finish_refresh(&set, context).await?;
     let unseen = context.applications.overlay.has_creations(set.namespace());
-    // In a dry run they would be left over for ever.
-    let unasked = writes.postponed > 0 && !context.settings.dry_run;
+    let unasked = writes.postponed > 0;
     Ok(next(plan.as_ref(), bad_input.is_some(), unseen, unasked, &outcomes, now))
 }
 
@@ -371,14 +377,10 @@ pub async fn record(
     context: &Context,
     wanted: &Value,
 ) -> Result<Option<Object>, Error> {
-    let written =
-        status_writer::write(&context.client, set, wanted, context.settings.dry_run).await;
-    match written {
+    match status_writer::write(&context.client, set, wanted).await {
         Ok(Written::Unchanged) => Ok(Some(set.clone())),
         Ok(Written::Changed(new)) => {
-            if !context.settings.dry_run {
-                context.sets.overlay.wrote(set.resource_version(), new.clone());
-            }
+            context.sets.overlay.wrote(set.resource_version(), new.clone());
             Ok(Some(new))
         }
         Ok(Written::Conflict) => Ok(None),

@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Value};
 
+use crate::api::annotations::REFRESH;
+
 /// What to merge into `from` to get `to` (RFC 7396): null for what goes, lists
 /// whole.
 pub fn between(from: &Value, to: &Value) -> Value {
@@ -25,6 +27,37 @@ pub fn between(from: &Value, to: &Value) -> Value {
         }
     }
     Value::Object(patch)
+}
+
+/// The fields that the merge patch of an Application changes, as paths such as
+/// `spec.source.path`: neither the operation that it starts nor the comparison
+/// that it asks for.
+pub fn fields(body: &Value) -> Vec<String> {
+    let mut fields = Vec::new();
+    leaves(body, &mut String::new(), &mut fields);
+    let is_own = |path: &str| {
+        path.starts_with("operation")
+            || path == "metadata.resourceVersion"
+            || path == format!("metadata.annotations.{REFRESH}")
+    };
+    fields.retain(|path| !is_own(path));
+    fields
+}
+
+fn leaves(value: &Value, path: &mut String, fields: &mut Vec<String>) {
+    let Value::Object(object) = value else { return fields.push(path.clone()) };
+    if object.is_empty() && !path.is_empty() {
+        return fields.push(path.clone());
+    }
+    for (key, value) in object {
+        let end = path.len();
+        if end > 0 {
+            path.push('.');
+        }
+        path.push_str(key);
+        leaves(value, path, fields);
+        path.truncate(end);
+    }
 }
 
 /// In a merge patch null means removal, so a new object must not carry any.

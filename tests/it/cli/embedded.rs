@@ -13,8 +13,10 @@ use wavegate::watch::object::resource;
 use super::*;
 
 /// The embedded API server, a kubeconfig for it, and a client to fill it.
-struct Cluster {
-    client: Client,
+pub(super) struct Cluster {
+    pub server: Server,
+    /// Its name is `test`.
+    pub client: Client,
     files: TempDir,
     stop: CancellationToken,
 }
@@ -26,7 +28,7 @@ impl Drop for Cluster {
 }
 
 impl Cluster {
-    async fn start() -> Self {
+    pub async fn start() -> Self {
         let server = Server::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let kubeconfig = server.kubeconfig(listener.local_addr().unwrap());
@@ -34,25 +36,30 @@ impl Cluster {
         let stop = CancellationToken::new();
         let (serving, until) = (server.clone(), stop.clone());
         tokio::spawn(async move { serving.serve(listener, until).await });
-        let client = server.client();
+        let client = server.client_as("test");
         for crd in crds::all() {
             Api::all(client.clone()).create(&PostParams::default(), &crd).await.unwrap();
         }
         let namespace = serde_json::from_value(json!({"metadata": {"name": "argocd"}})).unwrap();
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client.clone());
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        Self { client, files: folder(&[("config", &kubeconfig)]), stop }
+        Self { server, client, files: folder(&[("config", &kubeconfig)]), stop }
     }
 
-    async fn create(&self, kind: &str, object: Value) -> DynamicObject {
+    pub async fn create(&self, kind: &str, object: Value) -> DynamicObject {
         let api: Api<DynamicObject> =
             Api::namespaced_with(self.client.clone(), "argocd", &resource(kind));
         let object: DynamicObject = serde_json::from_value(object).unwrap();
         api.create(&PostParams::default(), &object).await.unwrap()
     }
 
+    /// The file that leads to it.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.files.path().join("config")
+    }
+
     /// Runs the program against it.
-    async fn run(&self, args: &[&str]) -> Run {
+    pub async fn run(&self, args: &[&str]) -> Run {
         let mut command = program(args);
         command.env("KUBECONFIG", self.files.path().join("config"));
         tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()

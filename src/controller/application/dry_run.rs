@@ -1,0 +1,127 @@
+//! A dry run: an Application is compared, nothing is written, and the log says
+//! what would be (AS-161).
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::compare;
+use super::context::{Context, Draft, Memory};
+use super::pass::reason;
+use super::queue::{Asked, Key};
+use crate::api::annotations::{REFRESH, finalizers};
+use crate::decide::compare::operation::{self, Stage};
+use crate::decide::compare::{deletion, spec};
+
+/// Compares the Application, as the pass that writes does, and tells what it
+/// would write. When to look again, if nothing happens.
+pub async fn pass(
+    ctx: &Context,
+    key: &Key,
+    memory: &mut Memory,
+    draft: &mut Draft,
+    asked: Asked,
+) -> Option<Instant> {
+    let mut again = None;
+    if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
+        draft.wanted["spec"] = normal;
+    }
+    let deleting = deletion::asked_at(&draft.wanted).is_some();
+    if !deleting && let Some(reason) = reason(ctx, key, memory, draft, asked, false) {
+        let at = compare::compare(ctx, key, memory, draft, reason).await;
+        again = at.map(|at| ctx.instant(at));
+    }
+    let lines: BTreeSet<String> =
+        if deleting { of_deletion(&draft.base) } else { of_draft(draft) }.into_iter().collect();
+    for line in lines.difference(&memory.would) {
+        tracing::info!(application = %key, "dry run: would {line}");
+    }
+    memory.would = lines;
+    [again, ctx.expires(key, memory)].into_iter().flatten().min()
+}
+
+fn of_deletion(application: &Value) -> Vec<String> {
+    let finalizers: Vec<&str> = finalizers(application).collect();
+    if finalizers.is_empty() {
+        return Vec::new();
+    }
+    vec![format!("delete what its finalizers stand for, and remove {}", finalizers.join(", "))]
+}
+
+fn of_draft(draft: &Draft) -> Vec<String> {
+    let (before, after) = (&draft.base, &draft.wanted);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut lines = Vec::new();
+    let requested = before["operation"].is_object();
+    match operation::stage(before) {
+        Stage::InProgress => lines.push("go on with the operation that is under way".to_owned()),
+        Stage::Requested => lines.push("run the operation that is requested".to_owned()),
+        Stage::Idle if after["operation"].is_object() => {
+            let sync = &after["operation"]["sync"];
+            lines.push(format!("start an automated sync to {}", operation::given(sync).join(", ")));
+        }
+        Stage::Idle => {}
+    }
+    if requested || after["operation"].is_object() {
+        lines.extend(of_sync(after));
+    }
+    for field in ["sync", "health"] {
+        let of = |object: &Value| text(&object["status"][field]["status"]);
+        let (was, is) = (of(before), of(after));
+        if was != is {
+            let was = if was.is_empty() { "nothing" } else { &was };
+            lines.push(format!("set status.{field}.status from {was} to {is}"));
+        }
+    }
+    let conditions = after["status"]["conditions"].as_array().into_iter().flatten();
+    for condition in conditions {
+        let known = before["status"]["conditions"].as_array().into_iter().flatten();
+        let same = |old: &Value| {
+            old["type"] == condition["type"] && old["message"] == condition["message"]
+        };
+        if !known.into_iter().any(same) {
+            let (kind, message) = (text(&condition["type"]), text(&condition["message"]));
+            lines.push(format!("set the condition {kind}: {message}"));
+        }
+    }
+    if before["metadata"]["annotations"][REFRESH].is_string()
+        && after["metadata"]["annotations"][REFRESH].is_null()
+    {
+        lines.push(format!("remove the annotation {REFRESH}"));
+    }
+    if before["metadata"]["finalizers"] != after["metadata"]["finalizers"] {
+        let finalizers: Vec<&str> = finalizers(after).collect();
+        lines.push(format!("set the finalizers {}", finalizers.join(", ")));
+    }
+    lines
+}
+
+/// What the sync would do to each resource that is not as the source says.
+fn of_sync(application: &Value) -> Vec<String> {
+    let sync = &application["operation"]["sync"];
+    let selected = sync["resources"].as_array().filter(|resources| !resources.is_empty());
+    let resources = application["status"]["resources"].as_array().into_iter().flatten();
+    let resources = resources.filter(|resource| {
+        let is_selected = selected.is_none_or(|selected| {
+            let same = |field: &str, of: &Value| {
+                of[field].as_str().unwrap_or_default()
+                    == resource[field].as_str().unwrap_or_default()
+            };
+            selected.iter().any(|of| ["group", "kind", "name"].iter().all(|field| same(field, of)))
+        });
+        is_selected && resource["status"] == "OutOfSync"
+    });
+    let line = |resource: &Value| {
+        let text = |field: &str| resource[field].as_str().unwrap_or_default();
+        let place = [text("namespace"), text("name")].map(str::to_owned);
+        let place = place.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>();
+        let what = match (resource["requiresPruning"] == true, sync["prune"] == true) {
+            (false, _) => "apply",
+            (true, true) => "prune",
+            (true, false) => "leave, since the sync does not prune,",
+        };
+        format!("{what} {} {}", text("kind"), place.join("/"))
+    };
+    resources.map(line).collect()
+}

@@ -1,0 +1,83 @@
+//! A client that writes nothing, for a dry run.
+//!
+//! The controllers know of a dry run and do not try. This is beneath them, so
+//! that what forgets to ask is refused all the same.
+
+use http::{Method, Request, Response, StatusCode, header};
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+
+/// The same cluster, of which nothing but reads is asked. A write is answered
+/// here with 405 and never sent, one with `dryRun=All` too.
+pub fn client(inner: Client) -> Client {
+    let namespace = inner.default_namespace().to_owned();
+    let send = move |request: Request<Body>| {
+        let inner = inner.clone();
+        async move {
+            if is_read(request.method()) {
+                return inner.send(request).await;
+            }
+            Ok(refusal(request.method(), request.uri().path()))
+        }
+    };
+    Client::new(tower::service_fn(send), namespace)
+}
+
+fn is_read(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+fn refusal(method: &Method, path: &str) -> Response<Body> {
+    let message = format!("dry run: {method} {path} is not sent");
+    tracing::warn!("{message}");
+    let code = StatusCode::METHOD_NOT_ALLOWED;
+    let status = json!({
+        "apiVersion": "v1", "kind": "Status", "status": "Failure",
+        "code": code.as_u16(), "reason": "MethodNotAllowed", "message": message,
+    });
+    let mut response = Response::new(Body::from(status.to_string().into_bytes()));
+    *response.status_mut() = code;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::Api;
+    use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+    use serde_json::json;
+
+    use crate::embedded::Server;
+
+    #[tokio::test]
+    async fn nothing_but_reads_is_sent() {
+        let server = Server::new();
+        let client = super::client(server.client_as("dry"));
+        let maps: Api<ConfigMap> = Api::namespaced(client, "default");
+        let dry = PostParams { dry_run: true, ..PostParams::default() };
+        let map = ConfigMap::default();
+        let patch = Patch::Merge(json!({}));
+        let refused = [
+            maps.create(&PostParams::default(), &map).await.err(),
+            maps.create(&dry, &map).await.err(),
+            maps.replace("a", &PostParams::default(), &map).await.err(),
+            maps.patch("a", &PatchParams::default(), &patch).await.err(),
+            maps.delete("a", &DeleteParams::default()).await.err(),
+        ];
+        for error in refused {
+            let error = error.unwrap().to_string();
+            assert!(error.contains("dry run: "), "{error}");
+        }
+        assert!(maps.get_opt("a").await.unwrap().is_none());
+        let verbs: Vec<String> = server
+            .requests()
+            .into_iter()
+            .filter(|request| request.client == "dry")
+            .map(|request| request.verb)
+            .collect();
+        assert_eq!(verbs, ["get"]);
+    }
+}

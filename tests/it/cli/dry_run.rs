@@ -1,0 +1,131 @@
+//! `run --dry-run` writes nothing, whatever there is to do, and says what it
+//! would do.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use kube::Api;
+use kube::api::DeleteParams;
+use kube::core::DynamicObject;
+use wavegate::watch::object::resource;
+
+use super::embedded::Cluster;
+use super::*;
+use crate::support::manifests::{IN_CLUSTER, plain};
+use crate::support::repository::Repository;
+
+/// A controller that is killed in the end.
+struct Running(Child);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn application(name: &str, repository: &Repository, automated: bool) -> Value {
+    let mut application = json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+        "metadata": {
+            "name": name,
+            "annotations": {"argocd.argoproj.io/refresh": "normal"},
+            "finalizers": ["resources-finalizer.argocd.argoproj.io"],
+        },
+        "spec": {
+            "project": "default",
+            "source": {"repoURL": repository.url(), "targetRevision": "HEAD", "path": "apps/a"},
+            "destination": {"server": IN_CLUSTER, "namespace": "default"},
+        },
+    });
+    if automated {
+        application["spec"]["syncPolicy"] = json!({"automated": {"prune": true}});
+    }
+    application
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_writes_nothing_and_says_what_it_would() {
+    let cluster = Cluster::start().await;
+    let files = tempfile::tempdir().unwrap();
+    let repository = Repository::new(files.path().join("repository"));
+    repository.commit("first", &plain("a", "v1"));
+
+    let any = json!([{"server": "*", "namespace": "*"}]);
+    let project = json!({"sourceRepos": ["*"], "destinations": any});
+    let of = |kind: &str, name: &str, spec: Value| json!({"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": name}, "spec": spec});
+    cluster.create("AppProject", of("AppProject", "default", project)).await;
+    cluster.create("Application", application("auto", &repository, true)).await;
+    let mut asked = application("asked", &repository, false);
+    asked["operation"] = json!({"sync": {"revision": "HEAD", "prune": true}});
+    cluster.create("Application", asked).await;
+    cluster.create("Application", application("gone", &repository, false)).await;
+    let applications: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
+    applications.delete("gone", &DeleteParams::default()).await.unwrap();
+    let mut fleet: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
+    fleet["metadata"]["annotations"] =
+        json!({"argocd.argoproj.io/application-set-refresh": "true"});
+    fleet["spec"]["strategy"]["deletionOrder"] = json!("Reverse");
+    fleet["spec"]["template"]["spec"]["destination"] =
+        json!({"server": IN_CLUSTER, "namespace": "default"});
+    cluster.create("ApplicationSet", fleet).await;
+
+    let log = files.path().join("log");
+    let mut command = program(&["run", "--dry-run", "--namespace=argocd", "--probe-addr="]);
+    command
+        .args(["--enable-leader-election", "--enable-progressive-syncs", "--allow-local-sources"])
+        .args(["--loglevel=info", "--logformat=text"])
+        .env("KUBECONFIG", cluster.kubeconfig())
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(std::fs::File::create(&log).unwrap());
+    let mut running = Running(command.spawn().unwrap());
+    let wanted = [
+        "not even a lease",
+        "would create Application a",
+        "would create Application b",
+        "would add the finalizer resources-finalizer.argocd.argoproj.io",
+        "would remove the annotation argocd.argoproj.io/application-set-refresh",
+        "would set the condition RolloutProgressing to True",
+        "would start an automated sync to ",
+        "would apply ConfigMap default/a-config",
+        "would run the operation that is requested",
+        "would set status.sync.status from nothing to OutOfSync",
+        "would remove the annotation argocd.argoproj.io/refresh",
+        "would delete what its finalizers stand for, and remove resources-finalizer",
+    ];
+    let until = Instant::now() + Duration::from_secs(60);
+    let text = loop {
+        let text = std::fs::read_to_string(&log).unwrap();
+        let missing = wanted.iter().find(|words| !text.contains(*words));
+        let Some(missing) = missing else { break text };
+        assert!(running.0.try_wait().unwrap().is_none(), "it ended: {text}");
+        assert!(Instant::now() < until, "no {missing:?} in {text}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    // Nothing was even tried, and nothing is told or asked again and again.
+    assert!(!text.contains("is not sent"), "{text}");
+    let calm = |cluster: &Cluster| {
+        let requests = cluster.server.requests().into_iter();
+        requests.filter(|request| request.client != "test").collect::<Vec<_>>()
+    };
+    let mut before = calm(&cluster).len();
+    loop {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let now = calm(&cluster).len();
+        if now == before {
+            break;
+        }
+        assert!(Instant::now() < until, "{now} requests and no end: {text}");
+        before = now;
+    }
+    let requests = calm(&cluster);
+    assert!(requests.len() > 5, "{requests:?}");
+    let reads = ["get", "list", "watch"];
+    let writes: Vec<_> =
+        requests.iter().filter(|request| !reads.contains(&request.verb.as_str())).collect();
+    assert!(writes.is_empty(), "{writes:#?}");
+    drop(running);
+}
