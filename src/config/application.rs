@@ -11,7 +11,7 @@ use crate::controller::application::Settings;
 use crate::controller::context::Namespaces;
 use crate::decide::compare::auto_sync::SelfHeal;
 use crate::duration;
-use crate::source::RenderOptions;
+use crate::source::{Programs, RenderOptions};
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -70,6 +70,10 @@ pub struct ApplicationFlags {
     /// what is over is rendered again when it is needed
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub kept_manifest_memory: Option<u64>,
+    /// Let a kustomization name what is not in its repository; it is fetched by
+    /// https or ssh
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub kustomize_remote: Option<bool>,
     /// Keep the health of each resource in the status
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub persist_resource_health: Option<bool>,
@@ -240,6 +244,14 @@ pub(super) fn read(
         "controller.kept.manifest.memory",
         default.kept_manifest_memory,
     );
+    let programs = Programs {
+        kustomize_remote: read.flag_in_full(
+            flags.kustomize_remote,
+            (&engine("KUSTOMIZE_REMOTE"), "controller.kustomize.remote"),
+            default.render.programs.kustomize_remote,
+        ),
+        ..default.render.programs.clone()
+    };
     let method = |text: &str| {
         let method = TrackingMethod::from_setting(text);
         (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
@@ -296,7 +308,7 @@ pub(super) fn read(
         self_heal,
         manifest_memory,
         kept_manifest_memory,
-        render: RenderOptions { max_bytes, ..default.render },
+        render: RenderOptions { max_bytes, programs, ..default.render },
         sync: crate::decide::sync::Settings {
             sync_timeout: (sync_timeout > 0).then(|| signed(sync_timeout)),
             ..default.sync.clone()

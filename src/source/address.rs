@@ -95,6 +95,12 @@ impl Address {
         if repo_url.contains(char::is_whitespace) {
             return Err(invalid("a URL cannot hold blanks"));
         }
+        // Servers and clients resolve these, and another repository is reached
+        // than the one that a project was asked about.
+        let dots = |part: &str| matches!(percent_decode(part).as_str(), "." | "..");
+        if repo_url.split(['/', ':', '\\']).any(dots) {
+            return Err(invalid("a URL cannot hold '.' or '..' as a part of its path"));
+        }
         match repo_url.split_once("://") {
             Some((scheme, rest)) => Self::with_scheme(scheme, rest, shown.clone(), allow, &invalid),
             None => Self::scp_form(repo_url, shown.clone(), &invalid),

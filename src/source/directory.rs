@@ -129,7 +129,7 @@ pub(super) fn read(
 }
 
 /// A directory inside a checkout, after all checks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Place {
     /// The checkout, all links resolved.
     pub root: PathBuf,

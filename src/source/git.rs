@@ -19,7 +19,7 @@ use super::limits::Settings;
 use super::process::{Failure, Output, Run};
 
 /// Configuration that holds for every call, whatever a repository says.
-const CONFIG: [&str; 15] = [
+const CONFIG: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
     "core.attributesFile=/dev/null",
@@ -37,6 +37,10 @@ const CONFIG: [&str; 15] = [
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.detachedHead=false",
+    // A server that takes the connection and says nothing; one that is busy
+    // sends a sign of life every five seconds.
+    "http.lowSpeedLimit=1",
+    "http.lowSpeedTime=20",
 ];
 
 /// The longest cut of what `git` said that is put into an error.
@@ -95,7 +99,7 @@ impl Git {
         let repo = || call.address.shown.clone();
         // Lives until the call has ended, then its files are removed.
         let private = self.private_files(call.address, call.credentials)?;
-        let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 34);
+        let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 38);
         for entry in CONFIG {
             args.push("-c".into());
             args.push(entry.into());
@@ -116,6 +120,7 @@ impl Git {
             env,
             timeout: limits.timeout,
             stdout_limit: call.stdout_limit,
+            file_limit: None,
             disk: call.watch.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
         };
         tracing::debug!(repository = call.address.shown, "running {}", call.what);
@@ -266,7 +271,8 @@ fn ssh_command(
     file: &dyn Fn(&str, &str, u32) -> std::io::Result<PathBuf>,
 ) -> std::io::Result<String> {
     let mut command = String::from(
-        "ssh -F /dev/null -o BatchMode=yes -o IdentityAgent=none -o IdentitiesOnly=yes",
+        "ssh -F /dev/null -o BatchMode=yes -o IdentityAgent=none -o IdentitiesOnly=yes \
+         -o ConnectTimeout=20 -o ServerAliveInterval=10 -o ServerAliveCountMax=2",
     );
     if credentials.ssh_private_key.is_empty() {
         command.push_str(" -o IdentityFile=none");
@@ -331,6 +337,7 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "connection reset",
         "connection timed out",
         "operation timed out",
+        "operation too slow",
         "failed to connect",
         "unexpected disconnect",
         "early eof",

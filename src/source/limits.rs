@@ -23,8 +23,17 @@ pub struct Limits {
     pub kept_bytes: u64,
     /// Repositories whose objects and references are kept. Default 256.
     pub kept_repositories: usize,
-    /// `git` programs at the same time, over all repositories. Default 8.
+    /// `git` programs at the same time, over all repositories that answer.
+    /// Default 8.
     pub parallel: usize,
+    /// The same for those that have not answered yet or no longer do. They
+    /// mostly wait. Default 32.
+    pub doubtful: usize,
+    /// `git` programs at the same time that talk to one server. Default 4.
+    pub per_host: usize,
+    /// How long a server or repository that does not answer is left alone at
+    /// most; the pause starts at 5 s and doubles. Default 60 s.
+    pub backoff: Duration,
     /// How long a failure is answered again without asking the server, so
     /// that many Applications of a dead repository cost one attempt. Default
     /// 10 s; a request for [`Freshness::NOW`](super::Freshness::NOW) shares
@@ -42,6 +51,9 @@ impl Default for Limits {
             kept_bytes: 2 << 30,
             kept_repositories: 256,
             parallel: 8,
+            doubtful: 32,
+            per_host: 4,
+            backoff: Duration::from_secs(60),
             failure_kept: Duration::from_secs(10),
         }
     }

@@ -6,6 +6,7 @@
 //! argument or a variable to the log.
 
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -42,6 +43,8 @@ pub(super) struct Run<'a> {
     pub stdout_limit: usize,
     /// A directory that may hold at most this many bytes while it runs.
     pub disk: Option<(PathBuf, u64)>,
+    /// Most bytes of each file that it writes, wherever that is.
+    pub file_limit: Option<u64>,
 }
 
 /// What a program left behind when it ended by itself.
@@ -90,6 +93,9 @@ impl Run<'_> {
         // Armed until the leader has been reaped: before that its group
         // number cannot belong to anybody else.
         let mut group = Group(child.id());
+        if let Some(limit) = self.file_limit {
+            limit_files(child.id(), limit).map_err(Failure::Start)?;
+        }
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
 
@@ -98,6 +104,9 @@ impl Run<'_> {
                 tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_beginning(stderr))?;
             // Reaped only after both pipes closed, for the reason above.
             let status = child.wait().await.map_err(Failure::Read)?;
+            if status.signal() == Some(rustix::process::Signal::XFSZ.as_raw()) {
+                return Err(Failure::DiskLimit);
+            }
             Ok(Output { status, stdout, stderr })
         };
         let outcome = tokio::select! {
@@ -113,6 +122,18 @@ impl Run<'_> {
             let _ = tokio::time::timeout(KILL_WAIT, child.wait()).await;
         }
         outcome
+    }
+}
+
+/// Bounds the size of the files that a process and those it starts may write.
+fn limit_files(process: Option<u32>, limit: u64) -> std::io::Result<()> {
+    let id = process.and_then(|id| i32::try_from(id).ok());
+    let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else { return Ok(()) };
+    let limit = rustix::process::Rlimit { current: Some(limit), maximum: Some(limit) };
+    match rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit) {
+        // It has ended already.
+        Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
+        Err(error) => Err(error.into()),
     }
 }
 

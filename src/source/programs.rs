@@ -16,9 +16,13 @@ use super::checkout::Checkout;
 use super::directory::{Manifest, Place};
 use super::manifests::{RenderError, Sink};
 use super::process::{Failure, Run};
+use super::remote::stays_inside;
 
 /// Most entries of a checkout whose links are looked at.
 const MAX_ENTRIES: usize = 400_000;
+
+/// A proxy that does not answer: the discard port of this machine.
+const NOWHERE: &str = "http://127.0.0.1:9";
 
 /// The programs, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,6 +35,11 @@ pub struct Programs {
     pub timeout: Duration,
     /// Most bytes of rendered manifests. Default 64 MiB.
     pub output_bytes: usize,
+    /// Most bytes that one run may write to disk. Default 500 MiB.
+    pub disk_bytes: u64,
+    /// Whether a kustomization may name what is not in its repository; it is
+    /// fetched by https or ssh then. Default no.
+    pub kustomize_remote: bool,
 }
 
 impl Default for Programs {
@@ -40,6 +49,8 @@ impl Default for Programs {
             kustomize: "kustomize".into(),
             timeout: Duration::from_secs(90),
             output_bytes: 64 << 20,
+            disk_bytes: 500 << 20,
+            kustomize_remote: false,
         }
     }
 }
@@ -76,7 +87,7 @@ impl Programs {
     ) -> Result<Vec<Manifest>, RenderError> {
         let scratch = scratch(subject)?;
         let args = helm_arguments(place, source, subject, scratch.path())?;
-        self.run(&self.helm, "helm", args, place, subject, scratch.path()).await
+        self.run(&self.helm, "helm", args, place, subject, scratch.path(), false).await
     }
 
     /// `kustomize build` of the directory at `place`.
@@ -87,9 +98,18 @@ impl Programs {
         subject: &RenderFor,
     ) -> Result<Vec<Manifest>, RenderError> {
         only_known(source, "kustomize", &[])?;
+        if !self.kustomize_remote {
+            let place = place.clone();
+            let checked = tokio::task::spawn_blocking(move || stays_inside(&place)).await;
+            checked.map_err(|error| RenderError::Read {
+                file: "kustomization".to_owned(),
+                error: error.to_string(),
+            })??;
+        }
         let scratch = scratch(subject)?;
         let args = vec!["build".into(), "--".into(), place.directory.clone().into()];
-        self.run(&self.kustomize, "kustomize", args, place, subject, scratch.path()).await
+        let (program, remote) = (&self.kustomize, self.kustomize_remote);
+        self.run(program, "kustomize", args, place, subject, scratch.path(), remote).await
     }
 
     async fn run(
@@ -100,6 +120,7 @@ impl Programs {
         place: &Place,
         subject: &RenderFor,
         scratch: &Path,
+        network: bool,
     ) -> Result<Vec<Manifest>, RenderError> {
         let root = place.root.clone();
         let links = tokio::task::spawn_blocking(move || links_stay_inside(&root)).await;
@@ -119,23 +140,30 @@ impl Programs {
         links.map_err(|error| failed(error.to_string()))??;
         let path =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
+        let mut env: Vec<(OsString, OsString)> = vec![
+            ("PATH".into(), path),
+            ("HOME".into(), scratch.into()),
+            ("TMPDIR".into(), scratch.into()),
+            ("LC_ALL".into(), "C".into()),
+            ("GIT_TERMINAL_PROMPT".into(), "0".into()),
+            ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
+            ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
+            ("GIT_ALLOW_PROTOCOL".into(), if network { "https:ssh" } else { "none" }.into()),
+        ];
+        if !network {
+            // Nothing listens there: programs in Go honour these.
+            let nowhere = |name: &str| (name.into(), NOWHERE.into());
+            env.extend(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(nowhere));
+        }
         let run = Run {
             program,
             args,
             directory: &place.directory,
-            env: vec![
-                ("PATH".into(), path),
-                ("HOME".into(), scratch.into()),
-                ("TMPDIR".into(), scratch.into()),
-                ("LC_ALL".into(), "C".into()),
-                ("GIT_TERMINAL_PROMPT".into(), "0".into()),
-                ("GIT_CONFIG_NOSYSTEM".into(), "1".into()),
-                ("GIT_CONFIG_GLOBAL".into(), "/dev/null".into()),
-                ("GIT_ALLOW_PROTOCOL".into(), "https:ssh".into()),
-            ],
+            env,
             timeout: self.timeout,
             stdout_limit: self.output_bytes,
-            disk: None,
+            disk: Some((scratch.to_owned(), self.disk_bytes)),
+            file_limit: Some(self.disk_bytes),
         };
         let output = run.wait().await.map_err(|failure| match failure {
             Failure::Start(error) => RenderError::MissingProgram {
@@ -144,8 +172,11 @@ impl Programs {
                 detail: error.to_string(),
             },
             Failure::TimedOut => failed(format!("stopped after {} s", self.timeout.as_secs_f64())),
-            Failure::OutputLimit | Failure::DiskLimit => {
+            Failure::OutputLimit => {
                 failed(format!("rendered more than {} bytes", self.output_bytes))
+            }
+            Failure::DiskLimit => {
+                failed(format!("wrote more than {} MiB to disk", self.disk_bytes >> 20))
             }
             Failure::Read(error) => failed(error.to_string()),
         })?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
-use tokio::sync::{Mutex as AsyncMutex, Semaphore};
+use tokio::sync::Mutex as AsyncMutex;
 
 use super::address::{Address, Place};
 use super::cache::Cache;
@@ -21,6 +21,7 @@ use super::checkout::{Checkout, CheckoutKey, Kept};
 use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git};
+use super::hosts::{Hosts, Standing};
 use super::limits::Settings;
 use super::objects::{Objects, Remote};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
@@ -50,7 +51,7 @@ impl Freshness {
 pub struct Repositories {
     git: Git,
     settings: Settings,
-    permits: Semaphore,
+    hosts: Hosts,
     known: Mutex<HashMap<String, Arc<Repository>>>,
     kept: Kept,
     clock: AtomicU64,
@@ -63,6 +64,8 @@ struct Repository {
     id: String,
     refs: AsyncMutex<Option<Answer<Arc<Refs>>>>,
     objects: AsyncMutex<Fetched>,
+    /// How it has answered lately.
+    standing: Mutex<Standing>,
     /// Bytes on disk, readable without waiting for a fetch.
     bytes: AtomicU64,
     used: AtomicU64,
@@ -104,7 +107,7 @@ impl Repositories {
         let limits = &settings.limits;
         Ok(Self {
             git: Git::new(settings.clone(), cache.path())?,
-            permits: Semaphore::new(limits.parallel.max(1)),
+            hosts: Hosts::new(limits),
             known: Mutex::default(),
             kept: Kept::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
@@ -173,7 +176,7 @@ impl Repositories {
             Found::MaybeShort => {
                 let fetched = repository.objects.lock().await;
                 let remote = self.remote(&address, credentials);
-                let _permit = self.permit().await;
+                let _turn = self.hosts.turn(&address, &repository.standing).await?;
                 let commit = fetched.objects.expand(remote, target.revision).await;
                 commit.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
                     missing(
@@ -224,7 +227,8 @@ impl Repositories {
             return Err(error.clone());
         }
         let began = Instant::now();
-        let made = self.make(&address, &mut fetched.objects, revision, credentials).await;
+        let made =
+            self.make(&address, &repository, &mut fetched.objects, revision, credentials).await;
         repository.bytes.store(fetched.objects.bytes, Ordering::Relaxed);
         match made {
             Ok(checkout) => {
@@ -245,11 +249,12 @@ impl Repositories {
     async fn make(
         &self,
         address: &Address,
+        repository: &Repository,
         objects: &mut Objects,
         revision: &Revision,
         credentials: Option<&Credentials>,
     ) -> Result<Checkout, Error> {
-        let _permit = self.permit().await;
+        let _turn = self.hosts.turn(address, &repository.standing).await?;
         // Removed again when anything below fails or is dropped.
         let target = self.cache.unused("checkout");
         let (repo, sha) = (address.shown.clone(), revision.sha.clone());
@@ -265,7 +270,9 @@ impl Repositories {
             return Ok(Checkout::new(target, repo, sha, taken.bytes));
         }
         let remote = self.remote(address, credentials);
-        let commit = objects.fetch(remote, revision).await?;
+        let commit = objects.fetch(remote, revision).await;
+        self.hosts.fetched(address, &repository.standing, &commit);
+        let commit = commit?;
         let (bytes, submodules) = objects.export(remote, &commit, target.path()).await?;
         Ok(Checkout::new(target, repo, sha, bytes).with_submodules(submodules))
     }
@@ -284,7 +291,7 @@ impl Repositories {
         {
             return answer.outcome.clone();
         }
-        let _permit = self.permit().await;
+        let _turn = self.hosts.turn(address, &repository.standing).await?;
         let began = Instant::now();
         let call = Call {
             what: "git ls-remote",
@@ -297,6 +304,7 @@ impl Repositories {
             watch: None,
         };
         let outcome = self.git.run(call).await;
+        self.hosts.listed(address, &repository.standing, &outcome);
         let outcome = outcome.map(|text| Arc::new(Refs::parse(&String::from_utf8_lossy(&text))));
         *kept = Some(Answer { began, ended: Instant::now(), outcome: outcome.clone() });
         outcome
@@ -353,12 +361,6 @@ impl Repositories {
         Remote { git: &self.git, limits: &self.settings.limits, address, credentials }
     }
 
-    /// Waits for its turn to run `git`.
-    async fn permit(&self) -> Option<tokio::sync::SemaphorePermit<'_>> {
-        // Fails only when the semaphore is closed, which nobody does.
-        self.permits.acquire().await.ok()
-    }
-
     /// The entry of a repository; the least recently used ones make room.
     fn repository(&self, address: &Address, credentials: Option<&Credentials>) -> Arc<Repository> {
         let id = identity(address, credentials);
@@ -370,6 +372,7 @@ impl Repositories {
                 id: id.clone(),
                 refs: AsyncMutex::default(),
                 objects: AsyncMutex::new(Fetched { objects, failures: Vec::new() }),
+                standing: Mutex::default(),
                 bytes: AtomicU64::new(0),
                 used: AtomicU64::new(now),
             })

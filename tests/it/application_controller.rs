@@ -7,6 +7,7 @@
 
 mod manifests;
 mod patterns;
+mod repositories;
 mod secrets;
 
 use std::collections::BTreeMap;
@@ -57,7 +58,7 @@ impl World {
         let server = Server::new();
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();
-        let allow = Allow { local: true, ..Allow::default() };
+        let allow = Allow { local: true, http: true };
         let source_settings = source::Settings { allow, ..source::Settings::default() };
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
         let repo = tempfile::tempdir().unwrap();

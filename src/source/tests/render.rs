@@ -278,3 +278,59 @@ async fn another_program_is_held_to_its_limits() {
     symlink("/etc/passwd", linked.directory.path().join("x/link")).unwrap();
     assert!(linked.fails(json!({})).await.contains("x/link: symbolic link leads out"));
 }
+
+#[tokio::test]
+async fn a_kustomization_reads_nothing_from_elsewhere() {
+    let cases = [
+        ("resources: [https://example.com/base?ref=v1]", "resources[0]"),
+        ("resources: [a.yaml, github.com/team/base]", "resources[1]"),
+        ("Resources: ['git@example.com:team/base']", "Resources[0]"),
+        ("bases: [../../../..]", "bases[0]"),
+        ("components: [https://127.0.0.1:10250/pods]", "components[0]"),
+        ("patches: [{path: 'https://example.com/p.yaml'}]", "patches[0].path"),
+        ("patchesStrategicMerge: ['http://localhost/p.yaml']", "patchesStrategicMerge"),
+        ("configMapGenerator: [{name: a, files: ['k=http://169.254.169.254/x']}]", "files"),
+        ("openapi: {path: 'https://example.com/schema'}", "openapi.path"),
+        ("transformers: [own.yaml]", "path"),
+        ("resources: [sub]", "resources[0]"),
+        ("a: [", ""),
+    ];
+    for (kustomization, at) in cases {
+        let tree = Source::new(&["a.yaml"])
+            .file("kustomization.yaml", kustomization)
+            .file("sub/kustomization.yaml", "resources: ['https://example.com/deep']")
+            .file("own.yaml", "kind: PatchTransformer\npath: https://example.com/p.yaml\n")
+            .program("kustomize", ECHO);
+        let error = tree.fails(json!({"path": "."})).await;
+        assert!(error.contains(at), "{kustomization}: {error}");
+        let mut tree = tree;
+        tree.options.programs.kustomize_remote = true;
+        assert!(tree.render(json!({"path": "."})).await.is_ok(), "{kustomization}: switched on");
+    }
+    let tree = Source::new(&["a.yaml"])
+        .file(
+            "kustomization.yaml",
+            "resources: [a.yaml, sub]\ncommonAnnotations: {url: 'https://example.com'}\n\
+             patches:\n- patch: |\n    path: https://example.com\n\
+             configMapGenerator: [{name: a, literals: ['u=https://example.com']}]\n",
+        )
+        .file("sub/kustomization.yaml", "resources: [../b.yaml]\n")
+        .file("b.yaml", &config_map("b"))
+        .program("kustomize", ECHO);
+    assert!(tree.render(json!({"path": "."})).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_program_that_fills_the_disk_is_stopped() {
+    for script in [
+        "head -c 3000000 /dev/zero > \"$TMPDIR/one\" || exit 1",
+        "i=0; while :; do i=$((i+1)); head -c 200000 /dev/zero > \"$TMPDIR/$i\"; sleep 0.01; done",
+    ] {
+        let mut tree = Source::new(&[])
+            .file("kustomization.yaml", "resources: []")
+            .program("kustomize", &format!("exec 2>/dev/null; {script}"));
+        tree.options.programs.disk_bytes = 2 << 20;
+        let error = tree.fails(json!({"path": "."})).await;
+        assert!(error.contains("kustomize failed"), "{error}");
+    }
+}

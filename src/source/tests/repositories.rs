@@ -502,3 +502,36 @@ async fn a_cache_left_behind_is_removed_and_a_used_one_stays() {
     drop(second);
     assert!(root.path().join("not-ours/file").exists());
 }
+
+#[tokio::test]
+async fn attributes_of_a_repository_do_not_change_what_is_written() {
+    let upstream = Upstream::new();
+    let keywords = "# $Id$\n".repeat(20_000);
+    upstream.write(
+        ".gitattributes",
+        "*.yaml ident text eol=crlf\n*.txt working-tree-encoding=UTF-32 text\n",
+    );
+    upstream.write("a.yaml", &format!("{}{keywords}", config_map("a")));
+    let sha = upstream.commit();
+    let mut settings = settings();
+    // With the keywords expanded it would be seven times as large.
+    settings.limits.fetch_bytes = 300_000;
+    let (_cache, repositories) = repositories(settings);
+    let checkout =
+        repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await.unwrap();
+    let text = std::fs::read_to_string(checkout.root().join("a.yaml")).unwrap();
+    assert!(text.contains("# $Id$\n") && !text.contains('\r'));
+    assert!(checkout.bytes() < 300_000);
+}
+
+#[tokio::test]
+async fn directories_count_towards_the_limits_of_a_checkout() {
+    let upstream = Upstream::new();
+    upstream.write(&format!("{}a.yaml", "d/".repeat(200)), &config_map("a"));
+    let sha = upstream.commit();
+    let mut settings = settings();
+    settings.limits.checkout_files = 100;
+    let (_cache, repositories) = repositories(settings);
+    let error = repositories.checkout(&upstream.url(), &Revision::pinned(&sha), None).await;
+    assert!(matches!(error, Err(Error::TooLarge { .. })), "{error:?}");
+}
