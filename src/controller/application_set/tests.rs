@@ -1,6 +1,7 @@
 //! The controller against the embedded API server, with a stand-in for whoever
 //! compares Applications.
 
+mod deletions;
 mod differences;
 mod rollouts;
 

@@ -173,12 +173,15 @@ pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
     add_refreshes(snapshot, &mut updates, &mut plan);
     plan.patches = updates.into_values().filter(|patch| patch.body != json!({})).collect();
     let deletes = deletes(snapshot);
+    if deletes.is_empty() {
+        return plan;
+    }
     match deletions_wait(snapshot, &plan) {
-        Some(until) if !deletes.is_empty() => {
+        Some(until) => {
             let applications = deletes.into_iter().map(|delete| delete.name).collect();
             plan.held = Some(Held { applications, until });
         }
-        Some(_) | None => plan.deletes = deletes,
+        None => plan.deletes = deletes,
     }
     plan
 }

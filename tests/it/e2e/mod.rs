@@ -21,6 +21,7 @@ mod seed_example;
 mod sixty;
 mod sources;
 mod typos;
+mod windows;
 
 macro_rules! cases {
     ($($module:ident :: $case:ident),* $(,)?) => {
@@ -60,6 +61,7 @@ cases! {
     mistakes::no_mistake_deletes_an_application,
     mistakes::an_application_stays_until_it_is_there_under_its_new_name,
     mistakes::a_rollout_under_way_deletes_nothing_by_mistake,
+    windows::a_window_that_denies_one_holds_no_place,
     all_at_once::all_at_once_waits_for_nobody,
     failing::a_failing_deployment_holds_its_step,
     external::an_external_engine_does_the_syncs,

@@ -1,0 +1,85 @@
+//! Deletions come last, and wait for everything else (AS-148).
+
+use super::*;
+use crate::embedded::{Effect, Fault, RequestRecord};
+
+fn generators(names: &[&str]) -> Value {
+    let elements: Vec<Value> = names.iter().map(|name| json!({ "n": name })).collect();
+    json!([{ "list": { "elements": elements } }])
+}
+
+async fn generate(world: &World, names: &[&str]) {
+    let spec = json!({ "spec": { "generators": generators(names) } });
+    world.patch("ApplicationSet", "set", spec).await;
+}
+
+fn is_going(live: &Value) -> bool {
+    live["metadata"]["deletionTimestamp"].is_string()
+}
+
+#[tokio::test]
+async fn the_old_name_goes_only_when_the_new_one_is_there() {
+    let world = World::start(Settings::default()).await;
+    let mut spec = set(Value::Null);
+    spec["generators"] = generators(&["app", "app-0"]);
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "app-0", |_| true).await;
+    // Taken by somebody else, refused, not answered for good.
+    for (round, code) in [409, 403, 500].into_iter().enumerate() {
+        let (old, new) = (format!("app-{round}"), format!("app-{}", round + 1));
+        let is_create = |request: &RequestRecord| {
+            request.client == "sets"
+                && request.verb == "create"
+                && request.resource == "applications"
+        };
+        world.server.inject(Fault::new(Effect::Status(code), is_create).times(4));
+        let before = world.server.requests().len();
+        generate(&world, &["app", &new]).await;
+        world.until("Application", &old, is_going).await;
+        let requests = world.server.requests();
+        let creates = requests[before..].iter().filter(|request| is_create(request));
+        let codes: Vec<u16> = creates.map(|request| request.code).collect();
+        assert_eq!(codes, [code, code, code, code, 201]);
+        let at = |verb: &str, code: u16| {
+            requests[before..].iter().position(|request| {
+                request.client == "sets"
+                    && request.resource == "applications"
+                    && (request.verb.as_str(), request.code) == (verb, code)
+            })
+        };
+        assert!(at("create", 201) < at("delete", 200), "{code}: deleted before it was created");
+    }
+}
+
+#[tokio::test]
+async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
+    let world = World::start(Settings::default()).await;
+    let mut spec = set(Value::Null);
+    spec["generators"] = generators(&["app", "old"]);
+    world.create("ApplicationSet", "set", spec).await;
+    for name in ["app", "old"] {
+        world.until("Application", name, |_| true).await;
+    }
+    // Its finalizer keeps it.
+    world.api("Application").delete("app", &kube::api::DeleteParams::default()).await.unwrap();
+    world.until("Application", "app", is_going).await;
+    generate(&world, &["app"]).await;
+    let set = world
+        .until("ApplicationSet", "set", |set| {
+            let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            conditions.iter().any(|condition| condition["reason"] == "DeletionsWait")
+        })
+        .await;
+    let conditions = set["status"]["conditions"].as_array().unwrap();
+    let told = conditions.iter().find(|told| told["reason"] == "DeletionsWait").unwrap();
+    let want = "1 application waits to be deleted until application app, which is being deleted by somebody, \
+                is there again: old";
+    assert_eq!((&told["type"], &told["message"]), (&json!("ResourcesUpToDate"), &json!(want)));
+    let old = world.until("Application", "old", |_| true).await;
+    assert!(!is_going(&old));
+    // Gone, it is created anew, and then the other one goes.
+    world.patch("Application", "app", json!({"metadata": {"finalizers": null}})).await;
+    world.until("Application", "old", is_going).await;
+    let app = world.until("Application", "app", |_| true).await;
+    assert!(!is_going(&app), "{}", app["metadata"]);
+}
