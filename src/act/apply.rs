@@ -20,6 +20,7 @@ use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
 use crate::api::resource_key::ResourceKey;
+use crate::decide::compare::owner::Owner;
 use crate::decide::openapi;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
@@ -47,6 +48,8 @@ pub struct Applier<'a> {
     /// Manager whose fields are taken over when an object moves to
     /// server-side apply (SE-346).
     pub former_manager: &'a str,
+    /// On whose behalf: what is somebody else's is not deleted.
+    pub owner: Owner<'a>,
 }
 
 impl Applier<'_> {
@@ -73,7 +76,7 @@ impl Applier<'_> {
         dry_run: bool,
     ) -> Happened {
         let key = &apply.task.resource;
-        let resource = match self.resource(&apply.manifest).await {
+        let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
             Err(happened) => return happened,
         };
@@ -132,7 +135,7 @@ impl Applier<'_> {
 
     async fn try_create_hook(&self, apply: &Apply) -> Happened {
         let key = &apply.task.resource;
-        let resource = match self.resource(&apply.manifest).await {
+        let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
             Err(happened) => return happened,
         };
@@ -158,6 +161,11 @@ impl Applier<'_> {
             if !again && !has_code(&error, 409) {
                 return failed(&error);
             }
+            // Without a name it can only be found by its stamp, and the watch
+            // shows it if it was created.
+            if manifest["metadata"]["name"].is_null() {
+                return Happened::Unknown(super::outcome::words(&error));
+            }
             if again {
                 let error = reason(&error);
                 tracing::debug!(resource = %key, tries, error, "it may have been created");
@@ -177,24 +185,29 @@ impl Applier<'_> {
                 Some(found) if stamp(&found) => return done(key, "created", &found, false),
                 _ if again => {}
                 None => return Happened::Unknown("the former hook has just gone".to_owned()),
-                Some(found) if found["metadata"]["deletionTimestamp"].is_string() => {
-                    return Happened::Unknown("the former hook is still being deleted".to_owned());
+                Some(found) => {
+                    if let Some(objection) = self.owner.objection(key, &found) {
+                        return Happened::Failed(objection);
+                    }
+                    // One of ours that the watch had not shown: now that it is
+                    // known, the next round deletes or judges it.
+                    let going = found["metadata"]["deletionTimestamp"].is_string();
+                    let state = if going { "is still being deleted" } else { "exists" };
+                    return Happened::Unknown(format!("the former hook {state}"));
                 }
-                // One of ours that the watch had not shown: now that it is known,
-                // the next round deletes or judges it.
-                Some(found)
-                    if found["metadata"]["annotations"][OPERATION_ANNOTATION].is_string() =>
-                {
-                    return Happened::Unknown("the hook of an operation before exists".to_owned());
-                }
-                Some(_) => return failed(&error),
             }
         }
     }
 
-    async fn resource(&self, manifest: &Value) -> Result<ApiResource, Happened> {
+    /// The path of a kind. An object is judged by where its kind lives, so a
+    /// kind that has turned out to live elsewhere is judged again first.
+    async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
         let kind = crate::watch::live::kind_of(manifest);
         match self.cluster.resource(&kind, false).await {
+            Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
+                let lives = if namespaced { "in namespaces" } else { "outside of namespaces" };
+                Err(Happened::Unknown(format!("{} has turned out to live {lives}", kind.kind)))
+            }
             Ok(Some((resource, _))) => Ok(resource),
             Ok(None) => {
                 let GroupVersionKind { group, version, kind } = kind;
@@ -239,7 +252,7 @@ impl Applier<'_> {
             How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
         };
         if how == How::Replace && force && !send.dry_run && live.is_some() {
-            return self.recreate(&anew, send).await;
+            return self.recreate(apply, &anew, send).await;
         }
         for attempt in 1..=ATTEMPTS {
             let (verb, answer) = match (how, &live) {
@@ -289,7 +302,7 @@ impl Applier<'_> {
             let binding = send.key.group == "rbac.authorization.k8s.io"
                 && send.key.kind.ends_with("RoleBinding");
             if immutable && live.is_some() && !send.dry_run && (force || binding) {
-                return self.recreate(&anew, send).await;
+                return self.recreate(apply, &anew, send).await;
             }
             // A conflict, or an object that has come or gone meanwhile.
             let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
@@ -301,9 +314,12 @@ impl Applier<'_> {
                 Ok(live) => live,
                 Err(happened) => return happened,
             };
+            if let Some(objection) = live.as_ref().and_then(|live| self.objection(apply, live)) {
+                return Happened::Failed(objection);
+            }
         }
         match refused {
-            Some(_) if force && !send.dry_run => self.recreate(&anew, send).await,
+            Some(_) if force && !send.dry_run => self.recreate(apply, &anew, send).await,
             Some(error) => failed(&error),
             None => Happened::Unknown("the object keeps changing".to_owned()),
         }
@@ -328,13 +344,32 @@ impl Applier<'_> {
         Ok(())
     }
 
+    /// Why a live object is not this hook's; `None` for what is no hook.
+    fn objection(&self, apply: &Apply, live: &Value) -> Option<String> {
+        apply.stamp.as_ref()?;
+        self.owner.objection(&apply.task.resource, live)
+    }
+
     /// Deletes and creates (SE-355). When it cannot be created, the former
     /// object is put back.
-    async fn recreate(&self, target: &Value, send: &Sender<'_>) -> Happened {
+    async fn recreate(&self, apply: &Apply, target: &Value, send: &Sender<'_>) -> Happened {
         let found = match self.cluster.read(send.resource, send.key).await {
             Ok(found) => found,
             Err(error) => return Happened::Unknown(error.to_string()),
         };
+        if let Some(found) = &found {
+            if let Some(objection) = self.objection(apply, found) {
+                return Happened::Failed(objection);
+            }
+            // Taking it over is one thing (SE-117), losing it another.
+            if let Some(other) = self.owner.other(found) {
+                let key = send.key;
+                return Happened::Failed(format!(
+                    "{key} is managed by Application {other} and would have to be deleted to be \
+                     replaced: remove it from one of the two applications"
+                ));
+            }
+        }
         let uid = found.as_ref().and_then(|found| found["metadata"]["uid"].as_str());
         let uid = uid.unwrap_or_default();
         if found.is_some() {

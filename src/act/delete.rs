@@ -20,7 +20,8 @@ const ATTEMPTS: u32 = 5;
 
 /// Deletes an object. [`Happened::Done`] means that the server has accepted
 /// it and something still holds the object; [`Happened::Gone`] that there is
-/// no such object any more, be it that another one has taken its place.
+/// no such object any more, be it that another one has taken its place. An
+/// object without a UID is not deleted: another one might be met.
 pub async fn delete(
     cluster: &Cluster,
     resource: &ApiResource,
@@ -33,18 +34,20 @@ pub async fn delete(
         Propagation::Background => PropagationPolicy::Background,
         Propagation::Orphan => PropagationPolicy::Orphan,
     };
-    let preconditions = (!uid.is_empty())
-        .then(|| Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-    let params =
-        DeleteParams { propagation_policy: Some(policy), preconditions, ..DeleteParams::default() };
+    if uid.is_empty() {
+        return Happened::Failed(format!("{key} has no uid by which it could be deleted"));
+    }
+    let params = DeleteParams {
+        propagation_policy: Some(policy),
+        preconditions: Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None }),
+        ..DeleteParams::default()
+    };
     if let Err(error) = checked(key) {
         return failed(&error);
     }
     let api = api(cluster.client(), resource, &key.namespace);
     let request = || api.delete(&key.name, &params);
-    // Without a precondition a second request might meet another object.
-    let answer = if uid.is_empty() { request().await } else { patiently(key, request).await };
-    match answer {
+    match patiently(key, request).await {
         Ok(answer) => match answer.left() {
             Some(object) => {
                 let object = raw(object, resource);
@@ -69,7 +72,7 @@ pub async fn delete(
             Happened::Gone
         }
         // The precondition does not hold: it is another object now.
-        Err(error) if has_code(&error, 409) && !uid.is_empty() => Happened::Gone,
+        Err(error) if has_code(&error, 409) => Happened::Gone,
         Err(error) => failed(&error),
     }
 }

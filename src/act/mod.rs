@@ -8,6 +8,7 @@ pub mod apply;
 pub mod delete;
 pub mod events;
 pub mod outcome;
+pub mod project;
 pub mod retry;
 mod secrets;
 mod told;

@@ -5,8 +5,10 @@
 // Tells the lints that helpers are tests too.
 #![cfg(test)]
 
+mod hooks;
 mod manifests;
 mod patterns;
+mod projects;
 mod repositories;
 mod secrets;
 
@@ -259,6 +261,16 @@ impl World {
                 && request.code < 300
         });
         writes.map(|request| request.resource).collect()
+    }
+
+    /// Waits until the controller has made so many objects.
+    async fn until_made(&self, count: usize) {
+        let made = async {
+            while self.made().len() < count {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, made).await.expect("the controller makes one more");
     }
 
     /// Waits until the controller has asked for nothing for a while.

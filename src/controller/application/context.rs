@@ -1,13 +1,13 @@
 //! What a pass may use, and what is remembered from one pass to the next.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use super::error::Error;
@@ -18,8 +18,8 @@ use super::settings::Settings;
 use super::store::Store;
 use crate::act::application_status;
 use crate::act::events::Events;
-use crate::api::ApplicationSource;
 use crate::api::tracking::instance_name;
+use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::compare::patch::merge_patch;
 use crate::decide::compare::refresh::Request;
 use crate::decide::compare::{DiffCache, Placed, Tracking};
@@ -60,6 +60,8 @@ pub struct Context {
     pub events: Option<Events>,
     /// Who may work: a pass holds one while it runs.
     pub slots: Arc<Semaphore>,
+    /// Something has changed that a project which is being deleted may wait for.
+    pub leaving: Notify,
     memories: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Memory>>>>,
     kept: Mutex<Kept>,
 }
@@ -123,6 +125,11 @@ pub struct Memory {
     pub last_started: Option<Timestamp>,
     /// What the log was told last of a dry run.
     pub would: BTreeSet<String>,
+    /// Hooks of its deletion that failed, and their next attempt.
+    pub delete_tries: BTreeMap<ResourceKey, u64>,
+    /// When hooks of its deletion were created: one that vanishes before its
+    /// result is seen is not created again at once.
+    pub delete_made: BTreeMap<ResourceKey, Timestamp>,
     /// The last patch that was sent, and the version that came of it. A server
     /// that drops a field must not be sent it for ever.
     last_patch: Option<(String, Value)>,
@@ -226,6 +233,7 @@ impl Context {
             queue,
             events,
             slots,
+            leaving: Notify::new(),
             memories: Mutex::default(),
             kept: Mutex::default(),
         }

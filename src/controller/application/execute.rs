@@ -13,6 +13,7 @@ use super::observe::Place;
 use crate::act::apply::Applier;
 use crate::act::delete;
 use crate::api::ResourceKey;
+use crate::decide::compare::owner::Owner;
 use crate::decide::sync::{
     Action, Apply, Group, GroupVersionKind, Happened, How, LiveObject, Object, Outcome, TaskKey,
 };
@@ -59,6 +60,8 @@ pub struct Executor<'a> {
     pub defined: &'a BTreeSet<(String, String)>,
     /// Manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
+    /// On whose behalf.
+    pub owner: Owner<'a>,
 }
 
 impl Executor<'_> {
@@ -95,6 +98,7 @@ impl Executor<'_> {
             cluster,
             manager: &self.ctx.settings.field_manager,
             former_manager: self.former_manager,
+            owner: self.owner,
         };
         let live = |task: &TaskKey| self.live.get(&task.resource);
         let object = |task: &TaskKey| live(task).map(|live| Arc::clone(&live.object));

@@ -25,6 +25,7 @@ mod notes;
 mod observe;
 mod operate;
 mod pass;
+mod projects;
 mod queue;
 mod revisions;
 mod settings;
@@ -91,11 +92,13 @@ pub async fn run(
     let ctx = Arc::new(Context::new(client, settings, sources, store, clusters, queue));
     let watches = watches::run(ctx.clone(), stop.clone());
     let live = forward(ctx.clone(), woken);
+    let projects = projects::run(ctx.clone());
     let work = work(ctx.clone(), stop.clone());
     tokio::select! {
         () = shutdown.cancelled() => Ok(()),
         ended = watches => ended,
         () = live => Ok(()),
+        () = projects => Ok(()),
         () = work => Ok(()),
     }
 }

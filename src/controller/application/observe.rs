@@ -16,6 +16,7 @@ use crate::api::path_segment;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::time::from_rfc3339;
 use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
+use crate::decide::compare::project::Permits;
 use crate::decide::compare::refresh::Level;
 use crate::decide::compare::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
 use crate::decide::diff;
@@ -77,6 +78,14 @@ pub struct Place {
     pub project: Arc<Project>,
     /// Its name.
     pub project_name: String,
+}
+
+impl Place {
+    /// What the project permits there.
+    pub fn permits(&self) -> Permits<'_> {
+        let Destinated { server, name, .. } = &self.destination;
+        Permits { project: &self.project.spec, server, cluster: name }
+    }
 }
 
 /// What should exist, and what does.

@@ -18,11 +18,12 @@ use crate::api::path_segment;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::{self, Comparison, Tracking, auto_sync, project, spec};
+use crate::decide::compare::owner::Owner;
+use crate::decide::compare::{self, Comparison, Tracking, auto_sync, deletion, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
-    self, Denial, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Plan, Retry, Snapshot,
+    self, Class, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Plan, Retry, Snapshot,
 };
 use crate::watch::live::kind_of;
 
@@ -108,6 +109,7 @@ pub async fn drive(
             .collect();
         let targets = observed.world.placed.targets.iter();
         let defined = targets.filter_map(|target| sync::defines(&target.object)).collect();
+        let uid = operation::uid(&draft.wanted);
         let executor = Executor {
             ctx,
             place: &observed.place,
@@ -115,6 +117,7 @@ pub async fn drive(
             kinds: &kinds,
             defined: &defined,
             former_manager: &observed.config.former_manager,
+            owner: observed.owner(ctx, &uid),
         };
         outcomes = executor.run(&plan.actions).await;
     }
@@ -176,10 +179,17 @@ fn pause(ctx: &Context, draft: &mut Draft) -> Result<Option<Driven>, Error> {
     if !state["finishedAt"].is_string() {
         return Ok(None);
     }
-    if state["phase"] == "Terminating" {
-        let now = ctx.now();
+    let ended = match state["phase"] == "Terminating" {
+        true => Some("Operation terminated".to_owned()),
+        // The deletion waits for the operation, not for attempts to come.
+        false => deletion::asked_at(&draft.wanted).map(|_| {
+            let message = state["message"].as_str().unwrap_or_default();
+            format!("{message} (no more attempts: the application is being deleted)")
+        }),
+    };
+    if let Some(message) = ended {
         let phase = sync::OperationPhase::Failed;
-        operation::finish(&mut draft.wanted, phase, "Operation terminated", now);
+        operation::finish(&mut draft.wanted, phase, &message, ctx.now());
         return Ok(Some(Driven::Ended));
     }
     let attempt = state["retryCount"].as_u64().unwrap_or(0);
@@ -233,7 +243,8 @@ fn conclude(
     let state = &draft.wanted["status"]["operationState"];
     let terminated = state["phase"] == "Terminating" || message.starts_with("Operation terminat");
     let count = state["retryCount"].as_u64().unwrap_or(0);
-    let strategy = strategy(state);
+    let deleting = deletion::asked_at(&draft.wanted).is_some();
+    let strategy = strategy(state).filter(|_| !deleting);
     match sync::retry(strategy.as_ref(), count, phase, message, terminated, now) {
         Retry::Again { at, attempt, message } => {
             operation::announce_attempt(&mut draft.wanted, attempt, &message, now);
@@ -279,6 +290,13 @@ struct Observed {
     request: sync::Operation,
     namespace: NamespaceFact,
     namespace_object: Option<Arc<Value>>,
+}
+
+impl Observed {
+    fn owner<'a>(&'a self, ctx: &'a Context, uid: &'a str) -> Owner<'a> {
+        let control_plane_namespace = &ctx.settings.control_plane_namespace;
+        Owner { tracking: &self.tracking, control_plane_namespace, uid }
+    }
 }
 
 async fn observe(
@@ -416,24 +434,17 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
     let started_at = operation::started_at(application).unwrap_or_else(|| ctx.now());
     let revision = &observed.request.revision;
     let respect = observed.request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
-    let destination = &observed.place.destination;
     let targets = observed.world.placed.targets.iter().map(|target| {
         match observed.world.live.get(&target.key).filter(|_| respect) {
             Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &observed.config)),
             None => target.object.clone(),
         }
     });
-    let denied = observed.world.placed.targets.iter().filter_map(|target| {
-        let ResourceKey { group, kind, namespace, name } = &target.key;
-        let project = &observed.place.project.spec;
-        let namespaced = !namespace.is_empty();
-        if !project::permits_kind(project, group, kind, name, namespaced) {
-            return Some((target.key.clone(), Denial::Kind));
-        }
-        let (server, name) = (&destination.server, &destination.name);
-        let denied = namespaced && !project::permits_destination(project, server, name, namespace);
-        denied.then(|| (target.key.clone(), Denial::Namespace))
-    });
+    let permits = observed.place.permits();
+    let denied = (observed.world.placed.targets.iter().enumerate())
+        .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
+    let namespace = &observed.place.spec.destination.namespace;
+    let namespace_key = ResourceKey::new("", "Namespace", "", namespace);
     let policy = observed.place.spec.sync_policy.as_ref();
     let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
     let phase = match state["phase"].as_str() {
@@ -443,7 +454,7 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
     let wave_delay = SignedDuration::try_from(ctx.settings.wave_delay).unwrap_or_default();
     Snapshot {
         operation: observed.request.clone(),
-        operation_id: operation::id(started_at, revision),
+        operation_id: operation::id(application, started_at, revision),
         attempt: state["retryCount"].as_u64().unwrap_or(0),
         started_at,
         phase,
@@ -454,9 +465,10 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
         destination_namespace: observed.place.spec.destination.namespace.clone(),
         project: observed.place.project_name.clone(),
         targets: targets.collect(),
-        live: live(observed),
+        live: live(observed, &observed.owner(ctx, &operation::uid(application))),
         kinds: observed.world.kinds.clone(),
         denied: denied.collect(),
+        namespace_denied: permits.denial(&namespace_key, &Value::Null),
         shared: observed.comparison.shared.clone(),
         namespace: observed.namespace.clone(),
         managed_namespace_metadata: metadata.map(|metadata| NamespaceMetadata {
@@ -469,16 +481,19 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
 }
 
 /// What the wave engine may see: managed objects and those that have the
-/// identity of a target, without copies, and without what others own.
-fn live(observed: &Observed) -> BTreeMap<ResourceKey, LiveObject> {
+/// identity of a target, without copies, and without what others own. Under the
+/// name of a hook it sees whatever is there, and whose it is.
+fn live(observed: &Observed, owner: &Owner<'_>) -> BTreeMap<ResourceKey, LiveObject> {
     let tracking = &observed.tracking;
     let mut live = BTreeMap::new();
     for resource in &observed.comparison.resources {
         let Some(object) = &resource.live else { continue };
+        let hook = matches!(resource.class, Class::Hook(_));
         let owned = object["metadata"]["ownerReferences"]
             .as_array()
             .is_some_and(|owners| !owners.is_empty());
-        if owned || !resource.self_referenced {
+        let named_by_hook = hook && resource.target.is_some();
+        if (owned || !resource.self_referenced) && !named_by_hook {
             continue;
         }
         let entry = LiveObject {
@@ -486,29 +501,27 @@ fn live(observed: &Observed) -> BTreeMap<ResourceKey, LiveObject> {
             health: resource.health.clone().map(Ok),
             out_of_sync: resource.modified,
             tracked: tracking.owns(object) && !resource.managed_namespace,
+            objection: owner.objection(&resource.key, object).filter(|_| hook),
         };
         live.insert(resource.key.clone(), entry);
     }
+    let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
+        health: health::of(object).map(Ok),
+        object: object.clone(),
+        out_of_sync: false,
+        tracked: false,
+        objection: owner.objection(key, object),
+    };
     // Objects of targets that are no resources, such as hooks of deletion.
     for target in &observed.world.placed.targets {
         if let Some(object) = observed.world.live.get(&target.key) {
-            live.entry(target.key.clone()).or_insert_with(|| LiveObject {
-                health: health::of(object).map(Ok),
-                object: object.clone(),
-                out_of_sync: false,
-                tracked: false,
-            });
+            live.entry(target.key.clone()).or_insert_with(|| other(&target.key, object));
         }
     }
     if let Some(object) = &observed.namespace_object {
         let name = &observed.place.spec.destination.namespace;
         let key = ResourceKey::new("", "Namespace", "", name);
-        live.entry(key).or_insert_with(|| LiveObject {
-            health: health::of(object).map(Ok),
-            object: object.clone(),
-            out_of_sync: false,
-            tracked: false,
-        });
+        live.entry(key.clone()).or_insert_with(|| other(&key, object));
     }
     live
 }

@@ -60,6 +60,12 @@ pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error
         Some(Driven::Ended) | None => None,
     };
     let after_operation = driven == Some(Driven::Ended);
+    if deleting && after_operation {
+        // It was this that the deletion waited for, and nothing else wakes it.
+        ctx.save(key, &mut memory, &mut draft).await?;
+        let again = teardown::tear_down(ctx, key, &mut memory, &mut draft, asked).await?;
+        return finish(ctx, key, &mut memory, &mut draft, again).await;
+    }
     if let Some(reason) = reason(ctx, key, &mut memory, &draft, asked, after_operation) {
         let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
         wake_at = [wake_at, again].into_iter().flatten().min();

@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::Secret;
 use parking_lot::RwLock;
 use serde_json::Value;
 
+use super::projects::is_leaving;
 use super::queue::Key;
 use crate::api::{AppProject, AppProjectSpec};
 use crate::decide::compare::{Condition, project};
@@ -31,6 +32,8 @@ pub enum Change {
 pub struct Store {
     applications: RwLock<HashMap<Key, Arc<Value>>>,
     projects: RwLock<BTreeMap<String, Result<Arc<Project>, String>>>,
+    /// Projects whose deletion waits for us, raw.
+    leaving: RwLock<BTreeMap<String, Arc<Value>>>,
     repositories: RwLock<BTreeMap<String, Repository>>,
 }
 
@@ -132,6 +135,10 @@ impl Store {
     /// Takes over a project; whether what it permits has changed.
     pub fn put_project(&self, name: &str, object: &Value) -> bool {
         redact::know_urls_of(&object["spec"]);
+        match is_leaving(object) {
+            true => self.leaving.write().insert(name.to_owned(), Arc::new(object.clone())),
+            false => self.leaving.write().remove(name),
+        };
         let read = crate::api::read::<AppProject>(object);
         let read = read.map_err(|error| error.to_string());
         let mut all = self.projects.write();
@@ -158,6 +165,12 @@ impl Store {
     /// Takes over that a project is gone.
     pub fn remove_project(&self, name: &str) {
         self.projects.write().remove(name);
+        self.leaving.write().remove(name);
+    }
+
+    /// Projects that are being deleted and wait for us, as last seen.
+    pub fn leaving(&self) -> Vec<Arc<Value>> {
+        self.leaving.read().values().cloned().collect()
     }
 
     /// What is needed to read a repository: its own Secret, else the longest

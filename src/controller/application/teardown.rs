@@ -19,8 +19,10 @@ use crate::api::ResourceKey;
 use crate::api::annotations as names;
 use crate::api::hooks::HookType;
 use crate::decide::compare::condition::{Condition, OF_DELETION};
-use crate::decide::compare::deletion::{self, Cascade, Hooks};
-use crate::decide::compare::{operation, project, status, targets};
+use crate::decide::compare::delete_hooks::{self, DeleteHook, Next};
+use crate::decide::compare::deletion::{self, Cascade};
+use crate::decide::compare::owner::Owner;
+use crate::decide::compare::{Tracking, operation, status};
 use crate::decide::sync::{Apply, Happened, How, Method, Propagation, SyncPhase, TaskKey};
 use crate::watch::live::kind_of;
 
@@ -39,20 +41,43 @@ pub async fn tear_down(
     if names::finalizers(&draft.wanted).next().is_none() {
         return Ok(None);
     }
+    let hurry = names::refresh(&draft.wanted).is_some();
     let step = advance(ctx, key, memory, draft, asked).await;
+    if hurry
+        && let Some(annotations) =
+            draft.wanted.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
+    {
+        annotations.remove(names::REFRESH);
+        annotations.remove(names::REFRESH_TIMESTAMP);
+    }
     let now = ctx.now();
-    let (problems, again) = match step {
-        Ok(Step::Done) => (Vec::new(), None),
-        Ok(Step::Wait(reason)) => {
+    let (problem, again) = match step {
+        Ok(Step::Done) => (None, None),
+        Ok(Step::Wait { reason, keep }) => {
             tracing::info!(application = %key, %reason, "deletion");
-            (Vec::new(), Some(now + AGAIN))
+            if keep {
+                return Ok(Some(now + AGAIN));
+            }
+            (None, Some(now + AGAIN))
         }
-        Err(message) => {
-            tracing::warn!(application = %key, error = %message, "deletion failed");
-            let type_ = crate::api::conditions::application::DELETION_ERROR;
-            (vec![Condition::new(type_, message)], Some(now + AGAIN))
+        Ok(Step::Stuck { message, next }) => {
+            let again = now + AGAIN;
+            (Some(message), Some(next.map_or(again, |next| next.min(again))))
         }
+        Err(message) => (Some(message), Some(now + AGAIN)),
     };
+    let type_ = crate::api::conditions::application::DELETION_ERROR;
+    let problems: Vec<Condition> =
+        problem.into_iter().map(|message| Condition::new(type_, message)).collect();
+    if let Some(problem) = problems.first() {
+        let known = draft.wanted["status"]["conditions"].as_array().into_iter().flatten();
+        let told = known.into_iter().any(|c| c["message"] == problem.message.as_str());
+        if told {
+            tracing::debug!(application = %key, error = problem.message, "deletion failed again");
+        } else {
+            tracing::warn!(application = %key, error = problem.message, "deletion failed");
+        }
+    }
     if !problems.is_empty() || draft.wanted["status"]["conditions"].is_array() {
         if !draft.wanted["status"].is_object() {
             draft.wanted["status"] = Value::Object(serde_json::Map::new());
@@ -65,8 +90,23 @@ pub async fn tear_down(
 }
 
 enum Step {
+    /// Nothing is left to do.
     Done,
-    Wait(String),
+    /// Something is under way.
+    Wait {
+        /// What.
+        reason: String,
+        /// Whether a failure that was told before still holds.
+        keep: bool,
+    },
+    /// Something failed, and is tried again then.
+    Stuck { message: String, next: Option<Timestamp> },
+}
+
+impl Step {
+    fn wait(reason: impl Into<String>) -> Self {
+        Self::Wait { reason: reason.into(), keep: false }
+    }
 }
 
 fn has(draft: &Draft, finalizer: &str) -> bool {
@@ -120,10 +160,18 @@ async fn advance(
         }
     };
     let world = world(ctx, key, memory, &draft.wanted, &place, asked).await?;
-    let tearing = Tearing { ctx, place: &place, world: &world };
+    let application = draft.wanted.clone();
+    let tearing = Tearing {
+        ctx,
+        application: &application,
+        place: &place,
+        world: &world,
+        tracking: &ctx.tracking(key),
+        uid: &operation::uid(&application),
+    };
     if has(draft, names::PRE_DELETE_FINALIZER) {
-        if let Some(reason) = tearing.hooks(HookType::PreDelete).await? {
-            return Ok(Step::Wait(reason));
+        if let Some(step) = tearing.hooks(HookType::PreDelete, memory).await? {
+            return Ok(step);
         }
         remove(draft, &[names::PRE_DELETE_FINALIZER]);
     }
@@ -132,20 +180,21 @@ async fn advance(
             names::Cascade::Foreground => Propagation::Foreground,
             names::Cascade::Background => Propagation::Background,
         };
-        let managed = tearing.managed(ctx, key);
+        let managed = tearing.managed();
+        tearing.release(&managed).await?;
         match deletion::cascade(&draft.wanted, &managed) {
-            Cascade::Wait(reason) => return Ok(Step::Wait(reason)),
+            Cascade::Wait(reason) => return Ok(Step::wait(reason)),
             Cascade::Delete(keys) => {
                 tearing.delete(&keys, &managed, propagation).await?;
                 let count = keys.len();
-                return Ok(Step::Wait(format!("waiting for deletion of {count} resources")));
+                return Ok(Step::wait(format!("waiting for deletion of {count} resources")));
             }
             Cascade::Done => remove(draft, &CASCADE),
         }
     }
     if has(draft, names::POST_DELETE_FINALIZER) {
-        if let Some(reason) = tearing.hooks(HookType::PostDelete).await? {
-            return Ok(Step::Wait(reason));
+        if let Some(step) = tearing.hooks(HookType::PostDelete, memory).await? {
+            return Ok(step);
         }
         remove(draft, &[names::POST_DELETE_FINALIZER]);
     }
@@ -153,14 +202,15 @@ async fn advance(
         (names::PRE_DELETE_CLEANUP_FINALIZER, HookType::PreDelete),
         (names::POST_DELETE_CLEANUP_FINALIZER, HookType::PostDelete),
     ];
-    for (finalizer, kind) in cleanups {
+    for (finalizer, type_) in cleanups {
         if !has(draft, finalizer) {
             continue;
         }
-        let gone = deletion::clean_up(kind, &world.placed.targets, &world.live);
+        let hooks = DeleteHook::all(type_, &application, &world.placed.targets);
+        let gone = delete_hooks::clean_up(&hooks, &world.live);
         if !gone.is_empty() {
             tearing.delete(&gone, &world.live, Propagation::Foreground).await?;
-            return Ok(Step::Wait(format!("cleaning up {} hooks", kind.as_str())));
+            return Ok(Step::wait(format!("cleaning up {} hooks", type_.as_str())));
         }
         remove(draft, &[finalizer]);
     }
@@ -200,8 +250,17 @@ async fn world(
             let sources = place.spec.sources();
             let known = operation::given(&application["status"]["sync"]);
             let fresh = asked.at.elapsed();
+            // A failed hook is mended in the source (SE-518).
+            let anew = !memory.delete_tries.is_empty() || names::refresh(application).is_some();
             let loaded = async {
-                let revisions = observe::revisions(ctx, key, sources, &known, fresh).await?;
+                let newest = match anew {
+                    true => observe::revisions(ctx, key, sources, &[], fresh).await.ok(),
+                    false => None,
+                };
+                let revisions = match newest {
+                    Some(newest) => newest,
+                    None => observe::revisions(ctx, key, sources, &known, fresh).await?,
+                };
                 let raw = operation::sources(&without_state(application));
                 let namespace = &place.spec.destination.namespace;
                 observe::manifests(ctx, key, memory, &raw, &revisions, namespace, false).await
@@ -229,38 +288,47 @@ fn without_state(application: &Value) -> Value {
 
 struct Tearing<'a> {
     ctx: &'a Context,
+    application: &'a Value,
     place: &'a Place,
     world: &'a World,
+    tracking: &'a Tracking,
+    uid: &'a str,
 }
 
 impl Tearing<'_> {
+    fn owner(&self) -> Owner<'_> {
+        let control_plane_namespace = &self.ctx.settings.control_plane_namespace;
+        Owner { tracking: self.tracking, control_plane_namespace, uid: self.uid }
+    }
+
     /// Live objects that go with the Application: its own, owned by nothing,
-    /// permitted by the project, and no delete hooks.
-    fn managed(&self, ctx: &Context, key: &Key) -> BTreeMap<ResourceKey, Arc<Value>> {
-        let tracking = ctx.tracking(key);
-        let project = &self.place.project.spec;
-        let destination = &self.place.destination;
+    /// permitted by the project, and no hooks that follow their deletion.
+    fn managed(&self) -> BTreeMap<ResourceKey, Arc<Value>> {
+        let permits = self.place.permits();
         let managed = self.world.live.iter().filter(|(key, live)| {
-            let ResourceKey { group, kind, namespace, name } = key;
-            let namespaced = !namespace.is_empty();
             let owned = live["metadata"]["ownerReferences"]
                 .as_array()
                 .is_some_and(|owners| !owners.is_empty());
-            let permitted = project::permits_kind(project, group, kind, name, namespaced)
-                && (!namespaced
-                    || project::permits_destination(
-                        project,
-                        &destination.server,
-                        &destination.name,
-                        namespace,
-                    ));
-            tracking.owns(live)
-                && tracking.is_self_referenced(live, key)
+            let follows = deletion::is_of(HookType::PostDelete, live)
+                && delete_hooks::is_made_by(self.application, live);
+            self.tracking.owns(live)
+                && self.tracking.is_self_referenced(live, key)
                 && !owned
-                && permitted
-                && !deletion::is_of(HookType::PostDelete, live)
+                && permits.denial(key, live).is_none()
+                && !follows
         });
         managed.map(|(key, live)| (key.clone(), live.clone())).collect()
+    }
+
+    /// Lets go of hooks that are going already: the sync that would have done
+    /// so does not come any more.
+    async fn release(&self, live: &BTreeMap<ResourceKey, Arc<Value>>) -> Result<(), String> {
+        let held = live.iter().filter(|(_, live)| {
+            live["metadata"]["deletionTimestamp"].is_string()
+                && names::finalizers(live).any(|own| own == names::HOOK_FINALIZER)
+        });
+        let held: Vec<ResourceKey> = held.map(|(key, _)| key.clone()).collect();
+        self.delete(&held, live, Propagation::Foreground).await
     }
 
     async fn delete(
@@ -298,6 +366,9 @@ impl Tearing<'_> {
         if names::finalizers(object).any(|own| own == names::HOOK_FINALIZER) {
             delete::remove_finalizer(cluster, &resource, key, uid).await;
         }
+        if object["metadata"]["deletionTimestamp"].is_string() {
+            return Ok(());
+        }
         match delete::delete(cluster, &resource, key, uid, propagation).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {
@@ -306,39 +377,77 @@ impl Tearing<'_> {
         }
     }
 
-    /// One step of delete hooks; the reason to wait, or `None` when all are over.
-    async fn hooks(&self, kind: HookType) -> Result<Option<String>, String> {
-        match deletion::hooks(kind, &self.world.placed.targets, &self.world.live) {
-            Hooks::Done => Ok(None),
-            Hooks::Wait(reason) => Ok(Some(reason)),
-            Hooks::Create(hooks) => {
-                let count = hooks.len();
-                for hook in &hooks {
-                    self.create(hook).await?;
-                }
-                Ok(Some(format!("waiting for {count} {} hooks", kind.as_str())))
+    /// One step of delete hooks; `None` when all are over.
+    async fn hooks(&self, type_: HookType, memory: &mut Memory) -> Result<Option<Step>, String> {
+        let hooks = DeleteHook::all(type_, self.application, &self.world.placed.targets);
+        let about = delete_hooks::Circumstances {
+            owner: self.owner(),
+            permits: self.place.permits(),
+            project: &self.place.project_name,
+            hurry: names::refresh(self.application).is_some(),
+            now: self.ctx.now(),
+        };
+        let live = &self.world.live;
+        match delete_hooks::next(&hooks, live, &about) {
+            Next::Done => {
+                memory.delete_tries.clear();
+                memory.delete_made.clear();
+                Ok(None)
             }
-            Hooks::Failed(keys, message) => {
-                self.delete(&keys, &self.world.live, Propagation::Foreground).await?;
-                Err(message)
+            Next::Wait { reason, again } => {
+                let keep = again || !memory.delete_tries.is_empty();
+                Ok(Some(Step::Wait { reason, keep }))
+            }
+            Next::Create(hooks) => {
+                for hook in &hooks {
+                    let mut attempt = memory.delete_tries.get(&hook.key).copied().unwrap_or(0);
+                    let made = memory.delete_made.get(&hook.key);
+                    let due = made.and_then(|at| at.checked_add(delete_hooks::pause(attempt)).ok());
+                    if let Some(due) = due {
+                        if due > about.now {
+                            let message =
+                                format!("hook {} was deleted before it was over", hook.key);
+                            return Ok(Some(Step::Stuck { message, next: Some(due) }));
+                        }
+                        attempt = attempt.saturating_add(1);
+                        memory.delete_tries.insert(hook.key.clone(), attempt);
+                    }
+                    self.create(hook, attempt).await?;
+                    memory.delete_made.insert(hook.key.clone(), self.ctx.now());
+                }
+                let reason = format!("waiting for {} {} hooks", hooks.len(), type_.as_str());
+                Ok(Some(Step::Wait { reason, keep: !memory.delete_tries.is_empty() }))
+            }
+            Next::Remove(former) => {
+                self.delete(&former, live, Propagation::Foreground).await?;
+                let reason = format!("waiting for deletion of {} former hooks", former.len());
+                Ok(Some(Step::Wait { reason, keep: !memory.delete_tries.is_empty() }))
+            }
+            Next::Refused(message) => Ok(Some(Step::Stuck { message, next: None })),
+            Next::Failed { message, due, next } => {
+                let keys: Vec<ResourceKey> = due.iter().map(|(key, _)| key.clone()).collect();
+                memory.delete_tries.extend(due);
+                memory.delete_made.retain(|key, _| !keys.contains(key));
+                self.delete(&keys, live, Propagation::Foreground).await?;
+                Ok(Some(Step::Stuck { message, next }))
             }
         }
     }
 
-    async fn create(&self, hook: &targets::Target) -> Result<(), String> {
+    async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
         let applier = Applier {
             cluster: &self.place.destination.cluster,
             manager: &self.ctx.settings.field_manager,
             former_manager: "",
+            owner: self.owner(),
         };
         let task = TaskKey { phase: SyncPhase::PostSync, resource: hook.key.clone() };
         let method = Method { how: How::Create, force: false, validate: true, migrate: false };
-        let manifest = hook.object.clone();
-        let apply = Apply { task, manifest, method, stamp: None, wait_established: false };
+        let stamp = Some(hook.stamp(attempt));
+        let manifest = hook.manifest(attempt);
+        let apply = Apply { task, manifest, method, stamp, wait_established: false };
         match applier.apply(&apply, None, false, false).await {
             Happened::Done { .. } | Happened::Gone => Ok(()),
-            // It is there already.
-            Happened::Failed(words) if words.contains("already exists") => Ok(()),
             Happened::Failed(words) | Happened::Unknown(words) => {
                 Err(format!("cannot create hook {}: {words}", hook.key))
             }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Api, DynamicObject, ObjectMeta};
-use kube::core::discovery::ApiResource;
 use kube::runtime::watcher;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -17,8 +16,8 @@ use super::error::Error;
 use super::queue::Key;
 use super::store::Change;
 use crate::act::application_status;
+use crate::api::AppProject;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::api::{AppProject, GROUP, VERSION};
 use crate::decide::compare::refresh::{Level, Request};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::follow::{follow, told};
@@ -96,6 +95,7 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
                         ctx.queue.wake(&key, Request::default());
                     }
                 }
+                ctx.leaving.notify_one();
             }
             Ok(watcher::Event::Apply(object)) => {
                 take(ctx, raw(object, &resource));
@@ -106,6 +106,7 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
                 let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
                 if ctx.store.remove(&key, uid) {
                     ctx.queue.wake(&key, Request::default());
+                    ctx.leaving.notify_one();
                 }
             }
             Err(error) => {
@@ -132,18 +133,14 @@ fn take(ctx: &Context, object: Value) -> Option<Key> {
     }
     if ctx.store.put(&key, Arc::new(object)) == Change::Counts {
         ctx.queue.wake(&key, Request::default());
+        // It may refer to another project now.
+        ctx.leaving.notify_one();
     }
     Some(key)
 }
 
 async fn follow_projects(ctx: &Context, ready: Ready) -> Result<(), Error> {
-    let resource = ApiResource {
-        group: GROUP.to_owned(),
-        version: VERSION.to_owned(),
-        api_version: crate::api::API_VERSION.to_owned(),
-        kind: AppProject::KIND.to_owned(),
-        plural: AppProject::PLURAL.to_owned(),
-    };
+    let resource = crate::watch::object::resource(AppProject::KIND);
     let namespace = &ctx.settings.control_plane_namespace;
     let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.0.clone(), namespace, &resource);
     let mut events = told(follow(api, config()), "AppProjects".to_owned());
@@ -164,6 +161,7 @@ async fn follow_projects(ctx: &Context, ready: Ready) -> Result<(), Error> {
                 if ctx.store.put_project(&name, &raw(object, &resource)) {
                     wake(&name);
                 }
+                ctx.leaving.notify_one();
             }
             Ok(watcher::Event::Delete(object)) => {
                 let name = name_of(&object);

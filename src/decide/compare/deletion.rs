@@ -12,7 +12,6 @@ use crate::api::hooks::{HookType, Role, role};
 use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::from_rfc3339;
-use crate::decide::health::{self, Status};
 
 /// What the cascade does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,60 +66,6 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     Cascade::Delete(keys.map(|(key, _)| key.clone()).collect())
 }
 
-/// What delete hooks need next (SE-517).
-#[derive(Clone, Debug)]
-pub enum Hooks {
-    /// None is left to wait for.
-    Done,
-    /// These have to be created; all of one wave.
-    Create(Vec<Target>),
-    /// These are under way; the text names them.
-    Wait(String),
-    /// These failed: they go, to be created again, and the text is the error.
-    Failed(Vec<ResourceKey>, String),
-}
-
-/// Decides the next step of the hooks of one type, wave by wave.
-pub fn hooks(
-    kind: HookType,
-    targets: &[Target],
-    live: &BTreeMap<ResourceKey, Arc<Value>>,
-) -> Hooks {
-    let own: Vec<&Target> = targets.iter().filter(|target| is_of(kind, &target.object)).collect();
-    let mut waves: BTreeMap<i32, Vec<&Target>> = BTreeMap::new();
-    for target in own {
-        waves.entry(sync_wave(&target.object)).or_default().push(target);
-    }
-    for hooks in waves.into_values() {
-        let missing: Vec<Target> = (hooks.iter())
-            .filter(|target| !live.contains_key(&target.key))
-            .map(|target| (*target).clone())
-            .collect();
-        if !missing.is_empty() {
-            return Hooks::Create(missing);
-        }
-        let (mut waiting, mut failed) = (Vec::new(), Vec::new());
-        for target in hooks {
-            let Some(object) = live.get(&target.key) else { continue };
-            match health::of(object).map(|health| health.status) {
-                Some(Status::Progressing | Status::Suspended) => waiting.push(&target.key),
-                Some(Status::Degraded | Status::Unknown) => failed.push(target.key.clone()),
-                Some(Status::Healthy | Status::Missing) | None => {}
-            }
-        }
-        if let Some(first) = waiting.first() {
-            return Hooks::Wait(format!("waiting for completion of hook {first}"));
-        }
-        if !failed.is_empty() {
-            let names: Vec<String> =
-                failed.iter().map(|key| format!("{}/{}", key.namespace, key.name)).collect();
-            let message = format!("{} hook(s) failed: {}", kind.as_str(), names.join(", "));
-            return Hooks::Failed(failed, message);
-        }
-    }
-    Hooks::Done
-}
-
 /// Whether an object is a hook of this type.
 pub fn is_of(kind: HookType, object: &Value) -> bool {
     matches!(role(object), Role::Hook(types) if types.contains(&kind))
@@ -152,28 +97,6 @@ pub fn hook_finalizers(application: &Value, targets: &[Target]) -> Option<Vec<St
         }
     }
     (new != old).then_some(new)
-}
-
-/// Hooks of one type that their policy removes once all are over (SE-519).
-pub fn clean_up(
-    kind: HookType,
-    targets: &[Target],
-    live: &BTreeMap<ResourceKey, Arc<Value>>,
-) -> Vec<ResourceKey> {
-    use crate::api::hooks::{DeletePolicy, delete_policies};
-    let present: Vec<(&Target, &Arc<Value>)> = (targets.iter())
-        .filter(|target| is_of(kind, &target.object))
-        .filter_map(|target| Some((target, live.get(&target.key)?)))
-        .collect();
-    let worst = (present.iter())
-        .filter_map(|(_, live)| health::of(live))
-        .fold(Status::Healthy, |worst, health| worst.worst(health.status));
-    let gone = present.into_iter().filter(|(target, _)| {
-        let policies = delete_policies(&target.object);
-        (worst == Status::Degraded && policies.contains(&DeletePolicy::HookFailed))
-            || (worst == Status::Healthy && policies.contains(&DeletePolicy::HookSucceeded))
-    });
-    gone.map(|(target, _)| target.key.clone()).collect()
 }
 
 /// When a deletion was asked for; absent when it was not.

@@ -17,7 +17,9 @@
 //! - [`auto_sync`]: whether to sync without being asked (SE-420 … SE-429);
 //! - [`operation`]: the life of `operation` and `status.operationState`
 //!   (SE-370 … SE-390);
-//! - [`deletion`]: what goes with a deleted Application (SE-510 … SE-519);
+//! - [`deletion`]: what goes with a deleted Application (SE-510 … SE-516);
+//! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
+//! - [`owner`]: whose a live object is, before it is deleted or replaced;
 //! - [`patch`]: the smallest merge patch between two objects.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
@@ -26,8 +28,10 @@
 
 pub mod auto_sync;
 pub mod condition;
+pub mod delete_hooks;
 pub mod deletion;
 pub mod operation;
+pub mod owner;
 mod pairs;
 pub mod patch;
 pub mod project;

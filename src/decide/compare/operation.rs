@@ -65,10 +65,19 @@ fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(from_rfc3339)
 }
 
-/// Names one operation and no other; part of the stamps on hooks.
-pub fn id(started_at: Timestamp, revision: &str) -> String {
-    let revision: String = revision.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
-    format!("{}-{revision}", started_at.as_second())
+/// Names one operation and no other, of whichever Application; part of the
+/// stamps on hooks.
+pub fn id(application: &Value, started_at: Timestamp, revision: &str) -> String {
+    sync::operation_id(&uid(application), started_at, revision)
+}
+
+/// UID of an Application. One that no API server gave is known by its name.
+pub fn uid(application: &Value) -> String {
+    let text = |field: &str| application["metadata"][field].as_str().unwrap_or_default();
+    match text("uid") {
+        "" => format!("{}_{}", text("namespace"), text("name")),
+        uid => uid.to_owned(),
+    }
 }
 
 /// Pins what is synced (SE-374): revisions and sources, kept in the state.

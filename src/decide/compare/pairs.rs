@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 use serde_json::Value;
 
 use super::condition::Condition;
-use super::project;
+use super::project::Permits;
 use super::targets::{Target, Tracking, instance_of};
 use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
@@ -211,19 +211,16 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
 /// Whether a live object is one that the Application manages: its own, owned
 /// by nothing, and permitted by the project (SE-082, SE-115).
 pub(super) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
-    facts.tracking.owns(live) && !has_owner(live) && is_permitted(facts, key)
+    facts.tracking.owns(live) && !has_owner(live) && is_permitted(facts, key, live)
 }
 
 pub(super) fn has_owner(live: &Value) -> bool {
     live["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty())
 }
 
-pub(super) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey) -> bool {
-    let ResourceKey { group, kind, namespace, name } = key;
-    let namespaced = !namespace.is_empty();
+pub(super) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
     let (server, cluster) = facts.cluster;
-    project::permits_kind(facts.project, group, kind, name, namespaced)
-        && (!namespaced || project::permits_destination(facts.project, server, cluster, namespace))
+    Permits { project: facts.project, server, cluster }.denial(key, object).is_none()
 }
 
 fn pair(
@@ -260,7 +257,7 @@ fn pair(
     let managed = managed.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
     Compared {
         version: split_api_version(api_version).1.to_owned(),
-        permitted: is_permitted(facts, key),
+        permitted: object.or(live).is_some_and(|object| is_permitted(facts, key, object)),
         managed_namespace: managed && is_namespace(key, destination),
         health: live.and_then(|live| health::of(live)),
         key: key.clone(),

@@ -3,8 +3,12 @@
 //! A pattern that cannot be read never permits: in a list that allows it
 //! matches nothing, in one that denies everything. [`problems`] names the field.
 
+use serde_json::Value;
+
 use crate::api::AppProjectSpec;
 use crate::api::app_project::ResourcePattern;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::sync::Denial;
 use crate::glob::{self, Glob, NamePattern};
 
 /// A pattern of a list, and whether it denies what it matches.
@@ -136,27 +140,113 @@ pub fn permits_destination(
     any
 }
 
-/// Whether a resource may be managed at all, by its kind (SE-072 … SE-075).
+/// What is known of an object's name when it is judged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Name<'a> {
+    /// All of it.
+    Known(&'a str),
+    /// How it begins: the rest is made up when it is created.
+    Begins(&'a str),
+}
+
+impl<'a> Name<'a> {
+    /// The name of a target; its key has none when one is to be generated.
+    pub fn of(key: &'a ResourceKey, object: &'a Value) -> Self {
+        match key.name.as_str() {
+            "" => {
+                let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default();
+                // A longer one may be cut when the name is made.
+                let cut = prefix.char_indices().nth(KEPT_PREFIX).map_or(prefix.len(), |(at, _)| at);
+                Self::Begins(&prefix[..cut])
+            }
+            name => Self::Known(name),
+        }
+    }
+
+    /// Whether the name is sure to fit a pattern.
+    fn fits(self, pattern: &str) -> bool {
+        match self {
+            Self::Known(name) => fits(false, pattern, name),
+            Self::Begins(prefix) => pattern
+                .strip_suffix('*')
+                .is_some_and(|own| literal(own).len() == own.len() && prefix.starts_with(own)),
+        }
+    }
+
+    /// Whether the name may come to fit a pattern.
+    fn may_fit(self, pattern: &str) -> bool {
+        match self {
+            Self::Known(name) => fits(true, pattern, name),
+            Self::Begins(prefix) => {
+                let own = literal(pattern);
+                own.starts_with(prefix) || prefix.starts_with(own) || Glob::new(pattern).is_err()
+            }
+        }
+    }
+}
+
+/// How much of a prefix every generated name keeps, in characters.
+const KEPT_PREFIX: usize = 14;
+
+/// The part of a pattern before its first special character.
+fn literal(pattern: &str) -> &str {
+    pattern.find(['*', '?', '[', '{', '\\', '!']).map_or(pattern, |at| &pattern[..at])
+}
+
+/// Whether a resource may be managed at all, by its kind (SE-072 … SE-075). Of
+/// a name that is not known yet, the worst is assumed.
 pub fn permits_kind(
     project: &AppProjectSpec,
     group: &str,
     kind: &str,
-    name: &str,
+    name: Name<'_>,
     namespaced: bool,
 ) -> bool {
-    let any = |list: &[ResourcePattern], denies: bool| {
-        list.iter().any(|item| {
-            fits(denies, &item.group, group)
-                && fits(denies, &item.kind, kind)
-                && (item.name.is_empty() || fits(denies, &item.name, name))
-        })
+    let of_kind = |item: &ResourcePattern, denies: bool| {
+        fits(denies, &item.group, group) && fits(denies, &item.kind, kind)
+    };
+    let allows = |list: &[ResourcePattern]| {
+        let of_name = |item: &ResourcePattern| item.name.is_empty() || name.fits(&item.name);
+        list.iter().any(|item| of_kind(item, false) && of_name(item))
+    };
+    let denies = |list: &[ResourcePattern]| {
+        let of_name = |item: &ResourcePattern| item.name.is_empty() || name.may_fit(&item.name);
+        list.iter().any(|item| of_kind(item, true) && of_name(item))
     };
     if !namespaced {
-        return any(&project.cluster_resource_whitelist, false)
-            && !any(&project.cluster_resource_blacklist, true);
+        return allows(&project.cluster_resource_whitelist)
+            && !denies(&project.cluster_resource_blacklist);
     }
     let white = project.namespace_resource_whitelist.as_deref();
-    white.is_none_or(|list| any(list, false)) && !any(&project.namespace_resource_blacklist, true)
+    white.is_none_or(allows) && !denies(&project.namespace_resource_blacklist)
+}
+
+/// What a project permits in one cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Permits<'a> {
+    /// The project.
+    pub project: &'a AppProjectSpec,
+    /// URL of the cluster.
+    pub server: &'a str,
+    /// Its name.
+    pub cluster: &'a str,
+}
+
+impl Permits<'_> {
+    /// Why an object must not be managed; `None` when it may. Each target and
+    /// each live object is judged by itself, where it is to be or is; whether
+    /// it is in a namespace, its key says.
+    pub fn denial(&self, key: &ResourceKey, object: &Value) -> Option<Denial> {
+        let ResourceKey { group, kind, namespace, .. } = key;
+        let namespaced = !namespace.is_empty();
+        let name = Name::of(key, object);
+        if !permits_kind(self.project, group, kind, name, namespaced) {
+            return Some(Denial::Kind);
+        }
+        let elsewhere =
+            namespaced && !permits_destination(self.project, self.server, self.cluster, namespace);
+        elsewhere.then_some(Denial::Namespace)
+    }
 }
 
 /// Whether Applications of a namespace may use the project (SE-004, SE-077).

@@ -154,11 +154,42 @@ fn projects_permit_what_their_lists_say() {
     assert_eq!(problems.len(), 1, "{problems:?}");
     assert!(problems[0].starts_with("spec.destinations[1].namespace: pattern \"[a\""));
 
+    let a = project::Name::Known("a");
     let bare = AppProjectSpec { cluster_resource_whitelist: vec![], ..project() };
-    assert!(!project::permits_kind(&bare, "", "Namespace", "a", false), "SE-072");
-    assert!(project::permits_kind(&bare, "", "ConfigMap", "a", true), "SE-074: absent is all");
+    assert!(!project::permits_kind(&bare, "", "Namespace", a, false), "SE-072");
+    assert!(project::permits_kind(&bare, "", "ConfigMap", a, true), "SE-074: absent is all");
     let none = AppProjectSpec { namespace_resource_whitelist: Some(vec![]), ..project() };
-    assert!(!project::permits_kind(&none, "", "ConfigMap", "a", true), "SE-074: empty is none");
+    assert!(!project::permits_kind(&none, "", "ConfigMap", a, true), "SE-074: empty is none");
+}
+
+#[test]
+fn a_name_that_is_not_known_yet_is_judged_by_how_it_begins() {
+    use project::Name::{Begins, Known};
+    let pattern = |name: &str| {
+        let value = json!({"group": "", "kind": "ConfigMap", "name": name});
+        vec![serde_json::from_value(value).unwrap()]
+    };
+    // Pattern, name, whether a list with it allows, whether it denies.
+    let cases = [
+        ("team-*", Known("team-a"), true, true),
+        ("team-*", Begins("team-a-"), true, true),
+        ("team-*", Begins("te"), false, true),
+        ("team-*", Begins("other-"), false, false),
+        ("team-?", Begins("team-"), false, true),
+        ("team-a", Begins("team-"), false, true),
+        ("*", Begins("x"), true, true),
+        ("[ab]*", Begins("c"), false, true),
+        ("", Begins("x"), true, true),
+    ];
+    for (name, of, allows, denies) in cases {
+        let white = Some(pattern(name));
+        let white = AppProjectSpec { namespace_resource_whitelist: white, ..project() };
+        let allowed = project::permits_kind(&white, "", "ConfigMap", of, true);
+        assert_eq!(allowed, allows, "{name} {of:?}");
+        let black = AppProjectSpec { namespace_resource_blacklist: pattern(name), ..project() };
+        let allowed = project::permits_kind(&black, "", "ConfigMap", of, true);
+        assert_eq!(!allowed, denies, "{name} {of:?}");
+    }
 }
 
 #[test]

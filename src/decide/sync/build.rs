@@ -15,7 +15,7 @@ use super::options::{AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::Verb;
 use super::prune;
-use super::snapshot::{Denial, GroupVersionKind, Kind, LiveObject, NamespaceFact, Snapshot};
+use super::snapshot::{GroupVersionKind, Kind, LiveObject, NamespaceFact, Snapshot};
 use super::task::{OperationPhase, SyncPhase, Task, TaskKey};
 use crate::api::annotations;
 use crate::api::resource_key::ResourceKey;
@@ -99,27 +99,38 @@ impl<'a> Builder<'a, '_> {
     fn add_targets(&mut self) {
         let targets = &self.snapshot.targets;
         let mut last = BTreeMap::new();
+        let mut nameless = 0;
         for (index, target) in targets.iter().enumerate() {
-            let nameless = View(target).name().is_empty().then_some(index);
-            last.insert((self.key_of(target), nameless), index);
+            // What has no name is told by its place among all such: nothing
+            // that is found out about the others moves it.
+            let position = View(target).name().is_empty().then(|| {
+                nameless += 1;
+                nameless - 1
+            });
+            last.insert((self.key_of(target), position), (index, position));
         }
-        let kept: BTreeSet<usize> = last.into_values().collect();
-        for index in kept {
-            self.add_target(index, &targets[index]);
+        let names: BTreeSet<ResourceKey> = last.keys().map(|(key, _)| key.clone()).collect();
+        let kept: BTreeMap<usize, Option<usize>> = last.into_values().collect();
+        for (index, position) in kept {
+            self.add_target(index, position, &names);
         }
     }
 
-    fn add_target(&mut self, index: usize, target: &'a Arc<Value>) {
+    fn add_target(&mut self, index: usize, position: Option<usize>, names: &BTreeSet<ResourceKey>) {
+        let target = &self.snapshot.targets[index];
         let key = self.key_of(target);
         let view = View(target);
         match hooks::classify(target) {
             Class::Resource => {
-                let nameless = view.name().is_empty();
-                let stamp = self.stamp(SyncPhase::Sync, nameless.then_some(index));
+                let nameless = position.is_some();
+                let stamp = self.stamp(SyncPhase::Sync, position);
                 let mut key = key;
-                if nameless {
+                if let Some(position) = position {
                     // No name to tell it by: its place in the source does.
-                    key.name = format!("{}{index}", view.generate_name());
+                    key.name = format!("{}{position}", view.generate_name());
+                    while names.contains(&key) {
+                        key.name.push('*');
+                    }
                 }
                 let live = match nameless {
                     true => self.stamps.get(stamp.as_str()).copied(),
@@ -130,25 +141,25 @@ impl<'a> Builder<'a, '_> {
                     return;
                 }
                 let live = live.map(|(_, live)| live);
-                let task = self.task(key, SyncPhase::Sync, target.clone(), live, stamp);
+                let denial = self.denial(index, &key);
+                let task = self.task(key, SyncPhase::Sync, target.clone(), live, stamp, denial);
                 self.tasks.push(Task { nameless, ..task });
             }
             Class::Hook(phases) => {
                 for phase in phases {
                     let mut key = key.clone();
-                    if view.name().is_empty() {
-                        let (prefix, started) = (view.generate_name(), self.snapshot.started_at);
-                        let revision = &self.snapshot.operation.revision;
-                        key.name = hooks::generated_name(prefix, revision, phase, started);
+                    if let Some(position) = position {
+                        key.name = self.generated_name(view, phase, position);
                     }
                     let live = self.find(&key);
                     self.claim(live);
                     if !self.snapshot.operation.runs_hooks() {
                         continue;
                     }
-                    let stamp = self.stamp(phase, None);
+                    let stamp = self.stamp(phase, position);
                     let live = live.map(|(_, live)| live);
-                    let task = self.task(key, phase, target.clone(), live, stamp);
+                    let denial = self.denial(index, &key);
+                    let task = self.task(key, phase, target.clone(), live, stamp, denial);
                     let policies = DeletePolicies::of(target);
                     self.tasks.push(Task { hook: true, policies, ..task });
                 }
@@ -170,9 +181,13 @@ impl<'a> Builder<'a, '_> {
         target: Arc<Value>,
         live: Option<&'a LiveObject>,
         stamp: String,
+        denial: Option<String>,
     ) -> Task<'a> {
         let view = View(&target);
-        let (skip_dry_run, invalid) = self.judge(&key, view);
+        let (skip_dry_run, invalid) = match denial {
+            Some(denial) => (false, Some(denial)),
+            None => self.judge(&key, view),
+        };
         let invalid = invalid.map(|message| (OperationPhase::Failed, message));
         Task {
             version: view.version().to_owned(),
@@ -192,10 +207,6 @@ impl<'a> Builder<'a, '_> {
 
     /// Whether the dry run is left out, and why the task must not run (SE-206).
     fn judge(&self, key: &ResourceKey, view: View<'_>) -> (bool, Option<String>) {
-        if let Some(denial) = self.snapshot.denied.get(key) {
-            let project = &self.snapshot.project;
-            return (false, Some(messages::denied(key, *denial, project)));
-        }
         let missing = match self.fact(view) {
             None | Some(Kind::Namespaced | Kind::ClusterScoped) => return (false, None),
             Some(Kind::Failed(error)) => return (false, Some(error.clone())),
@@ -208,6 +219,21 @@ impl<'a> Builder<'a, '_> {
             true => (true, None),
             false => (false, Some(messages::missing_kind(key, view.version(), missing))),
         }
+    }
+
+    /// Why the project forbids a target (SE-206).
+    fn denial(&self, index: usize, key: &ResourceKey) -> Option<String> {
+        let denial = self.snapshot.denied.get(&index)?;
+        Some(denial.message(key, &self.snapshot.project))
+    }
+
+    /// The name of a hook without one: a retry keeps it (SE-397), and no other
+    /// operation or Application has it.
+    fn generated_name(&self, view: View<'_>, phase: SyncPhase, position: usize) -> String {
+        let Snapshot { operation, operation_id, started_at, .. } = self.snapshot;
+        let identity = format!("{operation_id}/{phase}/{position}");
+        let words = hooks::purpose(&operation.revision, phase, *started_at);
+        hooks::generated_name(view.generate_name(), &words, &identity)
     }
 
     fn fact(&self, view: View<'_>) -> Option<&'a Kind> {
@@ -246,8 +272,9 @@ impl<'a> Builder<'a, '_> {
         self.claimed.extend(live.map(|(key, _)| key));
     }
 
-    fn stamp(&self, phase: SyncPhase, index: Option<usize>) -> String {
-        hooks::stamp(&self.snapshot.operation_id, self.snapshot.attempt, phase, index)
+    fn stamp(&self, phase: SyncPhase, position: Option<usize>) -> String {
+        let Snapshot { operation_id, attempt, .. } = self.snapshot;
+        hooks::stamp(operation_id, *attempt, &phase.to_string(), position)
     }
 
     fn is_selected(&self, key: &ResourceKey) -> bool {
@@ -298,10 +325,25 @@ impl<'a> Builder<'a, '_> {
         self.claim(found);
         let stamp = self.stamp(SyncPhase::PreSync, None);
         let live = found.map(|(_, live)| live);
-        let mut task = self.task(key, SyncPhase::PreSync, Arc::new(target), live, stamp);
+        let denial = self
+            .snapshot
+            .namespace_denied
+            .map(|denial| messages::namespace_denied(&key, denial, &self.snapshot.project));
+        let mut task = self.task(key, SyncPhase::PreSync, Arc::new(target), live, stamp, denial);
         task.wave = 0;
         task.invalid = failed.or(task.invalid);
         self.tasks.push(task);
+    }
+
+    /// Whether an object was made from a target that has no name of its own.
+    fn generates(&self, key: &ResourceKey, live: View<'_>) -> bool {
+        let prefix = live.generate_name();
+        let made = |target: &Arc<Value>| {
+            let view = View(target);
+            let same = view.group() == key.group && view.kind() == key.kind;
+            same && view.name().is_empty() && view.generate_name() == prefix
+        };
+        !prefix.is_empty() && self.snapshot.targets.iter().any(made)
     }
 
     /// Live resources that nothing in the source accounts for (SE-190, SE-191).
@@ -315,42 +357,17 @@ impl<'a> Builder<'a, '_> {
                 Class::Resource if live.tracked && self.is_selected(key) => {
                     let version = View(&live.object).version().to_owned();
                     let wave = hooks::wave(&live.object);
-                    let task = self.prune_task(key.clone(), version, wave, Some(live));
+                    let task = prune_task(key.clone(), version, wave, Some(live));
                     self.tasks.push(task);
                 }
+                // Made by an operation before, from what is still in the source.
+                Class::Hook(_) if self.generates(key, View(&live.object)) => {}
                 Class::Hook(_) => {
                     let name = format!("{}/{} {}", key.group, key.kind, key.name);
                     self.warnings.push(format!("hook {name} is no longer in the source"));
                 }
                 Class::Resource | Class::Skipped | Class::DeleteHook | Class::Ignored => {}
             }
-        }
-    }
-
-    fn prune_task(
-        &self,
-        key: ResourceKey,
-        version: String,
-        wave: i64,
-        live: Option<&'a LiveObject>,
-    ) -> Task<'a> {
-        let denial = self.snapshot.denied.get(&key).copied();
-        let project = &self.snapshot.project;
-        Task {
-            version,
-            wave,
-            hook: false,
-            policies: DeletePolicies::default(),
-            target: None,
-            live,
-            nameless: false,
-            stamp: String::new(),
-            skip_dry_run: true,
-            invalid: denial.map(|denial: Denial| {
-                (OperationPhase::Failed, messages::denied(&key, denial, project))
-            }),
-            state: None,
-            key: TaskKey { phase: SyncPhase::Sync, resource: key },
         }
     }
 
@@ -365,9 +382,33 @@ impl<'a> Builder<'a, '_> {
         for action in in_flight.iter().filter(|action| action.verb == Verb::Prune) {
             if known.insert(action.task.clone()) {
                 let (key, version) = (action.task.resource.clone(), action.version.clone());
-                let task = self.prune_task(key, version, action.wave, None);
-                self.tasks.push(Task { invalid: None, ..task });
+                let task = prune_task(key, version, action.wave, None);
+                self.tasks.push(task);
             }
         }
+    }
+}
+
+/// Deletes what nothing in the source accounts for. What the project forbids is
+/// not among the live objects (SE-082).
+fn prune_task<'a>(
+    key: ResourceKey,
+    version: String,
+    wave: i64,
+    live: Option<&'a LiveObject>,
+) -> Task<'a> {
+    Task {
+        version,
+        wave,
+        hook: false,
+        policies: DeletePolicies::default(),
+        target: None,
+        live,
+        nameless: false,
+        stamp: String::new(),
+        skip_dry_run: true,
+        invalid: None,
+        state: None,
+        key: TaskKey { phase: SyncPhase::Sync, resource: key },
     }
 }

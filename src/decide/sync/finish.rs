@@ -27,7 +27,8 @@ impl Pass<'_> {
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
             let foreign = task.is_foreign(&self.snapshot.operation_id);
-            let Some(view) = task.live_view().filter(|_| task.hook && !foreign) else { continue };
+            let ours = task.hook && !foreign && task.objection().is_none();
+            let Some(view) = task.live_view().filter(|_| ours) else { continue };
             let reason = reason(self, at);
             if task.is_completed() || reason.is_some() {
                 released.actions.extend(self.release(at, view));
@@ -70,16 +71,23 @@ impl Pass<'_> {
             let waits = pass.tasks[at].is_pending() && pass.tasks[at].is_sync_fail();
             pass.delete_reason(at, Some(OperationPhase::Failed)).filter(|_| !waits)
         });
-        let sync_fail: Vec<usize> = (0..self.tasks.len())
-            .filter(|at| self.tasks[*at].is_sync_fail() && self.tasks[*at].is_pending())
-            .collect();
-        let slot = sync_fail.first().map(|at| self.tasks[*at].slot());
-        let wave: Vec<usize> =
-            sync_fail.into_iter().filter(|at| Some(self.tasks[*at].slot()) == slot).collect();
-        if !wave.is_empty()
-            && let Some(plan) = self.run(&wave)
-        {
-            return plan;
+        loop {
+            let sync_fail: Vec<usize> = (0..self.tasks.len())
+                .filter(|at| self.tasks[*at].is_sync_fail() && self.tasks[*at].is_pending())
+                .collect();
+            let slot = sync_fail.first().map(|at| self.tasks[*at].slot());
+            let wave: Vec<usize> =
+                sync_fail.into_iter().filter(|at| Some(self.tasks[*at].slot()) == slot).collect();
+            if wave.is_empty() {
+                break;
+            }
+            if self.refuse_strangers(&wave) {
+                continue;
+            }
+            if let Some(plan) = self.run(&wave) {
+                return plan;
+            }
+            break;
         }
         let message = messages::failure(&base, &self.results);
         self.end(Ending { phase: OperationPhase::Failed, message })

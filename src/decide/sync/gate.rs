@@ -25,6 +25,10 @@ pub(super) fn judge(
     settings: &Settings,
     now: Timestamp,
 ) -> Option<(OperationPhase, String)> {
+    // Somebody has put another object in the place of the hook.
+    if let Some(objection) = task.objection() {
+        return Some((OperationPhase::Failed, objection.to_owned()));
+    }
     let running = match completion(task, result) {
         Some((OperationPhase::Running, message)) => Some(message),
         Some(complete) => return Some(complete),

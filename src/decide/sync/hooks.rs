@@ -5,6 +5,7 @@
 
 use jiff::Timestamp;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::object::View;
 use super::task::SyncPhase;
@@ -85,32 +86,54 @@ pub fn wave(object: &Value) -> i64 {
     annotations::sync_wave(object).into()
 }
 
-/// The name of a hook that only has `generateName` (SE-193).
+/// Longest name that a hook is given: Jobs copy theirs into a label.
+const MAX_NAME: usize = 63;
+
+/// The name of a hook that only has `generateName` (SE-193): what the hook is
+/// for, in words, and behind it a short mark of `identity`, so that no two
+/// hooks ever share a name (SE-604). A long prefix is cut.
 ///
 /// It depends on nothing but its arguments, so that creating it twice within
 /// one operation is a conflict and not a second hook.
-pub fn generated_name(
-    prefix: &str,
-    revision: &str,
-    phase: SyncPhase,
-    started_at: Timestamp,
-) -> String {
+pub fn generated_name(prefix: &str, words: &str, identity: &str) -> String {
+    let digest = Sha256::digest(identity.as_bytes());
+    let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+    let valid = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
+    let words: String = words.chars().map(|c| if valid(c) { c } else { '-' }).take(40).collect();
+    let words = words.to_lowercase();
+    let kept: String = prefix.chars().take(MAX_NAME - words.len() - mark.len() - 1).collect();
+    format!("{kept}{words}-{mark}")
+}
+
+/// What a hook of a sync is for: `<revision>-<phase>-<start>` (SE-193).
+pub(super) fn purpose(revision: &str, phase: SyncPhase, started_at: Timestamp) -> String {
     let revision = match revision.chars().count() {
         8.. => revision.chars().take(7).collect::<String>(),
         _ => revision.to_owned(),
     };
-    let suffix = format!("{revision}-{phase}-{}", started_at.as_second());
-    format!("{prefix}{}", suffix.to_lowercase())
+    format!("{revision}-{phase}-{}", started_at.as_second())
+}
+
+/// Names one operation, or one deletion, of one Application and of no other,
+/// also when several start in the same second.
+pub fn operation_id(uid: &str, started_at: Timestamp, what: &str) -> String {
+    let what: String = what.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
+    format!("{uid}.{}-{what}", started_at.as_second())
+}
+
+/// Whether a stamp is of an operation of the Application with this UID.
+pub fn is_stamp_of(stamp: &str, uid: &str) -> bool {
+    !uid.is_empty() && stamp.strip_prefix(uid).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The value of [`OPERATION_ANNOTATION`] for one task of one attempt.
 ///
 /// A retry runs the hooks again and a hook of two phases runs twice, hence
-/// the attempt and the phase. `index` tells apart nameless resources.
-pub fn stamp(operation: &str, attempt: u64, phase: SyncPhase, index: Option<usize>) -> String {
-    let phase = phase.to_string().to_lowercase();
-    match index {
-        Some(index) => format!("{operation}/{attempt}/{phase}/{index}"),
+/// the attempt and the phase. `position` tells apart what has no name.
+pub fn stamp(operation: &str, attempt: u64, phase: &str, position: Option<usize>) -> String {
+    let phase = phase.to_lowercase();
+    match position {
+        Some(position) => format!("{operation}/{attempt}/{phase}/{position}"),
         None => format!("{operation}/{attempt}/{phase}"),
     }
 }

@@ -77,16 +77,30 @@ pub(super) fn invalid<'m>(messages: impl Iterator<Item = &'m str>) -> String {
     }
 }
 
-pub(super) fn denied(key: &ResourceKey, denial: Denial, project: &str) -> String {
-    let ResourceKey { group, kind, namespace, .. } = key;
-    match denial {
-        Denial::Kind => {
-            format!("resource {group}:{kind} is not permitted in project {project}")
-        }
-        Denial::Namespace => {
-            format!("namespace {namespace} is not permitted in project '{project}'")
+impl Denial {
+    /// Why the resource is refused (SE-206).
+    pub fn message(self, key: &ResourceKey, project: &str) -> String {
+        let ResourceKey { group, kind, namespace, .. } = key;
+        match self {
+            Self::Kind => {
+                format!("resource {group}:{kind} is not permitted in project {project}")
+            }
+            Self::Namespace => {
+                format!("namespace {namespace} is not permitted in project '{project}'")
+            }
         }
     }
+}
+
+/// The destination namespace may neither be created nor labelled.
+pub(super) fn namespace_denied(key: &ResourceKey, denial: Denial, project: &str) -> String {
+    let name = &key.name;
+    let why = denial.message(key, project);
+    format!(
+        "namespace {name} is neither created nor labelled: {why}: permit kind Namespace of group \
+         '' in spec.clusterResourceWhitelist of the AppProject, and do not deny it in \
+         spec.clusterResourceBlacklist"
+    )
 }
 
 /// A kind that the API server does not have, at all or in this version (SE-208).

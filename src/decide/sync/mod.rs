@@ -76,7 +76,8 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 pub use hooks::{
-    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, stamp, wave,
+    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of,
+    operation_id, stamp, wave,
 };
 pub use options::{How, Method, Propagation, is_unknown_option};
 pub use order::{Slot, kind_rank, order};

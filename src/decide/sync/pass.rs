@@ -216,12 +216,15 @@ impl<'a> Pass<'a> {
             let message = format!("Shared resource found: {}", shared.join(", "));
             return Some(self.complete(OperationPhase::Failed, message));
         }
-        let invalid: Vec<usize> = (0..self.tasks.len())
-            .filter(|at| self.tasks[*at].is_pending() && self.tasks[*at].invalid.is_some())
-            .collect();
+        let started = self.has_started();
         let mut reasons = Vec::new();
-        for at in invalid {
-            if let Some((state, message)) = self.tasks[at].invalid.clone() {
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            // Later on a hook fails when it is its turn.
+            let objection = task.objection().filter(|_| !started);
+            let objection = objection.map(|words| (OperationPhase::Failed, words.to_owned()));
+            let Some((state, message)) = task.invalid.clone().or(objection) else { continue };
+            if task.is_pending() {
                 self.set(at, Some(ResultCode::SyncFailed), state, message.as_str());
                 reasons.push(message);
             }

@@ -18,8 +18,8 @@ use crate::decide::health::Health;
 pub struct Snapshot {
     /// What is to be done: a copy of the request (SE-051).
     pub operation: Operation,
-    /// Names this operation and no other, across restarts; part of the stamp
-    /// on hooks. Must not contain `/`.
+    /// Names this operation and no other, across restarts and Applications;
+    /// part of the stamp on hooks. Must not contain `/`.
     pub operation_id: String,
     /// How many retries lie behind this attempt; 0 for the first (SE-390).
     /// Each attempt starts without `results` and `progress`.
@@ -57,8 +57,12 @@ pub struct Snapshot {
     /// that is not listed was not asked about: it counts as existing, and its
     /// scope as unknown.
     pub kinds: BTreeMap<GroupVersionKind, Kind>,
-    /// Resources that the project forbids.
-    pub denied: BTreeMap<ResourceKey, Denial>,
+    /// What the project forbids, by the place among the targets: what has no
+    /// name yet is judged like everything else. Live objects that it forbids
+    /// are not in `live`.
+    pub denied: BTreeMap<usize, Denial>,
+    /// Why the destination namespace may not be created or labelled.
+    pub namespace_denied: Option<Denial>,
     /// Messages of `SharedResourceWarning` (SE-117), for `FailOnSharedResource`.
     pub shared: Vec<String>,
     /// Whether the destination namespace exists.
@@ -86,6 +90,9 @@ pub struct LiveObject {
     /// such as an object that a target is about to adopt (SE-119) or the
     /// destination namespace, is never pruned.
     pub tracked: bool,
+    /// Why it must neither be deleted nor replaced for a hook of its name;
+    /// `None` for a hook of this very Application.
+    pub objection: Option<String>,
 }
 
 /// A sync request (SE-040..SE-049), resolved.

@@ -169,6 +169,13 @@ impl<'a> Task<'a> {
         live && !self.is_created()
     }
 
+    /// Why the live object is not this hook's to delete or replace; `None`
+    /// when it is, or when there is none.
+    pub fn objection(&self) -> Option<&'a str> {
+        let live = self.live.filter(|_| self.hook && !self.is_created())?;
+        live.objection.as_deref()
+    }
+
     /// The object that is in the way of creating this hook: one that this
     /// task has not made, and that must not simply be applied over.
     pub fn obstacle(&self) -> Option<View<'a>> {

@@ -125,7 +125,7 @@ impl Pass<'_> {
     }
 
     /// Runs the first wave that has something left to do, or ends well.
-    pub(super) fn next_wave(&mut self) -> Plan {
+    pub(super) fn next_wave(mut self) -> Plan {
         loop {
             let pending = self.pending();
             let Some(slot) = pending.first().map(|at| self.tasks[*at].slot()) else {
@@ -134,6 +134,9 @@ impl Pass<'_> {
             };
             let (wave, later): (Vec<usize>, Vec<usize>) =
                 pending.into_iter().partition(|at| self.tasks[*at].slot() == slot);
+            if self.refuse_strangers(&wave) {
+                return self.fail();
+            }
             if let Some(plan) = self.run(&wave) {
                 return plan;
             }
@@ -144,6 +147,19 @@ impl Pass<'_> {
                 return plan;
             }
         }
+    }
+
+    /// Fails the hooks of a wave under whose name stands an object that is not
+    /// theirs: nothing of it is touched. Whether there are any.
+    pub(super) fn refuse_strangers(&mut self, wave: &[usize]) -> bool {
+        let mut any = false;
+        for at in wave.iter().copied() {
+            let task = &self.tasks[at];
+            let Some(objection) = task.objection().filter(|_| task.is_pending()) else { continue };
+            self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, objection);
+            any = true;
+        }
+        any
     }
 
     /// The next actions of one wave, or what it waits for. `None` when nothing

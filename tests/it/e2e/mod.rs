@@ -15,6 +15,7 @@ mod external;
 mod failing;
 mod faults;
 mod guards;
+mod hooks;
 mod idle;
 mod mistakes;
 mod seed_example;
@@ -76,6 +77,8 @@ cases! {
     dry_run::what_only_the_apply_can_tell_fails_in_its_wave,
     dry_run::a_wrong_field_is_refused_before_anything_is_sent,
     guards::a_removed_field_goes_after_a_change_to_server_side_apply,
+    hooks::nothing_of_others_is_touched,
+    hooks::every_hook_is_one_of_its_own,
 }
 
 mod embedded_only {

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 
 use super::super::SyncPhase::{PostSync, PreSync, Sync};
+use super::super::hooks::purpose;
 use super::super::*;
 use super::world::{START, World, manifest};
+use crate::decide::health::Status;
 
 #[test]
 fn classification() {
@@ -41,13 +43,94 @@ fn classification() {
 fn generated_names() {
     let at = Timestamp::from_second(START).unwrap();
     let cases = [
-        ("V-050", "mig-", "0123456789abcdef", PreSync, "mig-0123456-presync-1700000000"),
-        ("V-051", "mig-", "v1.2.3", PostSync, "mig-v1.2.3-postsync-1700000000"),
-        ("V-052", "x-", "abcdefgh", PreSync, "x-abcdefg-presync-1700000000"),
-        ("revisions may be words", "x-", "Größe", Sync, "x-größe-sync-1700000000"),
+        ("V-050", "mig-", "0123456789abcdef", PreSync, "mig-0123456-presync-1700000000-"),
+        ("V-051", "mig-", "v1.2.3", PostSync, "mig-v1.2.3-postsync-1700000000-"),
+        ("V-052", "x-", "abcdefgh", PreSync, "x-abcdefg-presync-1700000000-"),
+        ("not every word is a name", "x-", "Größe_1", Sync, "x-gr--e-1-sync-1700000000-"),
     ];
     for (row, prefix, revision, phase, want) in cases {
-        assert_eq!(generated_name(prefix, revision, phase, at), want, "{row}");
+        let name = |identity: &str| generated_name(prefix, &purpose(revision, phase, at), identity);
+        let made = name("a");
+        let mark = made.strip_prefix(want).unwrap_or_else(|| panic!("{row}: {made}"));
+        assert!(mark.len() == 8 && mark.bytes().all(|b| b.is_ascii_hexdigit()), "{row}: {made}");
+        assert_eq!(made, name("a"), "{row}");
+        assert_ne!(made, name("b"), "SE-604: {row}");
+    }
+    let long = generated_name(&"p".repeat(58), &purpose("0123456789", Sync, at), "a");
+    assert_eq!(long.len(), 63, "a Job copies its name into a label: {long}");
+}
+
+#[test]
+fn hooks_without_a_name_are_told_apart() {
+    let hook = || manifest("Job", "x").generate("mig-").hook("PreSync");
+    let mut world = World::new([hook(), hook(), manifest("ConfigMap", "c")]).no_delay();
+    world.run();
+    let jobs = world.objects.keys().filter(|key| key.kind == "Job");
+    assert_eq!(jobs.count(), 2, "{:?}", world.log);
+
+    let names = |operation: &str| -> Vec<String> {
+        let mut world = World::new([hook()]);
+        world.seen.operation_id = operation.into();
+        world.pump();
+        world.objects.keys().map(|key| key.name.clone()).collect()
+    };
+    assert_eq!(names("op-1"), names("op-1"), "SE-397");
+    assert_ne!(names("op-1"), names("op-2"), "SE-604");
+}
+
+#[test]
+fn a_resource_without_a_name_never_stands_for_one_with_a_name() {
+    let nameless = manifest("Secret", "x").generate("s-");
+    let mut world = World::new([nameless, manifest("Secret", "s-0")]).no_delay();
+    let plan = world.run();
+    assert_eq!(plan.phase, OperationPhase::Succeeded);
+    assert_eq!(world.seen.results.len(), 2, "{:?}", world.seen.results);
+}
+
+#[test]
+fn what_is_not_the_hooks_own_is_never_touched() {
+    for (hook, policy) in [
+        ("PreSync", ""),
+        ("PostSync", "BeforeHookCreation"),
+        ("PreSync", "HookSucceeded"),
+        ("PostSync", "HookFailed"),
+        ("SyncFail", "HookSucceeded,HookFailed"),
+    ] {
+        let target = manifest("ConfigMap", "mine").hook(hook).policy(policy);
+        let theirs = manifest("ConfigMap", "mine").finalizer("argocd.argoproj.io/hook-finalizer");
+        let mut world = World::new([target, manifest("Secret", "s")]).no_delay().live(theirs);
+        world.strangers.insert("mine".into());
+        let plan = world.run();
+        assert_eq!(plan.phase, OperationPhase::Failed, "{hook} {policy}");
+        assert!(plan.message.contains("not ours"), "{hook} {policy}: {}", plan.message);
+        assert_eq!(world.changes(), [""; 0], "{hook} {policy}");
+    }
+}
+
+#[test]
+fn a_stranger_that_appears_later_fails_the_hook_and_stays() {
+    for (hook, policy) in [("PostSync", "HookFailed"), ("SyncFail", "HookFailed")] {
+        let target = manifest("Job", "late").hook(hook).policy(policy);
+        let fails = manifest("Job", "bad").hook("PostSync").wave(-1);
+        let mut world = World::new([target, fails, manifest("Secret", "s")]).no_delay();
+        if hook == "SyncFail" {
+            world.set_health("bad", Status::Degraded);
+        } else {
+            world.set_health("bad", Status::Progressing);
+        }
+        while !world.has("bad") {
+            world.pass().unwrap();
+        }
+        let uid = world.store(manifest("Job", "late").0).0;
+        world.strangers.insert("late".into());
+        if hook == "PostSync" {
+            world.set_health("bad", Status::Healthy);
+        }
+        let plan = world.run();
+        assert_eq!(plan.phase, OperationPhase::Failed, "{hook}");
+        assert!(plan.message.contains("not ours"), "{hook}: {}", plan.message);
+        let late = &world.objects[&world.key("late").unwrap()];
+        assert_eq!(late["metadata"]["uid"], uid, "{hook}");
     }
 }
 
@@ -68,11 +151,11 @@ fn a_hook_is_sent_with_name_namespace_finalizer_and_stamp() {
     let hook = manifest("Job", "x").namespace("").generate("mig-").hook("PreSync");
     let mut world = World::new([hook]);
     world.pump();
-    let name = "mig-0123456-presync-1700000000";
-    let live = &world.objects[&world.key(name).unwrap()];
+    let (key, live) = world.objects.first_key_value().unwrap();
+    assert!(key.name.starts_with("mig-0123456-presync-1700000000-"), "SE-193: {key}");
     assert_eq!(live["metadata"]["namespace"], "default", "SE-195");
     assert_eq!(live["metadata"]["finalizers"][0], "argocd.argoproj.io/hook-finalizer", "SE-194");
-    assert_eq!(live["metadata"]["annotations"][OPERATION_ANNOTATION], "op-1/0/presync");
+    assert_eq!(live["metadata"]["annotations"][OPERATION_ANNOTATION], "op-1/0/presync/0");
     assert!(world.seen.targets[0]["metadata"]["name"].is_null(), "the source stays as it is");
 }
 

@@ -253,7 +253,8 @@ proptest! {
         for object in live {
             if let Some(key) = ResourceKey::from_object(&object) {
                 let object = Arc::new(object);
-                let live = LiveObject { object, health: None, out_of_sync: true, tracked: true };
+                let (out_of_sync, tracked, objection) = (true, true, None);
+                let live = LiveObject { object, health: None, out_of_sync, tracked, objection };
                 snapshot.live.insert(key, live);
             }
         }

@@ -7,7 +7,6 @@ use jiff::SignedDuration;
 
 use super::super::*;
 use super::world::{World, manifest};
-use crate::api::resource_key::ResourceKey;
 use crate::decide::health::Status;
 
 fn missing(world: &mut World, kind: &str, others: &[&str]) {
@@ -63,13 +62,12 @@ fn v086_to_v088_kinds_that_come_later() {
 
 #[test]
 fn v089_what_the_project_forbids() {
-    let key = ResourceKey::new("apps", "Deployment", "default", "web");
     for (denial, want) in [
         (Denial::Kind, "resource apps:Deployment is not permitted in project p"),
         (Denial::Namespace, "namespace default is not permitted in project 'p'"),
     ] {
         let mut world = World::new([manifest("Deployment", "web"), manifest("Secret", "s")]);
-        world.seen.denied.insert(key.clone(), denial);
+        world.seen.denied.insert(0, denial);
         let plan = world.run();
         let all = format!("one or more synchronization tasks are not valid: {want}");
         assert_eq!((plan.phase, plan.message), (OperationPhase::Failed, all), "V-089");

@@ -104,6 +104,8 @@ pub struct World {
     pub health: BTreeMap<String, Status>,
     /// Names of objects that do not belong to the Application.
     pub untracked: BTreeSet<String>,
+    /// Names of objects that no hook may touch.
+    pub strangers: BTreeSet<String>,
     /// Answers to requests, by verb and name.
     pub refused: BTreeMap<(Verb, String), String>,
     /// What the next snapshot is made of, the state of the run included.
@@ -149,6 +151,7 @@ impl World {
             live: BTreeMap::new(),
             kinds: BTreeMap::new(),
             denied: BTreeMap::new(),
+            namespace_denied: None,
             shared: vec![],
             namespace: NamespaceFact::Exists,
             managed_namespace_metadata: None,
@@ -160,6 +163,7 @@ impl World {
             objects: BTreeMap::new(),
             health: BTreeMap::new(),
             untracked: ["default".to_owned()].into(),
+            strangers: BTreeSet::new(),
             refused: BTreeMap::new(),
             seen,
             stored: Default::default(),
@@ -245,7 +249,8 @@ impl World {
             let out_of_sync = target.is_some_and(|spec| spec != object["spec"]);
             let object = Arc::new(object.clone());
             let tracked = !self.untracked.contains(&key.name);
-            let live = LiveObject { object, health, out_of_sync, tracked };
+            let objection = self.strangers.contains(&key.name).then(|| "not ours".to_owned());
+            let live = LiveObject { object, health, out_of_sync, tracked, objection };
             snapshot.live.insert(key.clone(), live);
         }
         if self.objects.keys().any(|k| k.kind == "Namespace" && k.name == "default") {

@@ -1,0 +1,35 @@
+//! The one write to a project: its finalizer goes (SE-083).
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::outcome::words;
+use crate::api::AppProject;
+use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
+use crate::watch::failure::has_code;
+use crate::watch::object::resource;
+
+/// Takes the finalizer off a project as it was read. One that has changed or
+/// gone meanwhile is left alone: the watch shows what it has become.
+///
+/// # Errors
+///
+/// The words of the server.
+pub async fn release(client: &kube::Client, project: &Value) -> Result<(), String> {
+    let metadata = &project["metadata"];
+    let text = |field: &str| metadata[field].as_str().unwrap_or_default();
+    let kept: Vec<&str> = finalizers(project).filter(|own| *own != RESOURCES_FINALIZER).collect();
+    let patch = json!({"metadata": {
+        "finalizers": kept,
+        "uid": metadata["uid"],
+        "resourceVersion": metadata["resourceVersion"],
+    }});
+    let resource = resource(AppProject::KIND);
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), text("namespace"), &resource);
+    match api.patch(text("name"), &PatchParams::default(), &Patch::Merge(&patch)).await {
+        Ok(_) => Ok(()),
+        Err(error) if has_code(&error, 404) || has_code(&error, 409) => Ok(()),
+        Err(error) => Err(format!("cannot remove its finalizer: {}", words(&error))),
+    }
+}

@@ -1,0 +1,356 @@
+//! Hooks: whose they are, how many there are, and what they never touch.
+
+use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::{HOOK, World, annotated, config_map, is, job, phase, settled};
+
+const POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
+const OPTIONS: &str = "argocd.argoproj.io/sync-options";
+
+pub fn message(app: &Value) -> &str {
+    app["status"]["operationState"]["message"].as_str().unwrap_or_default()
+}
+
+/// A manifest without a name.
+pub fn nameless(manifest: &str, prefix: &str) -> String {
+    let mut manifest: Value = serde_json::from_str(manifest).unwrap();
+    let metadata = manifest["metadata"].as_object_mut().unwrap();
+    metadata.remove("name");
+    metadata.insert("generateName".to_owned(), prefix.into());
+    manifest.to_string()
+}
+
+async fn all(world: &World, api_version: &str, kind: &str) -> Vec<DynamicObject> {
+    let api: Api<DynamicObject> = world.api(api_version, kind, "web");
+    api.list(&Default::default()).await.unwrap().items
+}
+
+fn claim(annotations: &[(&str, &str)]) -> Value {
+    let object = json!({
+        "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+    });
+    serde_json::from_str(&annotated(object, annotations)).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_never_touches_what_is_not_its_own() {
+    let world = World::start().await;
+    let mut made = claim(&[]);
+    made["metadata"]["namespace"] = "web".into();
+    world.create("v1", "PersistentVolumeClaim", &made).await;
+    world.write("other/shared.json", &config_map("shared", "theirs", &[]));
+    world.write("base/own.json", &config_map("own", "1", &[]));
+    world.commit();
+    for name in ["other", "base"] {
+        world.create_app(&world.application(name, name)).await;
+        world.sync(name, json!({"revision": "main"})).await;
+        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    }
+    let uid = |object: &Value| object["metadata"]["uid"].clone();
+    let before = [
+        world.get("v1", "PersistentVolumeClaim", "web", "data").await,
+        world.get("v1", "ConfigMap", "web", "shared").await,
+        world.get("v1", "ConfigMap", "web", "own").await,
+    ];
+
+    // Each hook, each policy, and the options that replace.
+    let cases = [
+        ("PreSync", "", ""),
+        ("PostSync", "HookSucceeded", ""),
+        ("SyncFail", "HookFailed", ""),
+        ("Sync", "HookSucceeded,HookFailed", "Replace=true,Force=true"),
+    ];
+    for (hook, policy, options) in cases {
+        let notes = [(HOOK, hook), (POLICY, policy), (OPTIONS, options)];
+        let hooks = [
+            ("PersistentVolumeClaim web/data", "managed by any", claim(&notes).to_string()),
+            (
+                "ConfigMap web/shared",
+                "managed by Application argocd/other",
+                config_map("shared", "mine", &notes),
+            ),
+            ("ConfigMap web/own", "no hook", config_map("own", "2", &notes)),
+        ];
+        for (name, owner, manifest) in hooks {
+            world.write("base/own.json", &config_map("own", "1", &[]));
+            world.write("base/hook.json", &manifest);
+            if name.ends_with("own") {
+                world.remove("base/own.json");
+            }
+            let revision = world.commit();
+            world.sync("base", json!({"revision": revision, "prune": true})).await;
+            let app = world
+                .until("base", "refused", |app| {
+                    let synced = &app["status"]["operationState"]["syncResult"]["revision"];
+                    settled(app) && *synced == *revision
+                })
+                .await;
+            let said = message(&app);
+            assert_eq!(phase(&app), "Failed", "{name} {hook} {policy}: {app}");
+            assert!(said.contains(name) && said.contains(owner), "{hook} {policy}: {said}");
+        }
+    }
+    let after = [
+        world.get("v1", "PersistentVolumeClaim", "web", "data").await,
+        world.get("v1", "ConfigMap", "web", "shared").await,
+        world.get("v1", "ConfigMap", "web", "own").await,
+    ];
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(uid(before), uid(after), "{before} {after}");
+        assert_eq!(before["data"], after["data"], "{before} {after}");
+        assert_eq!(after["metadata"]["finalizers"], before["metadata"]["finalizers"], "{after}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_that_argo_cd_has_left_is_made_again() {
+    let world = World::start().await;
+    world.write("app/hook.json", &job("migrate", &[(HOOK, "PreSync")]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut left: Value = serde_json::from_str(&job("migrate", &[(HOOK, "PreSync")])).unwrap();
+    left["metadata"]["namespace"] = "web".into();
+    left["metadata"]["finalizers"] = json!(["argocd.argoproj.io/hook-finalizer"]);
+    left["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] =
+        "app:batch/Job:web/migrate".into();
+    world.create("batch/v1", "Job", &left).await;
+    let before = world.get("batch/v1", "Job", "web", "migrate").await;
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "synced", settled).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    let after = world.get("batch/v1", "Job", "web", "migrate").await;
+    assert_ne!(before["metadata"]["uid"], after["metadata"]["uid"], "SE-290");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn force_does_not_delete_what_another_application_has() {
+    let world = World::start().await;
+    world.write("other/shared.json", &config_map("shared", "theirs", &[]));
+    let replaced = config_map("shared", "ours", &[(OPTIONS, "Replace=true,Force=true")]);
+    world.write("app/shared.json", &replaced);
+    let revision = world.commit();
+    for (name, ends) in [("other", "Succeeded"), ("app", "Failed")] {
+        world.create_app(&world.application(name, name)).await;
+        world.sync(name, json!({"revision": revision})).await;
+        let app = world.until(name, "synced", settled).await;
+        assert_eq!(phase(&app), ends, "{app}");
+        if name == "app" {
+            assert!(message(&app).contains("managed by Application argocd/other"), "{app}");
+        }
+    }
+    let shared = world.get("v1", "ConfigMap", "web", "shared").await;
+    assert_eq!(shared["data"]["value"], "theirs");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_without_a_name_are_one_for_each_application_and_place() {
+    let world = World::start().await;
+    let hook = nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-");
+    world.write("app/a.json", &hook);
+    world.write("app/b.json", &hook);
+    let revision = world.commit();
+    let names = ["one", "two", "three", "four"];
+    for name in names {
+        world.create_app(&world.application(name, "app")).await;
+        world.until(name, "compared", |app| is(app, "Synced", "Healthy")).await;
+    }
+    // All in one second, or nearly so.
+    for name in names {
+        world.sync(name, json!({"revision": revision})).await;
+    }
+    for name in names {
+        let app = world.until(name, "synced", settled).await;
+        assert_eq!(phase(&app), "Succeeded", "{app}");
+        let results = app["status"]["operationState"]["syncResult"]["resources"].as_array();
+        assert_eq!(results.map(Vec::len), Some(2), "{app}");
+    }
+    let jobs = all(&world, "batch/v1", "Job").await;
+    let name = |job: &DynamicObject| job.metadata.name.clone().unwrap();
+    let jobs: Vec<String> = jobs.iter().map(name).collect();
+    assert_eq!(jobs.len(), 8, "SE-604: {jobs:?}");
+    let start = format!("migrate-{}-presync-", &revision[..7]);
+    assert!(jobs.iter().all(|job| job.starts_with(&start) && job.len() <= 63), "{jobs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn hooks_without_a_name_are_found_again_after_a_crash() {
+    for round in 0..6u64 {
+        let mut world = World::start().await;
+        let hook = nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-");
+        world.write("app/a.json", &hook);
+        world.write("app/b.json", &hook);
+        world.write("app/c.json", &nameless(&config_map("x", "1", &[]), "made-"));
+        let revision = world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+        world.server.forget_requests();
+        world.sync("app", json!({"revision": revision})).await;
+        for pause in [6 + 19 * round, 7 * round] {
+            tokio::time::sleep(std::time::Duration::from_millis(pause)).await;
+            world.crash().await;
+            world.run();
+        }
+        let app = world.until("app", "synced", settled).await;
+        assert_eq!(phase(&app), "Succeeded", "round {round}: {app}");
+        assert_eq!(world.made(), ["jobs", "jobs", "configmaps"], "round {round}");
+    }
+}
+
+/// Deletes an Application of which the resources go along.
+pub async fn delete(world: &World, name: &str) {
+    let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
+    api.delete(name, &DeleteParams::default()).await.unwrap();
+}
+
+/// An Application that takes its resources along, synced.
+pub async fn deployed(world: &World, name: &str) -> Value {
+    let revision = world.commit();
+    let mut app = world.application(name, name);
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    world.create_app(&app).await;
+    world.sync(name, json!({"revision": revision})).await;
+    let app = world.until(name, "synced", settled).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    app
+}
+
+fn deletion_error(app: &Value) -> Option<&str> {
+    let all = app["status"]["conditions"].as_array().into_iter().flatten();
+    all.into_iter().find(|c| c["type"] == "DeletionError")?["message"].as_str()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hook_of_syncs_runs_again_for_the_deletion() {
+    let world = World::start().await;
+    let only = "HookSucceeded,HookFailed";
+    world.write("app/a.json", &job("both", &[(HOOK, "PreSync,PreDelete")]));
+    world
+        .write("app/b.json", &job("late", &[(HOOK, "PreSync,PostDelete"), (POLICY, "HookFailed")]));
+    world
+        .write("app/c.json", &nameless(&job("x", &[(HOOK, "PostDelete"), (POLICY, only)]), "bye-"));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    let uid = |job: &Value| job["metadata"]["uid"].clone();
+    let before = uid(&world.get("batch/v1", "Job", "web", "late").await);
+    assert!(before.is_string());
+    world.server.forget_requests();
+    delete(&world, "app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert_eq!(world.made(), ["jobs", "jobs", "jobs"], "SE-517: {:?}", world.writes());
+    let after = uid(&world.get("batch/v1", "Job", "web", "late").await);
+    assert!(after.is_string() && before != after, "{before} {after}");
+    assert_eq!(all(&world, "batch/v1", "Job").await.len(), 1, "SE-519");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
+    let world = World::start().await;
+    let fails = ("simulate.wavegate.dev/outcome", "fail");
+    world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete"), fails]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    world.server.forget_requests();
+    delete(&world, "app").await;
+    let app = world.until("app", "told", |app| deletion_error(app).is_some()).await;
+    let said = deletion_error(&app).unwrap();
+    assert!(said.contains("PreDelete hook(s) failed: web/ask ("), "SE-517: {said}");
+    // Nothing is asked for while it waits, and then it runs once more.
+    world.rest().await;
+    let made = world.made().len();
+    assert!((1..=2).contains(&made), "{made}");
+    world.until_made(made + 1).await;
+    let app = world.app("app").await;
+    assert_eq!(deletion_error(&app), Some(said), "it has failed before");
+    assert_eq!(world.warnings("DeletionError", "hook(s) failed").await.len(), 1);
+    assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-518");
+
+    // Mended in the source, and asked for.
+    world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete")]));
+    world.commit();
+    world.until("app", "failed again", |_| true).await;
+    let refresh = json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}});
+    let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
+    let gone = async {
+        while api.get_opt("app").await.unwrap().is_some() {
+            // It may be asked while the hook that is not mended yet still runs.
+            let _ = api.patch("app", &PatchParams::default(), &Patch::Merge(&refresh)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        }
+    };
+    tokio::time::timeout(super::LIMIT, gone).await.expect("the deletion goes on");
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_delete_hook_is_judged_like_everything_else() {
+    let world = World::start().await;
+    world.write("app/a.json", &nameless(&job("x", &[(HOOK, "PreDelete")]), "ask-"));
+    world.write("app/b.json", &config_map("settings", "1", &[(HOOK, "PostDelete")]));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    let mut theirs: Value = serde_json::from_str(&config_map("settings", "theirs", &[])).unwrap();
+    theirs["metadata"]["namespace"] = "web".into();
+    world.create("v1", "ConfigMap", &theirs).await;
+    let projects = world.api("argoproj.io/v1alpha1", "AppProject", super::NAMESPACE);
+    let deny = |list: Value| json!({"spec": {"namespaceResourceBlacklist": list}});
+    let denied = deny(json!([{"group": "batch", "kind": "Job"}]));
+    projects.patch("default", &PatchParams::default(), &Patch::Merge(&denied)).await.unwrap();
+    world.server.forget_requests();
+    delete(&world, "app").await;
+    let denial = "resource batch:Job is not permitted in project default";
+    world
+        .until("app", "denied", |app| deletion_error(app).is_some_and(|said| said.contains(denial)))
+        .await;
+    assert_eq!(world.made(), [""; 0]);
+
+    let permitted = deny(Value::Null);
+    projects.patch("default", &PatchParams::default(), &Patch::Merge(&permitted)).await.unwrap();
+    let not_ours = "ConfigMap web/settings: an object of this name is not managed by any";
+    world
+        .until("app", "refused", |app| {
+            deletion_error(app).is_some_and(|said| said.contains(not_ours))
+        })
+        .await;
+    let kept = world.get("v1", "ConfigMap", "web", "settings").await;
+    assert_eq!(kept["data"]["value"], "theirs");
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-520");
+    let maps = world.api("v1", "ConfigMap", "web");
+    maps.delete("settings", &DeleteParams::default()).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_ends_lets_the_deletion_go_on() {
+    let hang = ("simulate.wavegate.dev/outcome", "hang");
+    let slow = ("simulate.wavegate.dev/delay", "1s");
+    let fail = ("simulate.wavegate.dev/outcome", "fail");
+    for (how, note) in [("ends", slow), ("is terminated", hang), ("is tried again", fail)] {
+        let world = World::start().await;
+        world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), note]));
+        world.write("app/one.json", &config_map("one", "1", &[]));
+        let revision = world.commit();
+        let mut app = world.application("app", "app");
+        app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+        world.create_app(&app).await;
+        let retry = json!({"limit": 3, "backoff": {"duration": "1h", "maxDuration": "1h"}});
+        let operation = json!({"sync": {"revision": revision}, "retry": retry});
+        world.patch("app", json!({"operation": operation})).await;
+        let waits = if how == "is tried again" { "Retrying" } else { "waiting for completion" };
+        world.until("app", "under way", |app| message(app).contains(waits)).await;
+        delete(&world, "app").await;
+        if how == "is terminated" {
+            world.until("app", "going", |a| !a["metadata"]["deletionTimestamp"].is_null()).await;
+            world
+                .patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}}))
+                .await;
+        }
+        let limit = std::time::Duration::from_secs(20);
+        let gone = world.until("app", "gone", Value::is_null);
+        let gone = tokio::time::timeout(limit, gone).await;
+        assert!(gone.is_ok(), "{how}: SE-513: {}", world.app("app").await);
+        assert!(world.get("batch/v1", "Job", "web", "pre").await.is_null(), "{how}");
+    }
+}

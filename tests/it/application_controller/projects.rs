@@ -1,0 +1,248 @@
+//! What projects forbid, and how they go.
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use super::hooks::{delete, deployed, message, nameless};
+use super::{HOOK, NAMESPACE, World, config_map, job, phase, settled};
+
+const PROJECT: (&str, &str) = ("argoproj.io/v1alpha1", "AppProject");
+
+/// A project for one namespace and no cluster-scoped kinds.
+async fn narrow(world: &World) {
+    let project = json!({
+        "metadata": {"name": "narrow", "namespace": NAMESPACE},
+        "spec": {
+            "sourceRepos": [world.repo.path().to_str().unwrap()],
+            "destinations": [
+                {"server": "*", "namespace": "web"}, {"server": "*", "namespace": "fresh"},
+            ],
+            "namespaceResourceBlacklist": [{"group": "", "kind": "ConfigMap", "name": "admin-*"}],
+        },
+    });
+    world.create(PROJECT.0, PROJECT.1, &project).await;
+    world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
+}
+
+fn in_project(world: &World, name: &str, project: &str) -> Value {
+    let mut app = world.application(name, name);
+    app["spec"]["project"] = project.into();
+    app
+}
+
+fn in_namespace(manifest: &str, namespace: &str) -> String {
+    let mut manifest: Value = serde_json::from_str(manifest).unwrap();
+    manifest["metadata"]["namespace"] = namespace.into();
+    manifest.to_string()
+}
+
+fn binding() -> String {
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"generateName": "admin-"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "subjects": [],
+    })
+    .to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_no_name_is_judged_too() {
+    let world = World::start().await;
+    narrow(&world).await;
+    let map = |annotations: &[(&str, &str)]| config_map("x", "1", annotations);
+    let hook = |kind: &str| in_namespace(&map(&[(HOOK, kind)]), "victim");
+    let kind = "resource rbac.authorization.k8s.io:ClusterRoleBinding is not permitted";
+    let namespace = "namespace victim is not permitted in project 'narrow'";
+    let by_name = "resource :ConfigMap is not permitted in project narrow";
+    let hooked = binding().replace(
+        "\"metadata\":{",
+        "\"metadata\":{\"annotations\":{\"argocd.argoproj.io/hook\":\"PreSync\"},",
+    );
+    let cases = [
+        ("binding", binding(), kind),
+        ("binding hook", hooked, kind),
+        ("elsewhere", nameless(&in_namespace(&map(&[]), "victim"), "x-"), namespace),
+        ("hook", nameless(&hook("PreSync"), "x-"), namespace),
+        ("named hook", hook("PostSync"), namespace),
+        ("SyncFail hook", nameless(&hook("SyncFail"), "x-"), namespace),
+        ("by its name", nameless(&map(&[]), "admin-"), by_name),
+        ("by its name", nameless(&map(&[]), "adm"), by_name),
+    ];
+    world.write("app/fine.json", &config_map("fine", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&in_project(&world, "app", "narrow")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "synced", settled).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    world.server.forget_requests();
+    for literal in [false, true] {
+        for (name, manifest, want) in &cases {
+            world.write("app/case.json", manifest);
+            let revision = world.commit();
+            let mut sync = json!({"revision": revision});
+            if literal {
+                world.remove("app/case.json");
+                sync = json!({"manifests": [manifest]});
+            }
+            let before = world.app("app").await["status"]["operationState"]["startedAt"].clone();
+            world.sync("app", sync).await;
+            let app = world
+                .until("app", "refused", |app| {
+                    settled(app) && app["status"]["operationState"]["startedAt"] != before
+                })
+                .await;
+            assert_eq!(phase(&app), "Failed", "{name}: {app}");
+            assert!(message(&app).contains(want), "SE-206: {name}: {}", message(&app));
+        }
+    }
+    assert_eq!(world.made(), [""; 0], "{:?}", world.writes());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_is_judged_when_it_is_known_where_it_lives() {
+    let world = World::start().await;
+    narrow(&world).await;
+    let late = [("argocd.argoproj.io/sync-options", "SkipDryRunOnMissingResource=true")];
+    let gadget =
+        json!({"apiVersion": "example.com/v1", "kind": "Gadget", "metadata": {"name": "one"}});
+    world.write("app/gadget.json", &super::annotated(gadget, &late));
+    let slow = ("simulate.wavegate.dev/delay", "2s");
+    world.write("app/pre.json", &job("pre", &[(HOOK, "PreSync"), slow]));
+    let revision = world.commit();
+    world.create_app(&in_project(&world, "app", "narrow")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "under way", |app| message(app).contains("waiting for completion")).await;
+    let definition = json!({
+        "metadata": {"name": "gadgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Cluster",
+            "names": {"kind": "Gadget", "plural": "gadgets", "singular": "gadget", "listKind": "GadgetList"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": {
+                "openAPIV3Schema": {"type": "object"},
+            }}],
+        },
+    });
+    world.create("apiextensions.k8s.io/v1", "CustomResourceDefinition", &definition).await;
+    let app = world.until("app", "refused", settled).await;
+    assert_eq!(phase(&app), "Failed", "{app}");
+    let want = "resource example.com:Gadget is not permitted in project narrow";
+    assert!(message(&app).contains(want), "{app}");
+    assert!(world.get("example.com/v1", "Gadget", "", "one").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_sources_of_a_request_are_judged_too() {
+    let world = World::start().await;
+    narrow(&world).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.create_app(&in_project(&world, "app", "narrow")).await;
+    let other = tempfile::tempdir().unwrap();
+    super::git(other.path(), &["init", "--quiet", "--initial-branch=main"]);
+    std::fs::create_dir(other.path().join("app")).unwrap();
+    std::fs::write(other.path().join("app/two.json"), config_map("two", "1", &[])).unwrap();
+    super::git(other.path(), &["add", "--all"]);
+    super::git(other.path(), &["commit", "--quiet", "--message=change"]);
+    let url = other.path().to_str().unwrap();
+    let source = json!({"repoURL": url, "path": "app", "targetRevision": "main"});
+    world.sync("app", json!({"revision": "main", "source": source})).await;
+    let app = world.until("app", "refused", settled).await;
+    let want = format!("application repo {url} is not permitted in project 'narrow'");
+    assert_eq!((phase(&app), message(&app)), ("Error", want.as_str()), "SE-070");
+    assert!(world.get("v1", "ConfigMap", "web", "two").await.is_null());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_is_made_and_labelled_only_where_the_project_permits_it() {
+    let world = World::start().await;
+    narrow(&world).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let metadata = json!({"labels": {"pod-security.kubernetes.io/enforce": "privileged"}});
+    let options = json!({"revision": revision, "syncOptions": ["CreateNamespace=true"]});
+    let allow = json!({"spec": {"clusterResourceWhitelist": [{"group": "", "kind": "Namespace"}]}});
+    let projects = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
+    // One that is to be made, and one that is there.
+    for (permitted, ends) in [(false, "Failed"), (true, "Succeeded")] {
+        if permitted {
+            projects.patch("narrow", &PatchParams::default(), &Patch::Merge(&allow)).await.unwrap();
+        }
+        for namespace in ["fresh", "web"] {
+            let name = format!("{namespace}-{permitted}");
+            let mut app = world.application(&name, "app");
+            app["spec"]["project"] = "narrow".into();
+            app["spec"]["destination"]["namespace"] = namespace.into();
+            app["spec"]["syncPolicy"] = json!({"managedNamespaceMetadata": metadata});
+            world.create_app(&app).await;
+            world.sync(&name, options.clone()).await;
+            let app = world
+                .until(&name, "ended", |app| {
+                    settled(app) && (!permitted || phase(app) == "Succeeded")
+                })
+                .await;
+            assert_eq!(phase(&app), ends, "{name}: {app}");
+            let found = world.get("v1", "Namespace", "", namespace).await;
+            let label = &found["metadata"]["labels"]["pod-security.kubernetes.io/enforce"];
+            assert_eq!(*label == "privileged", permitted, "{name}: {found}");
+            assert_eq!(found.is_null(), !permitted && namespace == "fresh", "{name}");
+            if !permitted {
+                let said = message(&app);
+                let want = "resource :Namespace is not permitted in project narrow";
+                assert!(said.contains(want) && said.contains("clusterResourceWhitelist"), "{said}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_project_goes_when_no_application_refers_to_it() {
+    let world = World::start().await;
+    let mut project = world.get(PROJECT.0, PROJECT.1, NAMESPACE, "default").await;
+    let finalizers = json!(["resources-finalizer.argocd.argoproj.io"]);
+    for (name, users) in [("unused", 0), ("used", 2)] {
+        project["metadata"] =
+            json!({"name": name, "namespace": NAMESPACE, "finalizers": finalizers});
+        world.create(PROJECT.0, PROJECT.1, &project).await;
+        for user in 0..users {
+            let name = format!("{name}-{user}");
+            world.write(&format!("{name}/one.json"), &config_map(&name, "1", &[]));
+            world.commit();
+            let mut app = in_project(&world, &name, "used");
+            app["metadata"]["finalizers"] = finalizers.clone();
+            world.create_app(&app).await;
+        }
+    }
+    let projects = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
+    let gone = async |name: &str| {
+        let gone = async {
+            while projects.get_opt(name).await.unwrap().is_some() {
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let limit = std::time::Duration::from_secs(20);
+        let gone = tokio::time::timeout(limit, gone).await;
+        assert!(gone.is_ok(), "SE-083: project {name} is still there");
+    };
+    for name in ["unused", "used"] {
+        projects.delete(name, &DeleteParams::default()).await.unwrap();
+    }
+    gone("unused").await;
+    let told = world.warnings("DeletionError", "refer to it: argocd/used-0, argocd/used-1").await;
+    assert_eq!(told.len(), 1, "{told:?}");
+
+    // One goes, the other moves to another project.
+    delete(&world, "used-0").await;
+    world.until("used-0", "gone", Value::is_null).await;
+    assert!(projects.get_opt("used").await.unwrap().is_some());
+    world.patch("used-1", json!({"spec": {"project": "default"}})).await;
+    gone("used").await;
+    let app = deployed_again(&world).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+}
+
+/// What refers to another project is none the worse.
+async fn deployed_again(world: &World) -> Value {
+    world.write("after/one.json", &config_map("after", "1", &[]));
+    deployed(world, "after").await
+}
