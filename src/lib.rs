@@ -40,3 +40,4 @@ pub mod serve;
 pub mod cli;
 pub mod embedded;
 pub mod telemetry;
+pub mod terminal;

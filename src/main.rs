@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use wavegate::cli::{self, Cli};
+use wavegate::cli;
 
 fn main() -> ExitCode {
-    cli::run(Cli::parse()).unwrap_or_else(|error| cli::report(&error))
+    cli::run(cli::parse()).unwrap_or_else(|error| cli::report(&error))
 }

@@ -7,6 +7,8 @@ use std::str::FromStr;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::EnvFilter;
 
+use crate::terminal;
+
 /// How a log line is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
@@ -61,7 +63,7 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
     let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| Redacted(std::io::stderr()))
+        .with_writer(move || Redacted(std::io::stderr(), format))
         .with_ansi(colour)
         // A closed standard error is no reason to panic.
         .log_internal_errors(false);
@@ -92,14 +94,20 @@ fn told_once(filter: EnvFilter, asked: &str) -> EnvFilter {
         .fold(filter, EnvFilter::add_directive)
 }
 
-/// Standard error, without credentials.
-struct Redacted(std::io::Stderr);
+/// Standard error, without credentials and without what a terminal would obey.
+struct Redacted(std::io::Stderr, Format);
 
 impl Write for Redacted {
     /// Takes a whole line at a time, as log lines are written.
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
-        self.0.write_all(crate::redact::text(&text).as_bytes())?;
+        let text = crate::redact::text(&text);
+        // The library has escaped what would start a colour in the fields.
+        let text = match self.1 {
+            Format::Text => terminal::printable_lines(&text, true),
+            Format::Json => terminal::json(&text).into_owned(),
+        };
+        self.0.write_all(text.as_bytes())?;
         Ok(line.len())
     }
 

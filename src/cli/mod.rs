@@ -28,12 +28,13 @@ mod status;
 #[cfg(test)]
 mod tests;
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 pub use self::error::report;
-use crate::telemetry;
+use crate::{telemetry, terminal};
 
 /// Rolls a change out over a fleet of Argo CD Applications, step by step
 #[derive(Clone, Debug, Parser)]
@@ -60,6 +61,21 @@ enum Command {
     Explain(explain::Args),
     Crds(crds::Args),
     Completions(completions::Args),
+}
+
+/// Reads the arguments. Ends the process when they are wrong or ask for help;
+/// an argument that is told is escaped like all that is printed.
+pub fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|error| {
+        let text = error.render().to_string();
+        let safe = terminal::printable_lines(&text, false);
+        if text == safe {
+            error.exit();
+        }
+        // A closed standard error leaves nobody to tell.
+        let _ = std::io::stderr().write_all(safe.as_bytes());
+        std::process::exit(error.exit_code())
+    })
 }
 
 /// Runs the command.

@@ -1,14 +1,15 @@
 //! What goes to standard output: tables, JSON, YAML.
 
-use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::error::Error;
-use crate::yaml;
+pub(super) use crate::terminal::{printable, printable_lines};
+use crate::{terminal, yaml};
 
 /// How data is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -41,14 +42,69 @@ impl Output {
             // Data is given as it is, people are shown no credentials.
             Format::Table => crate::redact::text(&table(data)).into_owned(),
             Format::Json => json(data)?,
-            Format::Yaml => yaml::to_string(&serde_json::to_value(data)?)?,
+            Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
         })
     }
 }
 
 /// Data as indented JSON with a newline at its end.
 pub(super) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(data)? + "\n")
+    Ok(terminal::json(&serde_json::to_string_pretty(data)?).into_owned() + "\n")
+}
+
+/// Data as YAML, one document for each value.
+///
+/// Plain YAML cannot escape. A string that holds what is hostile is therefore
+/// left to JSON, whose strings are YAML: a word stands for it until then.
+pub(super) fn yaml(values: &[Value]) -> anyhow::Result<String> {
+    let text = yaml::to_string_all(values)?;
+    if !text.chars().any(|c| c != '\n' && terminal::is_hostile(c)) {
+        return Ok(text);
+    }
+    let mut mark = "wavegate".to_owned();
+    while text.contains(&mark) {
+        mark.push('x');
+    }
+    let mut hostile = Vec::new();
+    let values: Vec<Value> =
+        values.iter().map(|value| without_hostile(value, &mark, &mut hostile)).collect();
+    let mut text = yaml::to_string_all(&values)?;
+    for (index, string) in hostile.iter().enumerate() {
+        let escaped = terminal::json(&serde_json::to_string(string)?).into_owned();
+        text = text.replace(&word(&mark, index), &escaped);
+    }
+    Ok(text)
+}
+
+fn word(mark: &str, index: usize) -> String {
+    format!("{mark}n{index}n")
+}
+
+/// The text, or a word that stands for it.
+fn safe(text: &str, mark: &str, hostile: &mut Vec<String>) -> String {
+    if !text.chars().any(|c| !matches!(c, '\n' | '\t') && terminal::is_hostile(c)) {
+        return text.to_owned();
+    }
+    hostile.push(text.to_owned());
+    word(mark, hostile.len() - 1)
+}
+
+fn without_hostile(value: &Value, mark: &str, hostile: &mut Vec<String>) -> Value {
+    match value {
+        Value::String(text) => Value::String(safe(text, mark, hostile)),
+        Value::Array(items) => {
+            items.iter().map(|item| without_hostile(item, mark, hostile)).collect()
+        }
+        Value::Object(object) => {
+            let mut out = serde_json::Map::new();
+            for (key, value) in object {
+                let key = safe(key, mark, hostile);
+                out.insert(key, without_hostile(value, mark, hostile));
+            }
+            Value::Object(out)
+        }
+        other => other.clone(),
+    }
 }
 
 /// Writes a text to standard output. A reader that has gone away has seen what
@@ -78,37 +134,6 @@ pub(super) fn table<const N: usize>(
         column.set_padding((0, 3));
     }
     table.trim_fmt() + "\n"
-}
-
-/// A text on one line that cannot move the cursor: control characters and what
-/// reorders text are written as escapes.
-pub(super) fn printable(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if is_hostile(c) => {
-                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// As [`printable`], for a text of several lines that may hold our own colours.
-pub(super) fn printable_lines(text: &str, colour: bool) -> String {
-    let keep = |c: char| c == '\n' || (c == '\u{1b}' && colour) || !is_hostile(c);
-    if text.chars().all(keep) {
-        return text.to_owned();
-    }
-    text.chars().map(|c| if keep(c) { c.to_string() } else { printable(&c.to_string()) }).collect()
-}
-
-fn is_hostile(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether standard output may be coloured: a terminal, and nobody asked for

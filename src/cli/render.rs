@@ -10,7 +10,6 @@ use super::output::{self, Format, or_dash};
 use super::{generate, input};
 use crate::api::unknown;
 use crate::desired::name_of;
-use crate::yaml;
 
 /// Prints the Applications that an ApplicationSet generates, by name
 ///
@@ -56,7 +55,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Stable, and by name over all sets.
     applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
     output::print(&match args.output {
-        Format::Yaml => yaml::to_string_all(&applications)?,
+        Format::Yaml => output::yaml(&applications)?,
         Format::Json => {
             output::json(&json!({"apiVersion": "v1", "kind": "List", "items": applications}))?
         }

@@ -5,6 +5,7 @@
 
 mod dry_run;
 mod embedded;
+mod hostile_text;
 mod manifests;
 mod repeated;
 mod secrets;

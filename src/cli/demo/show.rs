@@ -9,6 +9,7 @@ use super::screen::{Picture, describe};
 use super::terminal::{self, Terminal};
 use super::text::Line;
 use super::verdict::{self, Verdict};
+use crate::terminal::printable_lines;
 
 /// One of the two.
 #[derive(Debug)]
@@ -38,7 +39,8 @@ impl Show {
     pub fn announce(&self, lines: &[String]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for line in lines {
-            writeln!(out, "{}", Line::of(super::text::Look::Plain, line).plain())?;
+            let line = Line::of(super::text::Look::Plain, line).plain();
+            writeln!(out, "{}", printable_lines(&line, false))?;
         }
         out.flush()
     }
@@ -48,7 +50,7 @@ impl Show {
         let Self::Plain { columns, .. } = self else { return Ok(()) };
         let mut out = io::stdout().lock();
         for transition in transitions {
-            writeln!(out, "{}", columns.line(transition))?;
+            writeln!(out, "{}", printable_lines(&columns.line(transition), false))?;
         }
         out.flush()
     }
@@ -99,7 +101,7 @@ impl Show {
         };
         let mut out = io::stdout().lock();
         for line in summary {
-            writeln!(out, "{}", line.show(colour))?;
+            writeln!(out, "{}", printable_lines(&line.show(colour), colour))?;
         }
         out.flush()
     }
