@@ -78,7 +78,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let value = |object: &Option<Object>| object.as_ref().map(|object| object.value.clone());
     let comparison = compare(value(&desired).as_ref(), value(&live).as_ref(), &config);
-    for rule in &comparison.skipped_rules {
+    for rule in comparison.skipped_rules.iter().chain(&comparison.exhausted_rules) {
         note(rule);
     }
     let modified = comparison.modified || desired.is_none();
@@ -105,7 +105,7 @@ fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
         changes: comparison.changes.iter().map(change).collect(),
         live: comparison.live.clone(),
         predicted: comparison.predicted.clone(),
-        skipped_rules: comparison.skipped_rules.clone(),
+        skipped_rules: [&*comparison.skipped_rules, &*comparison.exhausted_rules].concat(),
     }
 }
 

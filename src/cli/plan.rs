@@ -261,7 +261,10 @@ fn blockers(
         problems.push(problem("EmptyRollingSync", message.to_owned()));
     }
     problems.extend(
-        Ignore::read(set).1.into_iter().map(|message| problem("InvalidIgnoreDifferences", message)),
+        Ignore::read(set)
+            .1
+            .into_iter()
+            .map(|found| problem("InvalidIgnoreDifferences", found.message)),
     );
     problems.extend(invalid.iter().map(|(name, message)| {
         let message = if name.is_empty() {

@@ -10,6 +10,7 @@ mod manifests;
 mod patterns;
 mod projects;
 mod repositories;
+mod rules;
 mod secrets;
 
 use std::collections::BTreeMap;

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::context::{Context, Draft, Memory};
+use super::context::{Context, Draft, Memory, off_worker};
 use super::observe::{self, Place, Trouble};
 use super::queue::Key;
 use crate::api::{annotations, conditions};
@@ -66,7 +66,8 @@ pub async fn compare(
             }
             // A drift that was seen on the way is healed as well.
             let heals = found.place.spec.is_automated();
-            if (full || heals) && found.conditions.iter().all(|c| !c.is_error()) {
+            let mut conditions = found.conditions.iter().chain(&found.comparison.conditions);
+            if (full || heals) && conditions.all(|c| !c.is_error()) {
                 return automate(ctx, key, memory, draft, &found, now);
             }
             None
@@ -142,9 +143,11 @@ async fn look(
     let rendered = observe::manifests(ctx, key, memory, &raw, &revisions, namespace, hard).await?;
     let tracking = ctx.tracking(key);
     let world = observe::world(memory, application, &place, &rendered, &tracking).await?;
-    let (config, mut conditions) = observe::rules(memory, application);
-    let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-    let comparison = compare::compare(&facts, &mut memory.diffs);
+    let (comparison, mut conditions) = off_worker(|| {
+        let (config, conditions) = observe::rules(memory, application);
+        let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
+        (compare::compare(&facts, &mut memory.diffs), conditions)
+    });
     conditions.extend(world.placed.conditions.iter().cloned());
     conditions.extend(place.project.warnings(&place.project_name));
     conditions.extend(compare::unlisted(&place.destination.cluster.unlisted()));
@@ -203,9 +206,11 @@ async fn last_health(
     let tracking = ctx.tracking(key);
     let world = observe::world(memory, application, &place, &rendered, &tracking).await;
     let world = world.ok()?;
-    let (config, _) = observe::rules(memory, application);
-    let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-    Some(compare::compare(&facts, &mut memory.diffs).health)
+    off_worker(|| {
+        let (config, _) = observe::rules(memory, application);
+        let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
+        Some(compare::compare(&facts, &mut memory.diffs).health)
+    })
 }
 
 /// Starts a sync that nobody asked for, or says why not.

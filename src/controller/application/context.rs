@@ -39,6 +39,18 @@ const ASIDE_AFTER: Duration = Duration::from_millis(50);
 /// Longer than any process runs: thirty years.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
+/// Does work whose length users decide (ignore rules over all their objects)
+/// aside: others are served by another thread meanwhile. Only for tasks of their
+/// own, such as passes are.
+pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|handle| handle.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        // A test's runtime of one thread has nobody else to serve.
+        _ => work(),
+    }
+}
+
 /// What all passes share.
 #[derive(Debug)]
 pub struct Context {

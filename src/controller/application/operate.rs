@@ -7,7 +7,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::context::{Context, Draft, Memory, Rendered};
+use super::context::{Context, Draft, Memory, Rendered, off_worker};
 use super::error::Error;
 use super::execute::Executor;
 use super::observe::{self, Place, Trouble, World};
@@ -334,10 +334,15 @@ async fn observe(
     let application = &draft.wanted;
     let tracking = ctx.tracking(key);
     let world = observe::world(memory, application, &place, &rendered, &tracking).await?;
-    let (config, _) = observe::rules(memory, application);
-    let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-    let comparison = compare::compare(&facts, &mut memory.diffs);
-    if let Some(bad) = world.placed.conditions.iter().find(|condition| condition.is_error()) {
+    let (config, comparison, rules) = off_worker(|| {
+        let (config, rules) = observe::rules(memory, application);
+        let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
+        let comparison = compare::compare(&facts, &mut memory.diffs);
+        (config, comparison, rules)
+    });
+    // A rule that cannot be used may be what protects a field.
+    let mut found = rules.iter().chain(&comparison.conditions).chain(&world.placed.conditions);
+    if let Some(bad) = found.find(|condition| condition.is_error()) {
         return Err(Stop::Trouble(bad.message.clone()));
     }
     let revision = operation::pinned(application).into_iter().next().unwrap_or_default();

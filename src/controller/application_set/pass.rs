@@ -14,7 +14,7 @@ use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::api::conditions::application_set::reason;
 use crate::controller::context::{Context, Generated, Memory};
 use crate::controller::error::Error;
-use crate::decide::fleet::ignore::Ignore;
+use crate::decide::fleet::ignore::{self, Ignore};
 use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::preserve::Preserve;
 use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
@@ -64,19 +64,32 @@ struct Seen {
     clusters: Vec<Cluster>,
     invalid: BTreeMap<String, String>,
     ignore: Ignore,
-    ignore_problems: Vec<String>,
+    ignore_problems: Vec<ignore::Problem>,
     policy_problem: Option<String>,
 }
 
+impl Seen {
+    /// Why it is not known which fields of an Application are to be left alone:
+    /// it is not written then (AS-162, AS-164).
+    fn unknown_differences(&self, application: &str) -> Option<&String> {
+        let problem = self.ignore_problems.iter().find(|problem| problem.concerns(application));
+        problem.map(|problem| &problem.message)
+    }
+}
+
 /// Runs one pass.
-pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Result<Next, Error> {
+pub async fn pass(
+    set: &Object,
+    context: &Arc<Context>,
+    memory: &mut Memory,
+) -> Result<Next, Error> {
     wait_for_caches(context).await;
     let now = context.clock.now();
     let policy = policy(set, context);
     if !set.value()["metadata"]["deletionTimestamp"].is_null() {
         return deletion::pass(set, context, policy, memory).await;
     }
-    let seen = look(set, context, policy, memory, now);
+    let Decided { seen, plan, writes } = decide(set, context, policy, memory, now).await;
     let needs_finalizer = seen.rolling && deletion::needs_finalizer(set);
     // A dry run would never see it added.
     if needs_finalizer && !context.settings.dry_run {
@@ -84,8 +97,6 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
         // The change of the set itself wakes the next pass.
         return Ok(Next::Again);
     }
-    let plan = seen.rolling.then(|| decide_rollout(set, context, &seen, memory, now));
-    let writes = decide_writes(set, context, policy, &seen, plan.as_ref());
     let problems = plan
         .as_ref()
         .map(|plan| rollout::all_problems(seen.strategy_problems.clone(), plan.problems.clone()));
@@ -154,6 +165,47 @@ pub async fn pass(set: &Object, context: &Context, memory: &mut Memory) -> Resul
     let unseen = context.applications.overlay.has_creations(set.namespace());
     let unasked = writes.postponed > 0;
     Ok(next(plan.as_ref(), bad_input.is_some(), unseen, unasked, &outcomes, now))
+}
+
+/// What is known, and what follows from it.
+struct Decided {
+    seen: Seen,
+    plan: Option<Plan>,
+    writes: fleet::Plan,
+}
+
+/// Looks and decides on a thread of its own: templates and jq rules are what
+/// users wrote, and while they run, others are served.
+async fn decide(
+    set: &Object,
+    context: &Arc<Context>,
+    policy: Policy,
+    memory: &mut Memory,
+    now: Timestamp,
+) -> Decided {
+    let (set, context, span) = (set.clone(), Arc::clone(context), tracing::Span::current());
+    let failures = memory.failures;
+    let mut taken = std::mem::take(memory);
+    // Should it end in a panic, its failures still count.
+    memory.failures = failures;
+    let work = move || {
+        let _entered = span.entered();
+        let seen = look(&set, &context, policy, &mut taken, now);
+        let plan = seen.rolling.then(|| decide_rollout(&set, &context, &seen, &taken, now));
+        let writes = decide_writes(&set, &context, policy, &seen, plan.as_ref());
+        (Decided { seen, plan, writes }, taken)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok((decided, taken)) => {
+            *memory = taken;
+            decided
+        }
+        Err(error) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            // The runtime is being shut down.
+            Err(_) => futures::future::pending().await,
+        },
+    }
 }
 
 /// Decisions on half-filled caches would be decisions on absences that are
@@ -256,7 +308,7 @@ fn decide_rollout(
             .collect();
         // What will not be written must not be promoted: it would wait for an
         // operation that never comes, and count as Healthy after a while.
-        let invalid = seen.invalid.get(name).or_else(|| seen.ignore_problems.first());
+        let invalid = seen.invalid.get(name).or_else(|| seen.unknown_differences(name));
         let denied = denied.remove(name);
         (name.clone(), Member { labels, invalid: invalid.cloned(), denied })
     };
@@ -288,6 +340,7 @@ fn decide_writes(
         .applications
         .iter()
         .filter(|(name, _)| !seen.invalid.contains_key(*name))
+        .filter(|(name, _)| seen.unknown_differences(name).is_none())
         .map(|(name, application)| (name.clone(), Arc::clone(application)))
         .collect();
     let operations: BTreeMap<String, Value> = plan
@@ -315,14 +368,13 @@ fn decide_writes(
     if let Some(plan) = plan {
         windows::withdraw(&mut writes, &plan.withdrawals, &seen.existing);
     }
-    // Nor while it is not known how it should be rolled out, or which fields
-    // are to be left alone (AS-304, AS-164).
+    // Nor while it is not known how it should be rolled out (AS-304).
     if !seen.misspelt.is_empty() {
         writes.frozen("spec.strategy can be read")
     } else if is_stuck(seen, context) {
         writes.frozen("spec.strategy.rollingSync.steps has a step")
     } else if !seen.ignore_problems.is_empty() {
-        writes.frozen("spec.ignoreApplicationDifferences can be used")
+        writes.without_deletes("spec.ignoreApplicationDifferences can be used")
     } else {
         writes
     }
@@ -347,7 +399,7 @@ fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Fai
     if let Some(problem) = seen.ignore_problems.first() {
         return Some(Failure {
             reason: reason::UPDATE_APPLICATION_ERROR,
-            message: problem.clone(),
+            message: problem.message.clone(),
         });
     }
     if let Some(message) = seen.policy_problem.clone() {

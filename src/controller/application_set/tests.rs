@@ -278,3 +278,5 @@ async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
     let app = world.until("Application", "app", |_| true).await;
     assert!(app["metadata"]["deletionTimestamp"].is_null(), "{app}");
 }
+
+mod hostile;

@@ -117,7 +117,15 @@ pub struct Comparison {
 /// Outcomes of earlier comparisons of the very same objects: an event about
 /// one object does not compare the others again.
 #[derive(Debug, Default)]
-pub struct DiffCache(HashMap<ResourceKey, (Weak<Value>, Weak<Value>, bool)>);
+pub struct DiffCache(HashMap<ResourceKey, (Weak<Value>, Weak<Value>, Difference)>);
+
+/// What a comparison of two objects came to.
+#[derive(Clone, Debug, Default)]
+struct Difference {
+    modified: bool,
+    /// Ignore rules that use up more than they may.
+    exhausted: Vec<String>,
+}
 
 impl DiffCache {
     /// Forgets everything, as when the rules have changed.
@@ -125,24 +133,24 @@ impl DiffCache {
         self.0.clear();
     }
 
-    fn modified(
+    fn difference(
         &mut self,
         key: &ResourceKey,
         target: &Arc<Value>,
         live: &Arc<Value>,
-        work: impl FnOnce() -> bool,
-    ) -> bool {
-        if let Some((of_target, of_live, modified)) = self.0.get(key)
+        work: impl FnOnce() -> Difference,
+    ) -> Difference {
+        if let Some((of_target, of_live, difference)) = self.0.get(key)
             // An address is not given out again while a weak reference is kept.
             && std::ptr::eq(of_target.as_ptr(), Arc::as_ptr(target))
             && std::ptr::eq(of_live.as_ptr(), Arc::as_ptr(live))
         {
-            return *modified;
+            return difference.clone();
         }
-        let modified = work();
+        let difference = work();
         let (of_target, of_live) = (Arc::downgrade(target), Arc::downgrade(live));
-        self.0.insert(key.clone(), (of_target, of_live, modified));
-        modified
+        self.0.insert(key.clone(), (of_target, of_live, difference.clone()));
+        difference
     }
 }
 
@@ -151,6 +159,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     let mut resources = Vec::new();
     let mut conditions = Vec::new();
     let mut shared = Vec::new();
+    let mut exhausted = BTreeMap::new();
     let mut claimed = BTreeSet::new();
     for target in facts.targets {
         let live = facts.live.get(&target.key).filter(|_| !target.key.name.is_empty());
@@ -169,7 +178,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
             Class::Hook(_) if live.is_none() => continue,
             _ => {}
         }
-        resources.push(pair(facts, cache, &target.key, Some(target), live));
+        resources.push(pair(facts, cache, &target.key, Some(target), live, &mut exhausted));
     }
     let uids: BTreeSet<&str> = resources.iter().filter_map(|r| uid(r.live.as_deref()?)).collect();
     let extra: Vec<_> = (facts.live.iter())
@@ -180,7 +189,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     for (key, live) in extra {
         // One object may be there in several API groups.
         if uid(live).is_none_or(|uid| seen.insert(uid)) {
-            resources.push(pair(facts, cache, key, None, Some(live)));
+            resources.push(pair(facts, cache, key, None, Some(live), &mut exhausted));
         }
     }
     conditions.extend(warnings(facts, &resources));
@@ -191,6 +200,13 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     resources.sort_by_cached_key(place);
     let present: BTreeSet<&ResourceKey> = resources.iter().map(|r| &r.key).collect();
     cache.0.retain(|key, _| present.contains(key));
+
+    conditions.extend(exhausted.iter().map(|(rule, key)| {
+        let ResourceKey { kind, name, .. } = key;
+        Condition::comparison(format!(
+            "spec.ignoreDifferences: jqPathExpressions {rule} (on {kind}/{name}); use a simpler expression"
+        ))
+    }));
 
     let circumstances = diff::Circumstances {
         failed: false,
@@ -229,6 +245,7 @@ fn pair(
     key: &ResourceKey,
     target: Option<&Target>,
     live: Option<&Arc<Value>>,
+    exhausted: &mut BTreeMap<String, ResourceKey>,
 ) -> Compared {
     let object = target.map(|target| &target.object);
     let class = match (target, live) {
@@ -238,8 +255,12 @@ fn pair(
     };
     let modified = match (object, live, &class) {
         (Some(target), Some(live), Class::Resource) => {
-            let work = || is_modified(facts, target, live);
-            cache.modified(key, target, live, work)
+            let work = || difference(facts, target, live);
+            let found = cache.difference(key, target, live, work);
+            for rule in found.exhausted {
+                exhausted.entry(rule).or_insert_with(|| key.clone());
+            }
+            found.modified
         }
         (Some(_), None, Class::Resource) => true,
         _ => false,
@@ -273,10 +294,11 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
     key.group.is_empty() && key.kind == "Namespace" && key.name == name && !name.is_empty()
 }
 
-fn is_modified(facts: &Facts<'_>, target: &Value, live: &Value) -> bool {
+fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
     let migrated = migrated(facts.tracking, target, live);
     let live = migrated.as_ref().unwrap_or(live);
-    diff::compare(Some(target), Some(live), facts.config).modified
+    let compared = diff::compare(Some(target), Some(live), facts.config);
+    Difference { modified: compared.modified, exhausted: compared.exhausted_rules }
 }
 
 /// The live object as if it had been tracked by annotation already, when it

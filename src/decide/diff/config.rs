@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::jq::Expression;
+use super::jq::{Budget, Expression};
 use super::kind::Kind;
 use super::path::parse_pointer;
 use super::schema::Schemas;
@@ -20,6 +20,10 @@ pub const DEFAULT_FORMER_MANAGER: &str = "kubectl-client-side-apply";
 
 /// The most rules that one source of rules may hold.
 const MAX_RULES: usize = 1000;
+
+/// The most jq expressions that all rules may hold: each may hold a compiled
+/// regular expression.
+const MAX_EXPRESSIONS: usize = 500;
 
 /// How to compare. Start from [`Config::default`] or [`Config::from_application`],
 /// then unite the rules of the settings with [`Config::add_customization`].
@@ -52,6 +56,8 @@ pub struct Config {
     /// its defaults are filled in and its lists merge as they do on the server
     /// (SE-605); otherwise it is compared more leniently.
     pub schemas: Arc<Schemas>,
+    /// What the jq rules may use up, over all objects that are compared.
+    pub budget: Arc<Budget>,
 }
 
 impl Default for Config {
@@ -74,6 +80,7 @@ impl Default for Config {
             include_mutation_webhook: false,
             known_fields: vec![rollout],
             schemas: Arc::default(),
+            budget: Arc::default(),
         }
     }
 }
@@ -220,7 +227,8 @@ impl Config {
                 let message = error.to_string();
                 problems.push(Problem { at: format!("{at}.{field}"), message });
             }
-            rule.add_places(&at, entry, problems);
+            let held: usize = self.rules.iter().map(|rule| rule.expressions.len()).sum();
+            rule.add_places(&at, entry, MAX_EXPRESSIONS.saturating_sub(held), problems);
             self.rules.push(rule);
         }
     }
@@ -239,7 +247,7 @@ impl Config {
             let at = format!("ignoreDifferences.{key}");
             problems.push(Problem { at, message: error.to_string() });
         }
-        rule.add_places(&format!("ignoreDifferences.{key}"), document, problems);
+        rule.add_places(&format!("ignoreDifferences.{key}"), document, MAX_EXPRESSIONS, problems);
         self.rules.push(rule);
     }
 
@@ -313,7 +321,13 @@ impl Rule {
             && (self.namespace.is_empty() || self.namespace == namespace)
     }
 
-    fn add_places(&mut self, at: &str, entry: &Value, problems: &mut Vec<Problem>) {
+    fn add_places(
+        &mut self,
+        at: &str,
+        entry: &Value,
+        expressions: usize,
+        problems: &mut Vec<Problem>,
+    ) {
         let mut each = |field: &str, add: &mut dyn FnMut(&str) -> Result<(), String>| {
             let list = entry.get(field).and_then(Value::as_array).into_iter().flatten();
             for (index, value) in list.enumerate() {
@@ -331,6 +345,9 @@ impl Rule {
             Ok(())
         });
         each("jqPathExpressions", &mut |text| {
+            if self.expressions.len() >= expressions {
+                return Err(format!("more than {MAX_EXPRESSIONS} jq expressions"));
+            }
             self.expressions.push(Expression::parse(text)?);
             Ok(())
         });

@@ -20,7 +20,7 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
     let (mut wanted, mut found) = (predicted.clone(), live.clone());
     settle(&mut wanted, config);
     settle(&mut found, config);
-    let mut skipped_rules =
+    let mut skipped =
         ignore::remove_ignored(Some(&mut wanted), Some(&mut found), Some(live), config);
     fill(&mut wanted, config);
     fill(&mut found, config);
@@ -35,7 +35,8 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
     let modified = wanted != found;
     if mask::is_secret(live) || mask::is_secret(predicted) {
         mask::mask(&mut [&mut found, &mut wanted]);
-        skipped_rules.iter_mut().for_each(|words| *words = mask::rule(words));
+        let all = skipped.mismatched.iter_mut().chain(&mut skipped.exhausted);
+        all.for_each(|words| *words = mask::rule(words));
     }
     let changes = changes::changes(&found, &wanted);
     Comparison {
@@ -44,7 +45,8 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
         live: found,
         changes,
         strategy: Strategy::ServerSide,
-        skipped_rules,
+        skipped_rules: skipped.mismatched,
+        exhausted_rules: skipped.exhausted,
     }
 }
 

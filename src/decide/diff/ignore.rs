@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::config::{Config, Rule};
 use super::fields::{elements, entries, is_leaf, keys_match};
+use super::jq::Error;
 use super::keys;
 use super::keys::ListKind;
 use super::kind::Kind;
@@ -13,15 +14,15 @@ use super::path::{Path, Step, get, locate, remove_all};
 /// Removes what the rules ignore from both sides. `owned` is the live object
 /// as it was read, with its managed fields.
 ///
-/// Returns, in words, the expressions that could not be evaluated on this
-/// object: they are skipped (SE-173).
+/// Returns the expressions that could not be evaluated on this object: they are
+/// skipped (SE-173).
 pub fn remove_ignored(
     target: Option<&mut Value>,
     live: Option<&mut Value>,
     owned: Option<&Value>,
     config: &Config,
-) -> Vec<String> {
-    let mut skipped = Vec::new();
+) -> Skipped {
+    let mut skipped = Skipped::default();
     let (mut target, mut live) = (target, live);
     let (in_target, in_live) = {
         let (target, live) = (target.as_deref(), live.as_deref());
@@ -35,13 +36,22 @@ pub fn remove_ignored(
     skipped
 }
 
+/// Expressions that were skipped for an object, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Skipped {
+    /// The object does not have the shape that they need.
+    pub mismatched: Vec<String>,
+    /// They use up more than they may.
+    pub exhausted: Vec<String>,
+}
+
 /// The ignored places of both sides.
 fn ignored(
     target: Option<&Value>,
     live: Option<&Value>,
     owned: Option<&Value>,
     config: &Config,
-    skipped: &mut Vec<String>,
+    skipped: &mut Skipped,
 ) -> (Vec<Path>, Vec<Path>) {
     let mut in_target = Vec::new();
     let mut in_live = Vec::new();
@@ -49,7 +59,7 @@ fn ignored(
     for rule in config.rules_for(identity) {
         for (side, paths) in [(target, &mut in_target), (live, &mut in_live)] {
             if let Some(value) = side {
-                selected(rule, value, paths, skipped);
+                selected(rule, value, paths, config, skipped);
             }
         }
         if let (Some(target), Some(live), Some(owned)) = (target, live, owned) {
@@ -72,15 +82,25 @@ fn ignored(
 
 /// The places of one side that pointers and expressions name. The first
 /// evaluation error is enough: both sides mostly fail alike.
-fn selected(rule: &Rule, value: &Value, paths: &mut Vec<Path>, skipped: &mut Vec<String>) {
+fn selected(
+    rule: &Rule,
+    value: &Value,
+    paths: &mut Vec<Path>,
+    config: &Config,
+    skipped: &mut Skipped,
+) {
     paths.extend(rule.pointers.iter().filter_map(|tokens| locate(value, tokens)));
     for expression in &rule.expressions {
-        match expression.paths(value) {
+        match expression.paths(value, &config.budget) {
             Ok(found) => paths.extend(found),
             Err(error) => {
                 let line = format!("{:?}: {error}", expression.text());
-                if !skipped.contains(&line) {
-                    skipped.push(line);
+                let list = match error {
+                    Error::Mismatch(_) => &mut skipped.mismatched,
+                    Error::Exhausted(_) => &mut skipped.exhausted,
+                };
+                if !list.contains(&line) {
+                    list.push(line);
                 }
             }
         }
@@ -166,7 +186,7 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
         normalize(side, Purpose::Apply, config);
     }
     let status_ignored = ignores_status(Kind::of(target), config);
-    let mut skipped = Vec::new();
+    let mut skipped = Skipped::default();
     let (in_target, in_live) =
         ignored(Some(&wanted), Some(&found), Some(live), config, &mut skipped);
     let taken: Vec<(Path, Value)> = in_live

@@ -105,6 +105,10 @@ pub struct Comparison {
     /// Ignore expressions that failed on this object and were skipped, in
     /// words (SE-173).
     pub skipped_rules: Vec<String>,
+    /// Ignore expressions that were skipped since they use up more than they
+    /// may, in words. The comparison may show what was to be ignored, so the
+    /// caller reports a `ComparisonError`.
+    pub exhausted_rules: Vec<String>,
 }
 
 /// Compares what the source wants with what the cluster holds.
@@ -127,7 +131,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
             schema::apply_key_defaults(side, schema);
         }
     }
-    let mut skipped_rules = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
+    let mut skipped = ignore::remove_ignored(wanted.as_mut(), found.as_mut(), live, config);
 
     let (mut predicted, mut found) = match (wanted, found, live) {
         (Some(mut wanted), Some(mut found), Some(live)) => {
@@ -155,11 +159,20 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     let modified = target.is_some() && predicted != found;
     if [target, live].into_iter().flatten().any(is_secret) {
         mask::mask(&mut [&mut found, &mut predicted]);
-        skipped_rules.iter_mut().for_each(|words| *words = mask::rule(words));
+        let all = skipped.mismatched.iter_mut().chain(&mut skipped.exhausted);
+        all.for_each(|words| *words = mask::rule(words));
     }
     let both = target.is_some() && live.is_some();
     let changes = if both && modified { changes::changes(&found, &predicted) } else { Vec::new() };
-    Comparison { modified, predicted, live: found, changes, strategy, skipped_rules }
+    Comparison {
+        modified,
+        predicted,
+        live: found,
+        changes,
+        strategy,
+        skipped_rules: skipped.mismatched,
+        exhausted_rules: skipped.exhausted,
+    }
 }
 
 /// An object in the one spelling in which objects are compared: normalised,

@@ -6,19 +6,43 @@
 
 mod keep;
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
-use crate::decide::diff::jq::Expression;
+use crate::decide::diff::jq::{Budget, Error, Expression};
 use crate::decide::diff::path::{self, Path, Step};
+
+/// The most jq expressions that a set may hold.
+const MAX_EXPRESSIONS: usize = 500;
+
+/// What is wrong with a rule.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The Application that the rule is about; empty means every one.
+    pub name: String,
+    /// Where and what, and so what to do.
+    pub message: String,
+}
+
+impl Problem {
+    /// Whether it keeps an Application from being written.
+    pub fn concerns(&self, application: &str) -> bool {
+        self.name.is_empty() || self.name == application
+    }
+}
 
 /// The rules of a set.
 #[derive(Clone, Debug, Default)]
 pub struct Ignore {
     rules: Vec<Rule>,
+    budget: Arc<Budget>,
 }
 
 #[derive(Clone, Debug)]
 struct Rule {
+    /// Where it stands.
+    place: String,
     /// Empty: every Application.
     name: String,
     pointers: Vec<Vec<String>>,
@@ -27,14 +51,17 @@ struct Rule {
 
 impl Ignore {
     /// Reads the rules of a set. The second part tells what cannot be
-    /// evaluated: the rules that are left still hold, and no Application may
-    /// be written until the others are mended (AS-164).
-    pub fn read(set: &Value) -> (Self, Vec<String>) {
+    /// evaluated: the rules that are left still hold, and the Applications that
+    /// the others are about are not written until these are mended (AS-164).
+    pub fn read(set: &Value) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut rules = Vec::new();
+        let mut count = 0;
         let listed = set["spec"]["ignoreApplicationDifferences"].as_array();
         for (index, rule) in listed.into_iter().flatten().enumerate() {
             let place = format!("spec.ignoreApplicationDifferences[{index}]");
+            let name = rule["name"].as_str().unwrap_or_default().to_owned();
+            let mut problem = |message| problems.push(Problem { name: name.clone(), message });
             let texts = |field: &str| {
                 let texts = rule[field].as_array().cloned().unwrap_or_default();
                 texts.into_iter().filter_map(|text| text.as_str().map(str::to_owned))
@@ -44,39 +71,51 @@ impl Ignore {
                 match path::parse_pointer(&pointer) {
                     Ok(parsed) => pointers.push(parsed),
                     Err(error) => {
-                        problems.push(format!("{place}.jsonPointers: \"{pointer}\": {error}"));
+                        problem(format!("{place}.jsonPointers: \"{pointer}\": {error}"));
                     }
                 }
             }
             let mut expressions = Vec::new();
             for text in texts("jqPathExpressions") {
-                match Expression::parse(&text) {
+                count += 1;
+                let parsed = if count > MAX_EXPRESSIONS {
+                    Err(format!("more than {MAX_EXPRESSIONS} jq expressions"))
+                } else {
+                    Expression::parse(&text)
+                };
+                match parsed {
                     Ok(parsed) => expressions.push(parsed),
                     Err(error) => {
-                        problems.push(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
+                        problem(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
                     }
                 }
             }
-            let name = rule["name"].as_str().unwrap_or_default().to_owned();
-            rules.push(Rule { name, pointers, expressions });
+            rules.push(Rule { place, name, pointers, expressions });
         }
-        (Self { rules }, problems)
+        (Self { rules, budget: Arc::default() }, problems)
     }
 
     /// Makes the ignored fields of `target` what they are in `live`, also
     /// within lists: so they never count as a difference and are never
     /// written. The name and the kind are out of reach.
-    pub fn keep_live(&self, name: &str, target: &mut Value, live: &Value) {
+    ///
+    /// # Errors
+    ///
+    /// The rule that uses up more than it may, and which limit. The Application
+    /// must not be written then: what is to be left alone is not known.
+    pub fn keep_live(&self, name: &str, target: &mut Value, live: &Value) -> Result<(), String> {
         let rules = || self.rules.iter().filter(|rule| rule.name.is_empty() || rule.name == name);
         if rules().next().is_none() {
-            return;
+            return Ok(());
         }
         let in_reach = |key: &str| key == "spec" || key == "metadata";
-        let selected = |object: &Value| -> Vec<Path> {
-            let paths = rules().flat_map(|rule| rule.selected(object));
-            paths
-                .filter(|path| matches!(path.first(), Some(Step::Key(key)) if in_reach(key)))
-                .collect()
+        let selected = |object: &Value| -> Result<Vec<Path>, String> {
+            let mut paths = Vec::new();
+            for rule in rules() {
+                rule.selected(object, &self.budget, &mut paths)?;
+            }
+            paths.retain(|path| matches!(path.first(), Some(Step::Key(key)) if in_reach(key)));
+            Ok(paths)
         };
         let pointers: Vec<&[String]> = rules()
             .flat_map(|rule| &rule.pointers)
@@ -84,18 +123,34 @@ impl Ignore {
             .filter(|tokens| tokens.first().is_some_and(|key| in_reach(key)))
             .collect();
         let ignored = keep::Ignored {
-            in_target: selected(target),
-            in_live: selected(live),
+            in_target: selected(target)?,
+            in_live: selected(live)?,
             pointers: &pointers,
         };
         keep::live_values(target, live, &ignored);
+        Ok(())
     }
 }
 
 impl Rule {
-    /// What the expressions name in an object.
-    fn selected(&self, object: &Value) -> Vec<Path> {
-        let selected = |expression: &Expression| expression.paths(object).unwrap_or_default();
-        self.expressions.iter().flat_map(selected).collect()
+    /// Adds what the expressions name in an object.
+    fn selected(
+        &self,
+        object: &Value,
+        budget: &Budget,
+        paths: &mut Vec<Path>,
+    ) -> Result<(), String> {
+        for expression in &self.expressions {
+            match expression.paths(object, budget) {
+                Ok(found) => paths.extend(found),
+                // As in the peer: the object does not have what the rule is about.
+                Err(Error::Mismatch(_)) => {}
+                Err(error @ Error::Exhausted(_)) => {
+                    let (place, text) = (&self.place, expression.text());
+                    return Err(format!("{place}.jqPathExpressions: \"{text}\": {error}"));
+                }
+            }
+        }
+        Ok(())
     }
 }

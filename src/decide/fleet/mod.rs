@@ -99,6 +99,14 @@ impl Plan {
     }
 }
 
+impl Plan {
+    /// The same, without its deletions: they wait `until` something is mended.
+    pub fn without_deletes(self, until: &str) -> Self {
+        let Self { held, deletes, .. } = self.clone().frozen(until);
+        Self { held, deletes, ..self }
+    }
+}
+
 /// A JSON merge patch of one Application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {
@@ -252,7 +260,13 @@ fn plan_update(
         return None;
     }
     let mut body = if snapshot.policy.updates() {
-        update(snapshot, generated, live).unwrap_or_else(|| json!({}))
+        match update(snapshot, generated, live) {
+            Ok(body) => body.unwrap_or_else(|| json!({})),
+            Err(why) => {
+                plan.refused.push((name.to_owned(), why));
+                return None;
+            }
+        }
     } else {
         json!({})
     };
@@ -295,9 +309,13 @@ fn create(snapshot: &Snapshot<'_>, generated: &Value) -> Value {
 }
 
 /// The merge patch that makes `live` what is generated; `None` when it is
-/// already.
-fn update(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Option<Value> {
-    let target = target(snapshot, generated, live);
+/// already. Fails where it is not known what is to be left alone.
+fn update(
+    snapshot: &Snapshot<'_>,
+    generated: &Value,
+    live: &Value,
+) -> Result<Option<Value>, String> {
+    let target = target(snapshot, generated, live)?;
     let mut body = json!({});
     if !normalize::equal_specs(&live["spec"], &target["spec"]) {
         body["spec"] = patch::between(&live["spec"], &target["spec"]);
@@ -308,18 +326,18 @@ fn update(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Option<Va
             body["metadata"][field] = patch::between(live, target);
         }
     }
-    (body != json!({})).then_some(body)
+    Ok((body != json!({})).then_some(body))
 }
 
-fn target(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Value {
+fn target(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
     let mut target = json!({ "spec": generated["spec"], "metadata": {} });
     normalize::empty_objects(&mut target["spec"]);
     target["metadata"]["labels"] = snapshot.preserve.labels(generated, live);
     target["metadata"]["annotations"] = snapshot.preserve.annotations(generated, live);
     target["metadata"]["finalizers"] = preserve::finalizers(generated, live);
     target["metadata"]["ownerReferences"] = owner_references(live, snapshot.set);
-    snapshot.ignore.keep_live(crate::desired::name_of(generated), &mut target, live);
-    target
+    snapshot.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
+    Ok(target)
 }
 
 /// Whether the spec in the cluster differs from the generated one (AS-353):
@@ -327,8 +345,9 @@ fn target(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Value {
 pub fn spec_differs(generated: &Value, live: &Value, ignore: &Ignore) -> bool {
     let mut target = json!({ "spec": generated["spec"], "metadata": {} });
     normalize::empty_objects(&mut target["spec"]);
-    ignore.keep_live(crate::desired::name_of(generated), &mut target, live);
-    !normalize::equal_specs(&live["spec"], &target["spec"])
+    // What cannot be compared is not written, and so is no change (AS-164).
+    ignore.keep_live(crate::desired::name_of(generated), &mut target, live).is_ok()
+        && !normalize::equal_specs(&live["spec"], &target["spec"])
 }
 
 /// Whether the set is the Application's controller (AS-158, AS-159): by UID,

@@ -1,12 +1,21 @@
 //! Evaluation: an expression and a value give paths.
+//!
+//! Each result is handed to whoever wants it as soon as it is found, so nothing
+//! is collected on the way, and values are handed on by reference: memory
+//! grows with the nesting of the expression, not with the number of results.
+//! What is built all the same (lists, texts, the paths in the end) is counted,
+//! and so is each step.
 
-use std::cmp::Ordering;
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::super::path::{Path, Step};
-use super::MAX_STEPS;
-use super::parse::{Expr, Op};
+use super::super::path::Path;
+use super::ast::Expr;
+use super::value::{At, Built, Shape, To, Trail, Val};
+use super::{MAX_BYTES, MAX_DEPTH, MAX_STEPS};
 
 /// Why an expression gave nothing for an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,373 +23,489 @@ pub enum Error {
     /// The object does not have the shape that the expression needs.
     #[error("{0}")]
     Mismatch(String),
-    /// The expression takes too many steps on this object.
-    #[error("takes more than {MAX_STEPS} steps")]
-    Exhausted,
+    /// The expression uses up more than it may on this object; which limit.
+    #[error("limit exceeded: {0}")]
+    Exhausted(String),
 }
+
+/// Why an evaluation does not go on.
+pub(super) enum Stop {
+    Error(Error),
+    /// Enough results, for the one with this label.
+    Enough(usize),
+    /// What was given to an outer result failed: not for the one in between.
+    Passed,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+pub(super) type Flow = Result<(), Stop>;
+
+/// Takes results.
+pub(super) type Out<'o, 'v> = &'o mut dyn FnMut(At<'v>) -> Flow;
+
+/// The variables that are known, the innermost first.
+pub(super) struct Scope<'s, 'v> {
+    name: &'v str,
+    value: Val<'v>,
+    outer: Option<&'s Scope<'s, 'v>>,
+}
+
+/// The scope of an expression, if it has one.
+pub(super) type In<'s, 'v> = Option<&'s Scope<'s, 'v>>;
 
 static NULL: Value = Value::Null;
 
-/// A place and what lies there; `null` for a place that does not exist.
-type Place<'v> = (Path, &'v Value);
-
-/// The places in `value` that `expr` names.
-pub fn paths(expr: &Expr, value: &Value) -> Result<Vec<Path>, Error> {
-    let mut eval = Eval { steps: 0 };
-    let mut places = Vec::new();
-    eval.places(expr, (Path::new(), value), &mut places)?;
-    Ok(places.into_iter().map(|(path, _)| path).collect())
+/// The places in `value` that `expr` names, and the steps that were taken,
+/// at most `steps`.
+pub fn paths(expr: &Expr, value: &Value, steps: usize) -> (Result<Vec<Path>, Error>, usize) {
+    let eval = Eval { most: steps, steps: Cell::new(0), bytes: Cell::new(0), labels: Cell::new(0) };
+    let mut paths = Vec::new();
+    let root = At { value: Val::Json(value), trail: Trail::Root };
+    let flow = eval.eval(expr, None, root, &mut |at| {
+        if let (Val::Part(items, first), before) = (&at.value, &at.trail) {
+            // Of a part of a list each element is a place of its own.
+            for index in 0..items.len() {
+                eval.step(1)?;
+                let (path, bytes) = eval.join(before, To::Index(first + index))?.path();
+                eval.build(bytes)?;
+                paths.push(path);
+            }
+            return Ok(());
+        }
+        if matches!(at.trail, Trail::Off) {
+            return Err(Error::Mismatch("not a path".to_owned()).into());
+        }
+        let (path, bytes) = at.trail.path();
+        eval.build(bytes)?;
+        paths.push(path);
+        Ok(())
+    });
+    let result = match flow {
+        Ok(()) | Err(Stop::Enough(_) | Stop::Passed) => Ok(paths),
+        Err(Stop::Error(error)) => Err(error),
+    };
+    (result, eval.steps.get())
 }
 
-struct Eval {
-    steps: usize,
+pub(super) struct Eval {
+    most: usize,
+    steps: Cell<usize>,
+    bytes: Cell<usize>,
+    labels: Cell<usize>,
 }
 
 impl Eval {
-    fn step(&mut self, cost: usize) -> Result<(), Error> {
-        self.steps = self.steps.saturating_add(cost.max(1));
-        if self.steps > MAX_STEPS { Err(Error::Exhausted) } else { Ok(()) }
+    /// Accounts for steps: a call, an element, 64 bytes that are read.
+    pub fn step(&self, cost: usize) -> Flow {
+        let steps = self.steps.get().saturating_add(cost.max(1));
+        self.steps.set(steps);
+        if steps <= self.most {
+            return Ok(());
+        }
+        let why = if self.most < MAX_STEPS {
+            "all rules together take more steps than one comparison may".to_owned()
+        } else {
+            format!("takes more than {MAX_STEPS} steps")
+        };
+        Err(Error::Exhausted(why).into())
     }
 
-    /// Adds the named places to `out`, in jq's order. What was found before an
-    /// error stays in `out`: `?` keeps it.
-    fn places<'v>(
-        &mut self,
-        expr: &Expr,
-        from: Place<'v>,
-        out: &mut Vec<Place<'v>>,
-    ) -> Result<(), Error> {
-        self.step(from.0.len())?;
+    /// Accounts for reading a text.
+    pub fn read(&self, text: &str) -> Flow {
+        self.step(text.len() / 64)
+    }
+
+    /// Accounts for memory.
+    pub fn build(&self, bytes: usize) -> Flow {
+        let bytes = self.bytes.get().saturating_add(bytes);
+        self.bytes.set(bytes);
+        if bytes > MAX_BYTES {
+            let why = format!("takes more than {MAX_BYTES} bytes of memory");
+            return Err(Error::Exhausted(why).into());
+        }
+        Ok(())
+    }
+
+    /// A text that was built.
+    pub fn text(&self, text: String) -> Result<Val<'static>, Stop> {
+        self.build(text.len() + 32)?;
+        Ok(Val::Text(text.into()))
+    }
+
+    /// A list that was built.
+    pub fn list<'v>(&self, items: Vec<Val<'v>>) -> Result<Val<'v>, Stop> {
+        let depth = 1 + items.iter().map(Val::depth).max().unwrap_or_default();
+        self.check_depth(depth)?;
+        self.build(64 + items.len() * size_of::<Val<'v>>())?;
+        Ok(Val::List(Rc::new(Built { items, depth })))
+    }
+
+    /// Refuses what is nested so deep that to walk it could exhaust the stack.
+    pub fn check_depth(&self, depth: usize) -> Flow {
+        if depth > MAX_DEPTH {
+            let why = format!("goes deeper than {MAX_DEPTH} levels");
+            return Err(Error::Exhausted(why).into());
+        }
+        Ok(())
+    }
+
+    fn join<'v>(&self, trail: &Trail<'v>, to: To<'v>) -> Result<Trail<'v>, Stop> {
+        self.check_depth(trail.depth())?;
+        Ok(trail.then(to))
+    }
+
+    /// Evaluates `expr` on a value; `out` gets the results, in jq's order.
+    pub fn eval<'v>(
+        &self,
+        expr: &'v Expr,
+        scope: In<'_, 'v>,
+        at: At<'v>,
+        out: Out<'_, 'v>,
+    ) -> Flow {
+        self.step(1)?;
         match expr {
-            Expr::Identity => out.push(from),
-            Expr::Empty => {}
-            Expr::Recurse => self.recurse(from, out)?,
-            Expr::Field(base, name) => {
-                for (path, value) in self.collect(base, from)? {
-                    let child = match value {
-                        Value::Object(map) => map.get(name).unwrap_or(&NULL),
-                        Value::Null => &NULL,
-                        other => return Err(mismatch("look up a name in", other)),
-                    };
-                    out.push((join(path, Step::Key(name.clone())), child));
-                }
-            }
+            Expr::Identity => out(at),
+            Expr::Recurse => self.recurse(at, out),
+            Expr::Empty => Ok(()),
+            Expr::Field(base, name) => self.eval(base, scope, at, &mut |at| {
+                out(self.field(&at, Cow::Borrowed(name.as_str()))?)
+            }),
             Expr::Index(base, index) => {
-                for (path, value) in self.collect(base, from)? {
-                    match value {
-                        Value::Array(list) => {
-                            // A negative index counts from the end.
-                            let at = usize::try_from(*index).ok().or_else(|| {
-                                list.len().checked_sub(usize::try_from(index.unsigned_abs()).ok()?)
-                            });
-                            if let Some(at) = at {
-                                let child = list.get(at).unwrap_or(&NULL);
-                                out.push((join(path, Step::Index(at)), child));
-                            }
-                        }
-                        Value::Null => {}
-                        other => return Err(mismatch("index", other)),
-                    }
-                }
+                let input = at.value.clone();
+                self.eval(base, scope, at, &mut |at| {
+                    self.values(index, scope, &input, &mut |index| match self.index(&at, index)? {
+                        Some(at) => out(at),
+                        None => Ok(()),
+                    })
+                })
+            }
+            Expr::Slice(base, from, to) => {
+                let input = at.value.clone();
+                self.eval(base, scope, at, &mut |at| {
+                    self.bound(from.as_deref(), scope, &input, &mut |from| {
+                        self.bound(to.as_deref(), scope, &input, &mut |to| {
+                            out(self.slice(&at, from, to)?)
+                        })
+                    })
+                })
             }
             Expr::Iterate(base) => {
-                for (path, value) in self.collect(base, from)? {
-                    self.children(&path, value, out)?;
-                }
+                self.eval(base, scope, at, &mut |at| self.children(&at, &mut *out))
             }
-            Expr::Try(base) => match self.places(base, from, out) {
-                Err(Error::Mismatch(_)) => {}
-                other => other?,
-            },
-            Expr::Pipe(left, right) => {
-                let mut middle = Vec::new();
-                let ended = self.places(left, from, &mut middle);
-                for place in middle {
-                    self.places(right, place, out)?;
-                }
-                ended?;
-            }
-            Expr::Comma(left, right) => {
-                self.places(left, from.clone(), out)?;
-                self.places(right, from, out)?;
-            }
-            Expr::Select(condition) => {
-                for value in self.values(condition, from.1)? {
-                    if truthy(&value) {
-                        out.push(from.clone());
+            Expr::Try(base, handler) => {
+                let outcome =
+                    self.guard(out, &mut |out| self.eval(base, scope, at.clone(), out))?;
+                match (outcome, handler) {
+                    (Err(Stop::Error(Error::Mismatch(why))), Some(handler)) => {
+                        self.eval(handler, scope, At::value(self.text(why)?), out)
                     }
+                    (Err(Stop::Error(Error::Mismatch(_))), None) => Ok(()),
+                    (other, _) => other,
                 }
             }
-            // The parser lets none of these through as a path.
-            Expr::Literal(_)
-            | Expr::Compare(..)
-            | Expr::And(..)
-            | Expr::Or(..)
-            | Expr::Any(..)
-            | Expr::All(..)
-            | Expr::Not
-            | Expr::Type
-            | Expr::Length
-            | Expr::Has(_)
-            | Expr::Contains(_)
-            | Expr::StartsWith(_)
-            | Expr::EndsWith(_)
-            | Expr::Test(_) => return Err(Error::Mismatch("not a path".to_owned())),
-        }
-        Ok(())
-    }
-
-    fn collect<'v>(&mut self, expr: &Expr, from: Place<'v>) -> Result<Vec<Place<'v>>, Error> {
-        let mut out = Vec::new();
-        self.places(expr, from, &mut out)?;
-        Ok(out)
-    }
-
-    fn children<'v>(
-        &mut self,
-        path: &Path,
-        value: &'v Value,
-        out: &mut Vec<Place<'v>>,
-    ) -> Result<(), Error> {
-        match value {
-            Value::Object(map) => {
-                for (key, child) in map {
-                    self.step(path.len())?;
-                    out.push((join(path.clone(), Step::Key(key.clone())), child));
-                }
-            }
-            Value::Array(list) => {
-                for (index, child) in list.iter().enumerate() {
-                    self.step(path.len())?;
-                    out.push((join(path.clone(), Step::Index(index)), child));
-                }
-            }
-            other => return Err(mismatch("iterate over", other)),
-        }
-        Ok(())
-    }
-
-    /// The value and everything below it, parents first.
-    fn recurse<'v>(&mut self, from: Place<'v>, out: &mut Vec<Place<'v>>) -> Result<(), Error> {
-        let mut open = vec![from];
-        while let Some((path, value)) = open.pop() {
-            let mut children = Vec::new();
-            if value.is_object() || value.is_array() {
-                self.children(&path, value, &mut children)?;
-            }
-            out.push((path, value));
-            open.extend(children.into_iter().rev());
-        }
-        Ok(())
-    }
-
-    /// The values that an expression gives, for conditions.
-    fn values(&mut self, expr: &Expr, input: &Value) -> Result<Vec<Value>, Error> {
-        self.step(1)?;
-        Ok(match expr {
-            Expr::Literal(value) => vec![value.clone()],
-            Expr::Compare(op, left, right) => {
-                let (left, right) = (self.values(left, input)?, self.values(right, input)?);
-                self.step(left.len().saturating_mul(right.len()))?;
-                let pairs = right.iter().flat_map(|r| left.iter().map(move |l| (l, r)));
-                pairs.map(|(l, r)| Value::Bool(holds(*op, l, r))).collect()
-            }
-            Expr::And(left, right) => self.logic(left, right, input, false)?,
-            Expr::Or(left, right) => self.logic(left, right, input, true)?,
-            Expr::Any(over, condition) => {
-                vec![Value::Bool(self.count(over, condition, input, true)? > 0)]
-            }
-            Expr::All(over, condition) => {
-                vec![Value::Bool(self.count(over, condition, input, false)? == 0)]
-            }
-            Expr::Not => vec![Value::Bool(!truthy(input))],
-            Expr::Type => vec![Value::from(type_name(input))],
-            Expr::Length => vec![length(input)?],
-            Expr::Has(key) => vec![Value::Bool(has(input, key)?)],
-            Expr::Contains(part) => vec![Value::Bool(contains(input, part)?)],
-            Expr::StartsWith(start) => vec![Value::Bool(text(input)?.starts_with(start.as_str()))],
-            Expr::EndsWith(end) => vec![Value::Bool(text(input)?.ends_with(end.as_str()))],
-            Expr::Test(regex) => vec![Value::Bool(regex.is_match(text(input)?))],
             Expr::Pipe(left, right) => {
-                let mut out = Vec::new();
-                for value in self.values(left, input)? {
-                    out.extend(self.values(right, &value)?);
-                }
-                out
+                self.eval(left, scope, at, &mut |at| self.eval(right, scope, at, &mut *out))
             }
             Expr::Comma(left, right) => {
-                let mut out = self.values(left, input)?;
-                out.extend(self.values(right, input)?);
-                out
+                self.eval(left, scope, at.clone(), out)?;
+                self.eval(right, scope, at, out)
             }
-            Expr::Field(base, _) | Expr::Index(base, _) | Expr::Iterate(base)
-                if !matches!(**base, Expr::Identity) =>
-            {
-                let last = match expr {
-                    Expr::Field(_, name) => Expr::Field(Box::new(Expr::Identity), name.clone()),
-                    Expr::Index(_, index) => Expr::Index(Box::new(Expr::Identity), *index),
-                    _ => Expr::Iterate(Box::new(Expr::Identity)),
-                };
-                let mut out = Vec::new();
-                for value in self.values(base, input)? {
-                    out.extend(self.values(&last, &value)?);
+            Expr::Alternative(left, right) => {
+                let mut found = false;
+                let outcome = self.guard(out, &mut |out| {
+                    self.eval(left, scope, at.clone(), &mut |at| {
+                        if !at.value.truthy() {
+                            return Ok(());
+                        }
+                        found = true;
+                        out(at)
+                    })
+                })?;
+                match outcome {
+                    Ok(()) | Err(Stop::Error(Error::Mismatch(_))) if !found => {
+                        self.eval(right, scope, at, out)
+                    }
+                    Err(Stop::Error(Error::Mismatch(_))) => Ok(()),
+                    other => other,
                 }
-                out
             }
-            Expr::Try(base) => match self.values(base, input) {
-                Err(Error::Mismatch(_)) => Vec::new(),
-                other => other?,
-            },
-            Expr::Identity
-            | Expr::Recurse
-            | Expr::Empty
-            | Expr::Select(_)
-            | Expr::Field(..)
-            | Expr::Index(..)
-            | Expr::Iterate(_) => {
-                let places = self.collect(expr, (Path::new(), input))?;
-                places.into_iter().map(|(_, value)| value.clone()).collect()
+            Expr::Bind(source, name, body) => {
+                let input = at.value.clone();
+                self.values(source, scope, &input, &mut |value| {
+                    let inner = Scope { name, value, outer: scope };
+                    self.eval(body, Some(&inner), at.clone(), out)
+                })
+            }
+            Expr::If(branches, otherwise) => self.branch(branches, otherwise, scope, &at, out),
+            Expr::Variable(name) => {
+                let mut here = scope;
+                while let Some(scope) = here {
+                    if scope.name == name {
+                        return out(At::value(scope.value.clone()));
+                    }
+                    here = scope.outer;
+                }
+                Err(Error::Mismatch(format!("variable '${name}' is not defined")).into())
+            }
+            Expr::Literal(value) => out(At::value(Val::Json(value))),
+            Expr::List(items) => {
+                let mut list = Vec::new();
+                if let Some(items) = items {
+                    self.values(items, scope, &at.value, &mut |item| {
+                        self.build(size_of::<Val<'v>>())?;
+                        list.push(item);
+                        Ok(())
+                    })?;
+                }
+                out(At::value(self.list(list)?))
+            }
+            Expr::Compare(op, left, right) => self.values(right, scope, &at.value, &mut |right| {
+                self.values(left, scope, &at.value, &mut |left| {
+                    let holds = self.holds(*op, &left, &right)?;
+                    out(At::value(Val::Bool(holds)))
+                })
+            }),
+            Expr::Arith(arith, left, right) => self.values(right, scope, &at.value, &mut |right| {
+                self.values(left, scope, &at.value, &mut |left| {
+                    out(At::value(self.arith(*arith, &left, &right)?))
+                })
+            }),
+            Expr::And(left, right) => self.logic(left, right, scope, &at.value, false, out),
+            Expr::Or(left, right) => self.logic(left, right, scope, &at.value, true, out),
+            Expr::Test(regex) => {
+                let text = text(&at.value)?;
+                // In the worst case a search looks at all of the pattern for each byte.
+                self.step(text.len())?;
+                out(At::value(Val::Bool(regex.is_match(text))))
+            }
+            Expr::Call(builtin, arguments) => self.call(*builtin, arguments, scope, at, out),
+        }
+    }
+
+    /// The values that an expression gives.
+    pub fn values<'v>(
+        &self,
+        expr: &'v Expr,
+        scope: In<'_, 'v>,
+        input: &Val<'v>,
+        out: &mut dyn FnMut(Val<'v>) -> Flow,
+    ) -> Flow {
+        self.eval(expr, scope, At::value(input.clone()), &mut |at| out(at.value))
+    }
+
+    /// Runs something that may fail, and says how it ended. What fails in those
+    /// that take the results is none of its business: that is the error here.
+    fn guard<'v>(
+        &self,
+        out: Out<'_, 'v>,
+        run: &mut dyn FnMut(Out<'_, 'v>) -> Flow,
+    ) -> Result<Flow, Stop> {
+        let mut passed = None;
+        let outcome = run(&mut |at| {
+            out(at).map_err(|stop| {
+                passed = Some(stop);
+                Stop::Passed
+            })
+        });
+        passed.map_or(Ok(outcome), Err)
+    }
+
+    /// Hands over what is run until it says that it has enough.
+    pub fn until_enough(&self, run: impl FnOnce(usize) -> Flow) -> Flow {
+        let label = self.labels.get();
+        self.labels.set(label + 1);
+        match run(label) {
+            Err(Stop::Enough(enough)) if enough == label => Ok(()),
+            other => other,
+        }
+    }
+
+    fn branch<'v>(
+        &self,
+        branches: &'v [(Expr, Expr)],
+        otherwise: &'v Expr,
+        scope: In<'_, 'v>,
+        at: &At<'v>,
+        out: Out<'_, 'v>,
+    ) -> Flow {
+        let Some(((condition, then), rest)) = branches.split_first() else {
+            return self.eval(otherwise, scope, at.clone(), out);
+        };
+        self.values(condition, scope, &at.value, &mut |value| {
+            if value.truthy() {
+                self.eval(then, scope, at.clone(), out)
+            } else {
+                self.branch(rest, otherwise, scope, at, out)
             }
         })
     }
 
     /// `and` for `end` false, `or` for `end` true: a left side that is `end`
     /// decides alone.
-    fn logic(
-        &mut self,
-        left: &Expr,
-        right: &Expr,
-        input: &Value,
+    fn logic<'v>(
+        &self,
+        left: &'v Expr,
+        right: &'v Expr,
+        scope: In<'_, 'v>,
+        input: &Val<'v>,
         end: bool,
-    ) -> Result<Vec<Value>, Error> {
-        let mut out = Vec::new();
-        for value in self.values(left, input)? {
-            if truthy(&value) == end {
-                out.push(Value::Bool(end));
-            } else {
-                let right = self.values(right, input)?;
-                out.extend(right.iter().map(|value| Value::Bool(truthy(value))));
+        out: Out<'_, 'v>,
+    ) -> Flow {
+        self.values(left, scope, input, &mut |value| {
+            if value.truthy() == end {
+                return out(At::value(Val::Bool(end)));
             }
+            self.values(right, scope, input, &mut |value| out(At::value(Val::Bool(value.truthy()))))
+        })
+    }
+
+    /// A bound of a slice, nothing where it is left out.
+    fn bound<'v>(
+        &self,
+        expr: Option<&'v Expr>,
+        scope: In<'_, 'v>,
+        input: &Val<'v>,
+        out: &mut dyn FnMut(Option<f64>) -> Flow,
+    ) -> Flow {
+        let Some(expr) = expr else { return out(None) };
+        self.values(expr, scope, input, &mut |value| match value.shape() {
+            Shape::Null => out(None),
+            Shape::Number(number) => out(Some(number)),
+            _ => Err(mismatch("slice with", &value)),
+        })
+    }
+
+    /// `.name`
+    pub fn field<'v>(&self, at: &At<'v>, name: Cow<'v, str>) -> Result<At<'v>, Stop> {
+        let value = match at.value.shape() {
+            Shape::Object(map) => Val::Json(map.get(&*name).unwrap_or(&NULL)),
+            Shape::Null => Val::Null,
+            _ => return Err(mismatch("look up a name in", &at.value)),
+        };
+        Ok(At { value, trail: self.join(&at.trail, To::Key(name))? })
+    }
+
+    /// `.[index]`; nothing where a negative index leads out of the list.
+    pub fn index<'v>(&self, at: &At<'v>, index: Val<'v>) -> Result<Option<At<'v>>, Stop> {
+        match (at.value.shape(), index.shape()) {
+            (_, Shape::Text(name)) => {
+                self.build(name.len())?;
+                self.field(at, Cow::Owned(name.to_owned())).map(Some)
+            }
+            (Shape::List(items), Shape::Number(index)) => {
+                let Some(index) = place(index, items.len()) else { return Ok(None) };
+                let first = if let Val::Part(_, first) = at.value { first } else { 0 };
+                // Beyond a part of a list lies another part of it.
+                let beyond = matches!(at.value, Val::Part(..)) && index >= items.len();
+                if beyond {
+                    return Ok(None);
+                }
+                let value = items.get(index).unwrap_or(Val::Null);
+                let trail = self.join(&at.trail, To::Index(first + index))?;
+                Ok(Some(At { value, trail }))
+            }
+            (Shape::Null, Shape::Number(_) | Shape::Null) => Ok(None),
+            (Shape::List(_), _) => Err(mismatch("index a list with", &index)),
+            (Shape::Object(_), _) => Err(mismatch("index", &at.value)),
+            _ => Err(mismatch("index", &at.value)),
         }
-        Ok(out)
     }
 
-    /// How many results of the condition, over all values, are as `wanted`.
-    fn count(
-        &mut self,
-        over: &Expr,
-        condition: &Expr,
-        input: &Value,
-        wanted: bool,
-    ) -> Result<usize, Error> {
-        let mut found = 0;
-        for value in self.values(over, input)? {
-            let results = self.values(condition, &value)?;
-            found += results.iter().filter(|value| truthy(value) == wanted).count();
+    /// `.[from:to]`
+    fn slice<'v>(&self, at: &At<'v>, from: Option<f64>, to: Option<f64>) -> Result<At<'v>, Stop> {
+        let range = |len: usize| {
+            let clamp = |bound: f64, round: fn(f64) -> f64| {
+                let bound = if bound < 0.0 { bound + len as f64 } else { bound };
+                round(bound).clamp(0.0, len as f64) as usize
+            };
+            let from = from.map_or(0, |from| clamp(from, f64::floor));
+            let to = to.map_or(len, |to| clamp(to, f64::ceil));
+            (from, to.max(from))
+        };
+        let json = match &at.value {
+            Val::Json(Value::Array(items)) => Some((items.as_slice(), 0)),
+            Val::Part(items, first) => Some((*items, *first)),
+            _ => None,
+        };
+        if let Some((items, first)) = json {
+            let (from, to) = range(items.len());
+            let part = items.get(from..to).unwrap_or_default();
+            return Ok(At { value: Val::Part(part, first + from), trail: at.trail.clone() });
         }
-        Ok(found)
+        match at.value.shape() {
+            Shape::Null => Ok(At { value: Val::Part(&[], 0), trail: at.trail.clone() }),
+            Shape::List(items) => {
+                let (from, to) = range(items.len());
+                let part = (from..to).filter_map(|index| items.get(index)).collect();
+                Ok(At::value(self.list(part)?))
+            }
+            Shape::Text(text) => {
+                self.read(text)?;
+                let (from, to) = range(text.chars().count());
+                let byte = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
+                let (from, to) = (byte(from), byte(to));
+                self.build(to - from)?;
+                Ok(At::value(at.value.cut(from, to).unwrap_or(Val::Null)))
+            }
+            _ => Err(mismatch("slice", &at.value)),
+        }
+    }
+
+    /// `.[]`
+    pub fn children<'v>(&self, at: &At<'v>, out: Out<'_, 'v>) -> Flow {
+        match at.value.shape() {
+            Shape::Object(map) => {
+                for (key, child) in map {
+                    self.step(1)?;
+                    let trail = self.join(&at.trail, To::Key(Cow::Borrowed(key)))?;
+                    out(At { value: Val::Json(child), trail })?;
+                }
+            }
+            Shape::List(items) => {
+                let first = if let Val::Part(_, first) = at.value { first } else { 0 };
+                for (index, child) in items.iter().enumerate() {
+                    self.step(1)?;
+                    let trail = self.join(&at.trail, To::Index(first + index))?;
+                    out(At { value: child, trail })?;
+                }
+            }
+            _ => return Err(mismatch("iterate over", &at.value)),
+        }
+        Ok(())
+    }
+
+    /// The value and everything below it, parents first. Recursion goes as deep
+    /// as the object does.
+    fn recurse<'v>(&self, at: At<'v>, out: Out<'_, 'v>) -> Flow {
+        self.step(1)?;
+        out(at.clone())?;
+        match at.value.shape() {
+            Shape::Object(_) | Shape::List(_) => {
+                self.children(&at, &mut |child| self.recurse(child, &mut *out))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
-fn join(mut path: Path, step: Step) -> Path {
-    path.push(step);
-    path
-}
-
-fn truthy(value: &Value) -> bool {
-    !matches!(value, Value::Null | Value::Bool(false))
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
+/// The index that a number means in a list; a negative one counts from the end.
+fn place(index: f64, len: usize) -> Option<usize> {
+    let index = index.floor();
+    let index = if index < 0.0 { index + len as f64 } else { index };
+    (0.0..9e15).contains(&index).then_some(index as usize)
 }
 
 /// Names the type only: the value may be a secret.
-fn mismatch(what: &str, value: &Value) -> Error {
-    Error::Mismatch(format!("cannot {what} {}", type_name(value)))
+pub(super) fn mismatch(what: &str, value: &Val<'_>) -> Stop {
+    Error::Mismatch(format!("cannot {what} {}", value.type_name())).into()
 }
 
-fn text(value: &Value) -> Result<&str, Error> {
-    value.as_str().ok_or_else(|| mismatch("match a text against", value))
-}
-
-fn length(value: &Value) -> Result<Value, Error> {
-    Ok(match value {
-        Value::Null => Value::from(0),
-        Value::String(text) => Value::from(text.chars().count()),
-        Value::Array(list) => Value::from(list.len()),
-        Value::Object(map) => Value::from(map.len()),
-        Value::Number(number) => Value::from(number.as_f64().unwrap_or_default().abs()),
-        Value::Bool(_) => return Err(mismatch("take the length of", value)),
-    })
-}
-
-fn has(value: &Value, key: &Value) -> Result<bool, Error> {
-    match (value, key) {
-        (Value::Object(map), Value::String(key)) => Ok(map.contains_key(key)),
-        (Value::Array(list), Value::Number(index)) => {
-            Ok(index.as_u64().is_some_and(|index| index < list.len() as u64))
-        }
-        _ => Err(mismatch("check a key of", value)),
-    }
-}
-
-/// `contains` with a literal: a part of a text, a list that holds such a part
-/// cannot be spelled without an array literal, and anything else is equality.
-fn contains(value: &Value, part: &Value) -> Result<bool, Error> {
-    match (value, part) {
-        (Value::String(text), Value::String(part)) => Ok(text.contains(part.as_str())),
-        (Value::Number(_), Value::Number(_)) => Ok(order(value, part).is_eq()),
-        _ => Err(mismatch("check what is contained in", value)),
-    }
-}
-
-fn holds(op: Op, left: &Value, right: &Value) -> bool {
-    let order = order(left, right);
-    match op {
-        Op::Equal => order.is_eq(),
-        Op::NotEqual => order.is_ne(),
-        Op::Less => order.is_lt(),
-        Op::LessOrEqual => order.is_le(),
-        Op::Greater => order.is_gt(),
-        Op::GreaterOrEqual => order.is_ge(),
-    }
-}
-
-/// jq's order of all values: by type, then by value.
-fn order(left: &Value, right: &Value) -> Ordering {
-    fn rank(value: &Value) -> u8 {
-        match value {
-            Value::Null => 0,
-            Value::Bool(false) => 1,
-            Value::Bool(true) => 2,
-            Value::Number(_) => 3,
-            Value::String(_) => 4,
-            Value::Array(_) => 5,
-            Value::Object(_) => 6,
-        }
-    }
-    match (left, right) {
-        (Value::Number(l), Value::Number(r)) => {
-            let (l, r) = (l.as_f64().unwrap_or_default(), r.as_f64().unwrap_or_default());
-            l.total_cmp(&r)
-        }
-        (Value::String(l), Value::String(r)) => l.cmp(r),
-        (Value::Array(l), Value::Array(r)) => {
-            let pairs = l.iter().zip(r).map(|(l, r)| order(l, r));
-            pairs.fold(Ordering::Equal, Ordering::then).then(l.len().cmp(&r.len()))
-        }
-        (Value::Object(l), Value::Object(r)) => {
-            let pairs = l.values().zip(r.values()).map(|(l, r)| order(l, r));
-            l.keys().cmp(r.keys()).then(pairs.fold(Ordering::Equal, Ordering::then))
-        }
-        _ => rank(left).cmp(&rank(right)),
-    }
+/// The text that a value must be.
+pub(super) fn text<'a>(value: &'a Val<'_>) -> Result<&'a str, Stop> {
+    value.text().ok_or_else(|| mismatch("match a text against", value))
 }

@@ -1,100 +1,24 @@
-//! From text to a checked expression.
+//! From tokens to a checked expression.
 
-use regex::Regex;
 use serde_json::{Number, Value};
 
+use super::ast::{Arith, BUILTINS, Builtin, Expr, OF_TYPE};
+use super::lex::{Token, lex};
 use super::{MAX_LENGTH, MAX_NESTING};
 
-/// A regular expression may not compile to more than this many bytes.
-const MAX_REGEX_BYTES: usize = 1 << 20;
-
-/// An expression. Whether it names places or gives values is known from its
-/// variant: see [`Expr::is_path`].
-#[derive(Clone, Debug)]
-pub enum Expr {
-    Identity,
-    Recurse,
-    Empty,
-    Field(Box<Expr>, String),
-    Index(Box<Expr>, i64),
-    Iterate(Box<Expr>),
-    Try(Box<Expr>),
-    Pipe(Box<Expr>, Box<Expr>),
-    Comma(Box<Expr>, Box<Expr>),
-    Select(Box<Expr>),
-    Literal(Value),
-    Compare(Op, Box<Expr>, Box<Expr>),
-    And(Box<Expr>, Box<Expr>),
-    Or(Box<Expr>, Box<Expr>),
-    Any(Box<Expr>, Box<Expr>),
-    All(Box<Expr>, Box<Expr>),
-    Not,
-    Type,
-    Length,
-    Has(Value),
-    Contains(Value),
-    StartsWith(String),
-    EndsWith(String),
-    Test(Regex),
-}
-
-/// A comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-impl Expr {
-    /// Whether it names places, and so may be deleted.
-    fn is_path(&self) -> bool {
-        match self {
-            Self::Identity | Self::Recurse | Self::Empty | Self::Select(_) => true,
-            Self::Field(base, _) | Self::Index(base, _) | Self::Iterate(base) | Self::Try(base) => {
-                base.is_path()
-            }
-            Self::Pipe(one, other) | Self::Comma(one, other) => one.is_path() && other.is_path(),
-            Self::Literal(_)
-            | Self::Compare(..)
-            | Self::And(..)
-            | Self::Or(..)
-            | Self::Any(..)
-            | Self::All(..)
-            | Self::Not
-            | Self::Type
-            | Self::Length
-            | Self::Has(_)
-            | Self::Contains(_)
-            | Self::StartsWith(_)
-            | Self::EndsWith(_)
-            | Self::Test(_) => false,
-        }
-    }
-}
-
-#[derive(Clone, Debug, PartialEq)]
-enum Token {
-    Field(String),
-    Text(String),
-    Number(Number),
-    Word(String),
-    Op(Op),
-    Sign(&'static str),
-}
+/// A regular expression may not compile to more than this many bytes, and may
+/// remember as many while it searches.
+const MAX_REGEX_BYTES: usize = 128 << 10;
 
 /// Reads and checks an expression.
 pub fn parse(text: &str) -> Result<Expr, String> {
     if text.len() > MAX_LENGTH {
         return Err(format!("longer than {MAX_LENGTH} bytes"));
     }
-    let mut parser = Parser { tokens: lex(text)?, at: 0, depth: 0 };
+    let mut parser = Parser { tokens: lex(text)?, at: 0, depth: 0, variables: Vec::new() };
     let expr = parser.pipe()?;
     if let Some(token) = parser.peek() {
-        return Err(format!("unexpected {}", show(token)));
+        return Err(format!("unexpected {token}"));
     }
     if !expr.is_path() {
         return Err("it gives a value and names no place to ignore".to_owned());
@@ -102,96 +26,12 @@ pub fn parse(text: &str) -> Result<Expr, String> {
     Ok(expr)
 }
 
-fn show(token: &Token) -> String {
-    match token {
-        Token::Field(name) => format!("'.{name}'"),
-        Token::Text(text) => format!("{text:?}"),
-        Token::Number(number) => format!("'{number}'"),
-        Token::Word(word) => format!("'{word}'"),
-        Token::Op(_) => "comparison".to_owned(),
-        Token::Sign(sign) => format!("'{sign}'"),
-    }
-}
-
-fn lex(text: &str) -> Result<Vec<Token>, String> {
-    const SIGNS: [&str; 12] = ["..", "//", "[", "]", "(", ")", "|", ",", "?", ":", ";", "."];
-    const OPS: [(&str, Op); 6] = [
-        ("==", Op::Equal),
-        ("!=", Op::NotEqual),
-        ("<=", Op::LessOrEqual),
-        (">=", Op::GreaterOrEqual),
-        ("<", Op::Less),
-        (">", Op::Greater),
-    ];
-    let mut tokens = Vec::new();
-    let mut rest = text.trim_start();
-    while let Some(c) = rest.chars().next() {
-        let name = rest.strip_prefix('.').map(word).filter(|name| !name.is_empty());
-        let (token, width) = if let Some(name) = name {
-            (Token::Field(name.to_owned()), name.len() + 1)
-        } else if c == '"' {
-            let (text, width) = string(rest)?;
-            (Token::Text(text), width)
-        } else if !word(rest).is_empty() {
-            let word = word(rest);
-            (Token::Word(word.to_owned()), word.len())
-        } else if c.is_ascii_digit() || c == '-' {
-            let width = number_width(rest);
-            let number = serde_json::from_str(&rest[..width])
-                .map_err(|_| format!("unexpected '{}'", &rest[..width.max(1)]))?;
-            (Token::Number(number), width)
-        } else if let Some((sign, op)) = OPS.iter().find(|(sign, _)| rest.starts_with(sign)) {
-            (Token::Op(*op), sign.len())
-        } else if let Some(sign) = SIGNS.iter().find(|sign| rest.starts_with(**sign)) {
-            (Token::Sign(sign), sign.len())
-        } else {
-            return Err(format!("unexpected '{c}'"));
-        };
-        tokens.push(token);
-        rest = rest[width..].trim_start();
-    }
-    Ok(tokens)
-}
-
-/// The leading identifier, empty when there is none.
-fn word(text: &str) -> &str {
-    let is_start = text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len());
-    if is_start { &text[..end] } else { "" }
-}
-
-fn number_width(text: &str) -> usize {
-    let digits = text.strip_prefix('-').unwrap_or(text);
-    let sign = text.len() - digits.len();
-    let end = digits.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(digits.len());
-    sign + end
-}
-
-/// A leading string literal and its width. Interpolation is an expression
-/// inside a text, which nothing here needs.
-fn string(text: &str) -> Result<(String, usize), String> {
-    let mut escaped = false;
-    for (at, c) in text.char_indices().skip(1) {
-        match c {
-            '(' if escaped => return Err("string interpolation is not supported".to_owned()),
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            '"' => {
-                let width = at + 1;
-                let text = serde_json::from_str(&text[..width])
-                    .map_err(|error| format!("bad string literal: {error}"))?;
-                return Ok((text, width));
-            }
-            _ => {}
-        }
-    }
-    Err("a string literal does not end".to_owned())
-}
-
 struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
+    /// The variables that are known here.
+    variables: Vec<String>,
 }
 
 impl Parser {
@@ -217,14 +57,19 @@ impl Parser {
         found
     }
 
-    fn expect(&mut self, sign: &'static str) -> Result<(), String> {
-        if self.take(sign) {
-            return Ok(());
+    fn missing(&self, what: &str) -> String {
+        match self.peek() {
+            Some(token) => format!("expected '{what}' before {token}"),
+            None => format!("expected '{what}' at the end"),
         }
-        Err(match self.peek() {
-            Some(token) => format!("expected '{sign}' before {}", show(token)),
-            None => format!("expected '{sign}' at the end"),
-        })
+    }
+
+    fn expect(&mut self, sign: &'static str) -> Result<(), String> {
+        if self.take(sign) { Ok(()) } else { Err(self.missing(sign)) }
+    }
+
+    fn expect_word(&mut self, word: &str) -> Result<(), String> {
+        if self.take_word(word) { Ok(()) } else { Err(self.missing(word)) }
     }
 
     /// Pipes and commas grow to the right and left with the length of the
@@ -249,46 +94,78 @@ impl Parser {
         Ok(expr)
     }
 
-    fn comma(&mut self) -> Result<Expr, String> {
+    /// One operand after the other, all of them taken by `operand`.
+    fn chain(
+        &mut self,
+        operand: fn(&mut Self) -> Result<Expr, String>,
+        operator: fn(&Token) -> Option<Join>,
+    ) -> Result<Expr, String> {
         let before = self.depth;
-        let mut expr = self.or()?;
-        while self.take(",") {
+        let mut expr = operand(self)?;
+        while let Some(join) = self.peek().and_then(operator) {
+            self.at += 1;
             self.deeper()?;
-            expr = Expr::Comma(Box::new(expr), Box::new(self.or()?));
+            expr = join(Box::new(expr), Box::new(operand(self)?));
         }
         self.depth = before;
         Ok(expr)
+    }
+
+    fn comma(&mut self) -> Result<Expr, String> {
+        self.chain(Self::alternative, |token| {
+            (*token == Token::Sign(",")).then_some(Expr::Comma as Join)
+        })
+    }
+
+    /// `//` binds to the right.
+    fn alternative(&mut self) -> Result<Expr, String> {
+        let expr = self.or()?;
+        if !self.take("//") {
+            return Ok(expr);
+        }
+        let before = self.depth;
+        self.deeper()?;
+        let otherwise = self.alternative()?;
+        self.depth = before;
+        Ok(Expr::Alternative(Box::new(expr), Box::new(otherwise)))
     }
 
     fn or(&mut self) -> Result<Expr, String> {
-        let before = self.depth;
-        let mut expr = self.and()?;
-        while self.take_word("or") {
-            self.deeper()?;
-            expr = Expr::Or(Box::new(expr), Box::new(self.and()?));
-        }
-        self.depth = before;
-        Ok(expr)
+        self.chain(Self::and, |token| {
+            matches!(token, Token::Word(word) if word == "or").then_some(Expr::Or as Join)
+        })
     }
 
     fn and(&mut self) -> Result<Expr, String> {
-        let before = self.depth;
-        let mut expr = self.compare()?;
-        while self.take_word("and") {
-            self.deeper()?;
-            expr = Expr::And(Box::new(expr), Box::new(self.compare()?));
-        }
-        self.depth = before;
-        Ok(expr)
+        self.chain(Self::compare, |token| {
+            matches!(token, Token::Word(word) if word == "and").then_some(Expr::And as Join)
+        })
     }
 
     fn compare(&mut self) -> Result<Expr, String> {
-        let left = self.postfix()?;
+        let left = self.sum()?;
         let Some(Token::Op(op)) = self.peek() else { return Ok(left) };
         let op = *op;
         self.at += 1;
-        let right = self.postfix()?;
+        let right = self.sum()?;
         Ok(Expr::Compare(op, Box::new(left), Box::new(right)))
+    }
+
+    fn sum(&mut self) -> Result<Expr, String> {
+        self.chain(Self::product, |token| match token {
+            Token::Arith(Arith::Add) => Some(|a, b| Expr::Arith(Arith::Add, a, b)),
+            Token::Arith(Arith::Subtract) => Some(|a, b| Expr::Arith(Arith::Subtract, a, b)),
+            _ => None,
+        })
+    }
+
+    fn product(&mut self) -> Result<Expr, String> {
+        self.chain(Self::postfix, |token| match token {
+            Token::Arith(Arith::Multiply) => Some(|a, b| Expr::Arith(Arith::Multiply, a, b)),
+            Token::Arith(Arith::Divide) => Some(|a, b| Expr::Arith(Arith::Divide, a, b)),
+            Token::Arith(Arith::Modulo) => Some(|a, b| Expr::Arith(Arith::Modulo, a, b)),
+            _ => None,
+        })
     }
 
     fn postfix(&mut self) -> Result<Expr, String> {
@@ -298,10 +175,10 @@ impl Parser {
             let base = Box::new(expr);
             expr = match self.peek() {
                 Some(Token::Field(name)) => Expr::Field(base, name.clone()),
-                Some(Token::Sign("?")) => Expr::Try(base),
+                Some(Token::Sign("?")) => Expr::Try(base, None),
                 Some(Token::Sign("[")) => {
                     self.at += 1;
-                    self.bracket(*base)?
+                    self.bracket(base)?
                 }
                 Some(Token::Sign(".")) => match self.tokens.get(self.at + 1) {
                     Some(Token::Text(name)) => {
@@ -312,10 +189,16 @@ impl Parser {
                     // `.a.[0]` means `.a[0]`.
                     Some(Token::Sign("[")) => {
                         self.at += 2;
-                        self.bracket(*base)?
+                        self.bracket(base)?
                     }
                     _ => return Err("expected a name after '.'".to_owned()),
                 },
+                Some(Token::Word(word)) if word == "as" => {
+                    self.at += 1;
+                    let bound = self.bind(base)?;
+                    self.depth = before;
+                    return Ok(bound);
+                }
                 _ => {
                     self.depth = before;
                     return Ok(*base);
@@ -327,26 +210,52 @@ impl Parser {
         }
     }
 
-    /// What follows `[` up to, not including, `]`.
-    fn bracket(&mut self, base: Expr) -> Result<Expr, String> {
-        let base = Box::new(base);
-        let expr = match self.peek().cloned() {
-            Some(Token::Sign("]")) => return Ok(Expr::Iterate(base)),
-            Some(Token::Text(name)) => Expr::Field(base, name),
-            Some(Token::Number(number)) => match number.as_i64() {
-                Some(index) => Expr::Index(base, index),
-                None => return Err(format!("'{number}' is no list index")),
-            },
-            Some(token) => return Err(format!("{} is not supported inside [ ]", show(&token))),
-            None => return Err("'[' is not closed".to_owned()),
+    /// What follows `as`: a variable, and what it is known in.
+    fn bind(&mut self, source: Box<Expr>) -> Result<Expr, String> {
+        let name = match self.next() {
+            Some(Token::Variable(name)) => name,
+            Some(token) => return Err(format!("{token} is not supported after 'as'")),
+            None => return Err("expected a variable after 'as'".to_owned()),
         };
-        self.at += 1;
-        match self.peek() {
+        self.expect("|")?;
+        self.variables.push(name.clone());
+        self.deeper()?;
+        let body = self.pipe()?;
+        self.variables.pop();
+        Ok(Expr::Bind(source, name, Box::new(body)))
+    }
+
+    /// What follows `[` up to, not including, `]`.
+    fn bracket(&mut self, base: Box<Expr>) -> Result<Expr, String> {
+        let closed = |parser: &Self, expr: Expr| match parser.peek() {
             Some(Token::Sign("]")) => Ok(expr),
-            Some(Token::Sign(":")) => Err("slices are not supported".to_owned()),
-            Some(token) => Err(format!("{} is not supported inside [ ]", show(token))),
+            Some(token) => Err(format!("{token} is not supported inside [ ]")),
             None => Err("'[' is not closed".to_owned()),
+        };
+        match self.peek() {
+            Some(Token::Sign("]")) => return Ok(Expr::Iterate(base)),
+            Some(Token::Sign(":")) => {
+                self.at += 1;
+                let to = Box::new(self.pipe()?);
+                return closed(self, Expr::Slice(base, None, Some(to)));
+            }
+            Some(_) => {}
+            None => return Err("'[' is not closed".to_owned()),
         }
+        let index = self.pipe()?;
+        if self.take(":") {
+            let open = self.peek() == Some(&Token::Sign("]"));
+            let to = if open { None } else { Some(Box::new(self.pipe()?)) };
+            return closed(self, Expr::Slice(base, Some(Box::new(index)), to));
+        }
+        let expr = match index {
+            Expr::Literal(Value::String(name)) => Expr::Field(base, name),
+            Expr::Literal(Value::Number(number)) if number.as_i64().is_none() => {
+                return Err(format!("'{number}' is no list index"));
+            }
+            index => Expr::Index(base, Box::new(index)),
+        };
+        closed(self, expr)
     }
 
     fn term(&mut self) -> Result<Expr, String> {
@@ -365,76 +274,103 @@ impl Parser {
                 self.expect(")")?;
                 Ok(expr)
             }
+            Some(Token::Sign("[")) => {
+                if self.take("]") {
+                    return Ok(Expr::List(None));
+                }
+                let expr = self.pipe()?;
+                self.expect("]")?;
+                Ok(Expr::List(Some(Box::new(expr))))
+            }
+            Some(Token::Arith(Arith::Subtract)) => {
+                self.deeper()?;
+                let zero = Expr::Literal(Value::from(0));
+                Ok(match self.postfix()? {
+                    Expr::Literal(Value::Number(number)) => Expr::Literal(negative(&number)),
+                    other => Expr::Arith(Arith::Subtract, Box::new(zero), Box::new(other)),
+                })
+            }
             Some(Token::Text(text)) => Ok(Expr::Literal(Value::String(text))),
             Some(Token::Number(number)) => Ok(Expr::Literal(Value::Number(number))),
-            Some(Token::Word(word)) => self.call(&word),
-            Some(token) => Err(format!("unexpected {}", show(&token))),
+            Some(Token::Variable(name)) if self.variables.contains(&name) => {
+                Ok(Expr::Variable(name))
+            }
+            Some(Token::Variable(name)) => Err(format!("variable '${name}' is not defined")),
+            Some(Token::Word(word)) => self.word(&word),
+            Some(Token::Sign("{")) => Err("an object literal is not supported".to_owned()),
+            Some(token) => Err(format!("unexpected {token}")),
             None => Err("the expression ends too early".to_owned()),
         }
     }
 
-    fn call(&mut self, word: &str) -> Result<Expr, String> {
+    fn word(&mut self, word: &str) -> Result<Expr, String> {
+        let at = |index: i64| {
+            Expr::Index(Box::new(Expr::Identity), Box::new(Expr::Literal(index.into())))
+        };
+        let bare = self.peek() != Some(&Token::Sign("("));
         Ok(match word {
             "null" => Expr::Literal(Value::Null),
             "true" => Expr::Literal(Value::Bool(true)),
             "false" => Expr::Literal(Value::Bool(false)),
             "empty" => Expr::Empty,
-            "recurse" if self.peek() != Some(&Token::Sign("(")) => Expr::Recurse,
-            "not" => Expr::Not,
-            "type" => Expr::Type,
-            "length" => Expr::Length,
-            "select" => {
-                self.expect("(")?;
-                let condition = self.pipe()?;
-                self.expect(")")?;
-                Expr::Select(Box::new(condition))
+            "recurse" if bare => Expr::Recurse,
+            "first" if bare => at(0),
+            "last" if bare => at(-1),
+            "if" => self.condition()?,
+            "try" => {
+                self.deeper()?;
+                let body = Box::new(self.postfix()?);
+                let caught = self.take_word("catch");
+                let handler = if caught { Some(Box::new(self.postfix()?)) } else { None };
+                Expr::Try(body, handler)
             }
-            "any" | "all" => {
-                let (over, condition) = self.quantifier()?;
-                let (over, condition) = (Box::new(over), Box::new(condition));
-                if word == "any" { Expr::Any(over, condition) } else { Expr::All(over, condition) }
-            }
-            "has" => Expr::Has(self.literal(word)?),
-            "contains" => Expr::Contains(self.literal(word)?),
-            "startswith" => Expr::StartsWith(self.text(word)?),
-            "endswith" => Expr::EndsWith(self.text(word)?),
             "test" => Expr::Test(self.regex()?),
-            other => return Err(format!("'{other}' is not supported")),
+            _ => self.call(word)?,
         })
     }
 
-    /// The arguments of `any` and `all`: none, a condition, or a source and a
-    /// condition.
-    fn quantifier(&mut self) -> Result<(Expr, Expr), String> {
-        let each = || Expr::Iterate(Box::new(Expr::Identity));
-        if !self.take("(") {
-            return Ok((each(), Expr::Identity));
-        }
-        let first = self.pipe()?;
-        let arguments = if self.take(";") { (first, self.pipe()?) } else { (each(), first) };
-        self.expect(")")?;
-        Ok(arguments)
-    }
-
-    fn literal(&mut self, function: &str) -> Result<Value, String> {
-        self.expect("(")?;
-        let value = match self.next() {
-            Some(Token::Text(text)) => Value::String(text),
-            Some(Token::Number(number)) => Value::Number(number),
-            _ => return Err(format!("'{function}' is supported with a literal only")),
-        };
-        self.expect(")")?;
-        Ok(value)
-    }
-
-    fn text(&mut self, function: &str) -> Result<String, String> {
-        match self.literal(function)? {
-            Value::String(text) => Ok(text),
-            other => Err(format!("'{function}' needs a string, not {other}")),
+    /// What follows `if` or `elif`.
+    fn condition(&mut self) -> Result<Expr, String> {
+        let mut branches = Vec::new();
+        loop {
+            let condition = self.pipe()?;
+            self.expect_word("then")?;
+            branches.push((condition, self.pipe()?));
+            if self.take_word("elif") {
+                self.deeper()?;
+                continue;
+            }
+            let otherwise = if self.take_word("else") { self.pipe()? } else { Expr::Identity };
+            self.expect_word("end")?;
+            return Ok(Expr::If(branches, Box::new(otherwise)));
         }
     }
 
-    fn regex(&mut self) -> Result<Regex, String> {
+    fn call(&mut self, word: &str) -> Result<Expr, String> {
+        if let Some((_, types)) = OF_TYPE.iter().find(|(name, _)| *name == word) {
+            let types = Expr::Literal(Value::from(*types));
+            return Ok(Expr::Call(Builtin::OfType, vec![types]));
+        }
+        if !BUILTINS.iter().any(|(name, ..)| *name == word) {
+            return Err(format!("'{word}' is not supported"));
+        }
+        let mut arguments = Vec::new();
+        if self.take("(") {
+            arguments.push(self.pipe()?);
+            while self.take(";") {
+                arguments.push(self.pipe()?);
+            }
+            self.expect(")")?;
+        }
+        let count = arguments.len();
+        let found = BUILTINS.iter().find(|(name, takes, _)| *name == word && *takes == count);
+        match found {
+            Some((_, _, builtin)) => Ok(Expr::Call(*builtin, arguments)),
+            None => Err(format!("'{word}' is not supported with {count} arguments")),
+        }
+    }
+
+    fn regex(&mut self) -> Result<regex::Regex, String> {
         self.expect("(")?;
         let Some(Token::Text(pattern)) = self.next() else {
             return Err("'test' is supported with a literal only".to_owned());
@@ -452,7 +388,18 @@ impl Parser {
         regex::RegexBuilder::new(&pattern)
             .case_insensitive(insensitive)
             .size_limit(MAX_REGEX_BYTES)
+            .dfa_size_limit(MAX_REGEX_BYTES)
             .build()
             .map_err(|error| format!("bad regular expression {pattern:?}: {error}"))
+    }
+}
+
+/// Joins two operands.
+type Join = fn(Box<Expr>, Box<Expr>) -> Expr;
+
+fn negative(number: &Number) -> Value {
+    match number.as_i64().and_then(i64::checked_neg) {
+        Some(number) => number.into(),
+        None => number.as_f64().map_or(Value::Null, |number| (-number).into()),
     }
 }

@@ -1,0 +1,79 @@
+//! Ignore rules (`ignoreDifferences`): what of jq is understood, and what a rule that cannot be used does.
+
+use super::*;
+
+/// A map with many values, so that there is something to walk over.
+fn large_map(name: &str, value: &str) -> String {
+    let mut data: BTreeMap<String, String> =
+        (0..200).map(|i| (format!("k{i}"), "x".repeat(500))).collect();
+    data.insert("value".to_owned(), value.to_owned());
+    json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": data})
+        .to_string()
+}
+
+async fn drift(world: &World, name: &str) {
+    let drift = Patch::Merge(json!({"data": {"value": "changed"}}));
+    world.api("v1", "ConfigMap", "web").patch(name, &PatchParams::default(), &drift).await.unwrap();
+}
+
+fn with_rule(mut application: Value, expression: &str) -> Value {
+    application["spec"]["ignoreDifferences"] =
+        json!([{"kind": "ConfigMap", "jqPathExpressions": [expression]}]);
+    application
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn more_of_jq_is_understood_as_se_173() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let rule = r#"if .metadata.name | IN("one", "two") then .data.nope // .data | (.[keys[] | select(ascii_downcase | startswith("val"))]) else empty end"#;
+    world.create_app(&with_rule(world.application("app", "app"), rule)).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    drift(&world, "one").await;
+    world.refresh("app").await;
+    let app = world.app("app").await;
+    assert!(is(&app, "Synced", "Healthy"), "the rule holds: {}", app["status"]);
+    assert!(app["status"]["conditions"].as_array().is_none_or(Vec::is_empty), "{}", app["status"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_rule_that_uses_up_too_much_is_a_condition_and_no_sync_overwrites_what_it_spares() {
+    // Formerly each branch cloned its input: gigabytes for a small object, and the end of the process for a large one.
+    let world = World::start().await;
+    world.write("app/one.json", &large_map("one", "1"));
+    world.write("other/two.json", &large_map("two", "1"));
+    let revision = world.commit();
+    let mut automated = world.application("app", "app");
+    automated["spec"]["syncPolicy"] = json!({"automated": {"selfHeal": true}});
+    world.create_app(&automated).await;
+    world.create_app(&world.application("other", "other")).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+
+    let eight = ["(.,.,.,.,.,.,.,.)"; 8].join("|");
+    let hostile = format!(r#"select({eight} | .data.value == "nothing")"#);
+    let rules = with_rule(json!({}), &hostile)["spec"]["ignoreDifferences"].clone();
+    world.patch("app", json!({"spec": {"ignoreDifferences": rules}})).await;
+    drift(&world, "one").await;
+    let told = |app: &Value| {
+        condition(app, "ComparisonError", "spec.ignoreDifferences: jqPathExpressions")
+            && condition(app, "ComparisonError", "limit exceeded: takes more than 2000000 steps")
+            && condition(app, "ComparisonError", "on ConfigMap/one")
+    };
+    world.until("app", "told the rule and the limit", told).await;
+    world.sync("other", json!({"revision": revision})).await;
+    world
+        .until("other", "served all the same", |app| settled(app) && is(app, "Synced", "Healthy"))
+        .await;
+    let map = world.get("v1", "ConfigMap", "web", "one").await;
+    assert_eq!(map["data"]["value"], "changed", "the rule may have been about this very field");
+
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "refused", |app| phase(app) == "Error").await;
+    let message = app["status"]["operationState"]["message"].as_str().unwrap();
+    assert!(message.contains("limit exceeded"), "{message}");
+    world.patch("app", json!({"spec": {"ignoreDifferences": null}})).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced again", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+}
