@@ -3,7 +3,15 @@
 //! Only a few template functions ask for it (`uuidv4`, `genPrivateKey`, …), and
 //! what they make may be a key: so it is the operating system's chance or none.
 
-use crate::template::go::Random;
+use jiff::Timestamp;
+
+use crate::template::go::{Env, Random};
+
+/// What templates may know of the world: the time that is given, the system's
+/// chance, and how much time of the processor this thread has used.
+pub fn environment(now: Timestamp) -> Env {
+    Env::new(now, Box::new(SystemRandom), crate::clock::thread_time)
+}
 
 /// The operating system's source of random bytes.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,6 +4,7 @@
 //! decision sees one moment. Tests move a clock by hand.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
@@ -41,6 +42,14 @@ impl Clock {
             *at = at.saturating_add(by).unwrap_or(*at);
         }
     }
+}
+
+/// How much time of the processor this thread has used: a measure of work that
+/// does not depend on what else the machine does.
+pub fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanoseconds)
 }
 
 #[cfg(test)]

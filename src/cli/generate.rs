@@ -9,11 +9,10 @@ use super::error::{Error, fault};
 use super::input::Object;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
-use crate::chance::SystemRandom;
+use crate::chance::environment;
 use crate::clock::Clock;
 use crate::decide::fleet::validate::{self, Cluster, Known};
 use crate::desired::{self, Generation};
-use crate::template::go::Env;
 
 /// As [`generate_known`], where an error comes after all unknown fields are
 /// told: one of them may be why.
@@ -49,7 +48,7 @@ pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
             error,
         ));
     }
-    let mut env = Env { now: Clock::system().now(), random: Box::new(SystemRandom) };
+    let mut env = environment(Clock::system().now());
     desired::generate(&set.value, &mut env).map_err(|error| {
         Error::check("cannot generate", format!("{}: {}", set.place(), set.title()), error)
     })

@@ -20,6 +20,8 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
 
 use self::template::Engine;
@@ -27,7 +29,33 @@ use crate::api::unknown;
 use crate::api::{
     API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
 };
-use crate::template::go::Env;
+use crate::template::go::{self, Env};
+
+/// What generating one ApplicationSet may use up (AS-135).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// How long it may take, by the time of the [`Env`].
+    pub time: Duration,
+    /// What all its Applications may take together, in bytes: their text, and
+    /// 32 bytes for each value.
+    pub bytes: usize,
+    /// What one Application may take, in bytes. The API server takes no more
+    /// than 3 MiB, and etcd mostly 1.5 MiB.
+    pub application_bytes: usize,
+    /// The limits of each template.
+    pub template: go::Limits,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(30),
+            bytes: 256 << 20,
+            application_bytes: 4 << 20,
+            template: go::Limits::default(),
+        }
+    }
+}
 
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -81,6 +109,16 @@ pub enum Error {
         cause: String,
         /// Which parameter set, as `spec.generators[0].list.elements[2]`.
         parameters: String,
+        /// Whether it is a limit that was exceeded.
+        limit: bool,
+    },
+    /// The set, or one of its Applications, uses up more than it may.
+    #[error("{place}: limit exceeded: {cause}")]
+    Limit {
+        /// Which template, as a path.
+        place: String,
+        /// Which limit.
+        cause: String,
     },
     /// `goTemplateOptions` names an option that does not exist.
     #[error("spec.goTemplateOptions: {0}")]
@@ -92,8 +130,15 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Generator { .. } => reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR,
-            Self::Render { .. } | Self::Options(_) => reason::RENDER_TEMPLATE_PARAMS_ERROR,
+            Self::Render { .. } | Self::Limit { .. } | Self::Options(_) => {
+                reason::RENDER_TEMPLATE_PARAMS_ERROR
+            }
         }
+    }
+
+    /// Whether a limit was exceeded: nothing more is tried then.
+    fn is_limit(&self) -> bool {
+        matches!(self, Self::Render { limit: true, .. } | Self::Limit { .. })
     }
 }
 
@@ -104,11 +149,21 @@ impl Error {
 ///
 /// # Errors
 ///
-/// The first error of any generator or parameter set, after all were tried.
-/// Trying again helps only once the set has changed.
+/// The first error of any generator or parameter set, after all were tried;
+/// at once when a limit is exceeded. Trying again helps only once the set has
+/// changed.
 pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
+    generate_within(set, Limits::default(), env)
+}
+
+/// As [`generate`], within other limits.
+///
+/// # Errors
+///
+/// As [`generate`].
+pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Generation, Error> {
     let spec = &set["spec"];
-    let mut engine = Engine::of(spec)?;
+    let mut engine = Engine::of(spec, limits, env)?;
     let mut made: Vec<(Value, String)> = Vec::new();
     let mut first_error = None;
     for (index, element) in generators::elements(spec)?.iter().enumerate() {
@@ -127,6 +182,7 @@ pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
                 let which = || parameters.origin.clone();
                 match render_one(set, &template, &parameters.values, &mut engine, env, &which) {
                     Ok(application) => made.push((application, parameters.origin)),
+                    Err(error) if error.is_limit() => return Err(error),
                     Err(error) => {
                         first_error.get_or_insert(error);
                     }
@@ -156,6 +212,7 @@ fn render_one(
     env: &mut Env,
     which: &dyn Fn() -> String,
 ) -> Result<Value, Error> {
+    engine.begin_application(env)?;
     let mut application = Map::new();
     application.insert("apiVersion".to_owned(), API_VERSION.into());
     application.insert("kind".to_owned(), "Application".into());
@@ -172,13 +229,22 @@ fn render_one(
         Value::String(text) => Some(text),
         _ => {
             let cause = "must be text; write it as a block, after a |".to_owned();
-            return Err(Error::Render { place: place.to_owned(), cause, parameters: which() });
+            return Err(Error::Render {
+                place: place.to_owned(),
+                cause,
+                parameters: which(),
+                limit: false,
+            });
         }
     };
     if let Some(text) = text {
-        let text = engine.render_text(text, place, parameters, env, which)?;
-        let failed =
-            |cause: String| Error::Render { place: place.to_owned(), cause, parameters: which() };
+        let text = engine.render_patch(text, place, parameters, env, which)?;
+        let failed = |cause: String| Error::Render {
+            place: place.to_owned(),
+            cause,
+            parameters: which(),
+            limit: false,
+        };
         let known = unknown::in_application(&application);
         patch::apply(&mut application, &text).map_err(failed)?;
         // The API server would drop them, and the Application would differ for

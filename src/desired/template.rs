@@ -2,17 +2,33 @@
 //! rendered on its own (AS-110).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::Error;
-use crate::template::go::{Env, Limits, Options, Template};
+use super::{Error, Limits};
+use crate::template::go::{Env, Options, Template};
 use crate::template::simple;
 
-/// The engine that `goTemplate` selects, with the templates compiled so far:
-/// each distinct string is compiled once per generation (AS-134).
+/// The engine that `goTemplate` selects, and what it may still use up.
 #[derive(Debug)]
-pub enum Engine {
+pub struct Engine {
+    language: Language,
+    limits: Limits,
+    /// The time when the generation began.
+    began: Duration,
+    /// Strings rendered since the time was looked at last.
+    unwatched: usize,
+    /// What all Applications so far take, in bytes.
+    bytes: usize,
+    /// What the present one takes.
+    application_bytes: usize,
+}
+
+/// A language, with the templates compiled so far: each distinct string is
+/// compiled once per generation (AS-134).
+#[derive(Debug)]
+enum Language {
     /// `{{name}}` and nothing else.
     Simple,
     /// Go `text/template`.
@@ -24,13 +40,8 @@ pub enum Engine {
     },
 }
 
-impl Engine {
-    /// The engine of an ApplicationSet's spec.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Options`] for an option that does not exist (AS-133).
-    pub fn of(spec: &Value) -> Result<Self, Error> {
+impl Language {
+    fn of(spec: &Value) -> Result<Self, Error> {
         if spec["goTemplate"] != Value::Bool(true) {
             return Ok(Self::Simple);
         }
@@ -41,10 +52,87 @@ impl Engine {
             Options::parse(&options).map_err(|error| Error::Options(error.to_string()))?;
         Ok(Self::Go { options, compiled: HashMap::new() })
     }
+}
+
+/// What a value takes besides its text, in bytes.
+const VALUE: usize = 32;
+
+/// How many times its length a patch takes once it is read, at most.
+const PATCH: usize = 8;
+
+/// Strings between two looks at the time, unless one of them takes long.
+const WATCH: usize = 64;
+
+impl Engine {
+    /// The engine of an ApplicationSet's spec; its time begins now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Options`] for an option that does not exist (AS-133).
+    pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, Error> {
+        let language = Language::of(spec)?;
+        let began = (env.used)();
+        Ok(Self { language, limits, began, unwatched: 0, bytes: 0, application_bytes: 0 })
+    }
 
     /// Whether it is the Go engine.
     pub fn is_go(&self) -> bool {
-        matches!(self, Self::Go { .. })
+        matches!(self.language, Language::Go { .. })
+    }
+
+    /// Begins the next Application.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Limit`] when the set has used up its time.
+    pub fn begin_application(&mut self, env: &Env) -> Result<(), Error> {
+        self.application_bytes = 0;
+        self.check_time("spec.template", env)
+    }
+
+    fn check_time(&mut self, place: &str, env: &Env) -> Result<(), Error> {
+        self.unwatched = 0;
+        let (used, limit) = ((env.used)().saturating_sub(self.began), self.limits.time);
+        if used <= limit {
+            return Ok(());
+        }
+        let cause = format!("generating the set takes more than {} s", limit.as_secs_f64());
+        Err(Error::Limit { place: place.to_owned(), cause })
+    }
+
+    /// Accounts for a part of an Application.
+    fn count(&mut self, place: &str, bytes: usize) -> Result<(), Error> {
+        self.application_bytes = self.application_bytes.saturating_add(bytes);
+        self.bytes = self.bytes.saturating_add(bytes);
+        let exceeded = |what: &str, limit: usize| {
+            let cause = format!("{what} takes more than {limit} bytes");
+            Err(Error::Limit { place: place.to_owned(), cause })
+        };
+        if self.application_bytes > self.limits.application_bytes {
+            return exceeded("one Application", self.limits.application_bytes);
+        }
+        if self.bytes > self.limits.bytes {
+            return exceeded("the set", self.limits.bytes);
+        }
+        Ok(())
+    }
+
+    /// Renders the text of a patch, under the rules of [`Self::render_text`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::render`].
+    pub fn render_patch(
+        &mut self,
+        text: &str,
+        place: &str,
+        parameters: &Map<String, Value>,
+        env: &mut Env,
+        which: &dyn Fn() -> String,
+    ) -> Result<String, Error> {
+        let text = self.render_text(text, place, parameters, env, which)?;
+        self.count(place, text.len().saturating_mul(PATCH - 1))?;
+        Ok(text)
     }
 
     /// Renders every string of a value, keys included. Numbers and booleans are
@@ -52,6 +140,11 @@ impl Engine {
     ///
     /// An empty parameter set renders nothing at all (AS-121). `place` is the
     /// value's path and `which` tells the parameter set, both for errors.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Render`] where a template fails, and [`Error::Limit`] when the
+    /// Application becomes too large or the set takes too long.
     pub fn render(
         &mut self,
         value: &Value,
@@ -60,6 +153,7 @@ impl Engine {
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<Value, Error> {
+        self.count(place, VALUE)?;
         Ok(match value {
             Value::String(text) => self.render_text(text, place, parameters, env, which)?.into(),
             Value::Array(list) => {
@@ -87,7 +181,7 @@ impl Engine {
     }
 
     /// Renders one string, under the same rules.
-    pub fn render_text(
+    fn render_text(
         &mut self,
         text: &str,
         place: &str,
@@ -96,16 +190,19 @@ impl Engine {
         which: &dyn Fn() -> String,
     ) -> Result<String, Error> {
         if parameters.is_empty() || !text.contains("{{") {
+            self.count(place, text.len())?;
             return Ok(text.to_owned());
         }
         let failed = |error: crate::template::Error| Error::Render {
             place: place.to_owned(),
+            limit: error.is_limit(),
             cause: error.to_string(),
             parameters: which(),
         };
-        match self {
-            Self::Simple => simple::render(text, parameters).map_err(failed),
-            Self::Go { options, compiled } => {
+        let limits = &self.limits.template;
+        let rendered = match &mut self.language {
+            Language::Simple => simple::render(text, parameters, limits.output_bytes),
+            Language::Go { options, compiled } => {
                 let template = match compiled.get(text) {
                     Some(template) => template,
                     None => {
@@ -113,8 +210,15 @@ impl Engine {
                         compiled.entry(text.to_owned()).or_insert(template)
                     }
                 };
-                template.execute_in(parameters, &Limits::default(), env).map_err(failed)
+                template.execute_in(parameters, limits, env)
             }
+        };
+        self.unwatched += 1;
+        if std::mem::take(&mut env.looked) || self.unwatched >= WATCH {
+            self.check_time(place, env)?;
         }
+        let rendered = rendered.map_err(failed)?;
+        self.count(place, rendered.len())?;
+        Ok(rendered)
     }
 }

@@ -16,7 +16,7 @@ impl Random for NoChance {
 }
 
 fn env() -> Env {
-    Env { now: "2026-01-02T12:00:00Z".parse().unwrap(), random: Box::new(NoChance) }
+    Env::new("2026-01-02T12:00:00Z".parse().unwrap(), Box::new(NoChance), crate::clock::thread_time)
 }
 
 fn generate(set: &Value) -> Result<Generation, Error> {

@@ -41,6 +41,12 @@ pub enum Error {
         /// Line of the `{{`, from 1.
         line: usize,
     },
+    /// A template of the simple engine renders to more than is allowed.
+    #[error("template: limit exceeded: output longer than {max_bytes} bytes")]
+    TooLong {
+        /// The limit.
+        max_bytes: usize,
+    },
 }
 
 impl Error {
@@ -50,7 +56,16 @@ impl Error {
             Self::Parse { line, .. } | Self::Execute { line, .. } | Self::Unclosed { line } => {
                 Some(*line)
             }
-            Self::Option { .. } => None,
+            Self::Option { .. } | Self::TooLong { .. } => None,
+        }
+    }
+
+    /// Whether a limit was exceeded: the same template fails in the same way for nearly all parameters.
+    pub fn is_limit(&self) -> bool {
+        match self {
+            Self::Execute { message, .. } => message.contains("limit exceeded: "),
+            Self::TooLong { .. } => true,
+            Self::Parse { .. } | Self::Option { .. } | Self::Unclosed { .. } => false,
         }
     }
 

@@ -7,8 +7,12 @@ use super::Error;
 /// Replaces each `{{name}}` by the parameter of that name if it is a string, and leaves it as it is otherwise.
 ///
 /// White space around the name is ignored. A text without both braces on one line is not looked at. One pass: what was
-/// put in is not scanned again. A `{{` that is never closed is an error.
-pub fn render(text: &str, params: &Map<String, Value>) -> Result<String, Error> {
+/// put in is not scanned again.
+///
+/// # Errors
+///
+/// A `{{` that is never closed, and a result of more than `max_bytes`.
+pub fn render(text: &str, params: &Map<String, Value>, max_bytes: usize) -> Result<String, Error> {
     if !has_placeholder(text) {
         return Ok(text.to_owned());
     }
@@ -29,6 +33,9 @@ pub fn render(text: &str, params: &Map<String, Value>) -> Result<String, Error> 
             }
         }
         rest = tail;
+        if out.len() + rest.len() > max_bytes {
+            return Err(Error::TooLong { max_bytes });
+        }
     }
     out.push_str(rest);
     Ok(out)

@@ -1,5 +1,7 @@
 //! The template languages against recorded results, tables of the specification, and hostile input.
 
+mod hostile;
+
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -125,9 +127,9 @@ fn simple_templates_replace_known_strings_only() {
         ("{{a}}\n{{a\n}}", json!({"a": "x"}), Some("x\nx")),
     ];
     for (text, params, want) in cases {
-        assert_eq!(simple::render(text, &object(params)).ok().as_deref(), want, "{text:?}");
+        assert_eq!(simple::render(text, &object(params), 1000).ok().as_deref(), want, "{text:?}");
     }
-    assert_eq!(simple::render("{{a}}\n{{b", &Map::new()).unwrap_err().line(), Some(2));
+    assert_eq!(simple::render("{{a}}\n{{b", &Map::new(), 1000).unwrap_err().line(), Some(2));
 }
 
 #[test]
@@ -212,7 +214,11 @@ fn fixed_env() -> Env {
             }
         }
     }
-    Env { now: "2024-05-06T07:08:09Z".parse().unwrap(), random: Box::new(Counter(7)) }
+    Env::new(
+        "2024-05-06T07:08:09Z".parse().unwrap(),
+        Box::new(Counter(7)),
+        crate::clock::thread_time,
+    )
 }
 
 #[test]
@@ -430,7 +436,7 @@ proptest! {
             let first = template.execute_in(&params, &limits, &mut fixed_env());
             prop_assert_eq!(first, template.execute_in(&params, &limits, &mut fixed_env()));
         }
-        let _ = simple::render(&text, &params);
+        let _ = simple::render(&text, &params, 1000);
     }
 
     #[test]

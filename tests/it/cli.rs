@@ -9,6 +9,7 @@ mod hostile_text;
 mod manifests;
 mod repeated;
 mod secrets;
+mod templates;
 mod typos;
 
 use std::io::Write;

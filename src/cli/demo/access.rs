@@ -11,9 +11,9 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use crate::chance::SystemRandom;
+use crate::chance::{SystemRandom, environment};
 use crate::embedded::Guard;
-use crate::template::go::{Env, Limits, Options, Random, Template};
+use crate::template::go::{Limits, Options, Random, Template};
 
 /// Bytes of the token.
 const TOKEN: usize = 32;
@@ -40,7 +40,7 @@ pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<
     let mut data = Map::new();
     data.insert("addresses".to_owned(), json!(addresses));
     data.insert("names".to_owned(), json!(names));
-    let mut env = Env { now: Timestamp::now(), random: Box::new(SystemRandom) };
+    let mut env = environment(Timestamp::now());
     let made = Template::parse(CERTIFICATE, &Options::default())
         .and_then(|template| template.execute_in(&data, &Limits::default(), &mut env))
         .context("cannot make a certificate")?;

@@ -11,11 +11,10 @@ use serde_json::Value;
 
 use super::world::is_set;
 use crate::api;
-use crate::chance::SystemRandom;
+use crate::chance::environment;
 use crate::cli::error::Error;
 use crate::cli::input::{self, Object};
 use crate::desired;
-use crate::template::go::Env;
 
 /// Where ApplicationSets live that name no namespace.
 const CONTROL_PLANE: &str = "argocd";
@@ -148,7 +147,7 @@ fn check(object: &Object) -> anyhow::Result<()> {
         anyhow::Error::from(Error::input(what, place, why))
     };
     if is_set(&object.value) {
-        let mut env = Env { now: Timestamp::now(), random: Box::new(SystemRandom) };
+        let mut env = environment(Timestamp::now());
         api::read::<api::ApplicationSet>(&object.value)
             .map_err(|error| wrong("cannot read", error.to_string()))?;
         let generation = desired::generate(&object.value, &mut env)

@@ -9,11 +9,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::chance::SystemRandom;
+use crate::chance::environment;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy, memberships};
 use crate::desired;
-use crate::template::go::Env;
 
 /// One step, or the whole set when it is rolled out all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +41,7 @@ pub(super) struct Plan {
 ///
 /// Fails as generating does: a template or a generator that makes no sense.
 pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> {
-    let mut env = Env { now, random: Box::new(SystemRandom) };
+    let mut env = environment(now);
     let generation = desired::generate(set, &mut env)?;
     let generated: BTreeMap<String, Labels> = generation
         .called()

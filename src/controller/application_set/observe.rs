@@ -7,13 +7,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::chance::SystemRandom;
+use crate::chance::environment;
 use crate::controller::context::{Generated, Memory};
 use crate::decide::fleet::ignore::Ignore;
 use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::{autosync, is_owned, observe, validate};
 use crate::desired;
-use crate::template::go::Env;
 use crate::watch::object::Object;
 
 /// Generates the set's Applications, unless its spec is the one that was
@@ -28,7 +27,7 @@ pub fn generate(
     if let Some(generated) = memory.generated.as_ref().filter(|generated| generated.of == of) {
         return Arc::clone(generated);
     }
-    let mut env = Env { now, random: Box::new(SystemRandom) };
+    let mut env = environment(now);
     let result = desired::generate(set.value(), &mut env);
     let mut generated = Generated {
         of,

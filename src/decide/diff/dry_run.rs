@@ -35,8 +35,7 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
     let modified = wanted != found;
     if mask::is_secret(live) || mask::is_secret(predicted) {
         mask::mask(&mut [&mut found, &mut wanted]);
-        let all = skipped.mismatched.iter_mut().chain(&mut skipped.exhausted);
-        all.for_each(|words| *words = mask::rule(words));
+        skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
     }
     let changes = changes::changes(&found, &wanted);
     Comparison {

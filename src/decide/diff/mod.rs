@@ -159,8 +159,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     let modified = target.is_some() && predicted != found;
     if [target, live].into_iter().flatten().any(is_secret) {
         mask::mask(&mut [&mut found, &mut predicted]);
-        let all = skipped.mismatched.iter_mut().chain(&mut skipped.exhausted);
-        all.for_each(|words| *words = mask::rule(words));
+        skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
     }
     let both = target.is_some() && live.is_some();
     let changes = if both && modified { changes::changes(&found, &predicted) } else { Vec::new() };

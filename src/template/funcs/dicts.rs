@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::convert::strval;
 use super::f;
 use crate::template::go::function::{Function, Outcome};
-use crate::template::go::value::{Dict, List, Value};
+use crate::template::go::value::{Dict, Value};
 use crate::template::go::{Args, Run, deep_equal};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -13,6 +13,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("get", "ds", |_, a| Ok(a.dict(0)?.get(&a.text(1)).unwrap_or_else(|| Value::str("")))),
     f("set", "dsa", |run, a| {
         run.changing(a.dict(0)?)?;
+        run.build_entry(&a.text(1))?;
         a.dict(0)?.insert(a.text(1).into_owned(), a[2].clone());
         Ok(a[0].clone())
     }),
@@ -21,38 +22,36 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(a[0].clone())
     }),
     f("hasKey", "ds", |_, a| Ok(Value::Bool(a.dict(0)?.has(&a.text(1))))),
-    f("pluck", "sd*", |_, a| {
+    f("pluck", "sd*", |run, a| {
         let key = a.text(0);
         let mut values = Vec::new();
         for i in 1..a.len() {
             values.extend(a.dict(i)?.get(&key));
         }
-        Ok(Value::list(values))
+        run.list(values)
     }),
     f("keys", "d*", |run, a| {
         let mut keys = Vec::new();
         for i in 0..a.len() {
-            keys.extend(a.dict(i)?.keys());
+            keys.extend(run.keys(a.dict(i)?)?);
         }
-        run.charge(keys.len())?;
-        Ok(Value::strings(keys))
+        run.strings(keys)
     }),
     f("values", "d", |run, a| {
-        run.charge(a.dict(0)?.len())?;
-        Ok(Value::list(a.dict(0)?.entries().into_iter().map(|(_, value)| value).collect()))
+        let values = run.entries(a.dict(0)?)?.into_iter().map(|(_, value)| value).collect();
+        run.list(values)
     }),
-    f("pick", "ds*", |_, a| {
+    f("pick", "ds*", |run, a| {
         let dict = a.dict(0)?;
         let keys = (1..a.len()).map(|i| a.text(i).into_owned());
-        Ok(Value::dict(keys.filter_map(|key| dict.get(&key).map(|value| (key, value))).collect()))
+        run.dict(keys.filter_map(|key| dict.get(&key).map(|value| (key, value))).collect())
     }),
     f("omit", "ds*", |run, a| {
-        run.charge(a.dict(0)?.len())?;
-        let mut entries: BTreeMap<String, Value> = a.dict(0)?.entries().into_iter().collect();
+        let mut entries: BTreeMap<String, Value> = run.entries(a.dict(0)?)?.into_iter().collect();
         for i in 1..a.len() {
             entries.remove(&*a.text(i));
         }
-        Ok(Value::dict(entries))
+        run.dict(entries)
     }),
     f("merge", "dd*", |run, a| merge_all(run, a, false)),
     f("mustMerge", "dd*", |run, a| merge_all(run, a, false)),
@@ -68,6 +67,7 @@ fn dict(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut entries = BTreeMap::new();
     for pair in a.chunks(2) {
         let key = String::from_utf8_lossy(&strval(run, &pair[0])?).into_owned();
+        run.build_entry(&key)?;
         entries.insert(key, pair.get(1).cloned().unwrap_or_else(|| Value::str("")));
     }
     Ok(Value::dict(entries))
@@ -96,7 +96,7 @@ fn merge(
         return Ok(());
     }
     run.changing(target)?;
-    for (key, theirs) in source.entries() {
+    for (key, theirs) in run.entries(source)? {
         let ours = target.get(&key);
         if let (Some(Value::Dict(ours)), Value::Dict(theirs)) = (&ours, &theirs)
             && !ours.nil
@@ -112,6 +112,7 @@ fn merge(
             Some(ours) => overwrite || (!theirs.is_nil() && !ours.truth()),
         };
         if replace && (ours.is_some() || !theirs.is_nil() || overwrite) {
+            run.build_entry(&key)?;
             target.insert(key, theirs);
         }
     }
@@ -159,11 +160,12 @@ fn copy(run: &mut Run<'_>, value: &Value, depth: usize) -> Outcome {
         Value::List(list) if !list.nil => {
             let items: Outcome<Vec<Value>> =
                 list.items().iter().map(|item| copy(run, item, depth + 1)).collect();
-            Ok(Value::List(List::new(list.elem, items?)))
+            run.list_of(list.elem, items?)
         }
         Value::Dict(dict) if !dict.nil => {
             let mut entries = BTreeMap::new();
-            for (key, item) in dict.entries() {
+            for (key, item) in run.entries(dict)? {
+                run.build_entry(&key)?;
                 entries.insert(key, copy(run, &item, depth + 1)?);
             }
             Ok(Value::Dict(if dict.text { Dict::of_text(entries) } else { Dict::new(entries) }))

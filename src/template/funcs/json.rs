@@ -20,7 +20,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn from_json(run: &mut Run<'_>, a: &[Value]) -> Outcome {
-    run.charge(a.bytes(0).len() / 4)?;
+    // Each byte can be a value, and is held in two forms for a moment.
+    run.build(a.bytes(0).len().saturating_mul(16))?;
     let json: serde_json::Value =
         serde_json::from_slice(a.bytes(0)).map_err(|error| error.to_string())?;
     Ok(Value::from_json(&json))
@@ -97,7 +98,10 @@ impl Writer<'_, '_> {
                 }
                 out.push(']');
             }
-            Value::Dict(dict) => self.object(out, &dict.entries(), depth)?,
+            Value::Dict(dict) => {
+                let entries = self.run.entries(dict)?;
+                self.object(out, &entries, depth)?;
+            }
             Value::Time(time) => {
                 self.text(out, &time.format("2006-01-02T15:04:05.999999999Z07:00"))?
             }

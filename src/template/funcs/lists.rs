@@ -7,8 +7,8 @@ use crate::template::go::value::{Elem, List, Value};
 use crate::template::go::{Args, Run, deep_equal};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("list", "a*", |_, a| Ok(Value::list(a.to_vec()))),
-    f("tuple", "a*", |_, a| Ok(Value::list(a.to_vec()))),
+    f("list", "a*", |run, a| run.list(a.to_vec())),
+    f("tuple", "a*", |run, a| run.list(a.to_vec())),
     f("first", "a", first),
     f("mustFirst", "a", first),
     f("last", "a", last),
@@ -61,14 +61,14 @@ fn last(run: &mut Run<'_>, a: &[Value]) -> Outcome {
 
 fn rest(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     match items(run, &a[0])?.split_first() {
-        Some((_, rest)) => Ok(Value::list(rest.to_vec())),
+        Some((_, rest)) => run.list(rest.to_vec()),
         None => Ok(Value::List(List::nil(Elem::Any))),
     }
 }
 
 fn initial(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     match items(run, &a[0])?.split_last() {
-        Some((_, initial)) => Ok(Value::list(initial.to_vec())),
+        Some((_, initial)) => run.list(initial.to_vec()),
         None => Ok(Value::List(List::nil(Elem::Any))),
     }
 }
@@ -76,13 +76,13 @@ fn initial(run: &mut Run<'_>, a: &[Value]) -> Outcome {
 fn append(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut list = items(run, &a[0])?.to_vec();
     list.push(a[1].clone());
-    Ok(Value::list(list))
+    run.list(list)
 }
 
 fn prepend(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut list = vec![a[1].clone()];
     list.extend_from_slice(items(run, &a[0])?);
-    Ok(Value::list(list))
+    run.list(list)
 }
 
 fn concat(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -90,11 +90,12 @@ fn concat(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     for value in a {
         list.extend_from_slice(items(run, value)?);
     }
-    Ok(if list.is_empty() { Value::List(List::nil(Elem::Any)) } else { Value::list(list) })
+    if list.is_empty() { Ok(Value::List(List::nil(Elem::Any))) } else { run.list(list) }
 }
 
 fn reverse(run: &mut Run<'_>, a: &[Value]) -> Outcome {
-    Ok(Value::list(items(run, &a[0])?.iter().rev().cloned().collect()))
+    let reversed = items(run, &a[0])?.iter().rev().cloned().collect();
+    run.list(reversed)
 }
 
 fn contains(run: &mut Run<'_>, list: &[Value], value: &Value) -> Outcome<bool> {
@@ -113,7 +114,7 @@ fn uniq(run: &mut Run<'_>, a: &[Value]) -> Outcome {
             list.push(item.clone());
         }
     }
-    Ok(Value::list(list))
+    run.list(list)
 }
 
 fn without(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -123,7 +124,7 @@ fn without(run: &mut Run<'_>, a: &[Value]) -> Outcome {
             list.push(item.clone());
         }
     }
-    Ok(Value::list(list))
+    run.list(list)
 }
 
 fn has(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -135,7 +136,8 @@ fn has(run: &mut Run<'_>, a: &[Value]) -> Outcome {
 }
 
 fn compact(run: &mut Run<'_>, a: &[Value]) -> Outcome {
-    Ok(Value::list(items(run, &a[0])?.iter().filter(|item| item.truth()).cloned().collect()))
+    let kept = items(run, &a[0])?.iter().filter(|item| item.truth()).cloned().collect();
+    run.list(kept)
 }
 
 fn slice(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -151,7 +153,7 @@ fn slice(run: &mut Run<'_>, a: &[Value]) -> Outcome {
         .and_then(|(start, end)| list.get(start..end));
     let part = part.ok_or("slice bounds out of range")?.to_vec();
     let elem = if let Value::List(list) = &a[0] { list.elem } else { Elem::Any };
-    Ok(Value::List(List::new(elem, part)))
+    run.list_of(elem, part)
 }
 
 fn chunk(run: &mut Run<'_>, a: &[Value]) -> Outcome {
@@ -161,8 +163,11 @@ fn chunk(run: &mut Run<'_>, a: &[Value]) -> Outcome {
         return Err("the size of a chunk must be positive".into());
     }
     let chunks = match usize::try_from(size) {
-        Ok(size) => list.chunks(size).map(|chunk| Value::list(chunk.to_vec())).collect(),
+        Ok(size) => {
+            let chunks = list.chunks(size).map(|chunk| run.list(chunk.to_vec()));
+            chunks.collect::<Outcome<Vec<Value>>>()?
+        }
         Err(_) => Vec::new(),
     };
-    Ok(Value::List(List::new(Elem::List, chunks)))
+    run.list_of(Elem::List, chunks)
 }

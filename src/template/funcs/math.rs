@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, RoundingMode, Zero};
 use super::convert::{to_float, to_int};
 use super::f;
 use crate::template::go::function::{Function, Outcome};
-use crate::template::go::value::{Elem, List, Value};
+use crate::template::go::value::{Elem, Value};
 use crate::template::go::{Args, Run, shortest};
 
 pub(super) const FUNCTIONS: &[Function] = &[
@@ -45,9 +45,13 @@ pub(super) const FUNCTIONS: &[Function] = &[
         Ok(Value::Float(if fraction >= on { digit.ceil() } else { digit.floor() } / scale))
     }),
     f("until", "i", |run, a| {
-        Ok(ints(until_step(run, 0, a.int(0), if a.int(0) < 0 { -1 } else { 1 })?))
+        let numbers = until_step(run, 0, a.int(0), if a.int(0) < 0 { -1 } else { 1 })?;
+        ints(run, numbers)
     }),
-    f("untilStep", "iii", |run, a| Ok(ints(until_step(run, a.int(0), a.int(1), a.int(2))?))),
+    f("untilStep", "iii", |run, a| {
+        let numbers = until_step(run, a.int(0), a.int(1), a.int(2))?;
+        ints(run, numbers)
+    }),
     f("seq", "i*", seq),
     f("randInt", "ii", |run, a| {
         let span = a.int(1).wrapping_sub(a.int(0));
@@ -107,8 +111,8 @@ fn divide(x: BigDecimal, y: BigDecimal) -> Outcome<BigDecimal> {
     Ok(BigDecimal::new(numerator / denominator, 17).with_scale_round(16, RoundingMode::HalfUp))
 }
 
-fn ints(numbers: Vec<i64>) -> Value {
-    Value::List(List::new(Elem::Int, numbers.into_iter().map(Value::int).collect()))
+fn ints(run: &mut Run<'_>, numbers: Vec<i64>) -> Outcome {
+    run.list_of(Elem::Int, numbers.into_iter().map(Value::int).collect())
 }
 
 fn until_step(run: &mut Run<'_>, start: i64, stop: i64, step: i64) -> Outcome<Vec<i64>> {

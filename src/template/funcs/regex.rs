@@ -38,29 +38,57 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Compiled patterns larger than this are refused.
-const SIZE_LIMIT: usize = 2 << 20;
+/// The sizes that a compiled pattern may have, in bytes; larger ones are refused. In the worst case a search looks at
+/// all of the pattern for each byte of the text, so each byte costs steps by the size.
+const SIZES: [(usize, usize); 3] = [(16 << 10, 1), (256 << 10, 16), (1 << 20, 64)];
+
+/// What a search may remember, in bytes. Where this does not suffice it goes on more slowly.
+const CACHE: usize = 512 << 10;
 
 /// Go refuses to repeat anything more often than this.
 const MAX_REPEAT: u32 = 1000;
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(in crate::template) struct Pattern(Regex);
+pub(in crate::template) struct Pattern {
+    regex: Regex,
+    /// Half steps for each byte that is searched.
+    weight: usize,
+}
 
 impl Pattern {
     /// Compiles a Go pattern.
     pub fn compile(pattern: &str) -> Outcome<Self> {
         let translated =
             translate(pattern).map_err(|why| format!("error parsing regexp {pattern:?}: {why}"))?;
-        let mut builder = RegexBuilder::new(&translated);
-        builder.size_limit(SIZE_LIMIT).dfa_size_limit(SIZE_LIMIT).nest_limit(200);
-        builder.build().map(Self).map_err(|error| match error {
-            regex::Error::CompiledTooBig(_) => {
-                Fail::Limit("a regular expression that is too large".to_owned())
+        for (size, weight) in SIZES {
+            let mut builder = RegexBuilder::new(&translated);
+            builder.size_limit(size).dfa_size_limit(CACHE).nest_limit(200);
+            match builder.build() {
+                Ok(regex) => return Ok(Self { regex, weight }),
+                Err(regex::Error::CompiledTooBig(_)) => {}
+                Err(_) => {
+                    return Err(Fail::Message(format!("error parsing regexp {pattern:?}")));
+                }
             }
-            _ => Fail::Message(format!("error parsing regexp {pattern:?}")),
-        })
+        }
+        let [.., (largest, _)] = SIZES;
+        Err(Fail::Limit(format!("a regular expression of more than {largest} bytes, compiled")))
+    }
+
+    /// The steps that it took to compile it.
+    pub fn compile_steps(&self) -> usize {
+        1000 * (self.weight - 1)
+    }
+
+    /// Accounts for a search that may read all of the text, with the compiled pattern at hand.
+    fn charge_whole(&self, run: &mut Run<'_>, text: &[u8]) -> Outcome<()> {
+        run.charge(text.len().saturating_mul(self.weight) / 2)
+    }
+
+    /// Accounts for a match, and for looking ahead in what is left of the text: how far that was, nobody tells.
+    fn charge_match(&self, run: &mut Run<'_>, left: usize) -> Outcome<()> {
+        run.charge(1 + left.saturating_mul(self.weight) / 256)
     }
 }
 
@@ -234,8 +262,8 @@ fn class<'p>(out: &mut String, mut rest: &'p str) -> Result<&'p str, &'static st
 
 fn find(run: &mut Run<'_>, a: &[Value]) -> Outcome<Option<Vec<u8>>> {
     let pattern = run.pattern(&a.text(0))?;
-    run.charge(a.bytes(1).len() / 16)?;
-    Ok(pattern.0.find(a.bytes(1)).map(|found| found.as_bytes().to_vec()))
+    pattern.charge_whole(run, a.bytes(1))?;
+    Ok(pattern.regex.find(a.bytes(1)).map(|found| found.as_bytes().to_vec()))
 }
 
 /// How many matches a count stands for: a negative one for all.
@@ -245,9 +273,12 @@ fn count(n: i64) -> usize {
 
 fn find_all(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let pattern = run.pattern(&a.text(0))?;
+    let text = a.bytes(1);
+    pattern.charge_whole(run, text)?;
     let mut parts = Vec::new();
-    for found in pattern.0.find_iter(a.bytes(1)).take(count(a.int(2))) {
-        run.charge(1 + found.len() / 64)?;
+    for found in pattern.regex.find_iter(text).take(count(a.int(2))) {
+        pattern.charge_match(run, text.len() - found.end())?;
+        run.build_texts(1, found.len())?;
         parts.push(found.as_bytes().to_vec());
     }
     Ok(strings_or_nil(parts))
@@ -260,11 +291,13 @@ fn split(run: &mut Run<'_>, a: &[Value]) -> Outcome {
         return Ok(strings_or_nil(Vec::new()));
     }
     if text.is_empty() && !a.bytes(0).is_empty() {
-        return Ok(Value::strings([""]));
+        return run.strings(vec![""]);
     }
+    pattern.charge_whole(run, text)?;
     let (mut parts, mut start, mut end) = (Vec::new(), 0, 0);
-    for found in pattern.0.find_iter(text).take(limit) {
-        run.charge(1)?;
+    for found in pattern.regex.find_iter(text).take(limit) {
+        pattern.charge_match(run, text.len() - found.end())?;
+        run.build_texts(1, 0)?;
         if parts.len() + 1 == limit {
             break;
         }
@@ -295,18 +328,18 @@ fn replace_with(
 ) -> Outcome {
     let pattern = run.pattern(&a.text(0))?;
     let text = a.bytes(1);
+    pattern.charge_whole(run, text)?;
     let mut out = Vec::with_capacity(text.len());
     let mut last = 0;
-    for captures in pattern.0.captures_iter(text) {
+    for captures in pattern.regex.captures_iter(text) {
         let Some(whole) = captures.get(0) else { continue };
         out.extend_from_slice(&text[last..whole.start()]);
         let before = out.len();
         put(&mut out, &captures, a.bytes(2));
         last = whole.end();
-        run.charge(1 + (out.len() - before) / 64)?;
-        if out.len() > run.limits.output_bytes {
-            run.charge_bytes(out.len())?;
-        }
+        pattern.charge_match(run, text.len() - last)?;
+        run.build(out.len() - before)?;
+        run.check_len(out.len())?;
     }
     out.extend_from_slice(&text[last..]);
     Ok(Value::str(out))

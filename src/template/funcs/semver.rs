@@ -13,9 +13,12 @@ use crate::template::go::function::{Function, Outcome};
 use crate::template::go::value::Value;
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("semver", "s", |_, a| Ok(Value::Version(Rc::new(Version::parse(&a.text(0))?)))),
+    f("semver", "s", |run, a| {
+        run.charge(a.bytes(0).len().saturating_mul(READ))?;
+        Ok(Value::Version(Rc::new(Version::parse(&a.text(0))?)))
+    }),
     f("semverCompare", "ss", |run, a| {
-        run.charge(a.bytes(0).len())?;
+        run.charge((a.bytes(0).len() + a.bytes(1).len()).saturating_mul(READ))?;
         let constraints = parse_constraints(&a.text(0))?;
         let version = Version::parse(&a.text(1))?;
         Ok(Value::Bool(constraints.iter().any(|all| {
@@ -24,6 +27,9 @@ pub(super) const FUNCTIONS: &[Function] = &[
         })))
     }),
 ];
+
+/// Steps for each byte that is read: the expressions here look ahead.
+const READ: usize = 16;
 
 /// A version; parts that were not given are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]

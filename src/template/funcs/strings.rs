@@ -1,5 +1,7 @@
 //! Text: trimming, cutting, padding, wrapping, quoting. Positions and lengths count bytes, as in Go.
 
+use std::collections::HashSet;
+
 use super::convert::strval;
 use super::f;
 use crate::template::go::function::{Function, Outcome};
@@ -18,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("trimPrefix", "ss", |_, a| {
         Ok(Value::str(a.bytes(1).strip_prefix(a.bytes(0)).unwrap_or(a.bytes(1))))
     }),
-    f("nospace", "s", |_, a| Ok(Value::str(a.text(0).replace(char::is_whitespace, "")))),
+    f("nospace", "s", |_, a| Ok(Value::str(without_blanks(a.bytes(0))))),
     f("trunc", "is", |_, a| Ok(Value::str(trunc(a.int(0), a.bytes(1))))),
     f("substr", "iis", |_, a| substr(a.int(0), a.int(1), a.bytes(2))),
     f("abbrev", "is", |_, a| {
@@ -47,26 +49,12 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("replace", "sss", replace),
     f("plural", "ssi", |_, a| Ok(Value::str(a.bytes(if a.int(2) == 1 { 0 } else { 1 })))),
     f("quote", "a*", |run, a| {
-        let mut parts = Vec::new();
-        for value in a.iter().filter(|value| !value.is_nil()) {
-            parts.push(strconv::quote(&strval(run, value)?, false));
-        }
-        Ok(Value::str(parts.join(&b' ')))
+        spaced(run, a, |run, value| Ok(strconv::quote(&strval(run, value)?, false)))
     }),
     f("squote", "a*", |run, a| {
-        let mut parts = Vec::new();
-        for value in a.iter().filter(|value| !value.is_nil()) {
-            parts.push([b"'", &*format::text(run, value)?, b"'"].concat());
-        }
-        Ok(Value::str(parts.join(&b' ')))
+        spaced(run, a, |run, value| Ok([b"'", &*format::text(run, value)?, b"'"].concat()))
     }),
-    f("cat", "a*", |run, a| {
-        let mut parts = Vec::new();
-        for value in a.iter().filter(|value| !value.is_nil()) {
-            parts.push(format::text(run, value)?);
-        }
-        Ok(Value::str(parts.join(&b' ')))
-    }),
+    f("cat", "a*", |run, a| spaced(run, a, format::text)),
     f("shuffle", "s", |run, a| {
         let mut chars: Vec<char> = a.text(0).chars().collect();
         for i in (1..chars.len()).rev() {
@@ -79,9 +67,37 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("slugify", "a*", slugify),
 ];
 
+/// The text without its blanks; as soon as there is one, each byte is taken for a character of Latin-1, as in Go's
+/// library.
+fn without_blanks(text: &[u8]) -> Vec<u8> {
+    let is_blank = |b: &u8| char::from(*b).is_whitespace();
+    if !text.iter().any(is_blank) {
+        return text.to_vec();
+    }
+    let kept = text.iter().filter(|b| !is_blank(b)).map(|b| char::from(*b));
+    kept.collect::<String>().into_bytes()
+}
+
+/// All values but the nils as text, with a blank between them.
+fn spaced(
+    run: &mut Run<'_>,
+    values: &[Value],
+    text: fn(&mut Run<'_>, &Value) -> Outcome<Vec<u8>>,
+) -> Outcome {
+    let mut out = Vec::new();
+    for (i, value) in values.iter().filter(|value| !value.is_nil()).enumerate() {
+        if i > 0 {
+            out.push(b' ');
+        }
+        out.extend(text(run, value)?);
+        run.check_len(out.len())?;
+    }
+    Ok(Value::str(out))
+}
+
 fn trim_all(_: &mut Run<'_>, a: &[Value]) -> Outcome {
-    let cut = a.text(0);
-    Ok(Value::str(a.text(1).trim_matches(|c| cut.contains(c))))
+    let cut: HashSet<char> = a.text(0).chars().collect();
+    Ok(Value::str(a.text(1).trim_matches(|c| cut.contains(&c))))
 }
 
 fn trunc(n: i64, text: &[u8]) -> &[u8] {

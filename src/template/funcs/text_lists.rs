@@ -9,13 +9,15 @@ use crate::template::go::value::{Dict, Elem, List, Value};
 use crate::template::go::{Args, Run};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("split", "ss", |run, a| numbered(run, split(&a.text(0), &a.text(1), -1))),
-    f("splitn", "sis", |run, a| numbered(run, split(&a.text(0), &a.text(2), a.int(1)))),
-    f("splitList", "ss", |run, a| {
-        let parts = split(&a.text(0), &a.text(1), -1);
-        run.charge(parts.len())?;
-        Ok(Value::strings(parts))
+    f("split", "ss", |run, a| {
+        let parts = split(run, &a.text(0), &a.text(1), -1)?;
+        numbered(run, parts)
     }),
+    f("splitn", "sis", |run, a| {
+        let parts = split(run, &a.text(0), &a.text(2), a.int(1))?;
+        numbered(run, parts)
+    }),
+    f("splitList", "ss", |run, a| Ok(Value::strings(split(run, &a.text(0), &a.text(1), -1)?))),
     f("join", "sa", |run, a| {
         let parts = str_slice(run, &a[1])?;
         let size: usize = parts.iter().map(|part| part.len() + a.bytes(0).len()).sum();
@@ -24,7 +26,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
     f("sortAlpha", "a", |run, a| {
         if !matches!(a[0], Value::List(_)) {
-            return Ok(Value::strings([strval(run, &a[0])?]));
+            let one = strval(run, &a[0])?;
+            return run.strings(vec![one]);
         }
         let mut parts = str_slice(run, &a[0])?;
         parts.sort();
@@ -34,14 +37,17 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 /// Splits into at most `limit` parts, any number if it is negative; an empty separator splits between characters.
-fn split(separator: &str, text: &str, limit: i64) -> Vec<String> {
+fn split(run: &mut Run<'_>, separator: &str, text: &str, limit: i64) -> Outcome<Vec<String>> {
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
     if limit == 0 {
-        return Vec::new();
+        return Ok(Vec::new());
     }
     if !separator.is_empty() {
-        return text.splitn(limit, separator).map(str::to_owned).collect();
+        let count = text.matches(separator).count().saturating_add(1).min(limit);
+        run.build_texts(count, text.len())?;
+        return Ok(text.splitn(limit, separator).map(str::to_owned).collect());
     }
+    run.build_texts(text.len().min(limit), text.len())?;
     let mut parts = Vec::new();
     let mut rest = text;
     while let Some(c) = rest.chars().next() {
@@ -52,12 +58,12 @@ fn split(separator: &str, text: &str, limit: i64) -> Vec<String> {
         parts.push(c.to_string());
         rest = &rest[c.len_utf8()..];
     }
-    parts
+    Ok(parts)
 }
 
 /// A dict with the keys `_0`, `_1` and so on.
 fn numbered(run: &mut Run<'_>, parts: Vec<String>) -> Outcome {
-    run.charge(parts.len())?;
+    run.build_texts(2 * parts.len(), 0)?;
     let entries: BTreeMap<String, Value> = parts
         .into_iter()
         .enumerate()
@@ -72,6 +78,7 @@ pub(super) fn str_slice(run: &mut Run<'_>, value: &Value) -> Outcome<Vec<Vec<u8>
         Value::List(list) => {
             let mut parts = Vec::with_capacity(list.items().len());
             for item in list.items().iter().filter(|item| !item.is_nil()) {
+                run.build_texts(1, item.text_len())?;
                 parts.push(strval(run, item)?);
             }
             Ok(parts)

@@ -9,7 +9,7 @@ use crate::template::go::function::{Function, Outcome};
 use crate::template::go::value::{Dict, Value};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("urlParse", "s", |_, a| {
+    f("urlParse", "s", |run, a| {
         let text = a.text(0);
         let url = Url::parse(&text)
             .map_err(|why| format!("unable to parse url: parse {text:?}: {why}"))?;
@@ -25,7 +25,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
         ];
         let entries: BTreeMap<String, Value> =
             parts.into_iter().map(|(key, text)| (key.to_owned(), Value::str(text))).collect();
-        Ok(Value::dict(entries))
+        run.build(text.len())?;
+        run.dict(entries)
     }),
     f("urlJoin", "d", |_, a| {
         let dict = a.dict(0)?;

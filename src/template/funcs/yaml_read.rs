@@ -132,6 +132,7 @@ impl<'t> Reader<'_, '_, 't> {
         Run::check_depth(depth)?;
         let (anchor, value) = match event {
             Event::Scalar(text, style, anchor, tag) => {
+                self.run.build_texts(1, text.len())?;
                 let tag = tag.as_ref().map(|tag| tag.suffix().to_owned());
                 (anchor, scalar(&text, style, tag.as_deref())?)
             }
@@ -143,7 +144,7 @@ impl<'t> Reader<'_, '_, 't> {
                         event => items.push(self.node(event, depth + 1)?),
                     }
                 }
-                (anchor, Value::list(items))
+                (anchor, self.run.list(items)?)
             }
             Event::MappingStart(_, anchor, _) => (anchor, self.mapping(depth)?),
             Event::Alias(id) => {
@@ -191,12 +192,12 @@ impl<'t> Reader<'_, '_, 't> {
             }
         }
         for dict in merged {
-            self.run.charge(dict.len())?;
-            for (key, value) in dict.entries() {
+            self.run.charge(1)?;
+            for (key, value) in self.run.entries(&dict)? {
                 entries.entry(key).or_insert(value);
             }
         }
-        Ok(Value::dict(entries))
+        self.run.dict(entries)
     }
 }
 

@@ -43,6 +43,8 @@ enum Place {
     Item,
     /// After `key:`.
     Value,
+    /// Before `:`.
+    Key,
 }
 
 struct Writer<'w, 'e> {
@@ -82,11 +84,11 @@ impl Writer<'_, '_> {
             }
             Value::List(list) if !list.nil => "[]".to_owned(),
             Value::Dict(dict) if !dict.nil => "{}".to_owned(),
-            Value::Str(text) => self.scalar(&text.text(), inner.max(2), false),
+            Value::Str(text) => self.scalar(&text.text(), inner.max(2), place),
             Value::Time(_) | Value::Version(_) => {
                 let json = json::to_json(self.run, value, false, None)?;
                 let text = strconv::unquote(&json).unwrap_or_default();
-                self.scalar(&String::from_utf8_lossy(&text), inner.max(2), false)
+                self.scalar(&String::from_utf8_lossy(&text), inner.max(2), place)
             }
             _ => {
                 let text = json::to_json(self.run, value, false, None)?;
@@ -116,24 +118,24 @@ impl Writer<'_, '_> {
                 return Ok(());
             }
             Place::Value => self.out.push('\n'),
-            Place::Root => {}
+            Place::Root | Place::Key => {}
         }
         self.out.extend(std::iter::repeat_n(' ', indent));
         Ok(())
     }
 
     fn mapping(&mut self, dict: &Dict, indent: usize, place: Place, depth: usize) -> Outcome<()> {
-        let entries = sorted(self.run, dict.entries())?;
+        let entries = self.run.entries(dict)?;
+        let entries = sorted(self.run, entries)?;
         for (i, (key, value)) in entries.iter().enumerate() {
             self.start(indent, place, i)?;
-            let text = self.scalar(key, indent + 2, true);
             // A key that is long or spans lines is written with a question mark.
-            let simple =
-                key.len() <= 128 && !key.contains(['\n', '\r', '\u{85}', '\u{2028}', '\u{2029}']);
-            if simple {
+            if is_simple_key(key) {
+                let text = self.scalar(key, indent + 2, Place::Key);
                 self.out.push_str(&text);
             } else {
                 self.out.push_str("? ");
+                let text = self.scalar(key, indent + 2, Place::Key);
                 self.out.push_str(&text);
                 if !text.ends_with('\n') {
                     self.out.push('\n');
@@ -147,23 +149,37 @@ impl Writer<'_, '_> {
     }
 
     /// Chooses how text is written: plain, in quotes or as a block.
-    fn scalar(&mut self, text: &str, indent: usize, key: bool) -> String {
+    fn scalar(&self, text: &str, indent: usize, place: Place) -> String {
         let looks = Looks::of(text);
-        let simple_key = key && text.len() <= 128;
-        if text.contains('\n') && looks.block && !simple_key {
+        let short_key = place == Place::Key && text.len() <= LONGEST_KEY;
+        if text.contains('\n') && looks.block && !short_key {
             return literal(text, indent);
         }
+        let line = self.out.chars().rev().take_while(|c| !is_break(*c)).count();
+        let blank = usize::from(matches!(place, Place::Item | Place::Value));
+        let width = if place == Place::Key && is_simple_key(text) { usize::MAX } else { WIDTH };
+        let fold = Fold { column: line + blank, indent, width, out: String::new() };
         let plain = matches!(resolve(text), Plain::Text) && !is_base60(text);
         if plain && !text.contains('\n') {
             if looks.plain {
-                return text.to_owned();
+                return fold.plain(text);
             }
             if looks.single {
-                return single_quoted(text, indent);
+                return fold.single_quoted(text);
             }
         }
-        double_quoted(text)
+        fold.double_quoted(text)
     }
+}
+
+/// Lines are folded at the first blank after this column.
+const WIDTH: usize = 80;
+
+/// The longest key that stands before its colon without a question mark, in bytes.
+const LONGEST_KEY: usize = 128;
+
+fn is_simple_key(key: &str) -> bool {
+    key.len() <= LONGEST_KEY && !key.contains(is_break)
 }
 
 /// Which ways of writing a text keep it as it is.
@@ -264,50 +280,123 @@ fn literal(text: &str, indent: usize) -> String {
     out
 }
 
-fn single_quoted(text: &str, indent: usize) -> String {
-    let mut out = String::from("'");
-    let mut at_break = false;
-    for c in text.chars() {
-        if is_break(c) {
-            at_break = true;
-        } else if std::mem::take(&mut at_break) {
-            out.extend(std::iter::repeat_n(' ', indent));
-        }
-        if c == '\'' {
-            out.push('\'');
-        }
-        out.push(c);
-    }
-    out.push('\'');
-    out
+/// Text on its way into a document: where a line has become too long, a blank becomes a line break.
+struct Fold {
+    /// The column of what comes next, in characters.
+    column: usize,
+    /// Where a continued line begins.
+    indent: usize,
+    /// The column from which lines are folded.
+    width: usize,
+    out: String,
 }
 
-fn double_quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\0' => out.push_str("\\0"),
-            '\x07' => out.push_str("\\a"),
-            '\x08' => out.push_str("\\b"),
-            '\t' => out.push_str("\\t"),
-            '\n' => out.push_str("\\n"),
-            '\x0b' => out.push_str("\\v"),
-            '\x0c' => out.push_str("\\f"),
-            '\r' => out.push_str("\\r"),
-            '\x1b' => out.push_str("\\e"),
-            '\u{85}' => out.push_str("\\N"),
-            '\u{2028}' => out.push_str("\\L"),
-            '\u{2029}' => out.push_str("\\P"),
-            _ if is_printable(c) => out.push(c),
-            '\0'..='\u{ff}' => out.push_str(&format!("\\x{:02X}", u32::from(c))),
-            '\u{100}'..='\u{ffff}' => out.push_str(&format!("\\u{:04X}", u32::from(c))),
-            _ => out.push_str(&format!("\\U{:08X}", u32::from(c))),
-        }
+impl Fold {
+    fn put(&mut self, c: char) {
+        self.out.push(c);
+        self.column += 1;
     }
-    out.push('"');
-    out
+
+    fn put_all(&mut self, text: &str) {
+        self.out.push_str(text);
+        // What is put at once is ASCII.
+        self.column += text.len();
+    }
+
+    fn line(&mut self) {
+        self.out.push('\n');
+        self.pad();
+    }
+
+    fn pad(&mut self) {
+        self.out.extend(std::iter::repeat_n(' ', self.indent));
+        self.column = self.indent;
+    }
+
+    const fn is_full(&self) -> bool {
+        self.column > self.width
+    }
+
+    fn plain(mut self, text: &str) -> String {
+        let mut chars = text.chars().peekable();
+        let mut after_blank = false;
+        while let Some(c) = chars.next() {
+            if c == ' ' && !after_blank && self.is_full() && chars.peek() != Some(&' ') {
+                self.line();
+            } else {
+                self.put(c);
+            }
+            after_blank = c == ' ';
+        }
+        self.out
+    }
+
+    fn single_quoted(mut self, text: &str) -> String {
+        self.put('\'');
+        let mut chars = text.chars().enumerate().peekable();
+        let (mut after_blank, mut after_break) = (false, false);
+        while let Some((i, c)) = chars.next() {
+            if is_break(c) {
+                self.out.push(c);
+                self.column = 0;
+                after_break = true;
+                continue;
+            }
+            let inside = i > 0 && chars.peek().is_some_and(|(_, next)| *next != ' ');
+            if c == ' ' && !after_blank && self.is_full() && inside {
+                self.line();
+            } else {
+                if std::mem::take(&mut after_break) {
+                    self.pad();
+                }
+                if c == '\'' {
+                    self.put('\'');
+                }
+                self.put(c);
+            }
+            after_blank = c == ' ';
+        }
+        self.put('\'');
+        self.out
+    }
+
+    fn double_quoted(mut self, text: &str) -> String {
+        self.put('"');
+        let mut chars = text.chars().enumerate().peekable();
+        let mut after_blank = false;
+        while let Some((i, c)) = chars.next() {
+            match c {
+                ' ' if !after_blank && self.is_full() && i > 0 && chars.peek().is_some() => {
+                    self.line();
+                    // A blank at the start of a line would be taken for its indentation.
+                    if chars.peek().is_some_and(|(_, next)| *next == ' ') {
+                        self.put('\\');
+                    }
+                }
+                '"' => self.put_all("\\\""),
+                '\\' => self.put_all("\\\\"),
+                '\0' => self.put_all("\\0"),
+                '\x07' => self.put_all("\\a"),
+                '\x08' => self.put_all("\\b"),
+                '\t' => self.put_all("\\t"),
+                '\n' => self.put_all("\\n"),
+                '\x0b' => self.put_all("\\v"),
+                '\x0c' => self.put_all("\\f"),
+                '\r' => self.put_all("\\r"),
+                '\x1b' => self.put_all("\\e"),
+                '\u{85}' => self.put_all("\\N"),
+                '\u{2028}' => self.put_all("\\L"),
+                '\u{2029}' => self.put_all("\\P"),
+                _ if is_printable(c) => self.put(c),
+                '\0'..='\u{ff}' => self.put_all(&format!("\\x{:02X}", u32::from(c))),
+                '\u{100}'..='\u{ffff}' => self.put_all(&format!("\\u{:04X}", u32::from(c))),
+                _ => self.put_all(&format!("\\U{:08X}", u32::from(c))),
+            }
+            after_blank = c == ' ';
+        }
+        self.put('"');
+        self.out
+    }
 }
 
 /// Numbers with base 60, such as `12:30:45`, which old readers take for numbers.
@@ -341,7 +430,7 @@ fn sorted(run: &mut Run<'_>, mut entries: Vec<(String, Value)>) -> Outcome<Vec<(
     if entries.len() < 2 {
         return Ok(entries);
     }
-    run.charge(entries.len())?;
+    run.charge(entries.iter().map(|(key, _)| 1 + key.len() / 16).sum())?;
     let right = entries.split_off(entries.len() / 2);
     let mut left = sorted(run, entries)?.into_iter().peekable();
     let mut right = sorted(run, right)?.into_iter().peekable();

@@ -37,7 +37,7 @@ impl<'t> Exec<'t, '_> {
             Arg::Bool(_, yes) => Ok(Value::Bool(*yes)),
             Arg::Dot(_) => Ok(dot.clone()),
             Arg::Number(_, number) => self.ideal_constant(number),
-            Arg::Str(_, _, text) => Ok(Value::str(text)),
+            Arg::Str(_, _, text) => self.literal(text),
             _ => self.fail("nil is not a command"),
         }
     }
@@ -216,7 +216,9 @@ impl<'t> Exec<'t, '_> {
         if let Some(last) = last {
             values.push(self.validate(last, function::param(params, given - 1))?);
         }
-        let outcome = self.run.charge(1).and_then(|()| body(&mut self.run, &values));
+        let read: usize = values.iter().map(Value::text_len).sum();
+        let charged = self.run.charge(1).and_then(|()| self.run.read(read));
+        let outcome = charged.and_then(|()| body(&mut self.run, &values));
         let failed = match outcome {
             Ok(Value::Str(text)) => match self.run.charge_bytes(text.bytes().len()) {
                 Ok(()) => return Ok(Value::Str(text)),
@@ -284,6 +286,7 @@ impl<'t> Exec<'t, '_> {
     /// Evaluates an argument for a parameter.
     fn argument(&mut self, dot: &Value, param: Param, node: &'t Arg) -> Evaluated {
         self.at = At::Arg(node);
+        self.step()?;
         match node {
             Arg::Nil(_) => match param {
                 Param::Any => Ok(Value::Nil),
@@ -296,7 +299,7 @@ impl<'t> Exec<'t, '_> {
                 _ => self.not_a(param, node),
             },
             Arg::Str(_, _, text) => match param {
-                Param::Str | Param::Any | Param::Raw => Ok(Value::str(text)),
+                Param::Str | Param::Any | Param::Raw => self.literal(text),
                 _ => self.not_a(param, node),
             },
             Arg::Number(_, number) => match (param, number) {
@@ -354,6 +357,13 @@ impl<'t> Exec<'t, '_> {
         }
         let got = if matches!(value, Value::Nil) { "interface {}" } else { value.type_name() };
         self.fail(format_args!("wrong type for value; expected {}; got {got}", param.type_name()))
+    }
+
+    /// A copy of a text that stands in the template.
+    fn literal(&mut self, text: &[u8]) -> Evaluated {
+        let outcome = self.run.read(text.len());
+        self.check(outcome)?;
+        Ok(Value::str(text))
     }
 
     /// The value of a number that nothing gives a type to.

@@ -115,7 +115,10 @@ pub(in crate::template) fn deep_equal(
         (Value::Uint(x, a), Value::Uint(y, b)) => x == y && a == b,
         (Value::Float(a), Value::Float(b)) => a == b,
         (Value::Complex(a, x), Value::Complex(b, y)) => a == b && x == y,
-        (Value::Str(a), Value::Str(b)) => a == b,
+        (Value::Str(a), Value::Str(b)) => {
+            run.read(a.bytes().len().min(b.bytes().len()))?;
+            a == b
+        }
         (Value::Time(a), Value::Time(b)) => a == b,
         (Value::Version(a), Value::Version(b)) => a == b,
         (Value::Certificate(a), Value::Certificate(b)) => a == b,
@@ -134,7 +137,7 @@ pub(in crate::template) fn deep_equal(
             if a.text != b.text || a.nil != b.nil || a.len() != b.len() {
                 return Ok(false);
             }
-            for ((k, a), (l, b)) in a.entries().iter().zip(&b.entries()) {
+            for ((k, a), (l, b)) in run.entries(a)?.iter().zip(&run.entries(b)?) {
                 if k != l || !deep_equal(run, a, b, depth + 1)? {
                     return Ok(false);
                 }

@@ -140,7 +140,7 @@ impl<'t, 'e> Exec<'t, 'e> {
         Ok(())
     }
 
-    fn step(&mut self) -> Result<(), Error> {
+    pub fn step(&mut self) -> Result<(), Error> {
         let outcome = self.run.charge(1);
         self.check(outcome)
     }
@@ -213,23 +213,25 @@ impl<'t, 'e> Exec<'t, 'e> {
         let value = self.pipeline(dot, &branch.pipe)?;
         let body = self.vars.len();
         let mut any = false;
-        let mut flow = Flow::On;
         match &value {
             Value::List(list) => {
                 for (i, item) in list.items().iter().enumerate() {
                     any = true;
-                    if flow != Flow::Break {
-                        flow = self.iteration(branch, body, Value::int(i as i64), item.clone())?;
+                    if self.iteration(branch, body, Value::int(i as i64), item.clone())?
+                        == Flow::Break
+                    {
+                        break;
                     }
                 }
             }
             Value::Dict(dict) => {
-                for (key, _) in dict.entries() {
+                let keys = self.run.keys(dict);
+                for key in self.check(keys)? {
                     any = true;
                     // A body that changes the dict is seen: a removed key gives no value.
-                    if flow != Flow::Break {
-                        let item = dict.get(&key).unwrap_or(Value::Absent);
-                        flow = self.iteration(branch, body, Value::str(key), item)?;
+                    let item = dict.get(&key).unwrap_or(Value::Absent);
+                    if self.iteration(branch, body, Value::str(key), item)? == Flow::Break {
+                        break;
                     }
                 }
             }
@@ -328,6 +330,7 @@ impl<'t, 'e> Exec<'t, 'e> {
     pub fn pipeline(&mut self, dot: &Value, pipe: &'t Pipe) -> Result<Value, Error> {
         self.enter()?;
         self.at = At::Pipe(pipe);
+        self.step()?;
         let mut value = None;
         for cmd in &pipe.cmds {
             let result = self.command(dot, cmd, value)?;
@@ -347,6 +350,8 @@ impl<'t, 'e> Exec<'t, 'e> {
     }
 
     fn set_var(&mut self, name: &str, value: Value) -> Result<(), Error> {
+        let outcome = self.run.charge(self.vars.len() / 64);
+        self.check(outcome)?;
         match self.vars.iter_mut().rev().find(|(known, _)| *known == name) {
             Some(var) => {
                 var.1 = value;
@@ -357,7 +362,9 @@ impl<'t, 'e> Exec<'t, 'e> {
     }
 
     /// The value of a variable.
-    pub fn var(&self, name: &str) -> Result<Value, Error> {
+    pub fn var(&mut self, name: &str) -> Result<Value, Error> {
+        let outcome = self.run.charge(self.vars.len() / 64);
+        self.check(outcome)?;
         match self.vars.iter().rev().find(|(known, _)| *known == name) {
             Some((_, value)) => Ok(value.clone()),
             None => self.fail(format_args!("undefined variable: {name}")),

@@ -10,6 +10,9 @@ use super::function;
 use super::lex::{Item, Kind, lex};
 use super::strconv;
 
+/// How many variables may be known at one place: each use looks through all of them.
+const MAX_VARIABLES: usize = 1000;
+
 /// How deep parentheses and control structures may nest.
 const MAX_NESTING: usize = 100;
 
@@ -158,6 +161,18 @@ impl Parser {
         if self.nesting > MAX_NESTING {
             return self.error(format!("nested deeper than {MAX_NESTING} levels"));
         }
+        Ok(())
+    }
+
+    /// Makes a variable known until the end of its scope. One that is known by an outer scope already stays so.
+    fn declare(&mut self, name: String) -> Parsed<()> {
+        if self.vars.contains(&name) {
+            return Ok(());
+        }
+        if self.vars.len() > MAX_VARIABLES {
+            return self.error(format!("more than {MAX_VARIABLES} variables in one scope"));
+        }
+        self.vars.push(name);
         Ok(())
     }
 
@@ -425,13 +440,13 @@ impl Parser {
                     pipe.assign = next.kind == Kind::Assign;
                     self.next_non_space();
                     pipe.decl.push(variable.text.clone());
-                    self.vars.push(variable.text);
+                    self.declare(variable.text)?;
                     return Ok(());
                 }
                 Kind::Char if next.text == "," => {
                     self.next_non_space();
                     pipe.decl.push(variable.text.clone());
-                    self.vars.push(variable.text);
+                    self.declare(variable.text)?;
                     if context != "range" || pipe.decl.len() >= 2 {
                         return self.error(format!("too many declarations in {context}"));
                     }

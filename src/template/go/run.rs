@@ -1,10 +1,16 @@
-//! What one execution may use up: steps, output, depth, time and chance.
+//! What one execution may use up: steps, memory, output, depth, time and chance.
+//!
+//! What functions read and build is charged by its size, at two places: [`Exec::call`](super::exec::Exec) charges for
+//! the text among the arguments and for text that comes back, and lists and dicts are made by [`Run::list`],
+//! [`Run::strings`] and [`Run::dict`], which charge for them. Only a function that reads or builds more than that (by
+//! multiplying, or by walking into values) charges on its own, before it does so.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 use super::function::{Fail, Outcome};
-use super::value::{Dict, Value};
+use super::value::{Dict, Elem, List, Value};
 use crate::template::funcs::regex::Pattern;
 
 /// Bounds of one execution (AS-135). Exceeding one is an error.
@@ -12,16 +18,28 @@ use crate::template::funcs::regex::Pattern;
 pub struct Limits {
     /// The longest output, and the longest text that any function may return, in bytes.
     pub output_bytes: usize,
-    /// How many steps may be taken: a node, a call, an element of a loop, and every 64 bytes made by a function count.
+    /// How many steps may be taken: a node, a call, an argument, an element of a loop, and every 64 bytes that a function
+    /// reads or builds count.
     pub steps: u64,
+    /// How many bytes of text, lists and dicts may be built, whether they are still needed or not.
+    pub memory_bytes: usize,
+    /// How long it may take, by the clock of the [`Env`]. Steps bound nearly everything; this is for what they cannot
+    /// foresee, such as how far a regular expression looks ahead.
+    pub time: Duration,
     /// How deep `template` calls and the structures within them may nest.
     pub depth: usize,
 }
 
 impl Default for Limits {
-    /// 1 MiB of output, a million steps, 150 levels.
+    /// 1 MiB of output, a million steps, 32 MiB, 10 seconds, 150 levels.
     fn default() -> Self {
-        Self { output_bytes: 1 << 20, steps: 1_000_000, depth: 150 }
+        Self {
+            output_bytes: 1 << 20,
+            steps: 1_000_000,
+            memory_bytes: 32 << 20,
+            time: Duration::from_secs(10),
+            depth: 150,
+        }
     }
 }
 
@@ -37,6 +55,18 @@ pub struct Env {
     pub now: jiff::Timestamp,
     /// Where `rand…`, `uuidv4`, `shuffle`, `gen…` and the like take their bytes.
     pub random: Box<dyn Random>,
+    /// How much time has been used up, from any beginning: best the processor time of the thread, so that the load of
+    /// the machine decides nothing.
+    pub used: fn() -> Duration,
+    /// Whether an execution was long enough to look at that time. Whoever watches over several takes it back.
+    pub looked: bool,
+}
+
+impl Env {
+    /// What the parameters are, see the fields.
+    pub fn new(now: jiff::Timestamp, random: Box<dyn Random>, used: fn() -> Duration) -> Self {
+        Self { now, random, used, looked: false }
+    }
 }
 
 impl std::fmt::Debug for Env {
@@ -49,34 +79,145 @@ impl std::fmt::Debug for Env {
 pub(in crate::template) struct Run<'e> {
     pub limits: Limits,
     steps: u64,
+    memory: usize,
+    /// Steps since the clock was last read.
+    unwatched: usize,
+    /// What the clock said when it was first read.
+    began: Option<Duration>,
     env: Option<&'e mut Env>,
     patterns: HashMap<String, Rc<Pattern>>,
+    /// The patterns in the order in which they were compiled.
+    compiled: VecDeque<String>,
     changed: Vec<Dict>,
 }
+
+/// Memory that an element of a list takes.
+const ITEM: usize = 32;
+
+/// Memory that a text takes besides its bytes.
+const TEXT: usize = 96;
+
+/// Memory that an entry of a dict takes besides the bytes of its key.
+const ENTRY: usize = 160;
+
+/// Steps between two looks at the clock.
+const WATCH: usize = 2048;
+
+/// How many compiled patterns are kept: each can take megabytes while it searches.
+const PATTERNS: usize = 16;
 
 /// How deep a value may be nested for a function that walks it.
 const MAX_VALUE_DEPTH: usize = 200;
 
 impl<'e> Run<'e> {
     pub fn new(limits: Limits, env: Option<&'e mut Env>) -> Self {
-        Self { limits, steps: limits.steps, env, patterns: HashMap::new(), changed: Vec::new() }
+        Self {
+            limits,
+            steps: limits.steps,
+            memory: limits.memory_bytes,
+            unwatched: 0,
+            began: None,
+            env,
+            patterns: HashMap::new(),
+            compiled: VecDeque::new(),
+            changed: Vec::new(),
+        }
     }
 
     /// Uses up steps.
     pub fn charge(&mut self, steps: usize) -> Outcome<()> {
         match self.steps.checked_sub(steps as u64) {
-            Some(left) => {
-                self.steps = left;
-                Ok(())
-            }
-            None => Err(Fail::Limit(format!("more than {} steps", self.limits.steps))),
+            Some(left) => self.steps = left,
+            None => return Err(Fail::Limit(format!("more than {} steps", self.limits.steps))),
         }
+        self.unwatched = self.unwatched.saturating_add(steps.max(1));
+        if self.unwatched < WATCH {
+            return Ok(());
+        }
+        self.unwatched = 0;
+        self.check_time()
+    }
+
+    /// Refuses to go on when the time is over.
+    pub fn check_time(&mut self) -> Outcome<()> {
+        let Some(env) = &mut self.env else { return Ok(()) };
+        env.looked = true;
+        let used = (env.used)();
+        let began = *self.began.get_or_insert(used);
+        if used.saturating_sub(began) > self.limits.time {
+            return Err(Fail::Limit(format!("more than {} s", self.limits.time.as_secs_f64())));
+        }
+        Ok(())
+    }
+
+    /// Accounts for reading so many bytes.
+    pub fn read(&mut self, bytes: usize) -> Outcome<()> {
+        self.charge(bytes / 64)
+    }
+
+    /// Accounts for memory before or after it is taken.
+    pub fn build(&mut self, bytes: usize) -> Outcome<()> {
+        match self.memory.checked_sub(bytes) {
+            Some(left) => self.memory = left,
+            None => {
+                let limit = self.limits.memory_bytes;
+                return Err(Fail::Limit(format!("more than {limit} bytes of memory")));
+            }
+        }
+        self.charge(bytes / 64)
     }
 
     /// Accounts for text of the given size before or after it is made.
     pub fn charge_bytes(&mut self, bytes: usize) -> Outcome<()> {
         self.check_len(bytes)?;
-        self.charge(bytes / 64)
+        self.build(bytes)
+    }
+
+    /// Accounts for so many texts with so many bytes together, before or after they are made.
+    pub fn build_texts(&mut self, count: usize, bytes: usize) -> Outcome<()> {
+        self.build(count.saturating_mul(TEXT).saturating_add(bytes))
+    }
+
+    /// Accounts for an entry of a dict.
+    pub fn build_entry(&mut self, key: &str) -> Outcome<()> {
+        self.build(ENTRY + key.len())
+    }
+
+    /// Makes a list of anything.
+    pub fn list(&mut self, items: Vec<Value>) -> Outcome {
+        self.list_of(Elem::Any, items)
+    }
+
+    /// Makes a list.
+    pub fn list_of(&mut self, elem: Elem, items: Vec<Value>) -> Outcome {
+        self.build(TEXT + items.len() * ITEM)?;
+        Ok(Value::List(List::new(elem, items)))
+    }
+
+    /// Makes a list of text.
+    pub fn strings<T: AsRef<[u8]>>(&mut self, items: Vec<T>) -> Outcome {
+        self.build_texts(items.len() + 1, items.iter().map(|item| item.as_ref().len()).sum())?;
+        Ok(Value::strings(items))
+    }
+
+    /// Makes a dict of anything.
+    pub fn dict(&mut self, entries: BTreeMap<String, Value>) -> Outcome {
+        self.build(TEXT)?;
+        for key in entries.keys() {
+            self.build_entry(key)?;
+        }
+        Ok(Value::dict(entries))
+    }
+
+    /// The entries of a dict as they are now, in key order.
+    pub fn entries(&mut self, dict: &Dict) -> Outcome<Vec<(String, Value)>> {
+        self.build((dict.len() * TEXT).saturating_add(dict.key_bytes()))?;
+        Ok(dict.copy())
+    }
+
+    /// The keys of a dict in order.
+    pub fn keys(&mut self, dict: &Dict) -> Outcome<Vec<String>> {
+        Ok(self.entries(dict)?.into_iter().map(|(key, _)| key).collect())
     }
 
     /// Refuses text that has become too long, without accounting for it.
@@ -148,6 +289,13 @@ impl<'e> Run<'e> {
         }
         self.charge(100 + text.len())?;
         let pattern = Rc::new(Pattern::compile(text)?);
+        self.charge(pattern.compile_steps())?;
+        if self.compiled.len() == PATTERNS
+            && let Some(oldest) = self.compiled.pop_front()
+        {
+            self.patterns.remove(&oldest);
+        }
+        self.compiled.push_back(text.to_owned());
         self.patterns.insert(text.to_owned(), Rc::clone(&pattern));
         Ok(pattern)
     }

@@ -173,13 +173,14 @@ impl Dict {
         drop(Entries(RefCell::new(old)));
     }
 
-    /// The entries as they are now, in key order.
-    pub fn entries(&self) -> Vec<(String, Value)> {
+    /// The entries as they are now, in key order. See [`Run::entries`](super::run::Run::entries), which charges for it.
+    pub(super) fn copy(&self) -> Vec<(String, Value)> {
         self.entries.0.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    pub fn keys(&self) -> Vec<String> {
-        self.entries.0.borrow().keys().cloned().collect()
+    /// The length of all keys together, in bytes.
+    pub(super) fn key_bytes(&self) -> usize {
+        self.entries.0.borrow().keys().map(String::len).sum()
     }
 
     /// Whether both are the same dict, not merely equal.
@@ -261,6 +262,11 @@ impl Value {
 
     pub fn from_object(map: &serde_json::Map<String, serde_json::Value>) -> Self {
         Self::dict(map.iter().map(|(k, v)| (k.clone(), Self::from_json(v))).collect())
+    }
+
+    /// How many bytes of text it is, 0 for what is no text.
+    pub fn text_len(&self) -> usize {
+        if let Self::Str(text) = self { text.bytes().len() } else { 0 }
     }
 
     /// Go's truth: zero, empty and nil are false (AS-122).

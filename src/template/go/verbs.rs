@@ -122,7 +122,7 @@ impl<'p, 'e> Printer<'p, 'e> {
                     }
                 }
                 self.put(if self.flags.sharp_v { "{" } else { "map[" });
-                for (i, (key, item)) in dict.entries().iter().enumerate() {
+                for (i, (key, item)) in self.run.entries(dict)?.iter().enumerate() {
                     if i > 0 {
                         self.separator();
                     }

@@ -50,7 +50,7 @@ fn render_from(
     limits: &Limits,
 ) -> Result<String, Error> {
     let Value::Object(params) = params else { panic!("no object") };
-    let mut env = Env { now: NOW.parse().unwrap(), random: Box::new(random) };
+    let mut env = Env::new(NOW.parse().unwrap(), Box::new(random), || std::time::Duration::ZERO);
     Template::parse(text, &Options::default())?.execute_in(&params, limits, &mut env)
 }
 

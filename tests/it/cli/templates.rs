@@ -1,0 +1,184 @@
+//! What users write in templates: bounded, told with its place, and as the peer renders it.
+
+use std::time::{Duration, Instant};
+
+use super::*;
+
+/// A set whose Application carries this annotation, with some parameters.
+fn annotated(annotation: &str, go: bool) -> String {
+    json!({
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+        "metadata": {"name": "set", "namespace": "argocd"},
+        "spec": {
+            "goTemplate": go,
+            "generators": [{"list": {"elements": [{"n": "app"}]}}],
+            "template": {
+                "metadata": {"name": if go { "{{.n}}" } else { "{{n}}" }, "annotations": {"a": annotation}},
+                "spec": {
+                    "project": "default",
+                    "source": {"repoURL": "https://example.com/repo", "path": "p"},
+                    "destination": {"server": "https://kubernetes.default.svc", "namespace": "x"},
+                },
+            },
+        },
+    })
+    .to_string()
+}
+
+/// Runs the program with so many KiB of address space.
+fn within(kib: u64, args: &[&str], input: &str) -> Run {
+    let program = program(args);
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -v {kib}; exec \"$0\" \"$@\"")]);
+    command.arg(program.get_program()).args(program.get_args());
+    for (key, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(key, value),
+            None => command.env_remove(key),
+        };
+    }
+    finish(command, input.as_bytes())
+}
+
+#[test]
+fn hostile_templates_end_in_bounded_time_and_memory_and_name_place_and_limit_as_135() {
+    let many = |item: &str, count: usize| item.repeat(count);
+    let cases = [
+        r#"{{regexFindAll ".*[^A-Z]|[A-Z]" (repeat 1048500 "A") -1 | len}}"#.to_owned(),
+        r#"{{$s := repeat 1048000 "a"}}{{range until 100000}}{{$_ := contains "b" $s}}{{end}}"#.to_owned(),
+        format!(r#"{{{{$s := repeat 1048000 "a"}}}}{{{{quote {}}}}}"#, many("$s ", 5000)),
+        format!(r#"{{{{$l := list}}}}{{{{range until 100000}}}}{{{{$l = list $l {}}}}}{{{{end}}}}"#, many(". ", 500)),
+        format!(r#"{{{{$d := dict}}}}{{{{range until 100000}}}}{{{{$_ := set $d (toString .) (dict {})}}}}{{{{end}}}}"#, many("\"k\" . ", 50)),
+        r#"{{$l := list}}{{$s := repeat 1000000 "s"}}{{range until 1000}}{{$l = append $l $s}}{{end}}{{$_ := sortAlpha $l}}"#.to_owned(),
+        r#"{{$s := repeat 1048000 "a"}}{{$_ := splitList "" $s}}"#.to_owned(),
+        r#"{{$y := printf "[%s]" (repeat 1000000 "a,")}}{{range until 50}}{{$_ := fromYamlArray $y}}{{end}}"#.to_owned(),
+        r#"{{$d := dict}}{{range until 20}}{{$_ := set $d (print . (repeat 1000000 "k")) 1}}{{end}}{{range until 100000}}{{$_ := keys $d}}{{end}}"#.to_owned(),
+        r#"{{range until 9999}}{{$_ := regexMatch (printf "\\pL{40}%d" .) "x"}}{{end}}"#.to_owned(),
+        r#"{{printf (repeat 100000 "%1000000d") 1}}"#.to_owned(),
+    ];
+    let began = Instant::now();
+    let runs: Vec<Run> = std::thread::scope(|scope| {
+        let run = |text: &String| within(600_000, &["render", "-f", "-"], &annotated(text, true));
+        let runs: Vec<_> = cases.iter().map(|text| scope.spawn(move || run(text))).collect();
+        runs.into_iter().map(|run| run.join().unwrap()).collect()
+    });
+    for (run, text) in runs.iter().zip(&cases) {
+        println!("{:.80}: {:.300}", text, run.err);
+        run.fails(1, &["spec.template.metadata.annotations.a: template: :1:", "limit exceeded: "]);
+    }
+    // Each has ten seconds of processor time, on a machine that may be busy.
+    assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
+}
+
+#[test]
+fn the_simple_language_is_bounded_too_as_135() {
+    let mut set: Value = serde_json::from_str(&annotated(&"{{n}}".repeat(200_000), false)).unwrap();
+    set["spec"]["generators"] = json!([{"list": {"elements": [{"n": "x".repeat(100_000)}]}}]);
+    set["spec"]["template"]["metadata"]["name"] = "app".into();
+    within(600_000, &["render", "-f", "-"], &set.to_string()).fails(
+        1,
+        &[
+            "spec.template.metadata.annotations.a",
+            "limit exceeded: output longer than 1048576 bytes",
+        ],
+    );
+}
+
+#[test]
+fn a_set_and_its_applications_are_bounded_as_a_whole_as_135() {
+    // Each string is within its limit.
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let all: serde_json::Map<String, Value> =
+        (0..20).map(|i| (format!("a{i}"), r#"{{repeat 1000000 "x"}}"#.into())).collect();
+    set["spec"]["template"]["metadata"]["annotations"] = all.into();
+    within(600_000, &["render", "-f", "-"], &set.to_string())
+        .fails(1, &["limit exceeded: one Application takes more than 4194304 bytes"]);
+
+    let elements: Vec<Value> = (0..5000).map(|i| json!({"n": format!("app-{i}")})).collect();
+    set["spec"]["generators"] = json!([{"list": {"elements": elements}}]);
+    set["spec"]["template"]["metadata"]["annotations"] = json!({"a": r#"{{repeat 1000000 "x"}}"#});
+    within(900_000, &["render", "-f", "-"], &set.to_string())
+        .fails(1, &["limit exceeded: the set takes more than 268435456 bytes"]);
+}
+
+#[test]
+fn aliases_of_a_patch_do_not_multiply_its_text() {
+    let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
+    let patch = format!(
+        "{{{{/* */}}}}metadata:\n  annotations:\n    a: &a {}\n    b: [{}]\n",
+        "x".repeat(400_000),
+        "*a,".repeat(50_000)
+    );
+    set["spec"]["templatePatch"] = patch.into();
+    let run = within(900_000, &["render", "-f", "-"], &set.to_string());
+    run.fails(1, &["spec.templatePatch"]);
+}
+
+#[test]
+fn numbers_are_read_to_the_last_digit_as_111() {
+    let mut set: Value =
+        serde_json::from_str(&annotated("{{.x}} {{.y}} {{toJson .z}}", true)).unwrap();
+    set["spec"]["generators"] = Value::Null;
+    let text = set.to_string().replace(
+        r#""generators":null"#,
+        r#""generators":[{"list":{"elements":[{"n":"app","x":9.223372036854775e+18,"y":0.30000000000000004,"z":2.2250738585072011e-308}]}}]"#,
+    );
+    let run = with_input(&["render", "-f", "-", "-o", "json"], &text);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let annotation = &run.json()["items"][0]["metadata"]["annotations"]["a"];
+    assert_eq!(annotation, "9.223372036854775e+18 0.30000000000000004 2.225073858507201e-308");
+}
+
+#[test]
+fn text_functions_work_on_bytes_and_long_lines_are_folded_as_the_peer_does_as_130() {
+    let words = |count: usize| "abcdefghi ".repeat(count);
+    let nine = words(9);
+    let cases = [
+        (r#"{{nospace "héllo wörld"}}"#.to_owned(), "hÃ©llowÃ¶rld".to_owned()),
+        (r#"{{nospace "héllo"}}"#.to_owned(), "héllo".to_owned()),
+        (r#"{{nospace "à b"}}"#.to_owned(), "Ãb".to_owned()),
+        // A blank at the end makes quotes; the first blank after column 80 breaks the line.
+        (
+            format!("{{{{toYaml \"{nine}\"}}}}"),
+            format!("'{}\n  '", words(9).trim_end()).replace("\n  '", " '"),
+        ),
+        (
+            format!("{{{{toYaml \"{}\"}}}}", words(10)),
+            format!("'{}\n  abcdefghi '", words(9).trim_end()),
+        ),
+        (
+            format!("{{{{toYaml (dict \"key\" \"{}\")}}}}", words(10)),
+            format!("key: '{}\n  abcdefghi abcdefghi '", words(8).trim_end()),
+        ),
+        (
+            format!("{{{{toYaml \"{}\"}}}}", words(10).trim_end()),
+            format!("{}\n  abcdefghi", words(9).trim_end()),
+        ),
+        (
+            format!("{{{{toYaml (list \"{}\")}}}}", words(10).trim_end()),
+            format!("- {}\n  abcdefghi abcdefghi", words(8).trim_end()),
+        ),
+        // Characters count, not bytes.
+        (
+            format!("{{{{toYaml \"{}\"}}}}", "ääääääääi ".repeat(10).trim_end()),
+            format!("{}\n  ääääääääi", "ääääääääi ".repeat(9).trim_end()),
+        ),
+        (
+            format!("{{{{toYaml \"{}\\t\"}}}}", words(10)),
+            format!("\"{}\n  abcdefghi \\t\"", words(9).trim_end()),
+        ),
+        // A blank that begins a line of such quotes is escaped.
+        (
+            format!("{{{{toYaml \"{}  x\\t\"}}}}", words(9).trim_end()),
+            format!("\"{}\n  \\ x\\t\"", words(9).trim_end()),
+        ),
+        // A key that is short enough stays on its line.
+        (format!("{{{{toYaml (dict \"{}\" 1)}}}}", words(10)), format!("'{}': 1", words(10))),
+    ];
+    for (template, want) in cases {
+        let run = with_input(&["render", "-f", "-", "-o", "json"], annotated(&template, true));
+        assert_eq!(run.code, 0, "{template}: {}", run.err);
+        let got = &run.json()["items"][0]["metadata"]["annotations"]["a"];
+        assert_eq!(got, &Value::from(want), "{template}");
+    }
+}
