@@ -345,9 +345,7 @@ fn options() -> Options {
 
 fn from_saphyr(error: &serde_saphyr::Error) -> Error {
     let error = error.without_snippet();
-    let reason = match error {
-        other => other.to_string(),
-    };
+    let reason = error.to_string();
     let Some(place) = error.location() else { return Error::Somewhere { reason } };
     let (line, column) = (place.line(), place.column());
     let tail = format!(" at line {line}, column {column}");

@@ -262,7 +262,7 @@ impl Reader<'_> {
             // Links in a circle end up here too.
             Err(error) => {
                 // So is one into a submodule, whose files are not there.
-                if let Some(path) = self.into_submodule(path) {
+                if let Some(path) = self.submodule_behind(path) {
                     return Err(RenderError::Submodule { path });
                 }
                 // A link that leads out is as wrong when nothing is there:
@@ -310,7 +310,7 @@ impl Reader<'_> {
     }
 
     /// The submodule that a link leads into.
-    fn into_submodule(&self, link: &Path) -> Option<String> {
+    fn submodule_behind(&self, link: &Path) -> Option<String> {
         let target = link.parent()?.join(std::fs::read_link(link).ok()?);
         let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
         for part in target.strip_prefix(&self.place.root).ok()?.components() {

@@ -224,7 +224,7 @@ impl<'de, const PLACES: bool> Visitor<'de> for NodeVisitor<PLACES> {
                     return Err(de::Error::custom("a list or a mapping cannot be a key"));
                 }
             };
-            if map.len() % 6 == 0 {
+            if map.len().is_multiple_of(6) {
                 Budget::pay(mapping_weight(1))?;
             }
             let value = entries.next_value::<Node<PLACES>>()?;

@@ -159,7 +159,7 @@ fn is_left_out(value: &Value) -> bool {
     let Value::Object(object) = value else { return false };
     object.iter().all(|(key, value)| {
         let key = key.as_str();
-        says_nothing(value) && !(PRESENCE_COUNTS.contains(&key) && !value.is_null())
+        says_nothing(value) && (value.is_null() || !PRESENCE_COUNTS.contains(&key))
             || is_zero(value) && LEFT_OUT.contains(&key)
             || !USERS_OWN.contains(&key) && !PRESENCE_COUNTS.contains(&key) && is_left_out(value)
     })
