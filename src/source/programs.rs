@@ -87,7 +87,8 @@ impl Programs {
     ) -> Result<Vec<Manifest>, RenderError> {
         let scratch = scratch(subject)?;
         let args = helm_arguments(place, source, subject, scratch.path())?;
-        self.run(&self.helm, "helm", args, place, subject, scratch.path(), false).await
+        let call = Call { program: &self.helm, name: "helm", args, network: false };
+        self.run(call, place, subject, scratch.path()).await
     }
 
     /// `kustomize build` of the directory at `place`.
@@ -108,20 +109,19 @@ impl Programs {
         }
         let scratch = scratch(subject)?;
         let args = vec!["build".into(), "--".into(), place.directory.clone().into()];
-        let (program, remote) = (&self.kustomize, self.kustomize_remote);
-        self.run(program, "kustomize", args, place, subject, scratch.path(), remote).await
+        let (program, network) = (&self.kustomize, self.kustomize_remote);
+        let call = Call { program, name: "kustomize", args, network };
+        self.run(call, place, subject, scratch.path()).await
     }
 
     async fn run(
         &self,
-        program: &Path,
-        name: &str,
-        args: Vec<OsString>,
+        call: Call<'_>,
         place: &Place,
         subject: &RenderFor,
         scratch: &Path,
-        network: bool,
     ) -> Result<Vec<Manifest>, RenderError> {
+        let Call { program, name, args, network } = call;
         let root = place.root.clone();
         let links = tokio::task::spawn_blocking(move || links_stay_inside(&root)).await;
         let failed = |detail: String| RenderError::Program {
@@ -190,6 +190,16 @@ impl Programs {
         sink.output(&text, name)?;
         Ok(sink.manifests)
     }
+}
+
+/// What is run.
+struct Call<'a> {
+    program: &'a Path,
+    /// What people call the program.
+    name: &'static str,
+    args: Vec<OsString>,
+    /// Whether it may reach other hosts.
+    network: bool,
 }
 
 /// A private directory that is gone after the run.

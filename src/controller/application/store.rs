@@ -182,7 +182,7 @@ impl Store {
         let own = all.values().find(|entry| !entry.prefix && bare(&entry.url) == wanted);
         let template = || {
             let fit = all.values().filter(|entry| {
-                entry.prefix && !entry.url.is_empty() && wanted.starts_with(&bare(&entry.url))
+                entry.prefix && !entry.url.is_empty() && is_below(&wanted, &bare(&entry.url))
             });
             fit.max_by_key(|entry| entry.url.len())
         };
@@ -220,6 +220,19 @@ fn name(secret: &Secret) -> String {
     secret.metadata.name.clone().unwrap_or_default()
 }
 
+/// Whether a repository is what credentials for a prefix are meant for: on the
+/// same host, at least. `https://git.example.com` is no prefix of
+/// `https://git.example.com.evil.org`, nor of `https://git.example.com@evil.org`.
+fn is_below(url: &str, prefix: &str) -> bool {
+    let Some(rest) = url.strip_prefix(prefix) else { return false };
+    // Of an scp address the path follows a colon.
+    let (after_scheme, ends_host) = match prefix.split_once("://") {
+        Some((_, after_scheme)) => (after_scheme, ['/'].as_slice()),
+        None => (prefix, ['/', ':'].as_slice()),
+    };
+    rest.is_empty() || after_scheme.contains(ends_host) || rest.starts_with(ends_host)
+}
+
 /// Whether a change is more than what the controller writes itself: a status
 /// that somebody else has changed counts only for its operation.
 fn counts(old: &Value, new: &Value) -> bool {
@@ -234,4 +247,28 @@ fn counts(old: &Value, new: &Value) -> bool {
         || state(old) != state(new)
         || metadata(old) != metadata(new)
         || old["status"]["sync"] != new["status"]["sync"]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_a_prefix_stay_on_their_host() {
+        let cases = [
+            ("https://git.example.com", "https://git.example.com", true),
+            ("https://git.example.com", "https://git.example.com/org/repo", true),
+            ("https://git.example.com/org", "https://git.example.com/organisation/repo", true),
+            ("https://git.example.com", "https://git.example.com.evil.org/repo", false),
+            ("https://git.example.com", "https://git.example.com@evil.org/repo", false),
+            ("https://git.example.com", "https://git.example.com:8443/repo", false),
+            ("https://", "https://evil.org/repo", false),
+            ("git@git.example.com", "git@git.example.com:org/repo", true),
+            ("git@git.example.com:org", "git@git.example.com:org/repo", true),
+            ("git@git.example.com", "git@git.example.com.evil.org:org/repo", false),
+        ];
+        for (prefix, url, want) in cases {
+            assert_eq!(is_below(url, prefix), want, "{url} below {prefix}");
+        }
+    }
 }
