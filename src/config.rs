@@ -28,6 +28,8 @@ pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Before most keys of the ConfigMap.
 const KEY_PREFIX: &str = "applicationsetcontroller.";
+/// The key that enables RollingSync (AS-301).
+pub const PROGRESSIVE_SYNCS_KEY: &str = "applicationsetcontroller.enable.progressive.syncs";
 
 /// Who syncs the Applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]

@@ -5,15 +5,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::api::ListParams;
 use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::decide::fleet::validate::Cluster as KnownCluster;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, resource};
+use crate::watch::stores;
 
 /// The longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -134,8 +138,33 @@ impl Cluster {
         Ok(applications.into_iter().map(by_name).collect())
     }
 
+    /// The AppProjects of a control plane.
+    pub async fn projects(&self, namespace: &str) -> Result<Vec<Arc<Value>>, Error> {
+        self.list("AppProject", Some(namespace)).await
+    }
+
+    /// The clusters that a control plane knows, the local one included.
+    pub async fn clusters(&self, namespace: &str) -> Result<Vec<KnownCluster>, Error> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
+        let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
+        let place = format!("cluster Secrets of namespace {namespace}");
+        let secrets = within(place, api.list(&ListParams::default().labels(&labels))).await?;
+        Ok(stores::clusters_of(secrets.items.iter()))
+    }
+
+    /// The keys of a ConfigMap; none when there is none.
+    pub async fn config_map(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> Result<BTreeMap<String, String>, Error> {
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
+        let found = within(format!("ConfigMap {namespace}/{name}"), api.get_opt(name)).await?;
+        Ok(found.and_then(|map| map.data).unwrap_or_default())
+    }
+
     async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
-        let api = crate::watch::stores::api(&self.client, namespace, &resource(kind));
+        let api = stores::api(&self.client, namespace, &resource(kind));
         let place = match namespace {
             Some(namespace) => format!("{kind}s of namespace {namespace}"),
             None => format!("{kind}s of all namespaces"),

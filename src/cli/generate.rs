@@ -58,6 +58,11 @@ pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
 /// told without a cluster: every project and cluster that is named is taken to
 /// exist.
 pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
+    validate::problems(generation, &assumed(generation))
+}
+
+/// The projects and clusters that Applications name.
+pub(super) fn assumed(generation: &Generation) -> Known {
     let mut known = Known::default();
     for application in &generation.applications {
         let text = |pointer: &str| {
@@ -73,5 +78,5 @@ pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
     known.clusters.sort();
     // Of one name there is one cluster, whatever else is written beside it.
     known.clusters.dedup_by(|a, b| !a.name.is_empty() && a.name == b.name || a == b);
-    validate::problems(generation, &known)
+    known
 }

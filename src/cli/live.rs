@@ -6,12 +6,17 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::output::some_of;
+use crate::controller::context::Settings;
 use crate::decide::fleet::ignore::Ignore;
-use crate::decide::fleet::policy::Policy;
 use crate::decide::fleet::preserve::Preserve;
-use crate::decide::fleet::{self, Snapshot, autosync};
+use crate::decide::fleet::{self, Gate, Snapshot, autosync, patch};
 use crate::decide::rollout::status as entries;
+use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
+
+/// How many fields of an update a line of the table shows.
+const FIELDS_PER_LINE: usize = 6;
 
 /// What applying a set would do to one Application, and where that stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -20,8 +25,11 @@ pub(super) struct Live {
     pub application: String,
     /// What would be done.
     pub change: Change,
-    /// Why it is refused; empty otherwise.
+    /// Why it is refused or waits; empty otherwise.
     pub message: String,
+    /// The fields that an update changes, such as `spec.source.path`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub fields: Vec<String>,
     /// Where the last rollout left it; empty when it never was in one.
     pub phase: String,
     /// `status.sync.status`, empty when nothing was compared.
@@ -61,20 +69,31 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// Compares generated Applications with what is in the namespace of their set.
-///
-/// `stored` is the set as the cluster has it, if it does: it tells which
-/// Applications are its own. `rolling` tells that a RollingSync decides when
-/// to sync. `invalid` ones are not written.
-pub(super) fn compare(
-    set: &Value,
-    stored: Option<&Value>,
-    generation: &Generation,
-    invalid: &BTreeMap<String, String>,
-    existing: &BTreeMap<String, Arc<Value>>,
-    rolling: bool,
-) -> Vec<Live> {
-    let set = with_identity(set, stored);
+/// What there is to compare.
+pub(super) struct Seen<'a> {
+    /// The set as it shall be.
+    pub set: &'a Value,
+    /// The set as the cluster has it, if it does: it tells which Applications
+    /// are its own.
+    pub stored: Option<&'a Value>,
+    /// What it generates.
+    pub generation: &'a Generation,
+    /// What is wrong with what it generates.
+    pub invalid: &'a BTreeMap<String, String>,
+    /// The Applications in its namespace.
+    pub existing: &'a BTreeMap<String, Arc<Value>>,
+    /// How the controller is set up.
+    pub settings: &'a Settings,
+}
+
+/// Compares generated Applications with what is in the namespace of their set,
+/// as the controller does.
+pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
+    let Seen { stored, generation, invalid, existing, settings, .. } = *seen;
+    let set = with_identity(seen.set, stored);
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let rolling = settings.progressive_syncs && !strategy.steps().is_empty();
+    let (ignore, unusable) = Ignore::read(&set);
     let mut generated = BTreeMap::new();
     for (name, application) in generation.called() {
         let mut application = application.clone();
@@ -84,33 +103,54 @@ pub(super) fn compare(
         generated.insert(name.to_owned(), Arc::new(application));
     }
     let names: BTreeSet<String> = generated.keys().cloned().collect();
-    generated.retain(|name, _| !invalid.contains_key(name));
+    let mut refused = invalid.clone();
+    for name in &names {
+        if let Some(problem) = unusable.iter().find(|problem| problem.concerns(name)) {
+            refused.entry(name.clone()).or_insert_with(|| problem.message.clone());
+        }
+    }
+    generated.retain(|name, _| !refused.contains_key(name));
     let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
     let plan = fleet::plan(&Snapshot {
         set: &set,
         generated: &generated,
         generated_names: &names,
         existing,
-        policy: Policy::Sync.effective(own, true),
-        preserve: &Preserve::new(&set, &[], &[]),
-        ignore: &Ignore::read(&set).0,
+        policy: settings.policy.effective(own, settings.policy_override),
+        preserve: &Preserve::new(&set, &settings.preserved_annotations, &settings.preserved_labels),
+        ignore: &ignore,
         operations: &BTreeMap::new(),
         refreshes: &[],
     });
+    let stuck = settings.progressive_syncs && strategy.is_empty_rolling_sync();
+    let gate = Gate::of(!steps::misspelt(&set).is_empty(), stuck, !unusable.is_empty());
 
     let mut changes: BTreeMap<String, (Change, String)> =
         names.into_iter().map(|name| (name, (Change::None, String::new()))).collect();
     let mut mark = |name: &str, change: Change, message: &str| {
         changes.insert(name.to_owned(), (change, message.to_owned()));
     };
+    let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    if let Gate::Shut(until) = gate {
+        let why = format!("held until {until}");
+        let creates = plan.creates.iter().map(name_of);
+        let patches = plan.patches.iter().map(|patch| patch.name.as_str());
+        let deletes = plan.deletes.iter().map(|delete| delete.name.as_str());
+        creates.chain(patches).chain(deletes).for_each(|name| mark(name, Change::Wait, &why));
+    }
+    let plan = plan.behind(gate);
     plan.creates.iter().for_each(|create| mark(name_of(create), Change::Create, ""));
-    plan.patches.iter().for_each(|patch| mark(&patch.name, Change::Update, ""));
+    for patch in &plan.patches {
+        let changed = patch::fields(&patch.body);
+        mark(&patch.name, Change::Update, &format!("changes {}", some_of_fields(&changed)));
+        fields.insert(patch.name.clone(), changed);
+    }
     plan.deletes.iter().for_each(|delete| mark(&delete.name, Change::Delete, ""));
     if let Some(held) = &plan.held {
         let until = format!("deleted once {}", held.until);
         held.applications.iter().for_each(|name| mark(name, Change::Wait, &until));
     }
-    let refused = plan.refused.iter().map(|(name, why)| (name, why)).chain(invalid);
+    let refused = plan.refused.iter().map(|(name, why)| (name, why)).chain(&refused);
     refused.for_each(|(name, why)| mark(name, Change::Refuse, why));
 
     let phases = entries::from_json(set["status"].get("applicationStatus"));
@@ -122,6 +162,7 @@ pub(super) fn compare(
         Live {
             change,
             message,
+            fields: fields.get(&application).cloned().unwrap_or_default(),
             phase: phases
                 .get(&application)
                 .map(|entry| entry.phase.name().to_owned())
@@ -132,6 +173,11 @@ pub(super) fn compare(
         }
     };
     changes.into_iter().map(live).collect()
+}
+
+/// The fields for a line of the table; JSON and YAML show all.
+fn some_of_fields(fields: &[String]) -> String {
+    some_of(fields.iter().map(String::as_str), FIELDS_PER_LINE)
 }
 
 /// The set of a file with the identity and the status that the cluster gave it.

@@ -8,6 +8,7 @@
 
 mod cluster;
 mod completions;
+mod controller;
 mod crds;
 mod culprit;
 pub mod demo;

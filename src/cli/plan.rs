@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::controller::{Controller, ControllerArgs};
 use super::error::{DOES_NOT_HOLD, Error, fault};
 use super::input::Object;
 use super::live::{self, Live};
@@ -15,6 +16,8 @@ use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
 use crate::api::unknown;
 use crate::decide::fleet::ignore::Ignore;
+use crate::decide::fleet::policy::Policy;
+use crate::decide::fleet::validate;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Labels, Strategy};
 use crate::desired::{Generation, name_of};
@@ -39,6 +42,8 @@ pub(super) struct Args {
     /// Compare with the Applications in the cluster
     #[arg(long)]
     live: bool,
+    #[command(flatten)]
+    controller: ControllerArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -117,7 +122,10 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 fn file_reports(args: &Args) -> anyhow::Result<Vec<Report>> {
     let sets = input::application_sets(&args.files, args.name.as_deref())?;
     let report = |set: &Object| match generate::generate_known(set) {
-        Ok(generation) => Ok(report(set, &generation, |_| None)),
+        Ok(generation) => {
+            let invalid = generate::invalid(&generation);
+            Ok(report(set, &generation, &invalid, None))
+        }
         Err(error) => not_generated(set, error).map_err(anyhow::Error::from),
     };
     sets.iter().map(report).collect()
@@ -166,6 +174,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
     } else {
         input::application_sets(&args.files, args.name.as_deref())?
     };
+    let controller = Controller::read(&cluster, &args.controller).await?;
     let mut reports = Vec::new();
     for mut set in sets {
         let own = set.value["metadata"]["namespace"].as_str().map(str::to_owned);
@@ -182,38 +191,33 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
                 continue;
             }
         };
-        reports.push(report(&set, &generation, |facts| {
-            let Facts { invalid, rolling } = facts;
-            Some(live::compare(
-                &set.value,
-                stored.as_deref(),
-                &generation,
-                invalid,
-                &existing,
-                rolling,
-            ))
-        }));
+        let known = controller.known(generate::assumed(&generation));
+        let invalid = validate::problems(&generation, &known);
+        let seen = live::Seen {
+            set: &set.value,
+            stored: stored.as_deref(),
+            generation: &generation,
+            invalid: &invalid,
+            existing: &existing,
+            settings: &controller.settings,
+        };
+        let live = live::compare(&seen);
+        reports.push(report(&set, &generation, &invalid, Some(live)));
     }
     Ok(reports)
-}
-
-/// What a comparison with the cluster needs to know besides.
-struct Facts<'a> {
-    invalid: &'a BTreeMap<String, String>,
-    rolling: bool,
 }
 
 fn report(
     set: &Object,
     generation: &Generation,
-    live: impl FnOnce(Facts<'_>) -> Option<Vec<Live>>,
+    invalid: &BTreeMap<String, String>,
+    live: Option<Vec<Live>>,
 ) -> Report {
     let (strategy, read) = Strategy::read(set.value["spec"].get("strategy"));
     let labels: BTreeMap<String, Labels> = generation
         .called()
         .map(|(name, application)| (name.to_owned(), labels_of(application)))
         .collect();
-    let invalid = generate::invalid(generation);
     let Preview { steps, unmatched, problems } = preview(&strategy, read, &labels);
     let problems = problems.into_iter().map(|problem: steps::Problem| Problem {
         code: problem.kind.code(),
@@ -227,11 +231,11 @@ fn report(
         total: generation.applications.len(),
         steps: steps.into_iter().enumerate().map(step).collect(),
         unmatched,
-        problems: blockers(&set.value, generation, &strategy, &invalid)
+        problems: blockers(&set.value, generation, &strategy, invalid)
             .into_iter()
             .chain(problems)
             .collect(),
-        live: live(Facts { invalid: &invalid, rolling }),
+        live,
     }
 }
 
@@ -266,6 +270,9 @@ fn blockers(
             .into_iter()
             .map(|found| problem("InvalidIgnoreDifferences", found.message)),
     );
+    let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
+    let policy = Policy::problem(own, true);
+    problems.extend(policy.map(|message| problem("InvalidSyncPolicy", message)));
     problems.extend(invalid.iter().map(|(name, message)| {
         let message = if name.is_empty() {
             message.clone()
@@ -316,7 +323,10 @@ fn table(report: &Report) -> String {
                 or_dash(&live.phase),
                 or_dash(&live.sync),
                 or_dash(&live.health),
-                live.message.clone(),
+                match live.fields.as_slice() {
+                    [] => live.message.clone(),
+                    fields => some_of(fields.iter().map(String::as_str), NAMES_PER_LINE),
+                },
             ]
         };
         let header = ["APPLICATION", "CHANGE", "PHASE", "SYNC", "HEALTH", "MESSAGE"];

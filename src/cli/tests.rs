@@ -7,9 +7,10 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use super::explain::{Explanation, explain, show};
-use super::live::{Change, compare};
+use super::live::{Change, Seen, compare};
 use super::standing::{Standing, State};
 use super::{culprit, generate, output, status};
+use crate::controller::context::Settings;
 use crate::desired::Generation;
 
 /// Applications of the set, by name.
@@ -302,7 +303,12 @@ fn a_live_plan_tells_what_would_be_written() {
     .into();
     let applications = Generation::of(["same", "other", "new", "bad"].map(generated));
     let invalid = [("bad".to_owned(), "it is bad".to_owned())].into();
-    let plan = compare(&file, Some(&stored), &applications, &invalid, &existing, true);
+    let settings = Settings::default();
+    let compare = |set: &Value, stored: Option<&Value>, generation: &Generation, invalid| {
+        let (existing, settings) = (&existing, &settings);
+        compare(&Seen { set, stored, generation, invalid, existing, settings })
+    };
+    let plan = compare(&file, Some(&stored), &applications, &invalid);
     let changes: Vec<(&str, Change)> =
         plan.iter().map(|live| (live.application.as_str(), live.change)).collect();
     let want = [
@@ -316,10 +322,11 @@ fn a_live_plan_tells_what_would_be_written() {
     assert_eq!((plan[4].phase.as_str(), plan[4].sync.as_str()), ("Healthy", "Synced"));
     assert_eq!(plan[1].message, "deleted once application bad is valid");
     let well = Generation::of(["same", "other"].map(generated));
-    let plan = compare(&file, Some(&stored), &well, &BTreeMap::new(), &existing, true);
+    let none = BTreeMap::new();
+    let plan = compare(&file, Some(&stored), &well, &none);
     assert_eq!((plan[0].application.as_str(), plan[0].change), ("gone", Change::Delete));
     // A set that the cluster does not have owns nothing, and deletes nothing.
-    let plan = compare(&unknown, None, &applications, &invalid, &existing, true);
+    let plan = compare(&unknown, None, &applications, &invalid);
     assert!(plan.iter().all(|live| live.change != Change::Delete), "{plan:?}");
 }
 

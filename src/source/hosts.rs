@@ -33,24 +33,25 @@ const MAX_HOSTS: usize = 4096;
 pub(super) struct Standing {
     failures: u32,
     until: Option<Instant>,
-    detail: String,
+    /// The failure that was met last; none once it has answered.
+    last: Option<Error>,
     answered: bool,
 }
 
 impl Standing {
     /// What to tell instead of asking, while it is left alone.
-    fn silent(&self, now: Instant) -> Option<&str> {
-        self.until.filter(|until| now < *until).map(|_| self.detail.as_str())
+    fn silent(&self, now: Instant) -> Option<&Error> {
+        self.until.filter(|until| now < *until).and(self.last.as_ref())
     }
 
     fn answered(&mut self) {
         *self = Self { answered: true, ..Self::default() };
     }
 
-    fn failed(&mut self, detail: String, now: Instant, from: u32, longest: Duration) {
+    fn failed(&mut self, error: Error, now: Instant, from: u32, longest: Duration) {
         self.answered = false;
         self.failures = self.failures.saturating_add(1);
-        self.detail = detail;
+        self.last = Some(error);
         let Some(times) = (self.failures + 1).checked_sub(from).filter(|times| *times > 0) else {
             return;
         };
@@ -133,18 +134,21 @@ impl Hosts {
         repository: &Mutex<Standing>,
     ) -> Result<(), Error> {
         let now = Instant::now();
-        // Without a time in it, so that it is told once.
-        let silent = |what: &str, said: &str| Error::Unreachable {
+        // What was told of it before, in the same words, so that it is told once.
+        let repository = repository.lock();
+        if let Some(said) = repository.silent(now) {
+            return Err(said.clone());
+        }
+        if host.standing.lock().silent(now).is_none() {
+            return Ok(());
+        }
+        // The words of the host's last failure may be about another repository.
+        Err(repository.last.clone().unwrap_or_else(|| Error::Unreachable {
             repo: address.shown.clone(),
-            detail: format!("{said}; {what} is asked less often until it answers"),
-        };
-        if let Some(said) = repository.lock().silent(now) {
-            return Err(silent("it", said));
-        }
-        match host.standing.lock().silent(now) {
-            Some(said) => Err(silent(&format!("the server {name}"), said)),
-            None => Ok(()),
-        }
+            detail: format!(
+                "the server {name} does not answer, and is asked less often until it does"
+            ),
+        }))
     }
 
     /// Takes over how a call went that only asks what there is.
@@ -178,11 +182,8 @@ impl Hosts {
     ) {
         let Some(name) = host_of(address) else { return };
         let host = self.host(&name);
-        let detail = match outcome {
-            Err(Error::Unreachable { detail, .. }) => detail.clone(),
-            Err(Error::TimedOut { what, limit, .. }) => {
-                format!("{what} took longer than {} s", limit.as_secs_f64())
-            }
+        let error = match outcome {
+            Err(error @ (Error::Unreachable { .. } | Error::TimedOut { .. })) => error,
             // Whatever it said, it answered.
             Ok(_) | Err(_) => {
                 repository.lock().answered();
@@ -191,9 +192,9 @@ impl Hosts {
             }
         };
         let now = Instant::now();
-        repository.lock().failed(detail.clone(), now, 1, self.backoff);
+        repository.lock().failed(error.clone(), now, 1, self.backoff);
         if speaks_for_host {
-            host.standing.lock().failed(detail, now, HOST_FAILURES, self.backoff);
+            host.standing.lock().failed(error.clone(), now, HOST_FAILURES, self.backoff);
         }
     }
 
@@ -232,10 +233,11 @@ mod tests {
     #[test]
     fn pauses_double_up_to_the_longest() {
         let mut standing = Standing::default();
+        let error = || Error::Unreachable { repo: "r".into(), detail: "no answer".into() };
         let now = Instant::now();
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            standing.failed("no answer".into(), now, 1, Duration::from_secs(60));
+            standing.failed(error(), now, 1, Duration::from_secs(60));
             pauses.push(standing.until.unwrap().duration_since(now).as_secs_f64());
         }
         for (pause, want) in pauses.iter().zip([5.0, 10.0, 20.0, 40.0, 60.0, 60.0, 60.0, 60.0]) {
@@ -244,10 +246,10 @@ mod tests {
         assert!(standing.silent(now).is_some());
         standing.answered();
         assert!(standing.silent(now).is_none());
-        standing.failed("no answer".into(), now, HOST_FAILURES, Duration::from_secs(60));
-        standing.failed("no answer".into(), now, HOST_FAILURES, Duration::from_secs(60));
+        standing.failed(error(), now, HOST_FAILURES, Duration::from_secs(60));
+        standing.failed(error(), now, HOST_FAILURES, Duration::from_secs(60));
         assert!(standing.silent(now).is_none(), "a host is left alone from the third on");
-        standing.failed("no answer".into(), now, HOST_FAILURES, Duration::from_secs(60));
+        standing.failed(error(), now, HOST_FAILURES, Duration::from_secs(60));
         assert!(standing.silent(now).is_some());
     }
 }

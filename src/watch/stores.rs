@@ -103,9 +103,13 @@ pub fn cluster_secrets(
 
 /// The clusters that Applications may name, the local one included.
 pub fn clusters(secrets: &Store<Secret>) -> Vec<Cluster> {
+    let secrets = secrets.state();
+    clusters_of(secrets.iter().map(AsRef::as_ref))
+}
+
+/// The same of Secrets that were read.
+pub fn clusters_of<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Vec<Cluster> {
     let mut clusters: Vec<Cluster> = secrets
-        .state()
-        .iter()
         .filter(|secret| secret.meta().deletion_timestamp.is_none())
         .map(|secret| {
             let text = |key: &str| {

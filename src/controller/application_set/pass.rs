@@ -20,7 +20,7 @@ use crate::decide::fleet::preserve::Preserve;
 use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
 use crate::decide::fleet::validate::{self, Cluster, Known};
 use crate::decide::fleet::windows;
-use crate::decide::fleet::{self, Held, operation};
+use crate::decide::fleet::{self, Gate, Held, operation};
 use crate::decide::rollout::steps::{self, Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
 use crate::watch::failure::reason as words;
@@ -369,15 +369,8 @@ fn decide_writes(
         windows::withdraw(&mut writes, &plan.withdrawals, &seen.existing);
     }
     // Nor while it is not known how it should be rolled out (AS-304).
-    if !seen.misspelt.is_empty() {
-        writes.frozen("spec.strategy can be read")
-    } else if is_stuck(seen, context) {
-        writes.frozen("spec.strategy.rollingSync.steps has a step")
-    } else if !seen.ignore_problems.is_empty() {
-        writes.without_deletes("spec.ignoreApplicationDifferences can be used")
-    } else {
-        writes
-    }
+    let (misspelt, stuck) = (!seen.misspelt.is_empty(), is_stuck(seen, context));
+    writes.behind(Gate::of(misspelt, stuck, !seen.ignore_problems.is_empty()))
 }
 
 /// What a user has to mend, the most serious first.

@@ -107,6 +107,47 @@ impl Plan {
     }
 }
 
+/// What may be written of a set as a whole. What else is wrong concerns single
+/// Applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// All that was decided.
+    Open,
+    /// All but deletions, until this.
+    NoDeletes(&'static str),
+    /// Nothing, until this.
+    Shut(&'static str),
+}
+
+impl Gate {
+    /// Judges a set: `misspelt` when there are unknown fields around its
+    /// strategy, `stuck` when its RollingSync has no step (AS-304), and
+    /// `unusable_rules` when it cannot be known which fields of some
+    /// Application are to be left alone (AS-162).
+    pub fn of(misspelt: bool, stuck: bool, unusable_rules: bool) -> Self {
+        if misspelt {
+            Self::Shut("spec.strategy can be read")
+        } else if stuck {
+            Self::Shut("spec.strategy.rollingSync.steps has a step")
+        } else if unusable_rules {
+            Self::NoDeletes("spec.ignoreApplicationDifferences can be used")
+        } else {
+            Self::Open
+        }
+    }
+}
+
+impl Plan {
+    /// What a gate lets through.
+    pub fn behind(self, gate: Gate) -> Self {
+        match gate {
+            Gate::Open => self,
+            Gate::NoDeletes(until) => self.without_deletes(until),
+            Gate::Shut(until) => self.frozen(until),
+        }
+    }
+}
+
 /// A JSON merge patch of one Application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Patch {

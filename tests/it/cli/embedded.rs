@@ -53,6 +53,19 @@ impl Cluster {
         api.create(&PostParams::default(), &object).await.unwrap()
     }
 
+    /// Gives it a project and a cluster to deploy to.
+    pub async fn knows(&self, project: &str, server: &str) {
+        self.create("AppProject", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": project}, "spec": {}})).await;
+        let secret = json!({
+            "metadata": {"name": "one", "labels": {"argocd.argoproj.io/secret-type": "cluster"}},
+            "stringData": {"name": "one", "server": server},
+        });
+        let secrets: Api<k8s_openapi::api::core::v1::Secret> =
+            Api::namespaced(self.client.clone(), "argocd");
+        let secret = serde_json::from_value(secret).unwrap();
+        secrets.create(&PostParams::default(), &secret).await.unwrap();
+    }
+
     /// The file that leads to it.
     pub fn kubeconfig(&self) -> PathBuf {
         self.files.path().join("config")
@@ -73,6 +86,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
     let mut object: Value = serde_json::from_str(&set(&["a", "b", "c"], steps)).unwrap();
     object["metadata"]["namespace"] = "argocd".into();
     let created = cluster.create("ApplicationSet", object.clone()).await;
+    cluster.knows("default", "https://1").await;
 
     let fresh = cluster.run(&["explain", "set"]).await;
     assert_eq!(
