@@ -38,6 +38,8 @@ const NAMES: [&str; 10] = [
 ];
 /// Shorter values are hidden only where they stand alone.
 const SHORT: usize = 4;
+/// The most bytes of a server's words that are read.
+const MAX_WORDS: usize = 16 << 10;
 
 /// Whether an object of this kind holds secrets.
 pub fn is_secret(key: &ResourceKey) -> bool {
@@ -71,6 +73,7 @@ pub fn told_error(mut error: kube::Error, key: &ResourceKey, object: &Value) -> 
 /// What was said about a Secret of which `object` was sent, a part of it maybe.
 /// Values with a wrong type or encoding are named besides, by their field.
 pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
+    let words = beginning(words);
     let mut found = Found::default();
     found.names.extend(NAMES.map(str::to_owned));
     found.names.extend([key.name.clone(), key.namespace.clone()]);
@@ -98,6 +101,13 @@ pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
         text.push_str(problem);
     }
     text
+}
+
+/// As much of a server's words as is worth reading. The values of a Secret are
+/// looked for in it one by one, and both can be megabytes.
+fn beginning(words: &str) -> &str {
+    let end = (0..=MAX_WORDS.min(words.len())).rev().find(|end| words.is_char_boundary(*end));
+    &words[..end.unwrap_or_default()]
 }
 
 /// What is in a Secret.

@@ -139,7 +139,13 @@ fn the_list_generator_gives_table_a_4() {
     }
     let loose = sets(json!({"elementsYaml": "- {values: {k: v}, count: 3}"}), false).unwrap();
     assert_eq!(loose, [json!({"values": {"k": "v"}, "count": 3})], "row 81");
-    assert_eq!(sets(json!({"elementsYaml": " "}), true), Ok(vec![]), "an empty text is absent");
+    for text in ["", " ", "# - name: a\n# - name: b\n", "null"] {
+        let neither = "g.list: has neither elements nor elementsYaml";
+        fails(sets(json!({"elementsYaml": text}), true), neither, 0);
+        fails(sets(json!({"elements": null, "elementsYaml": text}), true), neither, 0);
+        assert_eq!(sets(json!({"elements": [], "elementsYaml": text}), true), Ok(vec![]), "{text}");
+    }
+    assert_eq!(sets(json!({"elementsYaml": "[]"}), true), Ok(vec![]));
 }
 
 #[test]

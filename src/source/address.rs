@@ -130,7 +130,23 @@ impl Address {
         if path.is_empty() {
             return Err(invalid("the URL names a host but no repository"));
         }
+        // What a server decodes leads to another repository than the one that a
+        // project was asked about. A blank and other characters that no path can
+        // hold as they are remain.
+        let mut escapes = path.split('%').skip(1).map(|after| percent_decode(&format!("%{after}")));
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/%".contains(c);
+        if escapes.any(|decoded| decoded.starts_with(plain)) {
+            return Err(invalid(
+                "a URL cannot hold letters, digits or slashes as %XX; write the characters themselves",
+            ));
+        }
         if scheme == "ssh" {
+            // git decodes all of it before it looks for the host.
+            if rest.contains('%') {
+                return Err(invalid(
+                    "an ssh URL cannot hold '%'; write user@host:path for such a path",
+                ));
+            }
             let name = user.map(|user| user.split_once(':').map_or(user, |(name, _)| name));
             if name.is_some_and(|name| name.starts_with('-')) {
                 return Err(invalid("a user name cannot start with '-'"));
@@ -204,9 +220,12 @@ fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> 
         _ => (host, "0"),
     };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    let bracketed = name.starts_with('[') && name.ends_with(']');
+    // git takes brackets off any name, so that one host would have two.
+    let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let bracketed = inside.is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok());
     if name.is_empty()
         || name.starts_with('-')
+        || name.ends_with('.')
         || !name.chars().all(usable)
         || (name.contains([':', '[', ']']) && !bracketed)
         // A password with an unescaped '/' would look like this.

@@ -302,6 +302,10 @@ fn value_file(
     if file.contains("://") {
         return refused("only files of the Application's own sources are supported");
     }
+    // helm takes a list of files that is written with these.
+    if file.contains([',', '"']) {
+        return refused("a name cannot hold ',' or '\"'");
+    }
     let (root, path) = match file.strip_prefix('$') {
         Some(reference) => {
             let (name, path) = reference.split_once('/').unwrap_or((reference, ""));

@@ -44,6 +44,12 @@ const MAX_FILE: u64 = 10 << 20;
 /// Most files and directories that one kustomization may lead to.
 const MAX_VISITED: usize = 10_000;
 
+/// Largest size of all files of one kustomization together, in bytes.
+const MAX_BYTES: u64 = 32 << 20;
+
+/// How deep directories may refer to each other: reading them recurses.
+const MAX_DEPTH: usize = 32;
+
 /// Whether everything that the kustomization at `place` names is in the
 /// repository. Blocking.
 ///
@@ -51,19 +57,26 @@ const MAX_VISITED: usize = 10_000;
 ///
 /// [`RenderError::Source`] with the file, the field and the entry.
 pub(super) fn stays_inside(place: &Place) -> Result<(), RenderError> {
-    let mut visit = Visit { root: &place.root, seen: BTreeSet::new() };
+    let mut visit = Visit { root: &place.root, seen: BTreeSet::new(), depth: 0, bytes: 0 };
     visit.directory(&place.directory, false)
 }
 
 struct Visit<'a> {
     root: &'a Path,
     seen: BTreeSet<(PathBuf, bool)>,
+    depth: usize,
+    bytes: u64,
 }
 
 impl Visit<'_> {
     fn directory(&mut self, directory: &Path, configuring: bool) -> Result<(), RenderError> {
         if !self.note(directory, configuring)? {
             return Ok(());
+        }
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            let reason = format!("kustomizations refer to each other more than {MAX_DEPTH} deep");
+            return Err(RenderError::Source { reason });
         }
         for name in NAMES {
             let file = directory.join(name);
@@ -73,6 +86,7 @@ impl Visit<'_> {
                 }
             }
         }
+        self.depth -= 1;
         Ok(())
     }
 
@@ -152,7 +166,7 @@ impl Visit<'_> {
         Ok(self.seen.insert((path.to_owned(), configuring)))
     }
 
-    fn documents(&self, path: &Path) -> Result<Vec<Value>, RenderError> {
+    fn documents(&mut self, path: &Path) -> Result<Vec<Value>, RenderError> {
         let file = self.shown(path);
         let failed = |error: std::io::Error| RenderError::Read {
             file: file.clone(),
@@ -163,6 +177,11 @@ impl Visit<'_> {
         content.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(failed)?;
         if bytes.len() as u64 > MAX_FILE {
             let what = format!("{file}: larger than {MAX_FILE} bytes");
+            return Err(RenderError::TooLarge { what });
+        }
+        self.bytes += bytes.len() as u64;
+        if self.bytes > MAX_BYTES {
+            let what = format!("{file} and what was read before it: larger than {MAX_BYTES} bytes");
             return Err(RenderError::TooLarge { what });
         }
         // What is not understood here might be understood by kustomize.

@@ -120,11 +120,17 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
     let permits = ctx.slots.clone();
     let mut passes = JoinSet::new();
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { return };
+        // Only then a slot: a pass that has lent its own must get it back while
+        // nothing else is due.
         let (key, asked) = tokio::select! {
             next = ctx.queue.next() => next,
             () = stop.cancelled() => return,
         };
+        let permit = tokio::select! {
+            permit = permits.clone().acquire_owned() => permit,
+            () = stop.cancelled() => return,
+        };
+        let Ok(permit) = permit else { return };
         // Done ones are taken out, so that the set does not grow.
         while passes.try_join_next().is_some() {}
         let ctx = ctx.clone();

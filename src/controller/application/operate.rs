@@ -134,6 +134,13 @@ fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Place) -> Option
     }
     let verdict = observe::windows(key, place, Some(state), ctx.now());
     let message = verdict.blocked_message()?;
+    if deletion::asked_at(&draft.wanted).is_some() {
+        // The deletion waits for its end, and a window may stay shut for ever.
+        let message = format!("{message}; it is ended, since the application is being deleted");
+        let phase = sync::OperationPhase::Failed;
+        operation::finish(&mut draft.wanted, phase, &message, ctx.now());
+        return Some(Driven::Ended);
+    }
     if state["message"] != *message {
         tracing::info!(application = %key, reason = %verdict.reason, "operation waits");
         draft.wanted["status"]["operationState"]["message"] = message.into();

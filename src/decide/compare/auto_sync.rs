@@ -4,7 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::condition::Condition;
-use super::operation::{finished_at, given};
+use super::operation::{self, finished_at, given};
 use super::pairs::{Compared, Comparison};
 use crate::api::ApplicationSpec;
 use crate::api::conditions::application as types;
@@ -136,9 +136,15 @@ fn counted(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped)
 }
 
+/// The same without copies: what carries a mark that names another object stays
+/// whatever a sync prunes, so it is not something that is left.
+fn own(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
+    counted(comparison).filter(|r| r.target.is_some() || r.self_referenced)
+}
+
 /// Whether the source has nothing of what is live any more.
 fn nothing_is_left(comparison: &Comparison) -> bool {
-    counted(comparison).all(Compared::requires_pruning)
+    own(comparison).all(Compared::requires_pruning)
 }
 
 fn wipes_out(revisions: &str) -> String {
@@ -160,10 +166,12 @@ pub fn refuses_to_empty(
     let request = &state["operation"];
     let policy = spec.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
     let permitted = policy.is_some_and(|automated| automated.allow_empty);
-    let prunes = request["initiatedBy"]["automated"] == true
-        && request["sync"]["prune"] == true
-        && request["sync"]["dryRun"] != true;
-    let something = counted(comparison).next().is_some();
+    // A person asked for a commit that was known; a retry may take a newer one.
+    let retried = state["retryCount"].as_i64().is_some_and(|count| count > 0);
+    let unasked = request["initiatedBy"]["automated"] == true
+        || (retried && operation::is_refreshed(application));
+    let prunes = unasked && request["sync"]["prune"] == true && request["sync"]["dryRun"] != true;
+    let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison))
         .then(|| wipes_out(&given(&state["syncResult"]).join(", ")))
 }

@@ -31,7 +31,16 @@ pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
         let cause = format!("is no field of a list generator, which has {}", FIELDS.join(", "));
         return Err((unknown.clone(), cause));
     }
-    if !fields.contains_key("elements") && !fields.contains_key("elementsYaml") {
+    let listed = !list["elements"].is_null();
+    let written = match &list["elementsYaml"] {
+        Value::Null => false,
+        // Also when every line is a comment.
+        Value::String(text) => {
+            !matches!(yaml::value(text), Ok(Value::Null) | Err(yaml::Error::Count { found: 0 }))
+        }
+        _ => true,
+    };
+    if !listed && !written {
         let cause =
             "has neither elements nor elementsYaml; write elements: [] if there are to be no \
                      applications"
@@ -96,10 +105,10 @@ fn not_a_string(value: &Value) -> String {
 
 fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
     let place = "elementsYaml".to_owned();
-    if text.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let value = yaml::value(text).map_err(|error| (place.clone(), error.to_string()))?;
+    let value = match yaml::value(text) {
+        Err(yaml::Error::Count { found: 0 }) => return Ok(Vec::new()),
+        read => read.map_err(|error| (place.clone(), error.to_string()))?,
+    };
     let elements = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(elements) => elements,

@@ -143,6 +143,8 @@ fn a_url_is_checked_before_git_sees_it() {
         "ssh://git@example.com:22/team/repo",
         "git@example.com:team/repo.git",
         "example.com:repo",
+        "https://example.com/My%20Project/_git/repo",
+        "https://[::1]:8443/team/repo",
     ] {
         assert!(Address::parse(url, allow).is_ok(), "{url}");
     }
@@ -168,6 +170,14 @@ fn a_url_is_checked_before_git_sees_it() {
         "ssh://git@example.com/team/./repo",
         "git@example.com:../repo",
         "https://exa mple.com/repo",
+        // Other spellings of what a project may deny, or allow.
+        "https://example.com/team/%73ecret",
+        "https://example.com/team%2Fsecret",
+        "https://example.com./team/repo",
+        "https://[example.com]/team/repo",
+        "[example.com]:team/repo",
+        "ssh://user%40evil.com%2F@example.com/repo",
+        "ssh://git@example.com/team/x%2F..%2Fother",
         "https://example.com/a\nb",
         "https://user:pa/ss@example.com/repo",
         "repo",

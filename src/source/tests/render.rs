@@ -280,6 +280,19 @@ async fn another_program_is_held_to_its_limits() {
 }
 
 #[tokio::test]
+async fn kustomizations_that_refer_to_each_other_without_end_are_an_error() {
+    let mut tree = Source::new(&["a.yaml"]).program("kustomize", ECHO);
+    tree = tree.file("kustomization.yaml", "resources: [d0]");
+    for level in 0..2_000 {
+        let next = format!("resources: [../d{}]", level + 1);
+        tree = tree.file(&format!("d{level}/kustomization.yaml"), &next);
+    }
+    tree = tree.file("d2000/kustomization.yaml", "resources: []");
+    let error = tree.fails(json!({"path": "."})).await;
+    assert!(error.contains("more than 32 deep"), "{error}");
+}
+
+#[tokio::test]
 async fn a_kustomization_reads_nothing_from_elsewhere() {
     let cases = [
         ("resources: [https://example.com/base?ref=v1]", "resources[0]"),

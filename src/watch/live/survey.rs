@@ -36,6 +36,12 @@ const AGAIN: Duration = Duration::from_secs(12 * 3600);
 /// The same while some kind cannot be listed, for those alone.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(600);
 
+/// The same while not even the list of kinds can be read.
+const AGAIN_AFTER_ALL_FAILED: Duration = Duration::from_secs(5);
+
+/// What is said to have failed then.
+const ALL_KINDS: &str = "all kinds";
+
 /// Groups whose objects are those of other groups.
 const ALIASES: [&str; 1] = ["extensions"];
 
@@ -95,8 +101,14 @@ impl Cluster {
     async fn survey_for_ever(self: Arc<Self>) {
         loop {
             self.survey_once().await;
+            let failed = self.survey.failed.lock().clone();
+            // Without a list of the kinds nothing was looked at.
+            if failed.contains_key(ALL_KINDS) {
+                tokio::time::sleep(AGAIN_AFTER_ALL_FAILED).await;
+                continue;
+            }
             self.survey.done.send_replace(true);
-            let failing = !self.survey.failed.lock().is_empty();
+            let failing = !failed.is_empty();
             let pause = if failing { AGAIN_AFTER_FAILURE } else { AGAIN };
             tokio::select! {
                 () = self.survey.again.notified() => {}
@@ -118,7 +130,7 @@ impl Cluster {
                 kinds
             }
             Err(error) => {
-                failed.insert("all kinds".to_owned(), reason(&error));
+                failed.insert(ALL_KINDS.to_owned(), reason(&error));
                 Vec::new()
             }
         };

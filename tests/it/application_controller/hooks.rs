@@ -354,3 +354,23 @@ async fn an_operation_that_ends_lets_the_deletion_go_on() {
         assert!(world.get("batch/v1", "Job", "web", "pre").await.is_null(), "{how}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_window_that_stays_shut_does_not_keep_an_application() {
+    let world = World::start().await;
+    let window = json!({
+        "kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": ["*"],
+    });
+    world.project("shut", json!({"syncWindows": [window]})).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["project"] = "shut".into();
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    world.create_app(&app).await;
+    world.patch("app", json!({"operation": {"sync": {"revision": revision}}})).await;
+    world.until("app", "blocked", |app| message(app).contains("window")).await;
+    delete(&world, "app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}

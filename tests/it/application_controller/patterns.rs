@@ -9,7 +9,7 @@ use super::{World, condition, config_map, is, settled};
 
 impl World {
     /// Adds a project and gives its Applications one that syncs by itself.
-    async fn project(&self, name: &str, spec: Value) {
+    pub(super) async fn project(&self, name: &str, spec: Value) {
         let mut whole = json!({
             "sourceRepos": ["*"],
             "destinations": [{"server": "*", "namespace": "*"}],
