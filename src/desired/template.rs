@@ -117,7 +117,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Renders the text of a patch, under the rules of [`Self::render_text`].
+    /// Renders the text of a patch, under the rules of `Self::render_text`.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 //! compares nor writes (AS-162 to AS-165).
 //!
 //! What is ignored keeps its live value; how that is found inside of lists is
-//! told in [`keep`].
+//! told in `keep`.
 
 mod keep;
 

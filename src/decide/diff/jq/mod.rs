@@ -11,7 +11,7 @@
 //!   and what lets types through (`objects`, `strings`, `values`, …);
 //! - values, within conditions and arguments: literals, `[…]`, variables
 //!   (`… as $name | …`), comparisons, arithmetic, `and`, `or`, and the
-//!   functions of [`ast::BUILTINS`]; `test` with a literal.
+//!   functions of `ast::BUILTINS`; `test` with a literal.
 //!
 //! Anything else is refused when it is read, with its name: definitions,
 //! `reduce` and `foreach`, object literals, texts with expressions inside,
