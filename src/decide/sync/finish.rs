@@ -161,8 +161,8 @@ impl Pass<'_> {
 
     pub(super) fn wait(&self, at: usize, reason: WaitReason) -> Waiting {
         let since = self.result(at).and_then(|result| result.since);
-        let since =
-            since.or((reason == WaitReason::PruneConfirmation).then_some(self.snapshot.started_at));
+        // Of what looked complete for a moment, only that is known.
+        let since = since.or(Some(self.snapshot.started_at));
         gate::waiting(&self.tasks[at], reason, since, &self.snapshot.settings, self.deadline())
     }
 
