@@ -168,8 +168,8 @@ pub fn refuses_to_empty(
     let permitted = policy.is_some_and(|automated| automated.allow_empty);
     // A person asked for a commit that was known; a retry may take a newer one.
     let retried = state["retryCount"].as_i64().is_some_and(|count| count > 0);
-    let unasked = request["initiatedBy"]["automated"] == true
-        || (retried && operation::is_refreshed(application));
+    let unasked =
+        operation::is_automated(request) || (retried && operation::is_refreshed(application));
     let prunes = unasked && request["sync"]["prune"] == true && request["sync"]["dryRun"] != true;
     let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison))

@@ -196,7 +196,8 @@ pub fn is_refreshed(application: &Value) -> bool {
     request["retry"]["refresh"] == true && !decided && !healing
 }
 
-fn is_automated(request: &Value) -> bool {
+/// Whether an operation was asked for by no person.
+pub(super) fn is_automated(request: &Value) -> bool {
     request["initiatedBy"]["automated"] == true
 }
 
