@@ -18,7 +18,7 @@ pub use application::ApplicationFlags;
 
 use crate::controller::application as sync_engine;
 use crate::controller::context::{Namespaces, Settings};
-use crate::decide::fleet::policy::Policy;
+use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
 

@@ -26,8 +26,8 @@ pub mod yaml;
 pub mod decide;
 pub mod desired;
 
-pub mod chance;
 pub mod clock;
+pub mod entropy;
 pub mod source;
 pub mod watch;
 

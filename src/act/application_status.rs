@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 use super::outcome::words;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::{Application, GROUP, VERSION};
-use crate::decide::compare::Condition;
-use crate::decide::compare::patch::merge_patch;
-use crate::decide::compare::status::conditions;
+use crate::decide::app_state::Condition;
+use crate::decide::app_state::patch::merge_patch;
+use crate::decide::app_state::status::conditions;
+use crate::watch::cluster_cache::raw;
 use crate::watch::failure::has_code;
-use crate::watch::live::raw;
 
 /// How often a write is tried again on a newer version of the object.
 const ATTEMPTS: usize = 5;

@@ -8,10 +8,10 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::application_set_status::is_conflict;
-use crate::decide::fleet::{Delete, Patch, Plan};
+use crate::decide::application_set::{Delete, Patch, WritePlan};
 use crate::watch::failure::has_code;
+use crate::watch::mutation_cache::MutationCache;
 use crate::watch::object::{Object, resource};
-use crate::watch::overlay::Overlay;
 
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +63,18 @@ impl Outcome {
 #[derive(Clone, Debug)]
 pub struct Writer {
     api: Api<Object>,
-    overlay: Arc<Overlay>,
+    overlay: Arc<MutationCache>,
     parallel: usize,
 }
 
 impl Writer {
     /// A writer with at most `parallel` requests under way.
-    pub fn new(client: &Client, namespace: &str, overlay: Arc<Overlay>, parallel: usize) -> Self {
+    pub fn new(
+        client: &Client,
+        namespace: &str,
+        overlay: Arc<MutationCache>,
+        parallel: usize,
+    ) -> Self {
         let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
         Self { api, overlay, parallel: parallel.max(1) }
     }
@@ -80,7 +85,7 @@ impl Writer {
     /// Then the deletions, but only when every other write took effect
     /// (AS-148): an Application that was given another name must be there under
     /// the new one before it goes under the old one.
-    pub async fn carry_out(&self, plan: &Plan) -> Vec<Outcome> {
+    pub async fn carry_out(&self, plan: &WritePlan) -> Vec<Outcome> {
         let creates = plan.creates.iter().cloned().map(Write::Create);
         // Nobody's sync waits for what is not urgent.
         let (starts, patches): (Vec<_>, Vec<_>) =

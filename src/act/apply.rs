@@ -20,13 +20,13 @@ use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
 use crate::api::resource_key::ResourceKey;
-use crate::decide::compare::owner::Owner;
+use crate::decide::app_state::owner::Owner;
 use crate::decide::openapi;
 use crate::decide::sync::{
     Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
 };
+use crate::watch::cluster_cache::Cluster;
 use crate::watch::failure::{has_code, is_outdated, is_transient, reason};
-use crate::watch::live::Cluster;
 use send::Sender;
 
 /// How often a conflict is answered with another read (SE-342).
@@ -202,7 +202,7 @@ impl Applier<'_> {
     /// The path of a kind. An object is judged by where its kind lives, so a
     /// kind that has turned out to live elsewhere is judged again first.
     async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
-        let kind = crate::watch::live::kind_of(manifest);
+        let kind = crate::watch::cluster_cache::kind_of(manifest);
         match self.cluster.resource(&kind, false).await {
             Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
                 let lives = if namespaced { "in namespaces" } else { "outside of namespaces" };
@@ -429,7 +429,7 @@ impl Applier<'_> {
             return happened;
         }
         let key = &apply.task.resource;
-        let kind = crate::watch::live::kind_of(&apply.manifest);
+        let kind = crate::watch::cluster_cache::kind_of(&apply.manifest);
         let established = async {
             let mut pause = Duration::from_millis(20);
             loop {

@@ -12,8 +12,8 @@ use super::retry::{patiently, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
+use crate::watch::cluster_cache::{Cluster, raw};
 use crate::watch::failure::{checked, has_code};
-use crate::watch::live::{Cluster, raw};
 
 /// How often a conflict is answered with another read.
 const ATTEMPTS: u32 = 5;

@@ -41,7 +41,7 @@ impl std::fmt::Debug for Events {
 
 /// What an event tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct EventRecord {
     /// Whether somebody should look at it.
     pub warning: bool,
     /// Why, in one word.
@@ -69,12 +69,12 @@ impl Events {
 
     /// Writes one event. A failure is logged and no more: the status tells the
     /// same.
-    pub async fn tell(&self, about: &Object, note: Note) {
+    pub async fn publish(&self, about: &Object, record: EventRecord) {
         if self.dry_run {
             return;
         }
-        let reason = note.reason;
-        let event = self.event(about, note);
+        let reason = record.reason;
+        let event = self.event(about, record);
         let api: Api<Event> = Api::namespaced(self.client.clone(), about.namespace());
         if let Err(error) = api.create(&PostParams::default(), &event).await {
             let error = crate::watch::failure::reason(&error);
@@ -82,7 +82,7 @@ impl Events {
         }
     }
 
-    fn event(&self, about: &Object, note: Note) -> Event {
+    fn event(&self, about: &Object, record: EventRecord) -> Event {
         let now = Timestamp::now();
         let count = self.count.fetch_add(1, Ordering::Relaxed);
         // Names of objects have up to 253 characters, and so has the event's.
@@ -94,10 +94,10 @@ impl Events {
                 namespace: Some(about.namespace().to_owned()),
                 ..ObjectMeta::default()
             },
-            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
-            reason: Some(note.reason.to_owned()),
-            action: Some(note.action.to_owned()),
-            note: Some(cut(&redact::text(&note.text)).to_owned()),
+            type_: Some(if record.warning { "Warning" } else { "Normal" }.to_owned()),
+            reason: Some(record.reason.to_owned()),
+            action: Some(record.action.to_owned()),
+            note: Some(cut(&redact::text(&record.text)).to_owned()),
             event_time: Some(MicroTime(now)),
             reporting_controller: Some(self.component.clone()),
             reporting_instance: Some(self.instance.clone()),

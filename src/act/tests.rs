@@ -11,13 +11,13 @@ use super::apply::Applier;
 use super::delete::delete;
 use super::retry::TRIES;
 use crate::api::ResourceKey;
-use crate::decide::compare::Tracking;
-use crate::decide::compare::owner::Owner;
+use crate::decide::app_state::Tracking;
+use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{
     Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, SyncPhase, TaskKey,
 };
 use crate::embedded::{Effect, Fault, RequestRecord, Server};
-use crate::watch::live::Cluster;
+use crate::watch::cluster_cache::Cluster;
 
 const US: &str = "controller";
 

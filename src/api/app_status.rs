@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::application::{Destination, IgnoreDifference};
+use super::application::{ApplicationDestination, IgnoreDifference};
 use super::operation::{OperationInitiator, OperationState};
 use super::source::{ApplicationSource, SourceHydratorStatus};
 use super::time::Time;
@@ -61,7 +61,7 @@ lenient! {
         /// The sources.
         pub sources: Vec<ApplicationSource>,
         /// The destination.
-        pub destination: Destination,
+        pub destination: ApplicationDestination,
         /// Differences that did not count.
         pub ignore_differences: Vec<IgnoreDifference>,
     }

@@ -31,7 +31,7 @@ lenient! {
         /// Kept for the peer's hydrator, which is not supported here.
         pub source_hydrator: Option<SourceHydrator>,
         /// Cluster and namespace to sync to.
-        pub destination: Destination,
+        pub destination: ApplicationDestination,
         /// AppProject that says what is allowed; empty is `default`.
         pub project: String,
         /// When and how to sync.
@@ -45,7 +45,7 @@ lenient! {
     } and extra
 
     /// Cluster and namespace. Exactly one of `server` and `name` names the cluster.
-    pub struct Destination {
+    pub struct ApplicationDestination {
         /// URL of the cluster's API server.
         pub server: String,
         /// Name of the cluster.

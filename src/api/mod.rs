@@ -37,7 +37,7 @@ pub mod unknown;
 
 pub use app_project::{AppProject, AppProjectSpec};
 pub use app_status::{ApplicationStatus, HealthStatus, SyncStatusCode};
-pub use application::{Application, ApplicationSpec, Destination};
+pub use application::{Application, ApplicationDestination, ApplicationSpec};
 pub use application_set::{ApplicationSet, ApplicationSetSpec, ApplicationSetStatus};
 pub use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 pub use operation::{Operation, OperationPhase};

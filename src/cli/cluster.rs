@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::error::Error;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::decide::fleet::validate::Cluster as KnownCluster;
+use crate::decide::application_set::validate::Cluster as KnownCluster;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, resource};

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use super::blocking_resource::{self, Culprit};
 use super::cluster::{Cluster, ClusterArgs, block_on};
-use super::culprit::{self, Culprit};
 use super::output::{self, Output, or_dash, printable};
-use super::standing::{Member, Standing, State, text};
+use super::rollout_summary::{Member, Standing, State, text};
 use crate::api::conditions::application_set as condition;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
@@ -190,7 +190,7 @@ fn wait_of(
     let step = member.and_then(|member| member.step);
     // Whoever has not started yet is not kept by its own resources.
     let started = phase != Phase::Waiting.name();
-    let resource = live.filter(|_| started).and_then(|live| culprit::of(live));
+    let resource = live.filter(|_| started).and_then(|live| blocking_resource::of(live));
     let mut reason = of(|member| &member.message);
     if reason.is_empty() {
         reason = match live {

@@ -9,10 +9,10 @@ use super::error::{Error, fault};
 use super::input::Object;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
-use crate::chance::environment;
 use crate::clock::Clock;
-use crate::decide::fleet::validate::{self, Cluster, Known};
+use crate::decide::application_set::validate::{self, Cluster, Known};
 use crate::desired::{self, Generation};
+use crate::entropy::environment;
 
 /// As [`generate_known`], where an error comes after all unknown fields are
 /// told: one of them may be why.

@@ -6,11 +6,11 @@
 //! hold, or 2 on wrong use and unreadable input; the same input gives the same
 //! output.
 
+mod blocking_resource;
 mod cluster;
 mod completions;
 mod controller;
 mod crds;
-mod culprit;
 pub mod demo;
 mod diff;
 mod error;
@@ -18,13 +18,13 @@ mod explain;
 mod generate;
 mod health;
 mod input;
-mod live;
+mod live_diff;
 mod order;
 mod output;
 mod plan;
 mod render;
+mod rollout_summary;
 pub mod run;
-mod standing;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -11,13 +11,13 @@ use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{DOES_NOT_HOLD, Error, fault};
 use super::input::Object;
-use super::live::{self, Live};
+use super::live_diff::{self, Live};
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
 use crate::api::unknown;
-use crate::decide::fleet::ignore::Ignore;
-use crate::decide::fleet::policy::Policy;
-use crate::decide::fleet::validate;
+use crate::decide::application_set::ignore::Ignore;
+use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::validate;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Labels, Strategy};
 use crate::desired::{Generation, name_of};
@@ -193,7 +193,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         };
         let known = controller.known(generate::assumed(&generation));
         let invalid = validate::problems(&generation, &known);
-        let seen = live::Seen {
+        let seen = live_diff::Seen {
             set: &set.value,
             stored: stored.as_deref(),
             generation: &generation,
@@ -201,7 +201,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             existing: &existing,
             settings: &controller.settings,
         };
-        let live = live::compare(&seen);
+        let live = live_diff::compare(&seen);
         reports.push(report(&set, &generation, &invalid, Some(live)));
     }
     Ok(reports)

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::output::{self, Output, or_dash};
-use super::standing::{Member, Standing};
+use super::rollout_summary::{Member, Standing};
 use crate::desired::name_of;
 
 /// Prints where the rollouts of a cluster stand

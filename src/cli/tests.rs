@@ -7,9 +7,9 @@ use clap::CommandFactory;
 use serde_json::{Value, json};
 
 use super::explain::{Explanation, explain, show};
-use super::live::{Change, Seen, compare};
-use super::standing::{Standing, State};
-use super::{culprit, generate, output, status};
+use super::live_diff::{Change, Seen, compare};
+use super::rollout_summary::{Standing, State};
+use super::{blocking_resource, generate, output, status};
 use crate::controller::context::Settings;
 use crate::desired::Generation;
 
@@ -235,7 +235,8 @@ fn the_resource_at_fault_is_found_in_order_of_importance() {
     let of = |phase: &str, results: Value, resources: Value| {
         let operation = json!({"phase": phase, "syncResult": {"resources": results}});
         let status = json!({"operationState": operation, "resources": resources});
-        culprit::of(&json!({ "status": status })).map(|culprit| (culprit.name, culprit.status))
+        blocking_resource::of(&json!({ "status": status }))
+            .map(|culprit| (culprit.name, culprit.status))
     };
     let pair = |name: &str, status: &str| Some((name.to_owned(), status.to_owned()));
     let ill = json!([

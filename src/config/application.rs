@@ -9,7 +9,7 @@ use super::{Error, Reader};
 use crate::api::tracking::TrackingMethod;
 use crate::controller::application::Settings;
 use crate::controller::context::Namespaces;
-use crate::decide::compare::auto_sync::SelfHeal;
+use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::duration;
 use crate::source::{Programs, RenderOptions};
 

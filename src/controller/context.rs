@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::act::events::Events;
 use crate::clock::Clock;
-use crate::decide::fleet::policy::Policy;
+use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Observed;
 use crate::desired::Generation;

@@ -55,11 +55,11 @@ impl Candidate {
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
         let mut seen: Option<(String, Instant)> = None;
         loop {
-            let asked = Instant::now();
+            let trigger = Instant::now();
             match self.turn(seen.as_ref()).await {
                 // After a slow answer nobody knows how much of it is left:
                 // renew once more, so that `keep` counts from about now.
-                Ok(Turn::Held) if asked.elapsed() < RETRY => return Some(()),
+                Ok(Turn::Held) if trigger.elapsed() < RETRY => return Some(()),
                 Ok(Turn::Held) => {}
                 Ok(Turn::Taken(version)) => {
                     // The holder's time runs from when we saw it renew.
@@ -98,10 +98,10 @@ impl Candidate {
             // Others count from when the lease was written, which is after the
             // question at the earliest. So do we, and never wait for an answer
             // beyond the time that is ours.
-            let asked = Instant::now();
+            let trigger = Instant::now();
             let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
             match tokio::time::timeout(left, self.turn(None)).await {
-                Ok(Ok(Turn::Held)) => renewed = asked,
+                Ok(Ok(Turn::Held)) => renewed = trigger,
                 Ok(Ok(Turn::Taken(_))) => return,
                 Ok(Err(error)) => {
                     let error = reason(&error);
@@ -226,7 +226,7 @@ mod tests {
         };
         server.inject(Fault::new(Effect::Status(500), late).times(100));
         candidate.keep(&shutdown).await;
-        let asked = begun + RETRY;
-        assert!(asked.elapsed() < DURATION, "after {:?}", asked.elapsed());
+        let trigger = begun + RETRY;
+        assert!(trigger.elapsed() < DURATION, "after {:?}", trigger.elapsed());
     }
 }

@@ -26,7 +26,7 @@ pub enum Stopped {
     /// The Application controller cannot run.
     #[error("the application controller stopped")]
     Application(#[source] application::Error),
-    /// A controller ended although nobody asked it to.
+    /// A controller ended although nobody trigger it to.
     #[error("a controller ended by itself; this is a bug")]
     Unexpected,
 }

@@ -5,9 +5,9 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
-pub mod compare;
+pub mod app_state;
+pub mod application_set;
 pub mod diff;
-pub mod fleet;
 pub mod health;
 pub mod openapi;
 pub mod rollout;

@@ -21,10 +21,10 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use super::cluster_cache::{Cluster, Mark};
 use super::connection::{self, Unusable};
-use super::live::{Cluster, Mark};
 use super::read_only;
-use crate::api::application::Destination;
+use crate::api::application::ApplicationDestination;
 use crate::redact;
 
 /// URL of the cluster that the controller runs in.
@@ -165,7 +165,7 @@ impl Clusters {
     /// # Errors
     ///
     /// All of [`Error`].
-    pub async fn resolve(&self, destination: &Destination) -> Result<Destinated, Error> {
+    pub async fn resolve(&self, destination: &ApplicationDestination) -> Result<Destinated, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
         let entry = {
             let entries = self.entries.lock();

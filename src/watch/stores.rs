@@ -13,10 +13,10 @@ use kube::{Api, Client, Resource};
 use serde_json::Value;
 
 use super::follow::{follow, told};
+use super::mutation_cache::MutationCache;
 use super::object::{Object, resource};
-use super::overlay::Overlay;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::decide::fleet::validate::Cluster;
+use crate::decide::application_set::validate::Cluster;
 
 /// Address of the cluster that the controller itself talks to.
 pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
@@ -29,7 +29,7 @@ pub struct Cache {
     /// The reflector's store.
     pub store: Store<Object>,
     /// Our own writes on top.
-    pub overlay: Arc<Overlay>,
+    pub overlay: Arc<MutationCache>,
 }
 
 /// The changes of a watch; errors are told in the log and retried.
@@ -44,7 +44,7 @@ impl Cache {
         let writer = reflector::store::Writer::new(resource);
         let store = writer.as_reader();
         let changes = told(follow(api, watcher::Config::default()), format!("{kind}s"));
-        let overlay: Arc<Overlay> = Arc::default();
+        let overlay: Arc<MutationCache> = Arc::default();
         let known = Arc::clone(&overlay);
         // What went before any pass saw it is not there for the overlay's sake.
         let changes = changes.reflect(writer).inspect(move |event| {

@@ -24,7 +24,7 @@ const MAY_NAME: [(&str, &[&str]); 13] = [
     (
         "controller",
         &[
-            "act", "api", "chance", "clock", "config", "decide", "desired", "glob", "redact",
+            "act", "api", "entropy", "clock", "config", "decide", "desired", "glob", "redact",
             "source", "template", "watch", "yaml",
         ],
     ),

@@ -5,7 +5,7 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use crate::api::annotations::LAST_APPLIED;
-use crate::decide::compare::patch::merge_patch;
+use crate::decide::app_state::patch::merge_patch;
 use crate::decide::diff;
 
 /// The target with the annotation that remembers it for the next time.

@@ -11,8 +11,8 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Map, json};
 
-use crate::chance::{SystemRandom, environment};
 use crate::embedded::Guard;
+use crate::entropy::{SystemRandom, environment};
 use crate::template::go::{Limits, Options, Random, Template};
 
 /// Bytes of the token.

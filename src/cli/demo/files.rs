@@ -9,12 +9,12 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::world::is_set;
+use super::fixtures::is_set;
 use crate::api;
-use crate::chance::environment;
 use crate::cli::error::Error;
 use crate::cli::input::{self, Object};
 use crate::desired;
+use crate::entropy::environment;
 
 /// Where ApplicationSets live that name no namespace.
 const CONTROL_PLANE: &str = "argocd";

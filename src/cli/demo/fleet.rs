@@ -9,7 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::sighting::Sighting;
+use super::app_view::AppView;
 use super::steps::{self, Plan};
 use super::text::count;
 use crate::api::application_set::{ApplicationSetStatus, RolloutPhase, WaitingFor};
@@ -70,7 +70,7 @@ pub(super) struct Member {
     /// Its step, from 0.
     pub step: Option<usize>,
     /// The last version that was seen; `None` when it does not exist.
-    pub seen: Option<Sighting>,
+    pub seen: Option<AppView>,
     /// Where the set's status says it stands.
     pub phase: RolloutPhase,
     /// It began to sync and has not been seen done since.
@@ -128,7 +128,7 @@ impl Fleet {
     /// An Application was created or changed; those of no set are left out.
     pub fn application(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
         let Some(owner) = owner(raw) else { return Vec::new() };
-        let (name, seen) = (name_of(raw).to_owned(), Sighting::read(raw));
+        let (name, seen) = (name_of(raw).to_owned(), AppView::read(raw));
         if !seen.started_at.is_empty() {
             let key = (name.clone(), seen.started_at.clone());
             for hook in &seen.hooks {
@@ -199,7 +199,7 @@ impl Set {
 
     /// Whether a member is done: with the rollout, or, without one, altogether.
     pub fn is_done(&self, member: &Member) -> bool {
-        let works = member.seen.as_ref().is_some_and(Sighting::is_done);
+        let works = member.seen.as_ref().is_some_and(AppView::is_done);
         works && (!self.plan.rolling || member.phase == RolloutPhase::Healthy)
     }
 
@@ -304,7 +304,7 @@ impl Set {
         transitions
     }
 
-    fn see(&mut self, name: String, seen: Sighting, at: Duration) -> Vec<Transition> {
+    fn see(&mut self, name: String, seen: AppView, at: Duration) -> Vec<Transition> {
         let is_new = !self.members.contains_key(&name);
         let member = self.members.entry(name.clone()).or_default();
         if is_new && !self.plan.rolling && !self.plan.steps.is_empty() {
@@ -325,7 +325,7 @@ impl Set {
         if begins && let Some(step) = step {
             let waits = |member: &Member| {
                 member.step.is_some_and(|of| of < step)
-                    && !member.seen.as_ref().is_some_and(Sighting::is_done)
+                    && !member.seen.as_ref().is_some_and(AppView::is_done)
             };
             if self.plan.rolling && self.members.values().any(waits) {
                 self.out_of_order.push(name);
@@ -371,7 +371,7 @@ fn summarize(status: &ApplicationSetStatus, steps: usize) -> Status {
 }
 
 /// What is new in an Application, worth a line.
-fn news(before: Option<&Sighting>, seen: &Sighting) -> Option<String> {
+fn news(before: Option<&AppView>, seen: &AppView) -> Option<String> {
     let before = before?;
     if seen.operation.is_running() {
         let same = (&before.stage, &before.detail) == (&seen.stage, &seen.detail);
@@ -386,7 +386,7 @@ fn news(before: Option<&Sighting>, seen: &Sighting) -> Option<String> {
 }
 
 /// Where a running operation is and what it waits for, in one text.
-pub(super) fn progress(seen: &Sighting) -> String {
+pub(super) fn progress(seen: &AppView) -> String {
     let stage = seen.stage.as_str();
     if let Some(hook) = seen.detail.strip_prefix("completion of ") {
         return format!("{stage} {hook}").trim().to_owned();

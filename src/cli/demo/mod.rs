@@ -9,21 +9,21 @@
 //! touched, and the temporary folder is removed at the end.
 
 mod access;
+mod app_view;
+mod environment;
 mod files;
+mod fixtures;
 mod fleet;
+mod outcome;
 mod plain;
 mod screen;
-mod show;
-mod sighting;
-mod stage;
 mod steps;
 mod summary;
 mod terminal;
 #[cfg(test)]
 mod tests;
 mod text;
-mod verdict;
-mod world;
+mod ui;
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -36,13 +36,13 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
+use self::app_view::AppView;
+use self::environment::{Change, Environment};
+use self::fixtures::Fixtures;
 use self::fleet::{Fleet, Transition};
-use self::show::Show;
-use self::sighting::Sighting;
-use self::stage::{Change, Stage};
+use self::outcome::Outcome;
 use self::summary::Facts;
-use self::verdict::Verdict;
-use self::world::World;
+use self::ui::Ui;
 use super::error::Error;
 use super::output;
 use crate::api::HealthStatus;
@@ -110,19 +110,19 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     };
     // Elsewhere, since it may wait for standard input.
     let files = args.filename.clone();
-    let mut making = tokio::task::spawn_blocking(move || World::make(&files));
+    let mut making = tokio::task::spawn_blocking(move || Fixtures::make(&files));
     let world = tokio::select! {
         world = &mut making => world??,
         code = signals.next() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
-    let stage = Stage::start(&world, failing).await?;
+    let stage = Environment::start(&world, failing).await?;
 
     let logged = std::env::var_os("RUST_LOG").is_some_and(|filter| !filter.is_empty());
     let mut show = if args.plain || logged || !io::stdout().is_terminal() {
-        Show::plain(world.applications.iter().map(String::as_str))
+        Ui::plain(world.applications.iter().map(String::as_str))
     } else {
-        Show::screen(output::colour())
+        Ui::screen(output::colour())
     };
     let mut notes = Vec::new();
     if let Some(listener) = listener {
@@ -189,9 +189,9 @@ impl Play {
     /// Until it is over.
     async fn run(
         mut self,
-        world: &World,
-        mut stage: Stage,
-        show: &mut Show,
+        world: &Fixtures,
+        mut stage: Environment,
+        show: &mut Ui,
         signals: &mut Signals,
     ) -> anyhow::Result<(Stop, Self)> {
         stage.create(&world.objects).await?;
@@ -250,22 +250,22 @@ impl Play {
 
     /// Nothing is under way in any set, and there is at least one.
     fn is_settled(&self) -> bool {
-        let verdicts = verdict::of_fleet(&self.fleet);
-        !verdicts.is_empty() && verdicts.iter().all(|(_, verdict)| *verdict != Verdict::Running)
+        let verdicts = outcome::of_fleet(&self.fleet);
+        !verdicts.is_empty() && verdicts.iter().all(|(_, verdict)| *verdict != Outcome::Running)
     }
 
     /// How long nothing may change.
     fn patience(&self) -> Duration {
         let moves =
-            |seen: &Sighting| seen.is_operating() || seen.health == HealthStatus::Progressing;
+            |seen: &AppView| seen.is_operating() || seen.health == HealthStatus::Progressing;
         let mut members = self.fleet.known().flat_map(|set| set.members.values());
         if members.any(|member| member.seen.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
     }
 
     /// All went as asked, and nothing broke a limit on the way.
     fn is_complete(&self) -> bool {
-        let verdicts = verdict::of_fleet(&self.fleet);
-        verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Complete)
+        let verdicts = outcome::of_fleet(&self.fleet);
+        verdicts.iter().all(|(_, verdict)| *verdict == Outcome::Complete)
             && summary::is_kept(&self.fleet)
     }
 
@@ -276,7 +276,7 @@ impl Play {
             let waits: Vec<String> = self
                 .fleet
                 .known()
-                .filter(|set| verdict::of(set) == Verdict::Running)
+                .filter(|set| outcome::of(set) == Outcome::Running)
                 .map(screen::waiting)
                 .collect();
             let text = format!("Nothing changes any more. {}", waits.join("; "));

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use super::app_view::AppView;
 use super::fleet::{Fleet, Member, Set};
-use super::sighting::Sighting;
+use super::outcome::Outcome;
 use super::text::{Line, Look, cell, count, ellipsis};
-use super::verdict::Verdict;
 use crate::api::application_set::RolloutPhase;
 use crate::api::{HealthStatus, SyncStatusCode};
 
@@ -14,7 +14,7 @@ use crate::api::{HealthStatus, SyncStatusCode};
 pub(super) struct Picture<'a> {
     pub fleet: &'a Fleet,
     /// How each set stands, by name.
-    pub verdicts: &'a [(String, Verdict)],
+    pub verdicts: &'a [(String, Outcome)],
     /// Since the start.
     pub elapsed: Duration,
     /// Lines below everything else, such as how to reach the server.
@@ -222,7 +222,7 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
 
 fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width: usize) -> Line {
     let seen = member.seen.clone().unwrap_or_default();
-    let stuck = member.seen.as_ref().is_some_and(Sighting::is_stuck);
+    let stuck = member.seen.as_ref().is_some_and(AppView::is_stuck);
     let is_done = set.is_done(member);
     let (glyph, look) = match () {
         () if is_done => ("✔", Look::Green),
@@ -274,15 +274,15 @@ fn short(detail: &str) -> &str {
 }
 
 /// In one sentence what a set waits for, or how it ended.
-fn sentence(set: &Set, verdict: &Verdict, name: Option<&str>) -> Line {
+fn sentence(set: &Set, verdict: &Outcome, name: Option<&str>) -> Line {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let (look, text) = match verdict {
-        Verdict::Complete if set.plan.rolling => {
+        Outcome::Complete if set.plan.rolling => {
             (Look::Green, "Every step is complete.".to_owned())
         }
-        Verdict::Complete => (Look::Green, "Everything is Synced and Healthy.".to_owned()),
-        Verdict::Running => (Look::Plain, waiting(set)),
-        Verdict::Stopped { .. } | Verdict::Manual { .. } | Verdict::Invalid(_) => {
+        Outcome::Complete => (Look::Green, "Everything is Synced and Healthy.".to_owned()),
+        Outcome::Running => (Look::Plain, waiting(set)),
+        Outcome::Stopped { .. } | Outcome::Manual { .. } | Outcome::Invalid(_) => {
             (Look::Red, describe(verdict))
         }
     };
@@ -292,7 +292,7 @@ fn sentence(set: &Set, verdict: &Verdict, name: Option<&str>) -> Line {
 /// What is waited for: a failure before anything else, then what is under way,
 /// then what the set's status says.
 pub(super) fn waiting(set: &Set) -> String {
-    let seen = |pick: fn(&Member, &Sighting) -> bool| {
+    let seen = |pick: fn(&Member, &AppView) -> bool| {
         let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
         let mut seen =
             members.filter_map(|(name, member)| Some((name, member, member.seen.as_ref()?)));
@@ -319,13 +319,13 @@ pub(super) fn waiting(set: &Set) -> String {
 }
 
 /// How a rollout ended that did not complete, in one line.
-pub(super) fn describe(verdict: &Verdict) -> String {
+pub(super) fn describe(verdict: &Outcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),
     };
     match verdict {
-        Verdict::Stopped { step, application, why, behind } => {
+        Outcome::Stopped { step, application, why, behind } => {
             let behind = match behind {
                 0 => String::new(),
                 1 => "; 1 Application waits behind it".to_owned(),
@@ -334,7 +334,7 @@ pub(super) fn describe(verdict: &Verdict) -> String {
             let at = format!("Stopped {}", place(step));
             format!("{}: {application}: {why}{behind}", at.trim_end())
         }
-        Verdict::Manual { step, applications } => {
+        Outcome::Manual { step, applications } => {
             let who = crate::cli::output::some_of(applications.iter().map(String::as_str), 3);
             match step {
                 Some(step) => {
@@ -343,7 +343,7 @@ pub(super) fn describe(verdict: &Verdict) -> String {
                 None => format!("Waits for a manual sync of {who} (not automated)"),
             }
         }
-        Verdict::Invalid(message) => format!("Cannot be carried out: {message}"),
-        Verdict::Running | Verdict::Complete => String::new(),
+        Outcome::Invalid(message) => format!("Cannot be carried out: {message}"),
+        Outcome::Running | Outcome::Complete => String::new(),
     }
 }

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::chance::environment;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy, memberships};
 use crate::desired;
+use crate::entropy::environment;
 
 /// One step, or the whole set when it is rolled out all at once.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::fleet::{Fleet, Set};
+use super::outcome::{self, Outcome};
 use super::screen::{describe, seconds};
 use super::text::{Line, Look, count};
-use super::verdict::{self, Verdict};
 
 /// What a summary tells besides the fleet.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +21,8 @@ pub(super) struct Facts {
 
 /// The lines.
 pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
-    let verdicts = verdict::of_fleet(fleet);
-    let complete = verdicts.iter().all(|(_, verdict)| *verdict == Verdict::Complete);
+    let verdicts = outcome::of_fleet(fleet);
+    let complete = verdicts.iter().all(|(_, verdict)| *verdict == Outcome::Complete);
     let applications: usize = fleet.known().map(|set| set.members.len()).sum();
     let (look, word) = if complete {
         (Look::Green, "Rollout complete")
@@ -59,7 +59,7 @@ pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         if !text.is_empty() {
             lines.push(Line::of(Look::Red, text));
         }
-        if let Verdict::Manual { applications, .. } = verdict
+        if let Outcome::Manual { applications, .. } = verdict
             && let Some(application) = applications.first()
         {
             lines.push(hint(&set.namespace, application, facts.served));

@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Transition};
+use super::outcome::{self, Outcome};
 use super::screen::Picture;
 use super::summary::{self, Facts};
-use super::verdict::{self, Verdict};
 
 /// A set with a step for dev, all at once, and one for prod, one at a time.
 fn set(status: Value) -> Value {
@@ -149,12 +149,12 @@ impl Watch {
         self
     }
 
-    fn verdict(&self) -> Verdict {
-        verdict::of(&self.fleet.sets["shop"])
+    fn verdict(&self) -> Outcome {
+        outcome::of(&self.fleet.sets["shop"])
     }
 
     fn picture(&self, width: usize, height: Option<usize>) -> String {
-        let verdicts = verdict::of_fleet(&self.fleet);
+        let verdicts = outcome::of_fleet(&self.fleet);
         let notes = [];
         let elapsed = self.at;
         let picture = Picture { fleet: &self.fleet, verdicts: &verdicts, elapsed, notes: &notes };
@@ -317,28 +317,28 @@ fn a_rollout_ends_when_nothing_is_left_to_move() {
         halfway().see(&works("prod-eu")).see(&last).see(&set(status)).verdict()
     };
     let failed = standing(2, ["Healthy", "Healthy", "Progressing"], &[]);
-    let stopped = |behind| Verdict::Stopped {
+    let stopped = |behind| Outcome::Stopped {
         step: Some(1),
         application: "prod-us".to_owned(),
         why: "apps/Deployment prod-us/web: it exceeded its progress deadline".to_owned(),
         behind,
     };
     let cases = [
-        ("one is under way", halfway().verdict(), Verdict::Running),
+        ("one is under way", halfway().verdict(), Outcome::Running),
         (
             "all are done",
             done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
-            Verdict::Complete,
+            Outcome::Complete,
         ),
         (
             "the set says so and an Application does not",
             done(deploying("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
-            Verdict::Running,
+            Outcome::Running,
         ),
         (
             "all work and the set has not taken note",
             done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Progressing"], &[])),
-            Verdict::Running,
+            Outcome::Running,
         ),
         ("one failed", done(broken("prod-us"), failed.clone()), stopped(0)),
         (
@@ -357,7 +357,7 @@ fn a_rollout_ends_when_nothing_is_left_to_move() {
                 .see(&broken("prod-us"))
                 .see(&set(standing(2, ["Healthy", "Waiting", "Healthy"], &[])))
                 .verdict(),
-            Verdict::Running,
+            Outcome::Running,
         ),
     ];
     for (name, found, want) in cases {
@@ -375,7 +375,7 @@ fn a_step_without_places_waits_for_a_manual_sync() {
         .see(&untouched("prod-us"))
         .see(&raw);
     let applications = vec!["prod-eu".to_owned(), "prod-us".to_owned()];
-    assert_eq!(watch.verdict(), Verdict::Manual { step: Some(1), applications });
+    assert_eq!(watch.verdict(), Outcome::Manual { step: Some(1), applications });
     let summary = watch.summary();
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
@@ -393,10 +393,10 @@ fn a_set_that_cannot_be_carried_out_says_why() {
         "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
         "message": "application dev-eu: there is no project shop",
     }]);
-    let want = Verdict::Invalid("application dev-eu: there is no project shop".to_owned());
+    let want = Outcome::Invalid("application dev-eu: there is no project shop".to_owned());
     assert_eq!(Watch::default().see(&raw).verdict(), want);
     raw["status"]["conditions"][0]["reason"] = "UpdateApplicationError".into();
-    assert_eq!(Watch::default().see(&raw).verdict(), Verdict::Running, "it is tried again");
+    assert_eq!(Watch::default().see(&raw).verdict(), Outcome::Running, "it is tried again");
 }
 
 #[test]
@@ -404,15 +404,15 @@ fn without_a_rolling_sync_all_applications_count() {
     let mut raw = set(Value::Null);
     raw["spec"]["strategy"] = Value::Null;
     let watch = || Watch::default().see(&raw).see(&works("dev-eu")).see(&works("prod-eu"));
-    assert_eq!(watch().verdict(), Verdict::Running, "one is not even created");
-    assert_eq!(watch().see(&works("prod-us")).verdict(), Verdict::Complete);
-    assert_eq!(watch().see(&deploying("prod-us")).verdict(), Verdict::Running);
+    assert_eq!(watch().verdict(), Outcome::Running, "one is not even created");
+    assert_eq!(watch().see(&works("prod-us")).verdict(), Outcome::Complete);
+    assert_eq!(watch().see(&deploying("prod-us")).verdict(), Outcome::Running);
     let stopped = watch().see(&broken("prod-us")).verdict();
-    assert!(matches!(stopped, Verdict::Stopped { step: None, .. }), "{stopped:?}");
+    assert!(matches!(stopped, Outcome::Stopped { step: None, .. }), "{stopped:?}");
     let mut by_hand = untouched("prod-us");
     by_hand["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
     let applications = vec!["prod-us".to_owned()];
-    assert_eq!(watch().see(&by_hand).verdict(), Verdict::Manual { step: None, applications });
+    assert_eq!(watch().see(&by_hand).verdict(), Outcome::Manual { step: None, applications });
 }
 
 #[test]

@@ -4,11 +4,11 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::context::{Context, Draft, Memory, off_worker};
-use super::observe::{self, Place, Trouble};
+use super::observe::{self, Destination, Trouble};
 use super::queue::Key;
 use crate::api::{annotations, conditions};
-use crate::decide::compare::refresh::{Level, Request};
-use crate::decide::compare::{
+use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::{
     self, Comparison, Condition, auto_sync, condition, deletion, operation, status,
 };
 use tokio::time::Instant;
@@ -18,11 +18,11 @@ use tokio::time::Instant;
 pub struct Reason {
     /// How thoroughly.
     pub request: Request,
-    /// When it was asked for.
+    /// When it was trigger for.
     pub asked_at: Instant,
     /// Whether an operation has just ended.
     pub after_operation: bool,
-    /// Whether somebody asked: by annotation or by another spec.
+    /// Whether somebody trigger: by annotation or by another spec.
     pub asked_for: bool,
 }
 
@@ -113,7 +113,7 @@ struct Found {
     revisions: Vec<String>,
     types: Vec<String>,
     finalizers: Option<Vec<String>>,
-    place: Place,
+    place: Destination,
 }
 
 async fn look(
@@ -146,11 +146,11 @@ async fn look(
     let (comparison, mut conditions) = off_worker(|| {
         let (config, conditions) = observe::rules(memory, application);
         let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-        (compare::compare(&facts, &mut memory.diffs), conditions)
+        (app_state::compare(&facts, &mut memory.diffs), conditions)
     });
     conditions.extend(world.placed.conditions.iter().cloned());
     conditions.extend(place.project.warnings(&place.project_name));
-    conditions.extend(compare::unlisted(&place.destination.cluster.unlisted()));
+    conditions.extend(app_state::unlisted(&place.destination.cluster.unlisted()));
     let repeated = conditions::application::REPEATED_KEY_WARNING;
     conditions.extend(rendered.warnings.iter().map(|text| Condition::new(repeated, text.as_str())));
     Ok(Found {
@@ -209,11 +209,11 @@ async fn last_health(
     off_worker(|| {
         let (config, _) = observe::rules(memory, application);
         let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-        Some(compare::compare(&facts, &mut memory.diffs).health)
+        Some(app_state::compare(&facts, &mut memory.diffs).health)
     })
 }
 
-/// Starts a sync that nobody asked for, or says why not.
+/// Starts a sync that nobody trigger for, or says why not.
 fn automate(
     ctx: &Context,
     key: &Key,

@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 use super::error::Error;
-use super::notes;
+use super::events;
 use super::queue::{Key, Queue};
 use super::revisions::Revisions;
 use super::settings::Settings;
@@ -20,13 +20,13 @@ use crate::act::application_status;
 use crate::act::events::Events;
 use crate::api::tracking::instance_name;
 use crate::api::{ApplicationSource, ResourceKey};
-use crate::decide::compare::patch::merge_patch;
-use crate::decide::compare::refresh::Request;
-use crate::decide::compare::{DiffCache, Placed, Tracking};
+use crate::decide::app_state::patch::merge_patch;
+use crate::decide::app_state::refresh::Request;
+use crate::decide::app_state::{DiffCache, Placed, Tracking};
 use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::source::Repositories;
+use crate::watch::cluster_cache::Cluster;
 use crate::watch::clusters::Clusters;
-use crate::watch::live::Cluster;
 
 /// How many renderings of one Application are kept: what is compared, and what
 /// an operation syncs.
@@ -55,7 +55,7 @@ pub fn off_worker<T>(work: impl FnOnce() -> T) -> T {
 #[derive(Debug)]
 pub struct Context {
     /// The control plane.
-    pub client: crate::watch::live::Client,
+    pub client: crate::watch::cluster_cache::Client,
     /// Settings.
     pub settings: Settings,
     /// Repositories.
@@ -237,7 +237,7 @@ impl Context {
             .then(|| Events::new(client.clone(), component, resource, settings.dry_run));
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
-            client: crate::watch::live::Client(client),
+            client: crate::watch::cluster_cache::Client(client),
             settings,
             sources,
             store,
@@ -377,7 +377,7 @@ impl Context {
         };
         self.store.put(key, written.clone());
         memory.last_patch = Some((patch, written["metadata"]["resourceVersion"].clone()));
-        notes::tell(self, &draft.base, &written).await;
+        events::publish(self, &draft.base, &written).await;
         *draft = Draft::new(written);
         Ok(())
     }

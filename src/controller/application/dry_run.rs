@@ -8,27 +8,27 @@ use tokio::time::Instant;
 
 use super::compare;
 use super::context::{Context, Draft, Memory};
-use super::pass::reason;
-use super::queue::{Asked, Key};
+use super::queue::{Key, Trigger};
+use super::reconcile::reason;
 use crate::api::annotations::{REFRESH, finalizers};
-use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::{deletion, spec};
+use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::{deletion, spec};
 
 /// Compares the Application, as the pass that writes does, and tells what it
 /// would write. When to look again, if nothing happens.
-pub async fn pass(
+pub async fn reconcile(
     ctx: &Context,
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Option<Instant> {
     let mut again = None;
     if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
         draft.wanted["spec"] = normal;
     }
     let deleting = deletion::asked_at(&draft.wanted).is_some();
-    if !deleting && let Some(reason) = reason(ctx, key, memory, draft, asked, false) {
+    if !deleting && let Some(reason) = reason(ctx, key, memory, draft, trigger, false) {
         let at = compare::compare(ctx, key, memory, draft, reason).await;
         again = at.map(|at| ctx.instant(at));
     }

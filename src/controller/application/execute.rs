@@ -9,15 +9,15 @@ use futures::{FutureExt, StreamExt};
 use serde_json::Value;
 
 use super::context::Context;
-use super::observe::Place;
+use super::observe::Destination;
 use crate::act::apply::Applier;
 use crate::act::delete;
 use crate::api::ResourceKey;
-use crate::decide::compare::owner::Owner;
+use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{
     Action, Apply, Group, GroupVersionKind, Happened, How, LiveObject, Object, Outcome, TaskKey,
 };
-use crate::watch::live::kind_of;
+use crate::watch::cluster_cache::kind_of;
 
 /// An action that takes longer has lost its answer. Longer than any wait that
 /// is part of an action.
@@ -51,7 +51,7 @@ pub struct Executor<'a> {
     /// Settings.
     pub ctx: &'a Context,
     /// The cluster.
-    pub place: &'a Place,
+    pub place: &'a Destination,
     /// What is live, as the plan saw it.
     pub live: &'a BTreeMap<ResourceKey, LiveObject>,
     /// The kinds of the targets, to read one directly.

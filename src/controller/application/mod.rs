@@ -7,8 +7,8 @@
 //! revisions of repositories ─────────┘
 //! ```
 //!
-//! A pass reads what is known (`store`, `watch::live`), decides with
-//! `decide::sync` and `decide::compare`, acts, and writes once. It holds on to
+//! A pass reads what is known (`store`, `watch::cluster_cache`), decides with
+//! `decide::sync` and `decide::app_state`, acts, and writes once. It holds on to
 //! nothing while it waits: an event or a due time brings the Application back.
 //! Passes of one Application follow each other; those of different ones run
 //! side by side.
@@ -20,17 +20,17 @@ mod compare;
 mod context;
 mod dry_run;
 mod error;
+mod events;
 mod execute;
-mod notes;
+mod finalize;
 mod observe;
 mod operate;
-mod pass;
 mod projects;
 mod queue;
+mod reconcile;
 mod revisions;
 mod settings;
 mod store;
-mod teardown;
 #[cfg(test)]
 mod tests;
 mod watches;
@@ -48,18 +48,18 @@ use tracing::Instrument;
 use crate::act::application_status;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::tracking::from_instance_name;
-use crate::decide::compare::Condition;
-use crate::decide::compare::refresh::{Level, Request};
-use crate::decide::compare::status::conditions;
+use crate::decide::app_state::Condition;
+use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::status::conditions;
 use crate::source::Repositories;
+use crate::watch::cluster_cache::Mark;
 use crate::watch::clusters::Clusters;
-use crate::watch::live::Mark;
 
 pub use error::Error;
 pub use settings::Settings;
 
 use context::Context;
-use queue::{Asked, Ended, Key, Queue};
+use queue::{Key, Queue, ReconcileResult, Trigger};
 use store::Store;
 
 /// A pass that takes longer hangs on a request. It may be cut off anywhere and
@@ -122,7 +122,7 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
     loop {
         // Only then a slot: a pass that has lent its own must get it back while
         // nothing else is due.
-        let (key, asked) = tokio::select! {
+        let (key, trigger) = tokio::select! {
             next = ctx.queue.next() => next,
             () = stop.cancelled() => return,
         };
@@ -137,9 +137,10 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
         let span = tracing::debug_span!("pass", application = %key);
         passes.spawn(
             async move {
-                let ended = contained(&ctx, &key, asked, pass::pass(&ctx, &key, asked)).await;
+                let ended =
+                    contained(&ctx, &key, trigger, reconcile::reconcile(&ctx, &key, trigger)).await;
                 drop(permit);
-                ctx.queue.done(&key, asked, ended);
+                ctx.queue.done(&key, trigger, ended);
             }
             .instrument(span),
         );
@@ -150,37 +151,37 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
 async fn contained(
     ctx: &Context,
     key: &Key,
-    asked: Asked,
-    pass: impl Future<Output = Result<Ended, Error>>,
-) -> Ended {
+    trigger: Trigger,
+    pass: impl Future<Output = Result<ReconcileResult, Error>>,
+) -> ReconcileResult {
     let pass = AssertUnwindSafe(pass).catch_unwind();
     let Ok(ended) = tokio::time::timeout(PASS_LIMIT, pass).await else {
         let limit = PASS_LIMIT.as_secs();
         tracing::warn!(application = %key, limit, "pass cut off, a request did not end in time");
-        return Ended::Failed;
+        return ReconcileResult::Failed;
     };
     let ended = ended.unwrap_or_else(|panic| Err(Error::Panic(words_of(panic.as_ref()))));
     match ended {
         Ok(ended) => ended,
         Err(error) if error.is_gone() => {
             ctx.forget(key).await;
-            Ended::Gone
+            ReconcileResult::Gone
         }
         Err(error) if error.is_stale() => {
             tracing::debug!(application = %key, "changed meanwhile, looking again");
-            ctx.queue.wake(key, asked.request);
-            Ended::Well(None)
+            ctx.queue.wake(key, trigger.request);
+            ReconcileResult::Well(None)
         }
         Err(error @ Error::Panic(_)) => {
             tracing::error!(application = %key, %error, "pass failed");
             if AssertUnwindSafe(admit(ctx, key, &error)).catch_unwind().await.is_err() {
                 tracing::error!(application = %key, "its failure cannot be told either");
             }
-            Ended::Failed
+            ReconcileResult::Failed
         }
         Err(error) => {
             tracing::warn!(application = %key, %error, "pass failed");
-            Ended::Failed
+            ReconcileResult::Failed
         }
     }
 }
@@ -201,7 +202,7 @@ async fn admit(ctx: &Context, key: &Key, error: &Error) {
     let written = application_status::write(&ctx.client.0, &application, &wanted, now).await;
     match written {
         Ok(Some(written)) => {
-            notes::tell(ctx, &application, &written).await;
+            events::publish(ctx, &application, &written).await;
             ctx.store.put(key, Arc::new(written));
         }
         Ok(None) => {}

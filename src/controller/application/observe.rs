@@ -16,9 +16,9 @@ use crate::api::path_segment;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::time::from_rfc3339;
 use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
-use crate::decide::compare::project::Permits;
-use crate::decide::compare::refresh::Level;
-use crate::decide::compare::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
+use crate::decide::app_state::project::Permits;
+use crate::decide::app_state::refresh::Level;
+use crate::decide::app_state::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
 use crate::decide::diff;
 use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::decide::windows::{self, Verdict};
@@ -69,7 +69,7 @@ impl Trouble {
 
 /// Where an Application goes, and what it may do there.
 #[derive(Clone, Debug)]
-pub struct Place {
+pub struct Destination {
     /// The typed spec.
     pub spec: ApplicationSpec,
     /// The cluster.
@@ -80,7 +80,7 @@ pub struct Place {
     pub project_name: String,
 }
 
-impl Place {
+impl Destination {
     /// What the project permits there.
     pub fn permits(&self) -> Permits<'_> {
         let Destinated { server, name, .. } = &self.destination;
@@ -90,7 +90,7 @@ impl Place {
 
 /// What should exist, and what does.
 #[derive(Clone, Debug)]
-pub struct World {
+pub struct ClusterState {
     /// What should exist.
     pub placed: Arc<Placed>,
     /// What the cluster says about the kinds of it.
@@ -100,7 +100,7 @@ pub struct World {
 }
 
 /// Reads the spec and checks it (SE-031).
-pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Place, Trouble> {
+pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Destination, Trouble> {
     let read = crate::api::read::<ApplicationSpec>(&application["spec"]);
     let spec = read
         .map_err(|error| Trouble::Spec(vec![Condition::invalid_spec(format!("spec.{error}"))]))?;
@@ -153,13 +153,13 @@ pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Plac
         denials.extend(project.warnings(&project_name));
         return Err(Trouble::Spec(denials));
     }
-    Ok(Place { spec, destination, project, project_name })
+    Ok(Destination { spec, destination, project, project_name })
 }
 
 /// How new a revision has to be, by the level of the request (SE-376).
 pub fn freshness(ctx: &Context, level: Level, asked_at: Instant) -> Duration {
     match level {
-        // Any answer that was asked for after the request.
+        // Any answer that was trigger for after the request.
         Level::Newest => asked_at.elapsed(),
         Level::Revision | Level::Live | Level::None => {
             let quarter = ctx.settings.reconciliation_timeout / 4;
@@ -273,14 +273,17 @@ pub async fn manifests(
 pub async fn world(
     memory: &mut Memory,
     application: &Value,
-    place: &Place,
+    place: &Destination,
     rendered: &Rendered,
     tracking: &Tracking,
-) -> Result<World, Trouble> {
+) -> Result<ClusterState, Trouble> {
     let cluster = &place.destination.cluster;
-    let live_trouble = |error: crate::watch::live::Error| Trouble::Live(error.to_string());
-    let wanted: BTreeSet<GroupVersionKind> =
-        rendered.manifests.iter().map(|manifest| crate::watch::live::kind_of(manifest)).collect();
+    let live_trouble = |error: crate::watch::cluster_cache::Error| Trouble::Live(error.to_string());
+    let wanted: BTreeSet<GroupVersionKind> = rendered
+        .manifests
+        .iter()
+        .map(|manifest| crate::watch::cluster_cache::kind_of(manifest))
+        .collect();
     let kinds = cluster.kinds(&tracking.instance, wanted).await.map_err(live_trouble)?;
     // Where a kind belongs must be known before anything is decided about it.
     let silent = kinds.iter().find_map(|(kind, found)| match found {
@@ -313,16 +316,16 @@ pub async fn world(
 
     let mut live = cluster.tracked(&tracking.instance);
     for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
-        let kind = crate::watch::live::kind_of(&target.object);
+        let kind = crate::watch::cluster_cache::kind_of(&target.object);
         if let Some(found) = cluster.get(&kind, &target.key).await.map_err(live_trouble)? {
             live.insert(target.key.clone(), found);
         }
     }
-    Ok(World { placed, kinds, live })
+    Ok(ClusterState { placed, kinds, live })
 }
 
 /// The namespace of the destination, if it exists.
-pub async fn namespace(place: &Place) -> Result<Option<Arc<Value>>, String> {
+pub async fn namespace(place: &Destination) -> Result<Option<Arc<Value>>, String> {
     let key = ResourceKey::new("", "Namespace", "", &place.spec.destination.namespace);
     if key.name.is_empty() {
         return Ok(None);
@@ -340,7 +343,7 @@ fn namespaces() -> GroupVersionKind {
 /// unchanged targets stay the very same objects.
 fn placed(
     memory: &mut Memory,
-    place: &Place,
+    place: &Destination,
     rendered: &Rendered,
     tracking: &Tracking,
     kinds: &BTreeMap<GroupVersionKind, Kind>,
@@ -414,8 +417,8 @@ pub fn namespace_metadata_changed(application: &Value) -> bool {
 pub fn facts<'a>(
     ctx: &'a Context,
     application: &'a Value,
-    place: &'a Place,
-    world: &'a World,
+    place: &'a Destination,
+    world: &'a ClusterState,
     tracking: &'a Tracking,
     config: &'a diff::Config,
 ) -> Facts<'a> {
@@ -435,12 +438,12 @@ pub fn facts<'a>(
 
 /// Whether sync windows let an operation run (SE-406); for an automated sync
 /// that is not running yet, without its state.
-pub fn windows(key: &Key, place: &Place, state: Option<&Value>, now: Timestamp) -> Verdict {
+pub fn windows(key: &Key, place: &Destination, state: Option<&Value>, now: Timestamp) -> Verdict {
     let who = state.map(|state| &state["operation"]["initiatedBy"]);
     let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
     let automated = who.is_none_or(|who| who["automated"] == true);
     let started_at = state.and_then(|state| from_rfc3339(state["startedAt"].as_str()?));
-    let asked = windows::Asked {
+    let trigger = windows::Asked {
         application: &key.name,
         server: &place.destination.server,
         cluster: &place.destination.name,
@@ -448,5 +451,5 @@ pub fn windows(key: &Key, place: &Place, state: Option<&Value>, now: Timestamp) 
         manual: windows::is_manual(username, automated),
         started_at,
     };
-    windows::judge(&place.project.windows, &asked, windows::Semantics::default(), now)
+    windows::judge(&place.project.windows, &trigger, windows::Semantics::default(), now)
 }

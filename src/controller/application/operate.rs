@@ -10,22 +10,22 @@ use serde_json::Value;
 use super::context::{Context, Draft, Memory, Rendered, off_worker};
 use super::error::Error;
 use super::execute::Executor;
-use super::observe::{self, Place, Trouble, World};
-use super::queue::{Asked, Key};
+use super::observe::{self, ClusterState, Destination, Trouble};
+use super::queue::{Key, Trigger};
 use crate::act::application_status;
 use crate::api::annotations::deletion_approved;
 use crate::api::path_segment;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
 use crate::api::{ApplicationSource, ResourceKey};
-use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::owner::Owner;
-use crate::decide::compare::{self, Comparison, Tracking, auto_sync, deletion, spec};
+use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::owner::Owner;
+use crate::decide::app_state::{self, Comparison, Tracking, auto_sync, deletion, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
-    self, Class, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Plan, Retry, Snapshot,
+    self, Class, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Retry, Snapshot, SyncPlan,
 };
-use crate::watch::live::kind_of;
+use crate::watch::cluster_cache::kind_of;
 
 /// Rounds of plan and actions in one pass; then others have their turn.
 const ROUNDS: usize = 200;
@@ -38,7 +38,7 @@ const UNREADABLE_TRIES: u32 = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
     /// It has ended, and the draft says so.
-    Ended,
+    ReconcileResult,
     /// It waits for events, and until this time at most.
     Waits(Option<Timestamp>),
 }
@@ -51,7 +51,7 @@ pub async fn drive(
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Driven, Error> {
     if operation::stage(&draft.wanted) == Stage::Requested
         && !start(ctx, key, memory, draft).await?
@@ -67,7 +67,7 @@ pub async fn drive(
     }
     let mut outcomes = Vec::new();
     for _ in 0..ROUNDS {
-        let observed = observe(ctx, key, memory, draft, asked).await;
+        let observed = observe(ctx, key, memory, draft, trigger).await;
         let observed = match observed {
             Ok(observed) => {
                 memory.unreadable = 0;
@@ -127,7 +127,7 @@ pub async fn drive(
 
 /// Waits while sync windows do not let the operation run. Termination goes on
 /// all the same (SE-410).
-fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Place) -> Option<Driven> {
+fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Destination) -> Option<Driven> {
     let state = &draft.wanted["status"]["operationState"];
     if state["phase"] == "Terminating" {
         return None;
@@ -139,7 +139,7 @@ fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Place) -> Option
         let message = format!("{message}; it is ended, since the application is being deleted");
         let phase = sync::OperationPhase::Failed;
         operation::finish(&mut draft.wanted, phase, &message, ctx.now());
-        return Some(Driven::Ended);
+        return Some(Driven::ReconcileResult);
     }
     if state["message"] != *message {
         tracing::info!(application = %key, reason = %verdict.reason, "operation waits");
@@ -197,7 +197,7 @@ fn pause(ctx: &Context, draft: &mut Draft) -> Result<Option<Driven>, Error> {
     if let Some(message) = ended {
         let phase = sync::OperationPhase::Failed;
         operation::finish(&mut draft.wanted, phase, &message, ctx.now());
-        return Ok(Some(Driven::Ended));
+        return Ok(Some(Driven::ReconcileResult));
     }
     let attempt = state["retryCount"].as_u64().unwrap_or(0);
     let strategy = strategy(state);
@@ -236,7 +236,7 @@ fn conclude_finally(ctx: &Context, draft: &mut Draft, message: &str) -> Driven {
         return conclude(ctx, draft, phase, message);
     }
     operation::finish(&mut draft.wanted, phase, message, ctx.now());
-    Driven::Ended
+    Driven::ReconcileResult
 }
 
 /// What follows the end of an attempt: another one, or the end.
@@ -259,7 +259,7 @@ fn conclude(
         }
         Retry::Over { phase, message } => {
             operation::finish(&mut draft.wanted, phase, &message, now);
-            Driven::Ended
+            Driven::ReconcileResult
         }
     }
 }
@@ -289,8 +289,8 @@ impl From<Trouble> for Stop {
 }
 
 struct Observed {
-    place: Place,
-    world: World,
+    place: Destination,
+    world: ClusterState,
     tracking: Tracking,
     config: diff::Config,
     comparison: Comparison,
@@ -311,7 +311,7 @@ async fn observe(
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Observed, Stop> {
     let state = &draft.wanted["status"]["operationState"];
     operation::request(state, "", &[]).map_err(Stop::Trouble)?;
@@ -333,7 +333,7 @@ async fn observe(
             rendered
         }
         None => {
-            let pinned = pin(ctx, key, memory, draft, &raw, asked).await?;
+            let pinned = pin(ctx, key, memory, draft, &raw, trigger).await?;
             let namespace = &place.spec.destination.namespace;
             observe::manifests(ctx, key, memory, &raw, &pinned, namespace, false).await?
         }
@@ -344,7 +344,7 @@ async fn observe(
     let (config, comparison, rules) = off_worker(|| {
         let (config, rules) = observe::rules(memory, application);
         let facts = observe::facts(ctx, application, &place, &world, &tracking, &config);
-        let comparison = compare::compare(&facts, &mut memory.diffs);
+        let comparison = app_state::compare(&facts, &mut memory.diffs);
         (config, comparison, rules)
     });
     // A rule that cannot be used may be what protects a field.
@@ -384,7 +384,7 @@ async fn pin(
     memory: &mut Memory,
     draft: &mut Draft,
     raw: &[Value],
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Vec<crate::source::Revision>, Stop> {
     let pinned = operation::pinned(&draft.wanted);
     let given = operation::given(&draft.wanted["status"]["operationState"]["operation"]["sync"]);
@@ -401,7 +401,7 @@ async fn pin(
              each source in operation.sync.revisions, or none"
         )));
     }
-    let fresh = asked.at.elapsed();
+    let fresh = trigger.at.elapsed();
     let revisions = observe::revisions(ctx, key, &sources, &known, fresh).await?;
     if pinned.is_empty() {
         let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
@@ -539,7 +539,7 @@ fn live(observed: &Observed, owner: &Owner<'_>) -> BTreeMap<ResourceKey, LiveObj
 }
 
 /// Tells what has changed, and each warning once for an operation (SE-302).
-fn report(key: &Key, memory: &mut Memory, draft: &Draft, plan: &Plan) {
+fn report(key: &Key, memory: &mut Memory, draft: &Draft, plan: &SyncPlan) {
     let state = &draft.wanted["status"]["operationState"];
     let before = state["message"].as_str().unwrap_or_default();
     if before != plan.message && !before.starts_with(&format!("{} (", plan.message)) {

@@ -11,12 +11,12 @@ use serde_json::Value;
 use super::context::Context;
 use super::queue::Key;
 use crate::act::application_status;
-use crate::act::events::{Events, Note};
+use crate::act::events::{EventRecord, Events};
 use crate::act::outcome::words;
 use crate::api::AppProject;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
-use crate::decide::compare::project::permits_application;
-use crate::watch::live::raw;
+use crate::decide::app_state::project::permits_application;
+use crate::watch::cluster_cache::raw;
 use crate::watch::object::resource;
 
 /// Applications per page of a listing.
@@ -177,7 +177,7 @@ impl Releasing {
         let project_name = project["metadata"]["name"].as_str().unwrap_or_default();
         let text = format!("project {project_name} {text}");
         tracing::warn!(project = project_name, "{text}");
-        let note = Note { warning: true, reason: "DeletionError", action: "Delete", text };
-        self.events.tell(&project.clone().into(), note).await;
+        let record = EventRecord { warning: true, reason: "DeletionError", action: "Delete", text };
+        self.events.publish(&project.clone().into(), record).await;
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use crate::decide::compare::refresh::{Level, Request};
+use crate::decide::app_state::refresh::{Level, Request};
 
 /// First pause after a failure, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(120));
@@ -32,9 +32,9 @@ impl fmt::Display for Key {
     }
 }
 
-/// What a pass was asked for.
+/// What a pass was trigger for.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked {
+pub struct Trigger {
     /// How thoroughly to compare.
     pub request: Request,
     /// When the latest request came in: an answer that is newer will do.
@@ -43,7 +43,7 @@ pub struct Asked {
 
 /// How a pass ended.
 #[derive(Clone, Copy, Debug)]
-pub enum Ended {
+pub enum ReconcileResult {
     /// Well; look again at this time even if nothing happens.
     Well(Option<Instant>),
     /// Not well; try again after a pause.
@@ -98,7 +98,7 @@ impl Queue {
     }
 
     /// The next Application to work on; [`Self::done`] has to follow.
-    pub async fn next(&self) -> (Key, Asked) {
+    pub async fn next(&self) -> (Key, Trigger) {
         loop {
             let changed = self.changed.notified();
             let due = match self.take() {
@@ -117,7 +117,7 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Result<(Key, Asked), Option<Instant>> {
+    fn take(&self) -> Result<(Key, Trigger), Option<Instant>> {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -142,13 +142,13 @@ impl Queue {
             entry.not_before = None;
             let request = std::mem::take(&mut entry.request);
             let at = entry.asked_at.take().unwrap_or(now);
-            return Ok((key, Asked { request, at }));
+            return Ok((key, Trigger { request, at }));
         }
         Err(inner.due.first().map(|(due, _)| *due))
     }
 
-    /// A pass has ended. What it was asked for is asked again if it failed.
-    pub fn done(&self, key: &Key, asked: Asked, ended: Ended) {
+    /// A pass has ended. What it was trigger for is trigger again if it failed.
+    pub fn done(&self, key: &Key, trigger: Trigger, ended: ReconcileResult) {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -158,13 +158,13 @@ impl Queue {
             inner.due.remove(&(due, key.clone()));
         }
         let due = match ended {
-            Ended::Well(due) => {
+            ReconcileResult::Well(due) => {
                 entry.failures = 0;
                 due
             }
-            Ended::Failed => {
-                entry.request = entry.request.and(asked.request);
-                entry.asked_at = Some(entry.asked_at.unwrap_or(asked.at));
+            ReconcileResult::Failed => {
+                entry.request = entry.request.and(trigger.request);
+                entry.asked_at = Some(entry.asked_at.unwrap_or(trigger.at));
                 let pause = pause(entry.failures, key);
                 entry.failures = entry.failures.saturating_add(1);
                 entry.not_before = Some(now + pause);
@@ -173,7 +173,7 @@ impl Queue {
                 entry.queued &= entry.request.level >= Level::Newest && entry.failures < 3;
                 Some(now + pause)
             }
-            Ended::Gone => {
+            ReconcileResult::Gone => {
                 if !entry.queued {
                     inner.entries.remove(key);
                     return;

@@ -1,4 +1,4 @@
-//! Which commit a revision of a repository is, asked once for all
+//! Which commit a revision of a repository is, trigger once for all
 //! Applications that want it.
 //!
 //! Whoever learns that it has moved wakes all others, so that a fleet sees a
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 
 use super::queue::{Key, Queue};
 use crate::api::ApplicationSource;
-use crate::decide::compare::refresh::{Level, Request};
+use crate::decide::app_state::refresh::{Level, Request};
 use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
 
 /// Repository, revision and tag prefix as they are written.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::tracking::TrackingMethod;
 use crate::controller::context::Namespaces;
-use crate::decide::compare::auto_sync::SelfHeal;
+use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::projects::is_leaving;
 use super::queue::Key;
 use crate::api::{AppProject, AppProjectSpec};
-use crate::decide::compare::{Condition, project};
+use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
 use crate::redact;
 use crate::source::Credentials;

@@ -36,10 +36,10 @@ async fn a_pass_that_panics_says_so_on_its_application() {
     let ctx = Context::new(client, Settings::default(), Arc::new(sources), store, clusters, queue);
     let key = Key { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.store.put(&key, Arc::new(serde_json::to_value(created).unwrap()));
-    let asked = Asked { request: Request::new(Level::Live), at: tokio::time::Instant::now() };
+    let trigger = Trigger { request: Request::new(Level::Live), at: tokio::time::Instant::now() };
 
-    let ended = contained(&ctx, &key, asked, async { panic!("out of {}", "cheese") }).await;
-    assert!(matches!(ended, Ended::Failed));
+    let ended = contained(&ctx, &key, trigger, async { panic!("out of {}", "cheese") }).await;
+    assert!(matches!(ended, ReconcileResult::Failed));
     let stored = api.get("a").await.unwrap();
     let condition = &stored.data["status"]["conditions"][0];
     assert_eq!(condition["type"], "UnknownError");

@@ -18,10 +18,10 @@ use super::store::Change;
 use crate::act::application_status;
 use crate::api::AppProject;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::decide::compare::refresh::{Level, Request};
+use crate::decide::app_state::refresh::{Level, Request};
+use crate::watch::cluster_cache::raw;
 use crate::watch::failure::{has_code, reason};
 use crate::watch::follow::{follow, told};
-use crate::watch::live::raw;
 
 /// Objects per page of a listing.
 const PAGE: u32 = 500;

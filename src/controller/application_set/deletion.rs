@@ -1,4 +1,4 @@
-//! The end of a set: its Applications go first, in reverse order if asked
+//! The end of a set: its Applications go first, in reverse order if trigger
 //! (AS-167, AS-168, AS-380 to AS-384).
 
 use std::sync::Arc;
@@ -8,15 +8,15 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
-use super::pass::Next;
-use super::{dry_run, tell};
+use super::reconcile::Next;
+use super::{dry_run, events};
 use crate::act::applications::Writer;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::controller::context::{Context, Memory};
 use crate::controller::error::Error;
-use crate::decide::fleet::deletion::{self, Stage};
-use crate::decide::fleet::policy::Policy;
-use crate::decide::fleet::status;
+use crate::decide::application_set::deletion::{self, Stage};
+use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::status;
 use crate::decide::rollout::steps;
 use crate::watch::failure::reason;
 use crate::watch::object::{Object, resource};
@@ -25,7 +25,7 @@ use crate::watch::object::{Object, resource};
 const WHILE_DELETING: Duration = Duration::from_secs(10);
 
 /// One pass over a set that is being deleted.
-pub async fn pass(
+pub async fn reconcile(
     set: &Object,
     context: &Context,
     policy: Policy,
@@ -42,9 +42,9 @@ pub async fn pass(
             dry_run::tell(dry_run::of_status(set.value(), &wanted), memory);
             return Ok(Next::Wait);
         }
-        return match super::pass::record(set, context, &wanted).await? {
+        return match super::reconcile::record(set, context, &wanted).await? {
             Some(new) => {
-                tell::failures(&new, set.value(), context, Some(&failure)).await;
+                events::failures(&new, set.value(), context, Some(&failure)).await;
                 Ok(Next::Wait)
             }
             None => Ok(Next::Again),

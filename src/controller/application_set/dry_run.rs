@@ -6,12 +6,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::pass::Next;
+use super::reconcile::Next;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use crate::controller::context::Memory;
-use crate::decide::fleet::deletion::Stage;
-use crate::decide::fleet::{self, patch};
-use crate::decide::rollout::Plan;
+use crate::decide::application_set::deletion::Stage;
+use crate::decide::application_set::{self, patch};
+use crate::decide::rollout::RolloutPlan;
 use crate::desired::name_of;
 use crate::watch::object::Object;
 
@@ -41,7 +41,7 @@ pub fn of_set(set: &Object, needs_finalizer: bool) -> Vec<String> {
 }
 
 /// What would be done to Applications.
-pub fn of_writes(writes: &fleet::Plan) -> Vec<String> {
+pub fn of_writes(writes: &application_set::WritePlan) -> Vec<String> {
     let mut lines: Vec<String> =
         writes.creates.iter().map(|new| format!("create Application {}", name_of(new))).collect();
     for patch in &writes.patches {
@@ -102,7 +102,7 @@ pub fn of_deletion(stage: &Stage) -> Vec<String> {
 }
 
 /// When to look again: at the deadline of the rollout, if it has one.
-pub fn next(plan: Option<&Plan>, now: Timestamp) -> Next {
+pub fn next(plan: Option<&RolloutPlan>, now: Timestamp) -> Next {
     let Some(at) = plan.and_then(|plan| plan.wake_at) else { return Next::Wait };
     Next::After(Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN))
 }

@@ -6,9 +6,9 @@
 
 mod deletion;
 mod dry_run;
+mod events;
 mod observe;
-mod pass;
-mod tell;
+mod reconcile;
 #[cfg(test)]
 mod tests;
 
@@ -127,7 +127,7 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
     );
     crate::redact::know_urls_of(&set.value()["spec"]);
     let mut memory = context.take_memory(&uid);
-    let pass = AssertUnwindSafe(pass::pass(&set, &context, &mut memory)).catch_unwind();
+    let pass = AssertUnwindSafe(reconcile::reconcile(&set, &context, &mut memory)).catch_unwind();
     let result = pass.instrument(span).await.unwrap_or_else(|panic| {
         let name = format!("{}/{}", set.namespace(), set.name());
         Err(Error::Panic { name, message: panic_text(&*panic) })
@@ -138,7 +138,7 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         memory = Memory { failures: memory.failures, ..Memory::default() };
     }
     memory.conflicts = match &result {
-        Ok(pass::Next::Again) => memory.conflicts.saturating_add(1),
+        Ok(reconcile::Next::Again) => memory.conflicts.saturating_add(1),
         Ok(_) | Err(_) => 0,
     };
     let again = after_conflict(memory.conflicts);
@@ -146,15 +146,15 @@ async fn reconcile(set: Arc<Object>, context: Arc<Context>) -> Result<Action, Er
         Ok(_) => memory.failures = 0,
         Err(_) => memory.failures = memory.failures.saturating_add(1),
     }
-    if matches!(&result, Ok(pass::Next::Gone)) {
+    if matches!(&result, Ok(reconcile::Next::Gone)) {
         context.forget(&uid);
     } else {
         context.put_memory(&uid, memory);
     }
     result.map(|next| match next {
-        pass::Next::Gone | pass::Next::Wait => Action::await_change(),
-        pass::Next::Again => Action::requeue(again),
-        pass::Next::After(delay) => Action::requeue(delay),
+        reconcile::Next::Gone | reconcile::Next::Wait => Action::await_change(),
+        reconcile::Next::Again => Action::requeue(again),
+        reconcile::Next::After(delay) => Action::requeue(delay),
     })
 }
 

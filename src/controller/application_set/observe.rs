@@ -7,12 +7,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::chance::environment;
 use crate::controller::context::{Generated, Memory};
-use crate::decide::fleet::ignore::Ignore;
-use crate::decide::fleet::policy::Policy;
-use crate::decide::fleet::{autosync, is_owned, observe, validate};
+use crate::decide::application_set::ignore::Ignore;
+use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::{autosync, is_owned, observe, validate};
 use crate::desired;
+use crate::entropy::environment;
 use crate::watch::object::Object;
 
 /// Generates the set's Applications, unless its spec is the one that was

@@ -19,12 +19,12 @@ use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
 
-struct World {
+struct ClusterState {
     server: Server,
     _stop: DropGuard,
 }
 
-impl World {
+impl ClusterState {
     /// The server with all that a set needs, and the controller running.
     async fn start(settings: Settings) -> Self {
         let server = Server::new();
@@ -133,7 +133,7 @@ fn entry(set: &Value) -> &Value {
 async fn nothing_is_promoted_while_nothing_may_be_written() {
     // It would wait for an operation that never comes, count as Healthy after
     // the timeout, and never be rolled out.
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let mut spec = set(rolling());
     spec["ignoreApplicationDifferences"] = json!([{"name": "other", "jsonPointers": ["/spec"]}]);
     world.create("ApplicationSet", "set", spec).await;
@@ -153,7 +153,7 @@ async fn nothing_is_promoted_while_nothing_may_be_written() {
 
 #[tokio::test]
 async fn a_policy_without_updates_does_not_hold_the_rollout_for_a_spec_it_never_writes() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let mut spec = set(rolling());
     spec["syncPolicy"] = json!({"applicationsSync": "create-only"});
     world.create("ApplicationSet", "set", spec).await;
@@ -172,7 +172,7 @@ async fn a_policy_without_updates_does_not_hold_the_rollout_for_a_spec_it_never_
 
 #[tokio::test]
 async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
-    let world = World::start(Settings { dry_run: true, ..Settings::default() }).await;
+    let world = ClusterState::start(Settings { dry_run: true, ..Settings::default() }).await;
     let mut strategy = rolling();
     strategy["deletionOrder"] = "Reverse".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
@@ -198,7 +198,7 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
 
 #[tokio::test]
 async fn a_misspelt_strategy_is_told_in_the_status() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let mut strategy = rolling();
     strategy["type"] = "Rollingsync".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
@@ -213,7 +213,7 @@ async fn a_misspelt_strategy_is_told_in_the_status() {
 
 #[tokio::test]
 async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     // As those of another installation may be.
     let crds: Api<crate::api::crds::CustomResourceDefinition> =
         Api::all(world.server.client_as("test"));

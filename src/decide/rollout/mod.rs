@@ -29,7 +29,7 @@
 //!
 //! - **A sync window denies it.** It is not promoted, and a promotion whose
 //!   operation is not written yet is taken back. An operation that is written
-//!   and has not begun is withdrawn ([`Plan::withdrawals`]), and holds its place
+//!   and has not begun is withdrawn ([`RolloutPlan::withdrawals`]), and holds its place
 //!   until it is gone: else it would begin by itself when the window opens, on
 //!   top of those that took its place. One that has begun goes on, and keeps
 //!   its place.
@@ -126,7 +126,7 @@ impl Default for Settings {
 
 /// What to do, and what to tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Plan {
+pub struct RolloutPlan {
     /// All entries to persist, by Application name.
     pub entries: Vec<Entry>,
     /// The syncs to start once the entries are persisted, by name.
@@ -152,7 +152,7 @@ pub struct Plan {
     pub wake_at: Option<Timestamp>,
 }
 
-impl Plan {
+impl RolloutPlan {
     /// Who waits for something to happen to itself, and since when, given when
     /// the open step was opened (AS-611). An Application whose turn has not
     /// come is not stuck while others of its step are at work, and nobody
@@ -234,7 +234,7 @@ pub struct Waiting {
 ///
 /// Call it only for a strategy with steps; with none it plans nothing and
 /// drops all entries (AS-303).
-pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
+pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     let steps = snapshot.strategy.steps();
     let labels = snapshot.generated.iter().map(|(name, app)| (name.as_str(), &app.labels));
     let memberships = steps::memberships(steps, labels);
@@ -253,7 +253,7 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> Plan {
     let refreshes = refreshes(behind, &memberships);
     let wake_at = wake_at(snapshot, &entries, &gate, now);
 
-    Plan {
+    RolloutPlan {
         starts,
         withdrawals,
         refreshes,

@@ -7,7 +7,7 @@ use super::gate;
 use super::messages;
 use super::pass::{Pass, earlier};
 use super::plan::{
-    DeleteReason, Ending, Group, Happened, Plan, Progress, ResourceResult, Verb, WaitReason,
+    DeleteReason, Ending, Group, Happened, Progress, ResourceResult, SyncPlan, Verb, WaitReason,
     Waiting,
 };
 use super::snapshot::HookPolicyScope;
@@ -61,7 +61,7 @@ impl Pass<'_> {
 
     /// A failed operation: HookFailed hooks go, SyncFail hooks run wave by
     /// wave, then it ends (SE-241.7, SE-271..SE-274).
-    pub(super) fn fail(mut self) -> Plan {
+    pub(super) fn fail(mut self) -> SyncPlan {
         let base = match self.progress.failure.take() {
             Some(base) => base,
             None => messages::UNSUCCESSFUL.to_owned(),
@@ -95,7 +95,7 @@ impl Pass<'_> {
 
     /// Cleans up hooks, then ends. The end is stored first, so that a restart
     /// in between goes on cleaning up.
-    pub(super) fn end(&mut self, ending: Ending) -> Plan {
+    pub(super) fn end(&mut self, ending: Ending) -> SyncPlan {
         let phase = ending.phase;
         self.progress.ending = Some(ending.clone());
         let groups = self.clean_up(|pass, at| pass.delete_reason(at, Some(phase)));
@@ -106,7 +106,7 @@ impl Pass<'_> {
     }
 
     /// Stops running hooks and ends; resources stay as they are (SE-285).
-    pub(super) fn terminate(mut self) -> Plan {
+    pub(super) fn terminate(mut self) -> SyncPlan {
         self.refresh();
         let groups = self.clean_up(|pass, at| {
             let task = &pass.tasks[at];
@@ -144,7 +144,7 @@ impl Pass<'_> {
     }
 
     /// The pause between two waves: nothing is judged and nothing starts.
-    pub(super) fn pause(&mut self, until: Timestamp, message: String) -> Plan {
+    pub(super) fn pause(&mut self, until: Timestamp, message: String) -> SyncPlan {
         let running = (0..self.tasks.len()).filter(|at| self.tasks[*at].is_running());
         let mut running: Vec<usize> = running.collect();
         if running.is_empty() {
@@ -167,13 +167,13 @@ impl Pass<'_> {
     }
 
     /// A plan that does something.
-    pub(super) fn act(&mut self, groups: Vec<Group>) -> Plan {
+    pub(super) fn act(&mut self, groups: Vec<Group>) -> SyncPlan {
         let message = messages::TASKS_RUNNING.to_owned();
         self.plan(OperationPhase::Running, message, groups, Vec::new(), None)
     }
 
     /// The last plan of an operation.
-    pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> Plan {
+    pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> SyncPlan {
         let _ = self.take_progress();
         self.plan(phase, message, Vec::new(), Vec::new(), None)
     }
@@ -187,7 +187,7 @@ impl Pass<'_> {
         actions: Vec<Group>,
         waiting_for: Vec<Waiting>,
         wake_at: Option<Timestamp>,
-    ) -> Plan {
+    ) -> SyncPlan {
         let progress = self.take_progress();
         let learnt = phase != self.snapshot.phase
             || significant(&self.results) != significant(&self.snapshot.results)
@@ -198,7 +198,7 @@ impl Pass<'_> {
             true => None,
             false => earlier(wake_at, limit),
         };
-        Plan {
+        SyncPlan {
             needs_persist_before_actions: !actions.is_empty() && learnt,
             actions,
             results: std::mem::take(&mut self.results),

@@ -22,16 +22,16 @@
 //! # One pass
 //!
 //! [`step`] is a plain function from a [`Snapshot`] and the time to a
-//! [`Plan`]. It keeps nothing between two calls. Whoever carries plans out
+//! [`SyncPlan`]. It keeps nothing between two calls. Whoever carries plans out
 //!
 //! 1. stores `results`, `progress`, `phase` and `message`, where they changed:
-//!    before the actions if [`Plan::needs_persist_before_actions`], and in any
+//!    before the actions if [`SyncPlan::needs_persist_before_actions`], and in any
 //!    case when a plan has no actions,
 //! 2. runs the actions, group after group, and notes an [`Outcome`] for each,
 //! 3. calls [`step`] again with the plan's own state (stored or not), the
 //!    outcomes of its actions and a fresh look at the live objects,
 //!
-//! until a plan has no actions; then the next event or [`Plan::wake_at`] calls
+//! until a plan has no actions; then the next event or [`SyncPlan::wake_at`] calls
 //! again, without outcomes. Outcomes are never stored: after a crash they are
 //! lost, and the pass goes on from what was stored and what is live. No hook
 //! runs twice, for a hook carries the stamp of the task that created it. No
@@ -83,7 +83,7 @@ pub use options::{How, Method, Propagation, is_unknown_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
     Action, ActionId, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Outcome,
-    Plan, Progress, ResourceResult, Verb, WaitReason, Waiting,
+    Progress, ResourceResult, SyncPlan, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
 pub use retry::{Backoff, BadDuration, Retry, RetryStrategy, delay, retry, retrying};
@@ -105,11 +105,11 @@ pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
 
 /// Decides what one operation does next.
 ///
-/// A plan without actions and without [`Plan::waiting_for`] is an end. A
+/// A plan without actions and without [`SyncPlan::waiting_for`] is an end. A
 /// snapshot of a completed operation gives back its own state.
-pub fn step(snapshot: &Snapshot, now: Timestamp) -> Plan {
+pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
     if snapshot.phase.is_completed() {
-        return Plan {
+        return SyncPlan {
             actions: Vec::new(),
             results: snapshot.results.clone(),
             progress: snapshot.progress.clone(),

@@ -9,7 +9,7 @@ use super::gate;
 use super::messages;
 use super::options::AppOptions;
 use super::plan::{
-    Action, Ending, Group, Happened, InFlight, Plan, Progress, ResourceResult, Verb, WaitReason,
+    Action, Ending, Group, Happened, InFlight, Progress, ResourceResult, SyncPlan, Verb, WaitReason,
 };
 use super::snapshot::{NamespaceFact, Snapshot};
 use super::task::{OperationPhase, ResultCode, Task, TaskKey};
@@ -69,7 +69,7 @@ impl<'a> Pass<'a> {
     }
 
     /// The whole decision (SE-241), the first rule that applies.
-    pub fn decide(mut self) -> Plan {
+    pub fn decide(mut self) -> SyncPlan {
         self.record();
         let overdue = self.deadline().is_some_and(|deadline| deadline <= self.now);
         self.progress.timed_out |= overdue && self.snapshot.phase == OperationPhase::Running;
@@ -210,7 +210,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What forbids the operation before it does anything (SE-207, SE-323).
-    fn refuse(&mut self) -> Option<Plan> {
+    fn refuse(&mut self) -> Option<SyncPlan> {
         let shared = &self.snapshot.shared;
         if self.app.fail_on_shared && !shared.is_empty() && !self.has_started() {
             let message = format!("Shared resource found: {}", shared.join(", "));
@@ -238,7 +238,7 @@ impl<'a> Pass<'a> {
 
     /// After the last action of a wave: the end, or the pause before the next
     /// wave (SE-241.11, SE-241.12, SE-265).
-    fn after_wave(&mut self) -> Option<Plan> {
+    fn after_wave(&mut self) -> Option<SyncPlan> {
         if self.progress.failure.is_some() {
             return None;
         }
@@ -269,7 +269,7 @@ impl<'a> Pass<'a> {
     }
 
     /// Success without waiting for health, unless the wave has hooks (SE-242).
-    pub fn all_run(&mut self, wave: &[usize]) -> Option<Plan> {
+    pub fn all_run(&mut self, wave: &[usize]) -> Option<SyncPlan> {
         let hooks = wave.iter().any(|at| self.tasks[*at].hook);
         if hooks || self.snapshot.settings.wait_for_health {
             return None;
@@ -312,7 +312,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn await_running(&mut self) -> Option<Plan> {
+    fn await_running(&mut self) -> Option<SyncPlan> {
         let mut read = Group::default();
         let mut wake = None;
         for at in 0..self.tasks.len() {
@@ -366,7 +366,7 @@ impl<'a> Pass<'a> {
 
     /// A wave is over only when what it pruned is gone (SE-241.5). An object
     /// of the same name with another UID is not the pruned one.
-    fn await_deletions(&mut self) -> Option<Plan> {
+    fn await_deletions(&mut self) -> Option<SyncPlan> {
         let leaving: Vec<usize> = (0..self.tasks.len())
             .filter(|at| {
                 let pruned = self.result(*at).filter(|r| r.status == Some(ResultCode::Pruned));
@@ -384,7 +384,7 @@ impl<'a> Pass<'a> {
         Some(self.plan(OperationPhase::Running, message, Vec::new(), waiting, None))
     }
 
-    fn wait_for_answers(&mut self, stopping: bool) -> Plan {
+    fn wait_for_answers(&mut self, stopping: bool) -> SyncPlan {
         let lost = std::mem::take(&mut self.lost);
         let tasks: Vec<&Task<'_>> = lost.iter().map(|at| &self.tasks[*at]).collect();
         let message = messages::waiting(WaitReason::LostAnswer, &tasks);

@@ -14,7 +14,7 @@ use crate::api::time::to_rfc3339;
 
 /// The decision of one pass.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct SyncPlan {
     /// What to do, group after group; see [`Group`]. Empty means: wait.
     pub actions: Vec<Group>,
     /// The new full list of results, in order of first result.
@@ -37,7 +37,7 @@ pub struct Plan {
     pub warnings: Vec<String>,
 }
 
-impl Plan {
+impl SyncPlan {
     /// The message with what is known of the wait that it names: the state of
     /// the resource, or who holds it, and since when (SE-588, SE-600). The
     /// instant is told, not the duration, which would be another at each look.

@@ -9,7 +9,7 @@ use super::object::View;
 use super::options;
 use super::pass::Pass;
 use super::plan::{
-    Action, Apply, DeleteReason, Ending, Group, Happened, Object, Plan, Verb, WaitReason,
+    Action, Apply, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb, WaitReason,
 };
 use super::prune::{self, Verdict};
 use super::snapshot::NamespaceFact;
@@ -17,8 +17,8 @@ use super::task::{OperationPhase, ResultCode};
 use crate::api::annotations::HOOK_FINALIZER;
 
 impl Pass<'_> {
-    /// Destination namespace and dry run; `None` once both are behind us.
-    pub(super) fn prepare(&mut self) -> Option<Plan> {
+    /// ApplicationDestination namespace and dry run; `None` once both are behind us.
+    pub(super) fn prepare(&mut self) -> Option<SyncPlan> {
         if let Some(at) = self.namespace_task() {
             let task = &self.tasks[at];
             if task.has_failed() {
@@ -91,7 +91,7 @@ impl Pass<'_> {
     }
 
     /// An operation that only says what it would do (SE-282).
-    pub(super) fn dry_run_operation(&mut self) -> Plan {
+    pub(super) fn dry_run_operation(&mut self) -> SyncPlan {
         let tasks = self.pending();
         let checks = self.dry_runs(&tasks);
         if checks.iter().any(|(at, _)| self.outcome(Verb::DryRun, *at).is_none()) {
@@ -125,7 +125,7 @@ impl Pass<'_> {
     }
 
     /// Runs the first wave that has something left to do, or ends well.
-    pub(super) fn next_wave(mut self) -> Plan {
+    pub(super) fn next_wave(mut self) -> SyncPlan {
         loop {
             let pending = self.pending();
             let Some(slot) = pending.first().map(|at| self.tasks[*at].slot()) else {
@@ -164,7 +164,7 @@ impl Pass<'_> {
 
     /// The next actions of one wave, or what it waits for. `None` when nothing
     /// of it needs an action; its tasks then have results.
-    pub(super) fn run(&mut self, wave: &[usize]) -> Option<Plan> {
+    pub(super) fn run(&mut self, wave: &[usize]) -> Option<SyncPlan> {
         let (prunes, unapproved) = self.prunes(wave);
         let mut blocked = Vec::new();
         let (mut released, mut deleted) = (Group::default(), Group::default());

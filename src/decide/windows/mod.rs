@@ -20,7 +20,7 @@ mod window;
 
 use jiff::Timestamp;
 
-use super::fleet::operation::USERNAME;
+use super::application_set::operation::USERNAME;
 use crate::api::time::to_rfc3339;
 pub use window::{Kind, Rule, Window, problems, warnings, windows};
 

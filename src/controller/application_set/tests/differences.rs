@@ -6,15 +6,15 @@ use super::*;
 const REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
 
 /// Waits until a whole pass over the set has come to its end.
-async fn pass(world: &World) {
-    let asked = json!({"metadata": {"annotations": {REFRESH: "true"}}});
-    world.patch("ApplicationSet", "set", asked).await;
+async fn reconcile(world: &ClusterState) {
+    let trigger = json!({"metadata": {"annotations": {REFRESH: "true"}}});
+    world.patch("ApplicationSet", "set", trigger).await;
     let is_over = |set: &Value| set["metadata"]["annotations"][REFRESH].is_null();
     world.until("ApplicationSet", "set", is_over).await;
 }
 
 /// How often the controller has patched Applications.
-fn patches(world: &World) -> usize {
+fn patches(world: &ClusterState) -> usize {
     let of_application = |request: &&crate::embedded::RequestRecord| {
         request.client == "sets" && request.verb == "patch" && request.resource == "applications"
     };
@@ -23,7 +23,7 @@ fn patches(world: &World) -> usize {
 
 #[tokio::test]
 async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let mut spec = set(Value::Null);
     spec["template"]["spec"]["source"]["directory"] =
         json!({"recurse": false, "include": "*.yaml"});
@@ -38,7 +38,7 @@ async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
     }});
     world.patch("Application", "app", dropped).await;
     for _ in 0..3 {
-        pass(&world).await;
+        reconcile(&world).await;
     }
     assert_eq!(patches(&world), 0);
     // What means something when it is absent is written.
@@ -53,7 +53,7 @@ async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
 
 #[tokio::test]
 async fn an_ignored_value_stays_with_its_element_of_a_list() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let source = |repository: &str| {
         let repository = format!("https://example.com/{repository}");
         json!({"repoURL": repository, "path": "p", "targetRevision": "main"})
@@ -78,7 +78,7 @@ async fn an_ignored_value_stays_with_its_element_of_a_list() {
         (0..3).map(|at| &live["spec"]["sources"][at]["targetRevision"]).collect();
     assert_eq!(revisions, ["main", "main", "hotfix"]);
     for _ in 0..3 {
-        pass(&world).await;
+        reconcile(&world).await;
     }
     assert_eq!(patches(&world), 1, "it is written once");
     let live = world.until("Application", "app", |_| true).await;

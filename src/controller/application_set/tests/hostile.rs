@@ -15,7 +15,7 @@ fn tells(set: &Value, text: &str) -> bool {
 // With one thread, whatever is evaluated on it stops everybody.
 #[tokio::test]
 async fn a_template_without_an_end_is_told_and_others_are_served_meanwhile_as_135() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     let mut hostile = set(json!({}));
     hostile["goTemplate"] = true.into();
     hostile["template"]["metadata"]["name"] =
@@ -36,7 +36,7 @@ async fn a_template_without_an_end_is_told_and_others_are_served_meanwhile_as_13
 }
 
 /// Waits as long as a template may take in a debug build on a busy machine.
-async fn until_told(world: &World, name: &str, parts: &[&str]) {
+async fn until_told(world: &ClusterState, name: &str, parts: &[&str]) {
     let api = world.api("ApplicationSet");
     let look = async {
         loop {
@@ -57,13 +57,13 @@ fn pair() -> Value {
     spec
 }
 
-async fn path_of(world: &World, name: &str) -> Value {
+async fn path_of(world: &ClusterState, name: &str) -> Value {
     world.until("Application", name, |_| true).await["spec"]["source"]["path"].clone()
 }
 
 #[tokio::test]
 async fn a_rule_that_cannot_be_read_spares_all_other_applications_as_162() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     world.create("ApplicationSet", "set", pair()).await;
     for name in ["a", "b"] {
         assert_eq!(path_of(&world, name).await, "p");
@@ -92,7 +92,7 @@ async fn a_rule_that_cannot_be_read_spares_all_other_applications_as_162() {
 
 #[tokio::test]
 async fn a_rule_that_uses_up_too_much_is_named_and_its_application_left_alone_as_164() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     world.create("ApplicationSet", "set", pair()).await;
     for name in ["a", "b"] {
         assert_eq!(path_of(&world, name).await, "p");

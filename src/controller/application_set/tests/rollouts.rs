@@ -41,7 +41,7 @@ fn deny(application: &str) -> Value {
 
 #[tokio::test]
 async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
-    let mut world = World::start(Settings::default()).await;
+    let mut world = ClusterState::start(Settings::default()).await;
     world.create("ApplicationSet", "set", set(rolling())).await;
     let progresses = |status: &'static str| {
         move |set: &Value| condition(set, "RolloutProgressing")["status"] == status
@@ -56,7 +56,7 @@ async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
 
 #[tokio::test]
 async fn a_window_that_denies_holds_no_place_of_max_update() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     world.patch("AppProject", "default", deny("a")).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
     for name in ["a", "b"] {
@@ -74,7 +74,7 @@ async fn a_window_that_denies_holds_no_place_of_max_update() {
 
 #[tokio::test]
 async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
-    let world = World::start(Settings::default()).await;
+    let world = ClusterState::start(Settings::default()).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
     for name in ["a", "b"] {
         world.compare(name, "OutOfSync", "Missing", "r1").await;
@@ -106,7 +106,7 @@ async fn the_time_of_a_step_that_closed_does_not_count() {
     let timeout = Some(SignedDuration::from_secs(2));
     settings.rollout.rules =
         rollout::phase::Rules { progressing_timeout: timeout, ..settings.rollout.rules };
-    let world = World::start(settings).await;
+    let world = ClusterState::start(settings).await;
     let by = |name: &str| json!([{"key": "app", "operator": "In", "values": [name]}]);
     let steps =
         json!([{"matchExpressions": by("a"), "maxUpdate": 0}, {"matchExpressions": by("b")}]);

@@ -7,7 +7,7 @@ use health::Status as H;
 
 /// A plan for Applications of step 1, 2 and so on: name, step, entry, what is
 /// seen.
-fn plan(applications: &[(&str, &str, Option<Entry>, Observed)]) -> Plan {
+fn plan(applications: &[(&str, &str, Option<Entry>, Observed)]) -> RolloutPlan {
     let strategy = steps_of(&[json!(null), json!(null)]);
     let snapshot = Snapshot {
         strategy: &strategy,
@@ -130,7 +130,7 @@ fn whose_turn_has_not_come_is_not_stuck_as_611() {
             now(),
         )
     };
-    let stuck = |plan: &Plan, opened| -> Vec<(String, Timestamp)> {
+    let stuck = |plan: &RolloutPlan, opened| -> Vec<(String, Timestamp)> {
         let of = plan.stuck(opened).into_iter();
         of.map(|(wait, since)| (wait.application.clone(), since)).collect()
     };

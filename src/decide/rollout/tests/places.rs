@@ -11,7 +11,11 @@ fn out() -> Observed {
     seen(health::Status::Healthy, SyncStatusCode::OutOfSync)
 }
 
-fn plan(generated: &[(&str, Generated)], current: &[(&str, Observed)], entries: &[Entry]) -> Plan {
+fn plan(
+    generated: &[(&str, Generated)],
+    current: &[(&str, Observed)],
+    entries: &[Entry],
+) -> RolloutPlan {
     let strategy = steps_of(&[json!(1), json!(1)]);
     let own = |name: &str| name.to_owned();
     step(
@@ -29,7 +33,7 @@ fn plan(generated: &[(&str, Generated)], current: &[(&str, Observed)], entries: 
     )
 }
 
-fn phase_of<'a>(plan: &'a Plan, name: &str) -> (Phase, &'a str) {
+fn phase_of<'a>(plan: &'a RolloutPlan, name: &str) -> (Phase, &'a str) {
     let entry = plan.entries.iter().find(|entry| entry.application == name).unwrap();
     (entry.phase, &entry.message)
 }

@@ -4,7 +4,7 @@ use super::Phase::{Healthy, Pending, Progressing, Waiting};
 use super::*;
 use health::Status as H;
 
-fn phases(plan: &Plan) -> Vec<(&str, Phase)> {
+fn phases(plan: &RolloutPlan) -> Vec<(&str, Phase)> {
     plan.entries.iter().map(|entry| (entry.application.as_str(), entry.phase)).collect()
 }
 

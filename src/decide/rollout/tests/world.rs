@@ -211,7 +211,7 @@ impl World {
         world
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self) -> RolloutPlan {
         let observe = |(name, app): (&String, &App)| {
             let spec_differs = self.generated.contains_key(name) && app.spec != self.wanted[name];
             (name.clone(), Observed { spec_differs, ..app.observed.clone() })
@@ -236,7 +236,7 @@ impl World {
     }
 
     /// Persists the entries, then writes at most `writes` Applications.
-    fn carry_out(&mut self, plan: &Plan, writes: usize) {
+    fn carry_out(&mut self, plan: &RolloutPlan, writes: usize) {
         self.entries =
             plan.entries.iter().map(|entry| (entry.application.clone(), entry.clone())).collect();
         let names: Vec<String> = self.generated.keys().cloned().collect();
@@ -272,7 +272,7 @@ impl World {
     }
 
     /// I1, I2 and I5, from the world rather than from the plan.
-    fn check(&self, plan: &Plan) {
+    fn check(&self, plan: &RolloutPlan) {
         for (index, state) in plan.steps.iter().enumerate() {
             let limit = state.limit.capped(state.total);
             let in_step = |name: &String| self.step_of(name) == Some(index);
@@ -321,7 +321,7 @@ impl World {
     }
 
     /// Nobody is moved on who was not waited for, for as long as is allowed.
-    fn check_timeouts(&mut self, plan: &Plan) {
+    fn check_timeouts(&mut self, plan: &RolloutPlan) {
         for transition in plan.transitions.iter().filter(|transition| transition.timed_out) {
             self.timed_out = true;
             let step = transition.step.expect("who is in no step is not waited for");

@@ -127,7 +127,7 @@ fn any_outcome() -> impl Strategy<Value = Happened> {
 
 /// Fails when an action starts although something of an earlier slot of the
 /// main phases is not there, or is there and not healthy.
-fn check_gates(world: &World, plan: &Plan, slots: &BTreeMap<TaskKey, (SyncPhase, i64)>) {
+fn check_gates(world: &World, plan: &SyncPlan, slots: &BTreeMap<TaskKey, (SyncPhase, i64)>) {
     let started =
         plan.actions.iter().flat_map(|group| &group.actions).filter_map(|action| match action {
             Action::Apply(apply) | Action::CreateHook(apply) => slots.get(&apply.task),

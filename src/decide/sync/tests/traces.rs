@@ -22,7 +22,7 @@ fn phase_of(world: &World, name: &str) -> Option<OperationPhase> {
 }
 
 /// Waits out the pause between waves, without any other change.
-fn after_delay(world: &mut World) -> Plan {
+fn after_delay(world: &mut World) -> SyncPlan {
     let until = world.last.as_ref().unwrap().wake_at.expect("a pause has an end");
     assert_eq!(until, world.now + jiff::SignedDuration::from_secs(2));
     world.now = until;

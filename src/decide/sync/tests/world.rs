@@ -117,7 +117,7 @@ pub struct World {
     /// How often each stamp was created.
     pub created: BTreeMap<(ResourceKey, String), usize>,
     pub writes: usize,
-    pub last: Option<Plan>,
+    pub last: Option<SyncPlan>,
     /// Whether the store drops what is not Argo CD's.
     pub forgets_progress: bool,
     /// Whether every plan is made twice and compared.
@@ -271,7 +271,7 @@ impl World {
         Ok(())
     }
 
-    fn persist(&mut self, plan: &Plan) -> Result<(), CutOff> {
+    fn persist(&mut self, plan: &SyncPlan) -> Result<(), CutOff> {
         let json = serde_json::to_value(&plan.results).unwrap();
         let results: Vec<ResourceResult> = serde_json::from_value(json).unwrap();
         assert_eq!(results, plan.results, "results survive being stored");
@@ -335,7 +335,7 @@ impl World {
     }
 
     /// Passes until the engine waits; the plan it ends with.
-    pub fn pump(&mut self) -> Plan {
+    pub fn pump(&mut self) -> SyncPlan {
         for _ in 0..200 {
             match self.pass() {
                 Ok(true) | Err(CutOff) => {}
@@ -374,7 +374,7 @@ impl World {
     }
 
     /// Runs to the end, the world moving on whenever the engine waits.
-    pub fn run(&mut self) -> Plan {
+    pub fn run(&mut self) -> SyncPlan {
         for _ in 0..100 {
             let plan = self.pump();
             if plan.phase.is_completed() {

@@ -9,7 +9,7 @@
 //! **A mistake deletes nothing.** An Application that is generated no more may
 //! be one whose name was misspelt, or whose element was lost by a mistake that
 //! shows elsewhere. So deletions wait until every generated Application is
-//! valid and may be written ([`Plan::held`]), and then until each create and
+//! valid and may be written ([`WritePlan::held`]), and then until each create and
 //! update of the pass has succeeded, which whoever carries the plan out sees
 //! to (AS-148).
 
@@ -72,7 +72,7 @@ pub struct Snapshot<'a> {
 
 /// The writes of a pass, each list in name order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Plan {
+pub struct WritePlan {
     /// Applications to create, whole.
     pub creates: Vec<Value>,
     /// Applications to patch.
@@ -87,7 +87,7 @@ pub struct Plan {
     pub postponed: usize,
 }
 
-impl Plan {
+impl WritePlan {
     /// The same, with nothing done: while something is wrong that makes all
     /// writes unsafe. Tells what would be deleted, and `until` what it waits.
     pub fn frozen(self, until: &str) -> Self {
@@ -99,7 +99,7 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl WritePlan {
     /// The same, without its deletions: they wait `until` something is mended.
     pub fn without_deletes(self, until: &str) -> Self {
         let Self { held, deletes, .. } = self.clone().frozen(until);
@@ -137,7 +137,7 @@ impl Gate {
     }
 }
 
-impl Plan {
+impl WritePlan {
     /// What a gate lets through.
     pub fn behind(self, gate: Gate) -> Self {
         match gate {
@@ -206,8 +206,8 @@ pub struct Delete {
 }
 
 /// Plans the writes of one pass.
-pub fn plan(snapshot: &Snapshot<'_>) -> Plan {
-    let mut plan = Plan::default();
+pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
+    let mut plan = WritePlan::default();
     let mut updates = BTreeMap::new();
     for (name, generated) in snapshot.generated {
         match snapshot.existing.get(name) {
@@ -255,7 +255,7 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
 
 /// What has to happen before anything is deleted; `None` when the generation
 /// can be written as a whole.
-fn deletions_wait(snapshot: &Snapshot<'_>, plan: &Plan) -> Option<String> {
+fn deletions_wait(snapshot: &Snapshot<'_>, plan: &WritePlan) -> Option<String> {
     let invalid =
         snapshot.generated_names.iter().find(|name| !snapshot.generated.contains_key(*name));
     if let Some(invalid) = invalid {
@@ -279,7 +279,7 @@ fn plan_update(
     name: &str,
     generated: &Value,
     live: &Value,
-    plan: &mut Plan,
+    plan: &mut WritePlan,
 ) -> Option<Patch> {
     let owned = is_owned(live, snapshot.set);
     if let Some(owner) = controller_of(live).filter(|_| !owned) {
@@ -323,7 +323,11 @@ fn plan_update(
 }
 
 /// Asks the most urgent of those that may be written to be compared again.
-fn add_refreshes(snapshot: &Snapshot<'_>, updates: &mut BTreeMap<&str, Patch>, plan: &mut Plan) {
+fn add_refreshes(
+    snapshot: &Snapshot<'_>,
+    updates: &mut BTreeMap<&str, Patch>,
+    plan: &mut WritePlan,
+) {
     let mut room = REFRESHES_PER_PASS;
     for name in snapshot.refreshes {
         let asked =

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::validate::Cluster;
-use super::{Patch, Plan};
+use super::{Patch, WritePlan};
 use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
 use crate::decide::windows::{self, Asked, Semantics, Window};
@@ -76,7 +76,7 @@ pub fn denied(
 /// have done nothing yet: the request goes, and what waits for a window is
 /// ended as `argocd app terminate-op` does it. Only while each is as it was
 /// looked at, for it may begin at any time.
-pub fn withdraw(plan: &mut Plan, names: &[String], existing: &BTreeMap<String, Arc<Value>>) {
+pub fn withdraw(plan: &mut WritePlan, names: &[String], existing: &BTreeMap<String, Arc<Value>>) {
     for name in names {
         let Some(live) = existing.get(name) else { continue };
         let version = &live["metadata"]["resourceVersion"];

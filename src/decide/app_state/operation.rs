@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::status::{object, object_in, revisions};
 use crate::api::time::{from_rfc3339, stored, to_rfc3339};
-use crate::decide::fleet::operation::promotion_of;
+use crate::decide::application_set::operation::promotion_of;
 use crate::decide::sync;
 
 /// Default of `spec.revisionHistoryLimit` (SE-028).
@@ -163,7 +163,7 @@ pub fn stored_results(application: &Value) -> (Vec<sync::ResourceResult>, sync::
 }
 
 /// Stores what the wave engine decided.
-pub fn store(application: &mut Value, plan: &sync::Plan) {
+pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     let status = object(application, "status");
     let state = object_in(status, "operationState");
     state.insert("message".to_owned(), plan.told().into());

@@ -10,7 +10,7 @@ use crate::api::{self, Application};
 
 /// What one version of an Application says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Sighting {
+pub(super) struct AppView {
     /// Whether the cluster is as the source says.
     pub sync: SyncStatusCode,
     /// Whether it works.
@@ -48,7 +48,7 @@ pub(super) struct Fault {
     pub why: String,
 }
 
-impl Sighting {
+impl AppView {
     /// Reads a raw Application. What cannot be read counts as not known.
     pub fn read(application: &Value) -> Self {
         let Ok(application) = api::read::<Application>(application) else { return Self::default() };
@@ -183,7 +183,7 @@ fn title(resource: &ResourceStatus) -> String {
     }
 }
 
-fn detail(sighting: &Sighting, status: &api::ApplicationStatus) -> String {
+fn detail(sighting: &AppView, status: &api::ApplicationStatus) -> String {
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         // Anything else says no more than that it is running.
@@ -262,7 +262,7 @@ mod tests {
             ),
         ];
         for (result, message, (stage, detail)) in cases {
-            let sighting = Sighting::read(&application(&operation(result, message)));
+            let sighting = AppView::read(&application(&operation(result, message)));
             assert_eq!((sighting.stage.as_str(), sighting.detail.as_str()), (stage, detail));
             assert!(sighting.is_operating() && !sighting.is_done() && !sighting.has_failed());
         }
@@ -281,7 +281,7 @@ mod tests {
             "operationState": {"phase": "Failed", "operation": {}, "message": "no",
                 "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"},
         });
-        let sighting = Sighting::read(&application(&status));
+        let sighting = AppView::read(&application(&status));
         assert!(sighting.has_failed());
         assert_eq!(sighting.detail, "apps/Deployment n/web: it exceeded its progress deadline");
     }
@@ -295,10 +295,10 @@ mod tests {
             })
         };
         for (phase, done) in [("Succeeded", true), ("Running", false), ("Failed", false)] {
-            assert_eq!(Sighting::read(&application(&status(phase))).is_done(), done, "{phase}");
+            assert_eq!(AppView::read(&application(&status(phase))).is_done(), done, "{phase}");
         }
         let mut requested = application(&status("Succeeded"));
         requested["operation"] = json!({"sync": {}});
-        assert!(!Sighting::read(&requested).is_done());
+        assert!(!AppView::read(&requested).is_done());
     }
 }

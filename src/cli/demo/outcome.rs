@@ -1,7 +1,7 @@
 //! Whether a rollout is over, and how: decided by what is seen, not by time.
 
+use super::app_view::AppView;
 use super::fleet::{Fleet, Member, Set};
-use super::sighting::Sighting;
 use crate::api::SyncStatusCode;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
@@ -15,7 +15,7 @@ const TRANSIENT: [&str; 3] = [
 
 /// How a set stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum Outcome {
     /// Something is under way.
     Running,
     /// All that was asked for works.
@@ -52,24 +52,24 @@ enum Standing {
 }
 
 /// How all sets stand: what is running first, then what went wrong.
-pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Verdict)> {
+pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
     fleet.known().map(|set| (set.name.clone(), of(set))).collect()
 }
 
 /// How a set stands.
-pub(super) fn of(set: &Set) -> Verdict {
+pub(super) fn of(set: &Set) -> Outcome {
     if let Some(mistake) = &set.mistake {
-        return Verdict::Invalid(mistake.clone());
+        return Outcome::Invalid(mistake.clone());
     }
     if let Some((reason, message)) = &set.status.error
         && !TRANSIENT.contains(&reason.as_str())
     {
-        return Verdict::Invalid(message.clone());
+        return Outcome::Invalid(message.clone());
     }
     let step = match (set.plan.rolling, set.status.complete) {
         (true, false) => match set.status.open_step {
             Some(step) => Some(step),
-            None => return Verdict::Running,
+            None => return Outcome::Running,
         },
         (true, true) => None,
         (false, _) => Some(0),
@@ -83,12 +83,12 @@ pub(super) fn of(set: &Set) -> Verdict {
         set.members.iter().filter(|(_, member)| matters(member) && !set.is_done(member)).collect();
     if unfinished.is_empty() {
         let complete = !set.plan.rolling || set.status.complete;
-        return if complete { Verdict::Complete } else { Verdict::Running };
+        return if complete { Outcome::Complete } else { Outcome::Running };
     }
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
         match standing(set, step, member) {
-            Standing::Moving => return Verdict::Running,
+            Standing::Moving => return Outcome::Running,
             Standing::Failed(why) => failed = failed.or(Some(((*name).clone(), why))),
             Standing::Queued => {}
             Standing::Manual => manual.push((*name).clone()),
@@ -98,16 +98,16 @@ pub(super) fn of(set: &Set) -> Verdict {
     match failed {
         Some((application, why)) => {
             let behind = set.members.values().filter(|member| is_behind(set, step, member)).count();
-            Verdict::Stopped { step, application, why, behind }
+            Outcome::Stopped { step, application, why, behind }
         }
-        None if manual.is_empty() => Verdict::Running,
-        None => Verdict::Manual { step, applications: manual },
+        None if manual.is_empty() => Outcome::Running,
+        None => Outcome::Manual { step, applications: manual },
     }
 }
 
 fn is_behind(set: &Set, step: Option<usize>, member: &Member) -> bool {
     let later = set.plan.rolling && member.step.is_some() && member.step >= step;
-    later && !set.is_done(member) && !member.seen.as_ref().is_some_and(Sighting::is_stuck)
+    later && !set.is_done(member) && !member.seen.as_ref().is_some_and(AppView::is_stuck)
 }
 
 fn standing(set: &Set, step: Option<usize>, member: &Member) -> Standing {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
-use crate::decide::fleet::is_owned;
+use crate::decide::application_set::is_owned;
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::status as entries;
 use crate::decide::rollout::steps::Strategy;

@@ -4,12 +4,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::act::applications::{Act, Done, Outcome};
-use crate::act::events::Note;
+use crate::act::events::EventRecord;
 use crate::api::conditions::application_set::reason;
 use crate::controller::context::{Context, Generated, Memory};
-use crate::decide::fleet::status::{Failure, rollout_message};
-use crate::decide::fleet::{self, autosync};
-use crate::decide::rollout::Plan;
+use crate::decide::application_set::status::{Failure, rollout_message};
+use crate::decide::application_set::{self, autosync};
+use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::status::step_text;
 use crate::desired;
 use crate::watch::failure::reason as words;
@@ -44,7 +44,7 @@ pub async fn after_decision(
     set: &Object,
     old: &Value,
     context: &Context,
-    plan: Option<&Plan>,
+    plan: Option<&RolloutPlan>,
     failure: Option<&Failure>,
     memory: &mut Memory,
     now: Timestamp,
@@ -73,8 +73,8 @@ pub async fn failures(set: &Object, old: &Value, context: &Context, failure: Opt
     }
     tracing::warn!(reason = failure.reason, "{}", failure.message);
     let text = failure.message.clone();
-    let note = Note { warning: true, reason: failure.reason, action: "Reconcile", text };
-    context.events.tell(set, note).await;
+    let record = EventRecord { warning: true, reason: failure.reason, action: "Reconcile", text };
+    context.events.publish(set, record).await;
 }
 
 /// A rollout that is configured badly, or a feature that is switched off, is
@@ -91,11 +91,14 @@ async fn misconfigured(set: &Object, old: &Value, context: &Context) {
     if let Some(text) = now.filter(|text| Some(text) != message(old).as_ref()) {
         tracing::warn!("{text}");
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        context.events.tell(set, Note { warning: true, reason, action: "Rollout", text }).await;
+        context
+            .events
+            .publish(set, EventRecord { warning: true, reason, action: "Rollout", text })
+            .await;
     }
 }
 
-async fn transitions(set: &Object, context: &Context, plan: &Plan) {
+async fn transitions(set: &Object, context: &Context, plan: &RolloutPlan) {
     for transition in &plan.transitions {
         let from = transition.from.map_or("-", |phase| phase.name());
         let (application, step) = (&transition.application, step_text(transition.step));
@@ -103,9 +106,13 @@ async fn transitions(set: &Object, context: &Context, plan: &Plan) {
         if transition.timed_out {
             tracing::warn!(application, step, from, to, "{}", transition.message);
             let text = format!("application {application} of step {step}: {}", transition.message);
-            let note =
-                Note { warning: true, reason: "ProgressingTimeout", action: "Rollout", text };
-            context.events.tell(set, note).await;
+            let record = EventRecord {
+                warning: true,
+                reason: "ProgressingTimeout",
+                action: "Rollout",
+                text,
+            };
+            context.events.publish(set, record).await;
         } else {
             tracing::info!(application, step, from, to, "{}", transition.message);
         }
@@ -121,7 +128,7 @@ async fn transitions(set: &Object, context: &Context, plan: &Plan) {
 }
 
 /// A step that opened, and the end of the rollout.
-async fn steps(set: &Object, old: &Value, context: &Context, plan: &Plan) {
+async fn steps(set: &Object, old: &Value, context: &Context, plan: &RolloutPlan) {
     let told = |of: &Value| {
         let rollout = &of["status"]["rollout"];
         (rollout["step"].clone(), rollout["progress"].as_str().map(is_complete))
@@ -132,7 +139,10 @@ async fn steps(set: &Object, old: &Value, context: &Context, plan: &Plan) {
     let text = rollout_message(plan);
     tracing::info!("{text}");
     let reason = if plan.open_step.is_some() { "StepOpened" } else { "RolloutComplete" };
-    context.events.tell(set, Note { warning: false, reason, action: "Rollout", text }).await;
+    context
+        .events
+        .publish(set, EventRecord { warning: false, reason, action: "Rollout", text })
+        .await;
 }
 
 fn is_complete(progress: &str) -> bool {
@@ -143,7 +153,7 @@ fn is_complete(progress: &str) -> bool {
 async fn stalled(
     set: &Object,
     context: &Context,
-    plan: &Plan,
+    plan: &RolloutPlan,
     memory: &mut Memory,
     now: Timestamp,
 ) {
@@ -169,8 +179,9 @@ async fn stalled(
             wait.reason
         );
         tracing::warn!(application = wait.application, step = wait.step + 1, "{text}");
-        let note = Note { warning: true, reason: "RolloutStalled", action: "Rollout", text };
-        context.events.tell(set, note).await;
+        let record =
+            EventRecord { warning: true, reason: "RolloutStalled", action: "Rollout", text };
+        context.events.publish(set, record).await;
     }
 }
 
@@ -186,7 +197,7 @@ pub async fn after_writes(
     set: &Object,
     context: &Context,
     outcomes: &[Outcome],
-    writes: &fleet::Plan,
+    writes: &application_set::WritePlan,
     memory: &mut Memory,
 ) {
     for outcome in outcomes {
@@ -199,7 +210,7 @@ pub async fn after_writes(
                 tracing::debug!(application, ?act, "waits until everything else is written");
             }
             (Ok(Done::Written), Act::Refresh) => {
-                tracing::debug!(application, "asked to be compared again");
+                tracing::debug!(application, "trigger to be compared again");
             }
             (Ok(Done::Written), Act::Start) => tracing::debug!(application, "operation written"),
             (Ok(Done::Written), act) => {
@@ -210,8 +221,8 @@ pub async fn after_writes(
                 };
                 tracing::info!(application, "{}", what.to_lowercase());
                 let text = format!("{what} Application {application}");
-                let note = Note { warning: false, reason, action: "Write", text };
-                context.events.tell(set, note).await;
+                let record = EventRecord { warning: false, reason, action: "Write", text };
+                context.events.publish(set, record).await;
             }
             (Err(error), act) => {
                 tracing::error!(application, ?act, error = words(error), "write failed");
@@ -228,8 +239,9 @@ pub async fn after_writes(
     for (application, error) in &failing {
         if !memory.told.get(application).is_some_and(|told| is_same_error(told, error)) {
             let text = format!("application {application}: {error}");
-            let note = Note { warning: true, reason: "ApplicationError", action: "Write", text };
-            context.events.tell(set, note).await;
+            let record =
+                EventRecord { warning: true, reason: "ApplicationError", action: "Write", text };
+            context.events.publish(set, record).await;
         }
     }
     memory.told = failing;

@@ -16,7 +16,7 @@ pub const LIFETIME: Duration = Duration::from_secs(30);
 
 /// Answers to our own writes, by namespace and name.
 #[derive(Debug, Default)]
-pub struct Overlay {
+pub struct MutationCache {
     written: Mutex<HashMap<(String, String), Written>>,
 }
 
@@ -28,7 +28,7 @@ struct Written {
     at: Instant,
 }
 
-impl Overlay {
+impl MutationCache {
     /// Remembers the answer to a write over `replaced` (a resource version,
     /// empty for a creation).
     pub fn wrote(&self, replaced: &str, object: Object) {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn our_own_write_counts_until_the_watch_shows_something_else() {
-        let overlay = Overlay::default();
+        let overlay = MutationCache::default();
         assert_eq!(mark(&overlay.newest(object("1", "watched"))), "watched");
         overlay.wrote("1", object("2", "ours"));
         overlay.wrote("2", object("3", "ours again"));
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn a_creation_is_known_before_the_watch_shows_it() {
-        let overlay = Overlay::default();
+        let overlay = MutationCache::default();
         overlay.wrote("", object("5", "created"));
         assert_eq!(overlay.created("ns", |_| false).len(), 1);
         assert_eq!(overlay.created("ns", |_| true).len(), 0);

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::policy::Policy;
-use super::{Delete, Patch, Plan, is_owned};
+use super::{Delete, Patch, WritePlan, is_owned};
 use crate::decide::rollout::steps::{Labels, Strategy};
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// These writes.
-    Act(Plan),
+    Act(WritePlan),
     /// Nothing but to wait for these Applications to go.
     Wait(Vec<String>),
     /// The set may go.
@@ -52,7 +52,7 @@ pub fn stage(
     }
     if !policy.deletes() {
         let patches = owned.into_iter().map(|(name, live)| release(set, name, live)).collect();
-        return Stage::Act(Plan { patches, ..Plan::default() });
+        return Stage::Act(WritePlan { patches, ..WritePlan::default() });
     }
     if !reverse {
         // Garbage collection removes them by their owner.
@@ -83,7 +83,7 @@ pub fn stage(
     if deletes.is_empty() {
         return Stage::Wait(group.into_iter().map(|(name, _)| name.clone()).collect());
     }
-    Stage::Act(Plan { deletes, ..Plan::default() })
+    Stage::Act(WritePlan { deletes, ..WritePlan::default() })
 }
 
 /// Whether whoever deleted the set asked to leave its Applications.

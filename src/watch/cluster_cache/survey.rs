@@ -21,7 +21,7 @@ use tokio::sync::Notify;
 use super::feed::PAGE;
 use super::{Cluster, GroupVersionKind};
 use crate::api::tracking::TrackingMethod;
-use crate::decide::compare::targets::is_excluded_kind;
+use crate::decide::app_state::targets::is_excluded_kind;
 use crate::watch::failure::reason;
 
 /// Kinds that are listed at the same time.

@@ -11,38 +11,38 @@ use serde_json::Value;
 
 use super::context::{Context, Draft, Memory};
 use super::error::Error;
-use super::observe::{self, Place, Trouble, World};
-use super::queue::{Asked, Key};
+use super::observe::{self, ClusterState, Destination, Trouble};
+use super::queue::{Key, Trigger};
 use crate::act::apply::Applier;
 use crate::act::delete;
 use crate::api::ResourceKey;
 use crate::api::annotations as names;
 use crate::api::hooks::HookType;
-use crate::decide::compare::condition::{Condition, OF_DELETION};
-use crate::decide::compare::delete_hooks::{self, DeleteHook, Next};
-use crate::decide::compare::deletion::{self, Cascade};
-use crate::decide::compare::owner::Owner;
-use crate::decide::compare::{Tracking, operation, status};
+use crate::decide::app_state::condition::{Condition, OF_DELETION};
+use crate::decide::app_state::delete_hooks::{self, DeleteHook, Next};
+use crate::decide::app_state::deletion::{self, Cascade};
+use crate::decide::app_state::owner::Owner;
+use crate::decide::app_state::{Tracking, operation, status};
 use crate::decide::sync::{Apply, Happened, How, Method, Propagation, SyncPhase, TaskKey};
-use crate::watch::live::kind_of;
+use crate::watch::cluster_cache::kind_of;
 
 /// A deletion is looked at again after this time even if nothing happens.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// Goes on with a deletion. Gives back when to look again; the draft holds
 /// the finalizers that are left and what went wrong.
-pub async fn tear_down(
+pub async fn finalize(
     ctx: &Context,
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Option<Timestamp>, Error> {
     if names::finalizers(&draft.wanted).next().is_none() {
         return Ok(None);
     }
     let hurry = names::refresh(&draft.wanted).is_some();
-    let step = advance(ctx, key, memory, draft, asked).await;
+    let step = advance(ctx, key, memory, draft, trigger).await;
     if hurry
         && let Some(annotations) =
             draft.wanted.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut)
@@ -149,7 +149,7 @@ async fn advance(
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Step, String> {
     let place = match place(ctx, key, &draft.wanted).await? {
         Some(place) => place,
@@ -159,9 +159,9 @@ async fn advance(
             return Ok(Step::Done);
         }
     };
-    let world = world(ctx, key, memory, &draft.wanted, &place, asked).await?;
+    let world = world(ctx, key, memory, &draft.wanted, &place, trigger).await?;
     let application = draft.wanted.clone();
-    let tearing = Tearing {
+    let cascade_of = Finalizer {
         ctx,
         application: &application,
         place: &place,
@@ -170,7 +170,7 @@ async fn advance(
         uid: &operation::uid(&application),
     };
     if has(draft, names::PRE_DELETE_FINALIZER) {
-        if let Some(step) = tearing.hooks(HookType::PreDelete, memory).await? {
+        if let Some(step) = cascade_of.hooks(HookType::PreDelete, memory).await? {
             return Ok(step);
         }
         remove(draft, &[names::PRE_DELETE_FINALIZER]);
@@ -180,12 +180,12 @@ async fn advance(
             names::Cascade::Foreground => Propagation::Foreground,
             names::Cascade::Background => Propagation::Background,
         };
-        let managed = tearing.managed();
-        tearing.release(&managed).await?;
+        let managed = cascade_of.managed();
+        cascade_of.release(&managed).await?;
         match deletion::cascade(&draft.wanted, &managed) {
             Cascade::Wait(reason) => return Ok(Step::wait(reason)),
             Cascade::Delete(keys) => {
-                tearing.delete(&keys, &managed, propagation).await?;
+                cascade_of.delete(&keys, &managed, propagation).await?;
                 let count = keys.len();
                 return Ok(Step::wait(format!("waiting for deletion of {count} resources")));
             }
@@ -193,7 +193,7 @@ async fn advance(
         }
     }
     if has(draft, names::POST_DELETE_FINALIZER) {
-        if let Some(step) = tearing.hooks(HookType::PostDelete, memory).await? {
+        if let Some(step) = cascade_of.hooks(HookType::PostDelete, memory).await? {
             return Ok(step);
         }
         remove(draft, &[names::POST_DELETE_FINALIZER]);
@@ -209,7 +209,7 @@ async fn advance(
         let hooks = DeleteHook::all(type_, &application, &world.placed.targets);
         let gone = delete_hooks::clean_up(&hooks, &world.live);
         if !gone.is_empty() {
-            tearing.delete(&gone, &world.live, Propagation::Foreground).await?;
+            cascade_of.delete(&gone, &world.live, Propagation::Foreground).await?;
             return Ok(Step::wait(format!("cleaning up {} hooks", type_.as_str())));
         }
         remove(draft, &[finalizer]);
@@ -218,7 +218,11 @@ async fn advance(
 }
 
 /// Where the Application goes; `None` when that cluster is not known any more.
-async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Option<Place>, String> {
+async fn place(
+    ctx: &Context,
+    key: &Key,
+    application: &Value,
+) -> Result<Option<Destination>, String> {
     match observe::place(ctx, key, application).await {
         Ok(place) => Ok(Some(place)),
         Err(trouble) => {
@@ -240,16 +244,16 @@ async fn world(
     key: &Key,
     memory: &mut Memory,
     application: &Value,
-    place: &Place,
-    asked: Asked,
-) -> Result<World, String> {
+    place: &Destination,
+    trigger: Trigger,
+) -> Result<ClusterState, String> {
     let needs_hooks = names::finalizers(application).any(|own| HOOKS.contains(&own));
     let tracking = ctx.tracking(key);
     let rendered = match needs_hooks {
         true => {
             let sources = place.spec.sources();
             let known = operation::given(&application["status"]["sync"]);
-            let fresh = asked.at.elapsed();
+            let fresh = trigger.at.elapsed();
             // A failed hook is mended in the source (SE-518).
             let anew = !memory.delete_tries.is_empty() || names::refresh(application).is_some();
             let loaded = async {
@@ -286,16 +290,16 @@ fn without_state(application: &Value) -> Value {
     serde_json::json!({"spec": application["spec"]})
 }
 
-struct Tearing<'a> {
+struct Finalizer<'a> {
     ctx: &'a Context,
     application: &'a Value,
-    place: &'a Place,
-    world: &'a World,
+    place: &'a Destination,
+    world: &'a ClusterState,
     tracking: &'a Tracking,
     uid: &'a str,
 }
 
-impl Tearing<'_> {
+impl Finalizer<'_> {
     fn owner(&self) -> Owner<'_> {
         let control_plane_namespace = &self.ctx.settings.control_plane_namespace;
         Owner { tracking: self.tracking, control_plane_namespace, uid: self.uid }

@@ -7,25 +7,25 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::{deletion, dry_run, observe, tell};
+use super::{deletion, dry_run, events, observe};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Act, Done, Outcome, Writer};
 use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::api::conditions::application_set::reason;
 use crate::controller::context::{Context, Generated, Memory};
 use crate::controller::error::Error;
-use crate::decide::fleet::ignore::{self, Ignore};
-use crate::decide::fleet::policy::Policy;
-use crate::decide::fleet::preserve::Preserve;
-use crate::decide::fleet::status::{self, Failure, Findings, Rollout};
-use crate::decide::fleet::validate::{self, Cluster, Known};
-use crate::decide::fleet::windows;
-use crate::decide::fleet::{self, Gate, Held, operation};
+use crate::decide::application_set::ignore::{self, Ignore};
+use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::preserve::Preserve;
+use crate::decide::application_set::status::{self, Failure, Findings, Rollout};
+use crate::decide::application_set::validate::{self, Cluster, Known};
+use crate::decide::application_set::windows;
+use crate::decide::application_set::{self, Gate, Held, operation};
 use crate::decide::rollout::steps::{self, Labels, Problem, Strategy};
-use crate::decide::rollout::{self, Generated as Member, Plan, status as entries};
+use crate::decide::rollout::{self, Generated as Member, RolloutPlan, status as entries};
 use crate::watch::failure::reason as words;
 use crate::watch::object::Object;
-use crate::watch::{overlay, stores};
+use crate::watch::{mutation_cache, stores};
 
 /// How long to wait after an error that only a change can mend (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
@@ -78,7 +78,7 @@ impl Seen {
 }
 
 /// Runs one pass.
-pub async fn pass(
+pub async fn reconcile(
     set: &Object,
     context: &Arc<Context>,
     memory: &mut Memory,
@@ -87,7 +87,7 @@ pub async fn pass(
     let now = context.clock.now();
     let policy = policy(set, context);
     if !set.value()["metadata"]["deletionTimestamp"].is_null() {
-        return deletion::pass(set, context, policy, memory).await;
+        return deletion::reconcile(set, context, policy, memory).await;
     }
     let Decided { seen, plan, writes } = decide(set, context, policy, memory, now).await;
     let needs_finalizer = seen.rolling && deletion::needs_finalizer(set);
@@ -118,7 +118,7 @@ pub async fn pass(
         max_resources: context.settings.max_resources,
     };
     let bad_input = bad_input(&seen, context, &writes);
-    let nothing_to_write = writes == fleet::Plan::default();
+    let nothing_to_write = writes == application_set::WritePlan::default();
     let before = findings(bad_input.clone(), nothing_to_write);
     let wanted = status::compute(&before, now);
     if context.settings.dry_run {
@@ -138,7 +138,7 @@ pub async fn pass(
         context.settings.concurrent_application_updates,
     );
     // Nobody's sync waits for an event to be written.
-    let told = tell::after_decision(
+    let told = events::after_decision(
         &set,
         before.set,
         context,
@@ -148,7 +148,7 @@ pub async fn pass(
         now,
     );
     let (outcomes, ()) = futures::join!(writer.carry_out(&writes), told);
-    tell::after_writes(&set, context, &outcomes, &writes, memory).await;
+    events::after_writes(&set, context, &outcomes, &writes, memory).await;
     let held = held(&outcomes);
     if let Some((failure, error)) = failed(&set, &outcomes, policy) {
         let held = held.as_ref().or(writes.held.as_ref());
@@ -170,8 +170,8 @@ pub async fn pass(
 /// What is known, and what follows from it.
 struct Decided {
     seen: Seen,
-    plan: Option<Plan>,
-    writes: fleet::Plan,
+    plan: Option<RolloutPlan>,
+    writes: application_set::WritePlan,
 }
 
 /// Looks and decides on a thread of its own: templates and jq rules are what
@@ -243,7 +243,7 @@ fn look(
     let known_generation = memory.generated.as_ref().map(|generated| generated.of);
     let generated = observe::generate(set, rolling, now, memory);
     if known_generation != Some(generated.of) {
-        tell::generated(&generated, rolling);
+        events::generated(&generated, rolling);
     }
     let (ignore, ignore_problems) = Ignore::read(set.value());
     let existing = context.applications.in_namespace(set.namespace());
@@ -294,7 +294,7 @@ fn decide_rollout(
     seen: &Seen,
     memory: &Memory,
     now: Timestamp,
-) -> Plan {
+) -> RolloutPlan {
     let facts = windows::Facts {
         projects: &seen.projects,
         clusters: &seen.clusters,
@@ -329,11 +329,11 @@ fn decide_writes(
     context: &Context,
     policy: Policy,
     seen: &Seen,
-    plan: Option<&Plan>,
-) -> fleet::Plan {
+    plan: Option<&RolloutPlan>,
+) -> application_set::WritePlan {
     // Nothing is written while it is not known what should exist (AS-140).
     if seen.generated.result.is_err() {
-        return fleet::Plan::default();
+        return application_set::WritePlan::default();
     }
     let valid: BTreeMap<String, Arc<Value>> = seen
         .generated
@@ -354,7 +354,7 @@ fn decide_writes(
     let settings = &context.settings;
     let preserve =
         Preserve::new(set.value(), &settings.preserved_annotations, &settings.preserved_labels);
-    let mut writes = fleet::plan(&fleet::Snapshot {
+    let mut writes = application_set::plan(&application_set::Snapshot {
         set: set.value(),
         generated: &valid,
         generated_names: &seen.generated.names,
@@ -374,7 +374,11 @@ fn decide_writes(
 }
 
 /// What a user has to mend, the most serious first.
-fn bad_input(seen: &Seen, context: &Context, writes: &fleet::Plan) -> Option<Failure> {
+fn bad_input(
+    seen: &Seen,
+    context: &Context,
+    writes: &application_set::WritePlan,
+) -> Option<Failure> {
     if let Some(failure) = status::held(&seen.misspelt) {
         return Some(failure);
     }
@@ -470,7 +474,7 @@ fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure
     let cause: String = words(cause).chars().take(CAUSE_LIMIT).collect();
     // Some errors differ by a port or a time only. Each new text would change
     // the status, and that would wake the next pass before its time.
-    let cause = told.filter(|told| tell::is_same_error(told, &cause)).unwrap_or(cause);
+    let cause = told.filter(|told| events::is_same_error(told, &cause)).unwrap_or(cause);
     let text = format!("{place}{cause}");
     let error = Error::Applications {
         name: format!("{}/{}", set.namespace(), set.name()),
@@ -492,7 +496,7 @@ async fn finish_refresh(set: &Object, context: &Context) -> Result<(), Error> {
 }
 
 fn next(
-    plan: Option<&Plan>,
+    plan: Option<&RolloutPlan>,
     bad_input: bool,
     unseen: bool,
     unasked: bool,
@@ -509,7 +513,7 @@ fn next(
         }),
         bad_input.then_some(AFTER_BAD_INPUT),
         // Until the watch shows what was created, its end could be missed.
-        unseen.then_some(overlay::LIFETIME),
+        unseen.then_some(mutation_cache::LIFETIME),
         unasked.then_some(Duration::ZERO),
     ];
     waits.into_iter().flatten().min().map_or(Next::Wait, Next::After)

@@ -31,7 +31,7 @@ const APPLICATION: &str = "APPLICATION";
 
 /// Everything that is created at the start, and the folder behind it.
 #[derive(Debug)]
-pub(super) struct World {
+pub(super) struct Fixtures {
     /// Removed at the end.
     pub folder: tempfile::TempDir,
     /// The namespace of the control plane.
@@ -42,7 +42,7 @@ pub(super) struct World {
     pub applications: BTreeSet<String>,
 }
 
-impl World {
+impl Fixtures {
     /// Makes the demo's own world, or that of the user's files.
     ///
     /// # Errors

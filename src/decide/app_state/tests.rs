@@ -197,7 +197,11 @@ fn a_spec_says_what_it_lacks() {
     let cases = [
         ("fine", json!({}), ""),
         ("SE-012", json!({"destination": {"name": "x"}}), "can't have both name and server"),
-        ("SE-012", json!({"destination": {"server": null}}), "Destination server missing"),
+        (
+            "SE-012",
+            json!({"destination": {"server": null}}),
+            "ApplicationDestination server missing",
+        ),
         ("SE-031", json!({"source": {"repoURL": null}}), "spec.source.repoURL is required"),
         ("SE-031", json!({"source": {"path": null}}), "spec.source.path or"),
         ("SE-031", json!({"source": {"path": null, "chart": "c"}}), "targetRevision is required"),

@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 
 use super::output::some_of;
 use crate::controller::context::Settings;
-use crate::decide::fleet::ignore::Ignore;
-use crate::decide::fleet::preserve::Preserve;
-use crate::decide::fleet::{self, Gate, Snapshot, autosync, patch};
+use crate::decide::application_set::ignore::Ignore;
+use crate::decide::application_set::preserve::Preserve;
+use crate::decide::application_set::{self, Gate, Snapshot, autosync, patch};
 use crate::decide::rollout::status as entries;
 use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
@@ -111,7 +111,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     }
     generated.retain(|name, _| !refused.contains_key(name));
     let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
-    let plan = fleet::plan(&Snapshot {
+    let plan = application_set::plan(&Snapshot {
         set: &set,
         generated: &generated,
         generated_names: &names,

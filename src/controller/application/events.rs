@@ -6,36 +6,36 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::context::Context;
-use crate::act::events::Note;
+use crate::act::events::EventRecord;
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
-use crate::decide::compare::operation::given;
+use crate::decide::app_state::operation::given;
 
 /// Tells what differs between two stored versions.
-pub async fn tell(ctx: &Context, before: &Value, after: &Value) {
-    let notes = notes(before, after);
-    for note in &notes {
+pub async fn publish(ctx: &Context, before: &Value, after: &Value) {
+    let records = records(before, after);
+    for record in &records {
         let application = format!(
             "{}/{}",
             after["metadata"]["namespace"].as_str().unwrap_or_default(),
             after["metadata"]["name"].as_str().unwrap_or_default()
         );
         let revision = given(&after["status"]["sync"]).join(", ");
-        tracing::info!(application, revision, reason = note.reason, "{}", note.text);
+        tracing::info!(application, revision, reason = record.reason, "{}", record.text);
     }
-    let Some(events) = ctx.events.clone().filter(|_| !notes.is_empty()) else { return };
+    let Some(events) = ctx.events.clone().filter(|_| !records.is_empty()) else { return };
     let Ok(about) = serde_json::from_value(after.clone()) else { return };
     // Nobody waits for an event.
     tokio::spawn(async move {
-        for note in notes {
-            events.tell(&about, note).await;
+        for record in records {
+            events.publish(&about, record).await;
         }
     });
 }
 
-fn notes(before: &Value, after: &Value) -> Vec<Note> {
-    let mut notes = Vec::new();
+fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
+    let mut records = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let note = |warning, reason, action, text| Note { warning, reason, action, text };
+    let record = |warning, reason, action, text| EventRecord { warning, reason, action, text };
     let state = |object: &Value| object["status"]["operationState"].clone();
     let (old, new) = (state(before), state(after));
     let automated = &after["operation"]["initiatedBy"]["automated"];
@@ -44,11 +44,16 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
         let revision = given(sync).join(", ");
         let action = "Sync";
         let text = format!("Initiated automated sync to '{revision}'");
-        notes.push(note(false, "OperationStarted", action, text));
+        records.push(record(false, "OperationStarted", action, text));
     } else if new["startedAt"] != old["startedAt"] && new["phase"] == "Running" {
         let who = text(&new["operation"]["initiatedBy"]["username"]);
         let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
-        notes.push(note(false, "OperationStarted", "Sync", format!("Sync operation started{by}")));
+        records.push(record(
+            false,
+            "OperationStarted",
+            "Sync",
+            format!("Sync operation started{by}"),
+        ));
     }
     let ended =
         |state: &Value| matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
@@ -63,7 +68,7 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
             false => "succeeded".to_owned(),
         };
         let text = format!("{what} to {revision} {outcome}");
-        notes.push(note(failed, "OperationCompleted", "Sync", text));
+        records.push(record(failed, "OperationCompleted", "Sync", text));
     }
     let changed = |path: &str| {
         let of = |object: &Value| object.pointer(path).map(text).unwrap_or_default();
@@ -72,22 +77,22 @@ fn notes(before: &Value, after: &Value) -> Vec<Note> {
     };
     if let Some((was, is)) = changed("/status/sync/status") {
         let text = format!("Updated sync status: {was} -> {is}");
-        notes.push(note(false, "ResourceUpdated", "Compare", text));
+        records.push(record(false, "ResourceUpdated", "Compare", text));
     }
     if let Some((was, is)) = changed("/status/health/status") {
         let why = text(&after["status"]["health"]["message"]);
         let why = if why.is_empty() { why } else { format!(" ({why})") };
         let warning = is == "Degraded";
         let text = format!("Updated health status: {was} -> {is}{why}");
-        notes.push(note(warning, "ResourceUpdated", "Compare", text));
+        records.push(record(warning, "ResourceUpdated", "Compare", text));
     }
-    notes.extend(errors(before, after));
-    notes
+    records.extend(errors(before, after));
+    records
 }
 
 /// Conditions of an error that have appeared or say something else. Why an
 /// Application stands still is then told where people look first, and once.
-fn errors(before: &Value, after: &Value) -> Vec<Note> {
+fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
     let said = |object: &Value, type_: &str| -> Vec<String> {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
         let conditions = conditions.filter(|condition| condition["type"] == type_);
@@ -95,7 +100,7 @@ fn errors(before: &Value, after: &Value) -> Vec<Note> {
             .filter_map(|condition| condition["message"].as_str().map(str::to_owned))
             .collect()
     };
-    let mut notes = Vec::new();
+    let mut records = Vec::new();
     for reason in ERRORS {
         let action = match reason {
             DELETION_ERROR => "Delete",
@@ -106,11 +111,11 @@ fn errors(before: &Value, after: &Value) -> Vec<Note> {
             said(before, reason).iter().map(|text| without_numbers(text)).collect();
         for text in said(after, reason) {
             if known.insert(without_numbers(&text)) {
-                notes.push(Note { warning: true, reason, action, text });
+                records.push(EventRecord { warning: true, reason, action, text });
             }
         }
     }
-    notes
+    records
 }
 
 /// A message with one sign for each number: ports, times and counts differ
@@ -131,14 +136,14 @@ fn without_numbers(message: &str) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::notes;
+    use super::records;
 
     fn told(before: &Value, after: &Value) -> Vec<String> {
-        notes(before, after)
+        records(before, after)
             .iter()
-            .map(|note| {
-                assert!(note.warning, "{note:?}");
-                format!("{}: {}", note.reason, note.text)
+            .map(|record| {
+                assert!(record.warning, "{record:?}");
+                format!("{}: {}", record.reason, record.text)
             })
             .collect()
     }

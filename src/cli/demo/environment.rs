@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::access;
-use super::world::World;
+use super::fixtures::Fixtures;
 use crate::api::{Application, ApplicationSet, GROUP, VERSION, crds};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
@@ -51,7 +51,7 @@ pub(super) enum Change {
 type Make = fn(Value) -> Change;
 
 /// What runs. Dropping it stops everything.
-pub(super) struct Stage {
+pub(super) struct Environment {
     server: Server,
     client: Client,
     /// Changes of ApplicationSets and Applications, in the order of each kind.
@@ -61,19 +61,19 @@ pub(super) struct Stage {
     stop: CancellationToken,
 }
 
-impl Drop for Stage {
+impl Drop for Environment {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl Stage {
+impl Environment {
     /// Starts everything but the rollout: the objects are not there yet.
     ///
     /// # Errors
     ///
     /// When the definitions are refused or a part cannot be started.
-    pub async fn start(world: &World, failing: BTreeSet<String>) -> anyhow::Result<Self> {
+    pub async fn start(world: &Fixtures, failing: BTreeSet<String>) -> anyhow::Result<Self> {
         let server = Server::new();
         let client = server.client_as(MANAGER);
         let stop = CancellationToken::new();

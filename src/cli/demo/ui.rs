@@ -4,23 +4,23 @@ use std::io::{self, Stdout, Write};
 use std::time::Duration;
 
 use super::fleet::{Fleet, Transition};
+use super::outcome::{self, Outcome};
 use super::plain::{Columns, clock};
 use super::screen::{Picture, describe};
 use super::terminal::{self, Terminal};
 use super::text::Line;
-use super::verdict::{self, Verdict};
 use crate::terminal::printable_lines;
 
 /// One of the two.
 #[derive(Debug)]
-pub(super) enum Show {
+pub(super) enum Ui {
     /// A terminal.
     Screen { terminal: Terminal<Stdout>, colour: bool },
     /// Lines; the last complaint is remembered so that it is not repeated.
     Plain { columns: Columns, told: Vec<String> },
 }
 
-impl Show {
+impl Ui {
     /// For a terminal, with colours or without.
     pub fn screen(colour: bool) -> Self {
         Self::Screen { terminal: Terminal::new(io::stdout(), colour), colour }
@@ -62,7 +62,7 @@ impl Show {
         elapsed: Duration,
         notes: &[String],
     ) -> io::Result<()> {
-        let verdicts = verdict::of_fleet(fleet);
+        let verdicts = outcome::of_fleet(fleet);
         match self {
             Self::Screen { terminal, .. } => {
                 let (columns, rows) = terminal::size();
@@ -73,7 +73,7 @@ impl Show {
             Self::Plain { told, .. } => {
                 let complaints: Vec<String> = verdicts
                     .iter()
-                    .filter(|(_, verdict)| !matches!(verdict, Verdict::Running | Verdict::Complete))
+                    .filter(|(_, verdict)| !matches!(verdict, Outcome::Running | Outcome::Complete))
                     .map(|(name, verdict)| format!("{name}: {}", describe(verdict)))
                     .collect();
                 if complaints == *told {
@@ -92,7 +92,7 @@ impl Show {
         let colour = match self {
             Self::Screen { terminal, colour } => {
                 let (columns, rows) = terminal::size();
-                let verdicts = verdict::of_fleet(fleet);
+                let verdicts = outcome::of_fleet(fleet);
                 let picture = Picture { fleet, verdicts: &verdicts, elapsed, notes: &[] };
                 terminal.draw(picture.lines(columns, None), (columns, rows))?;
                 *colour

@@ -25,7 +25,12 @@ fn live(generated: &Value) -> Value {
 }
 
 /// Plans for one generated and one live Application.
-fn plan_one(set: &Value, generated: Option<&Value>, live: Option<&Value>, policy: Policy) -> Plan {
+fn plan_one(
+    set: &Value,
+    generated: Option<&Value>,
+    live: Option<&Value>,
+    policy: Policy,
+) -> WritePlan {
     plan_with(set, generated, live, policy, &BTreeMap::new())
 }
 
@@ -35,7 +40,7 @@ fn plan_with(
     live: Option<&Value>,
     policy: Policy,
     operations: &BTreeMap<String, Value>,
-) -> Plan {
+) -> WritePlan {
     let map = |object: Option<&Value>| {
         object
             .map(|object| (crate::desired::name_of(object).to_owned(), Arc::new(object.clone())))
@@ -197,7 +202,7 @@ fn what_others_own_is_left_alone_as_151_as_158_as_159() {
     );
     assert_eq!(
         plan_one(&set(), None, Some(&foreign), Policy::Sync),
-        Plan::default(),
+        WritePlan::default(),
         "and never deleted"
     );
 
@@ -211,7 +216,7 @@ fn what_others_own_is_left_alone_as_151_as_158_as_159() {
 
     let mut leaving = live(&generated("gone", spec()));
     leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert_eq!(plan_one(&set(), None, Some(&leaving), Policy::Sync), Plan::default());
+    assert_eq!(plan_one(&set(), None, Some(&leaving), Policy::Sync), WritePlan::default());
 }
 
 #[test]

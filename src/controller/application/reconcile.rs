@@ -11,39 +11,43 @@ use super::compare::{self, Reason};
 use super::context::{Context, Draft, Memory};
 use super::dry_run;
 use super::error::Error;
+use super::finalize;
 use super::operate::{self, Driven};
-use super::queue::{Asked, Ended, Key};
-use super::teardown;
+use super::queue::{Key, ReconcileResult, Trigger};
 use crate::api::annotations::is_skipped;
-use crate::decide::compare::operation::{self, Stage};
-use crate::decide::compare::refresh::{Level, Request, asked_for};
-use crate::decide::compare::{deletion, spec};
+use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::refresh::{Level, Request, asked_for};
+use crate::decide::app_state::{deletion, spec};
 
 /// Works on one Application until there is nothing to do but wait.
 ///
 /// # Errors
 ///
 /// When the pass has to be made again.
-pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error> {
+pub async fn reconcile(
+    ctx: &Context,
+    key: &Key,
+    trigger: Trigger,
+) -> Result<ReconcileResult, Error> {
     let memory = ctx.memory(key);
     let mut memory = memory.lock().await;
     let Some(application) = ctx.store.application(key) else {
         drop(memory);
         ctx.forget(key).await;
-        return Ok(Ended::Gone);
+        return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&application) {
-        return Ok(Ended::Well(None));
+        return Ok(ReconcileResult::Well(None));
     }
     let mut draft = Draft::new(application);
     if ctx.settings.dry_run {
-        let expires = dry_run::pass(ctx, key, &mut memory, &mut draft, asked).await;
-        return Ok(Ended::Well(expires));
+        let expires = dry_run::reconcile(ctx, key, &mut memory, &mut draft, trigger).await;
+        return Ok(ReconcileResult::Well(expires));
     }
     let stage = operation::stage(&draft.wanted);
     let deleting = deletion::asked_at(&draft.wanted).is_some();
     if deleting && stage != Stage::InProgress {
-        let again = teardown::tear_down(ctx, key, &mut memory, &mut draft, asked).await?;
+        let again = finalize::finalize(ctx, key, &mut memory, &mut draft, trigger).await?;
         return finish(ctx, key, &mut memory, &mut draft, again).await;
     }
     if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
@@ -52,21 +56,21 @@ pub async fn pass(ctx: &Context, key: &Key, asked: Asked) -> Result<Ended, Error
     let driven = match stage {
         Stage::Idle => None,
         Stage::Requested | Stage::InProgress => {
-            Some(drive(ctx, key, &mut memory, &mut draft, asked).await?)
+            Some(drive(ctx, key, &mut memory, &mut draft, trigger).await?)
         }
     };
     let mut wake_at = match driven {
         Some(Driven::Waits(at)) => at,
-        Some(Driven::Ended) | None => None,
+        Some(Driven::ReconcileResult) | None => None,
     };
-    let after_operation = driven == Some(Driven::Ended);
+    let after_operation = driven == Some(Driven::ReconcileResult);
     if deleting && after_operation {
         // It was this that the deletion waited for, and nothing else wakes it.
         ctx.save(key, &mut memory, &mut draft).await?;
-        let again = teardown::tear_down(ctx, key, &mut memory, &mut draft, asked).await?;
+        let again = finalize::finalize(ctx, key, &mut memory, &mut draft, trigger).await?;
         return finish(ctx, key, &mut memory, &mut draft, again).await;
     }
-    if let Some(reason) = reason(ctx, key, &mut memory, &draft, asked, after_operation) {
+    if let Some(reason) = reason(ctx, key, &mut memory, &draft, trigger, after_operation) {
         let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
         wake_at = [wake_at, again].into_iter().flatten().min();
     }
@@ -80,9 +84,9 @@ async fn drive(
     key: &Key,
     memory: &mut Memory,
     draft: &mut Draft,
-    asked: Asked,
+    trigger: Trigger,
 ) -> Result<Driven, Error> {
-    let driven = AssertUnwindSafe(operate::drive(ctx, key, memory, draft, asked));
+    let driven = AssertUnwindSafe(operate::drive(ctx, key, memory, draft, trigger));
     let panic = match driven.catch_unwind().await {
         Ok(driven) => return driven,
         Err(panic) => super::words_of(panic.as_ref()),
@@ -97,7 +101,7 @@ async fn drive(
     let message = format!("internal error: {panic}");
     let phase = crate::decide::sync::OperationPhase::Error;
     operation::finish(&mut draft.wanted, phase, &message, ctx.now());
-    Ok(Driven::Ended)
+    Ok(Driven::ReconcileResult)
 }
 
 /// Whether to compare, and why (SE-377).
@@ -106,26 +110,26 @@ pub(super) fn reason(
     key: &Key,
     memory: &mut Memory,
     draft: &Draft,
-    asked: Asked,
+    trigger: Trigger,
     after_operation: bool,
 ) -> Option<Reason> {
     let wanted = asked_for(&draft.wanted);
-    let mut request = asked.request.and(memory.owed);
+    let mut request = trigger.request.and(memory.owed);
     if let Some(wanted) = wanted {
         request = request.and(wanted);
     }
     if memory.spec != draft.wanted["spec"] {
         request = request.and(Request::new(Level::Revision));
     }
-    let mut asked_at = asked.at;
+    let mut asked_at = trigger.at;
     if after_operation {
         // What was synced may be newer than what was known: an answer counts
-        // only when it was asked for after the operation began (SE-372).
+        // only when it was trigger for after the operation began (SE-372).
         request = request.and(Request::new(Level::Newest));
         let started = operation::started_at(&draft.wanted).filter(|_| wanted.is_none());
         let since = started.map(|at| ctx.now().duration_since(at));
         let since = since.and_then(|since| Duration::try_from(since).ok());
-        asked_at = since.and_then(|since| asked.at.checked_sub(since)).unwrap_or(asked.at);
+        asked_at = since.and_then(|since| trigger.at.checked_sub(since)).unwrap_or(trigger.at);
     }
     let respecified = !memory.spec.is_null() && memory.spec != draft.wanted["spec"];
     memory.spec = draft.wanted["spec"].clone();
@@ -150,7 +154,7 @@ async fn finish(
     memory: &mut Memory,
     draft: &mut Draft,
     wake_at: Option<Timestamp>,
-) -> Result<Ended, Error> {
+) -> Result<ReconcileResult, Error> {
     ctx.save(key, memory, draft).await?;
     if operation::stage(&draft.wanted) == Stage::Requested {
         // Started by this pass itself, or put there while another one ran.
@@ -158,5 +162,5 @@ async fn finish(
     }
     let wake_at = wake_at.map(|at| ctx.instant(at));
     let expires = ctx.expires(key, memory);
-    Ok(Ended::Well([wake_at, expires].into_iter().flatten().min()))
+    Ok(ReconcileResult::Well([wake_at, expires].into_iter().flatten().min()))
 }

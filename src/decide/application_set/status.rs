@@ -11,7 +11,7 @@ use super::{Held, is_owned};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::decide::rollout::steps::{Problem, Strategy};
-use crate::decide::rollout::{self, Plan, status as entries};
+use crate::decide::rollout::{self, RolloutPlan, status as entries};
 
 /// How many waits the status lists.
 const WAITING_LIMIT: usize = 10;
@@ -68,7 +68,7 @@ pub struct Findings<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct Rollout<'a> {
     /// What was decided.
-    pub plan: &'a Plan,
+    pub plan: &'a RolloutPlan,
     /// All configuration problems.
     pub problems: &'a [Problem],
 }
@@ -138,7 +138,7 @@ fn applications(findings: &Findings<'_>, status: &mut Map<String, Value>, now: T
 }
 
 /// Our own extra: `status.rollout`, in a few words where the rollout stands.
-fn summary(plan: &Plan, started_at: &str, findings: &Findings<'_>) -> Value {
+fn summary(plan: &RolloutPlan, started_at: &str, findings: &Findings<'_>) -> Value {
     let total: u64 = plan.steps.iter().map(|step| step.total).sum();
     let complete: u64 = plan.steps.iter().map(|step| step.complete).sum();
     let waiting: Vec<Value> =
@@ -180,7 +180,7 @@ fn resource_at_fault(live: &Value) -> Option<String> {
 }
 
 /// One line: which step, how far, who is waited for.
-pub fn rollout_message(plan: &Plan) -> String {
+pub fn rollout_message(plan: &RolloutPlan) -> String {
     let steps = plan.steps.len();
     let Some(open) = plan.open_step else {
         return format!("all {steps} steps are complete");

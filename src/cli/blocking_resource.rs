@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::standing::text;
+use super::rollout_summary::text;
 
 /// A resource and what is wrong with it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
