@@ -1,8 +1,7 @@
-//! Every annotation, label and finalizer, spelled once (SE Appendix C), and
-//! the small values that they hold.
+//! The annotations, labels and finalizers (SE Appendix C), and their simple values.
 //!
-//! Larger ones have modules of their own: [`super::hooks`],
-//! [`super::sync_options`], [`super::tracking`].
+//! Larger values have modules of their own: [`super::hooks`], [`super::sync_options`],
+//! [`super::tracking`].
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -23,74 +22,74 @@ pub const COMPARE_OPTIONS: &str = "argocd.argoproj.io/compare-options";
 pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 /// Which installation the object belongs to (SE-113).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
-/// `"true"`: the object's health does not count (SE-490).
+/// `"true"`: the object's health is ignored (SE-490).
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
-/// On a Pod: health as if it were never restarted (SE-465).
+/// On a Pod: health ignores the restart policy (SE-465).
 pub const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-policy";
-/// `"true"`: changes of the object wake nobody (SE-178).
+/// `"true"`: changes of the object do not trigger a refresh (SE-178).
 pub const IGNORE_RESOURCE_UPDATES: &str = "argocd.argoproj.io/ignore-resource-updates";
 /// On an Application: compare again, `normal` or `hard` (SE-377).
 pub const REFRESH: &str = "argocd.argoproj.io/refresh";
-/// When that was asked for (SE-379).
+/// Time when the refresh was requested (SE-379).
 pub const REFRESH_TIMESTAMP: &str = "argocd.argoproj.io/refresh-timestamp";
 /// On an Application: hydrate again; kept through writes (AS-154).
 pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
-/// On an Application: leave it alone altogether (SE-380).
+/// On an Application: do not reconcile it (SE-380).
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
-/// On an Application: when deletions were approved (SE-313, SE-315).
+/// On an Application: time when deletions were approved (SE-313, SE-315).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
-/// On an Application: paths, `;` between, whose commits count as changes.
+/// On an Application: paths, separated by `;`, whose commits trigger a refresh.
 pub const MANIFEST_GENERATE_PATHS: &str = "argocd.argoproj.io/manifest-generate-paths";
-/// On an Application: whose fields to take over when it moves to server-side apply (SE-346).
+/// On an Application: field manager whose fields are migrated to server-side apply (SE-346).
 pub const CLIENT_SIDE_APPLY_MIGRATION_MANAGER: &str =
     "argocd.argoproj.io/client-side-apply-migration-manager";
 /// On an ApplicationSet: generate again (AS-420).
 pub const APPLICATION_SET_REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
-/// On an Application: what was notified; kept through writes (AS-154).
+/// On an Application: sent notifications; kept through writes (AS-154).
 pub const NOTIFIED: &str = "notified.notifications.argoproj.io";
-/// Helm's word for a hook (SE-181).
+/// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
-/// Helm's word for a wave (SE-186).
+/// Helm's annotation for waves (SE-186).
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
-/// Helm's word for a hook's end (SE-185).
+/// Helm's annotation for hook deletion policies (SE-185).
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// `keep`: not deleted with the Application (SE-326).
 pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
-/// What `kubectl apply` applied last (SE-340).
+/// Configuration that `kubectl apply` applied last (SE-340).
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Label with the Application's instance name, when none is configured (SE-112).
+/// Default label with the Application's instance name (SE-112).
 pub const DEFAULT_INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
-/// Label that says what a Secret is for (AS-060).
+/// Label with the purpose of a Secret (AS-060).
 pub const SECRET_TYPE_LABEL: &str = "argocd.argoproj.io/secret-type";
-/// Its value for clusters.
+/// Value of the label for clusters.
 pub const SECRET_TYPE_CLUSTER: &str = "cluster";
 
 /// Finalizer of a hook (SE-194).
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
-/// Finalizer: delete the resources too, in the foreground (SE-510).
+/// Finalizer: delete the resources with foreground propagation (SE-510).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// The same, spelled out.
+/// The same finalizer with an explicit policy.
 pub const RESOURCES_FINALIZER_FOREGROUND: &str =
     "resources-finalizer.argocd.argoproj.io/foreground";
-/// The same in the background.
+/// The same finalizer with background propagation.
 pub const RESOURCES_FINALIZER_BACKGROUND: &str =
     "resources-finalizer.argocd.argoproj.io/background";
-/// Finalizer: run PreDelete hooks (SE-511). Stages follow after a `/`.
+/// Finalizer: run PreDelete hooks (SE-511). Stages are appended after a `/`.
 pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
-/// Finalizer: clean up after them.
+/// Finalizer: delete the PreDelete hooks.
 pub const PRE_DELETE_CLEANUP_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io/cleanup";
-/// Finalizer: run PostDelete hooks (SE-511). Stages follow after a `/`.
+/// Finalizer: run PostDelete hooks (SE-511). Stages are appended after a `/`.
 pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
-/// Finalizer: clean up after them.
+/// Finalizer: delete the PostDelete hooks.
 pub const POST_DELETE_CLEANUP_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io/cleanup";
 
-/// An annotation of a raw object; `None` when absent or no string.
+/// An annotation of a raw object; `None` when absent or not a string.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["annotations"][key].as_str()
 }
 
-/// A label of a raw object; `None` when absent or no string.
+/// A label of a raw object; `None` when absent or not a string.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     object["metadata"]["labels"][key].as_str()
 }
@@ -100,7 +99,7 @@ pub fn finalizers(object: &Value) -> impl Iterator<Item = &str> {
     object["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// Items of a comma-separated annotation: trimmed, none empty, none twice, in
+/// Items of a comma-separated annotation: trimmed, without empty items and duplicates, in
 /// the order written.
 pub fn items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
     let mut items = Vec::new();
@@ -112,25 +111,25 @@ pub fn items<'a>(object: &'a Value, key: &str) -> Vec<&'a str> {
     items
 }
 
-/// Wave of an object (SE-186): the sync-wave annotation, else Helm's weight,
-/// else 0. What cannot be parsed counts as absent; what does not fit is cut
-/// off at the ends of the range.
+/// Sync wave of an object (SE-186): the sync-wave annotation, else Helm's hook weight,
+/// else 0. A value that is not a number counts as absent; a value out of range is
+/// clamped.
 pub fn sync_wave(object: &Value) -> i32 {
     let wave = |key| annotation(object, key).and_then(|text| text.parse::<i64>().ok());
     let wave = wave(SYNC_WAVE).or_else(|| wave(HELM_HOOK_WEIGHT)).unwrap_or(0);
     i32::try_from(wave).unwrap_or(if wave < 0 { i32::MIN } else { i32::MAX })
 }
 
-/// How thoroughly a refresh looks (SE-377).
+/// Kind of a refresh (SE-377).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Refresh {
-    /// Resolve the revision anew.
+    /// Resolve the revision again.
     Normal,
-    /// Also render anew.
+    /// Resolve the revision and render the manifests again.
     Hard,
 }
 
-/// The refresh that an Application asks for; any value but `hard` is a normal one.
+/// The requested refresh of an Application; any value but `hard` is a normal refresh.
 pub fn refresh(application: &Value) -> Option<Refresh> {
     match annotation(application, REFRESH)? {
         "hard" => Some(Refresh::Hard),
@@ -138,8 +137,8 @@ pub fn refresh(application: &Value) -> Option<Refresh> {
     }
 }
 
-/// Whether an Application is to be left alone (SE-380): Go's spellings of
-/// true; anything else is no.
+/// Whether an Application is excluded from reconciling (SE-380): true for Go's spellings
+/// of true only.
 pub fn is_skipped(application: &Value) -> bool {
     matches!(
         annotation(application, SKIP_RECONCILE),
@@ -147,19 +146,18 @@ pub fn is_skipped(application: &Value) -> bool {
     )
 }
 
-/// When deletions of an Application were approved; `None` also when the value
-/// is no time (SE-313).
+/// Time when deletions of an Application were approved; `None` also when the value is not
+/// a timestamp (SE-313).
 pub fn deletion_approved(application: &Value) -> Option<Timestamp> {
     annotation(application, DELETION_APPROVED).and_then(from_rfc3339)
 }
 
-/// Whether deletion with the Application leaves the object (SE-326).
+/// Whether the object is kept when its Application is deleted (SE-326).
 pub fn is_kept_by_helm(object: &Value) -> bool {
     annotation(object, HELM_RESOURCE_POLICY) == Some("keep")
 }
 
-/// What a cascading deletion does, from the first finalizer that says so
-/// (SE-510, SE-515).
+/// Propagation of a cascading deletion, from the first matching finalizer (SE-510, SE-515).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cascade {
     /// Wait for dependents.
@@ -168,7 +166,7 @@ pub enum Cascade {
     Background,
 }
 
-/// How the resources of an Application go with it; `None` when they stay.
+/// Propagation of deleting the Application's resources; `None` when they are kept.
 pub fn cascade(application: &Value) -> Option<Cascade> {
     finalizers(application).find_map(|finalizer| match finalizer {
         RESOURCES_FINALIZER | RESOURCES_FINALIZER_FOREGROUND => Some(Cascade::Foreground),

@@ -1,79 +1,80 @@
-//! AppProject: what the Applications of a project may do (SE-070 … SE-083).
+//! AppProject: restricts sources, destinations, resources and sync times of its
+//! Applications (SE-070 … SE-083).
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 resource! {
-    /// What the Applications of a project may read, write and when.
+    /// Restricts the sources, destinations, resources and sync times of Applications.
     pub struct AppProject("appprojects") {
         pub spec: AppProjectSpec,
-        /// What the peer keeps about tokens; not used here.
+        /// Status written by Argo CD; not used here.
         pub status: Option<AppProjectStatus>,
     }
 }
 
 lenient! {
-    /// What is allowed.
+    /// Sources, destinations, resources and sync times that a project allows.
     pub struct AppProjectSpec {
-        /// What the project is for.
+        /// Description of the project.
         pub description: String,
-        /// Globs of repository URLs that may be used; `!` denies.
+        /// Globs of allowed repository URLs; a leading `!` denies.
         pub source_repos: Vec<String>,
-        /// Clusters and namespaces that may be synced to.
+        /// Allowed destination clusters and namespaces.
         pub destinations: Vec<ProjectDestination>,
-        /// Cluster-scoped kinds that are allowed; none when empty.
+        /// Allowed cluster-scoped kinds; none when empty.
         pub cluster_resource_whitelist: Vec<ResourcePattern>,
-        /// Cluster-scoped kinds that are denied.
+        /// Denied cluster-scoped kinds.
         pub cluster_resource_blacklist: Vec<ResourcePattern>,
-        /// Namespaced kinds that are allowed; all when absent, none when empty.
+        /// Allowed namespaced kinds; all when absent, none when empty.
         pub namespace_resource_whitelist: Option<Vec<ResourcePattern>>,
-        /// Namespaced kinds that are denied.
+        /// Denied namespaced kinds.
         pub namespace_resource_blacklist: Vec<ResourcePattern>,
-        /// When syncs may run.
+        /// Sync windows: times when syncs are allowed or denied.
         pub sync_windows: Vec<SyncWindow>,
-        /// Globs of namespaces whose Applications may use the project.
+        /// Globs of namespaces whose Applications may refer to the project.
         pub source_namespaces: Vec<String>,
-        /// Whether to report resources that belong to no Application; absent is no.
+        /// Monitors resources that belong to no Application; disabled when absent.
         pub orphaned_resources: Option<OrphanedResources>,
-        /// Allow only clusters that belong to the project.
+        /// Allow only clusters whose Secret refers to the project.
         pub permit_only_project_scoped_clusters: bool,
-        /// Service accounts to act as, by destination; the first match counts.
+        /// Service accounts to impersonate, by destination; the first match is used.
         pub destination_service_accounts: Vec<DestinationServiceAccount>,
-        /// Roles of people and tokens; kept, not used here.
+        /// Roles of users and tokens; stored, not used here.
         #[schemars(with = "Vec<ProjectRole>")]
         pub roles: Vec<Value>,
-        /// Keys that commits must be signed with; kept, not used here.
+        /// Keys that commits must be signed with; stored, not used here.
         #[schemars(with = "Vec<SignatureKey>")]
         pub signature_keys: Vec<Value>,
-        /// Rules for verified sources; kept, not used here.
+        /// Signature policies of sources; stored, not used here.
         #[schemars(with = "Option<SourceIntegrity>")]
         pub source_integrity: Option<Value>,
     } and extra
 
-    /// A role of people and tokens.
+    /// A role of users and tokens.
     #[schemars(extend("required" = ["name"]))]
     pub struct ProjectRole {
-        /// Its name.
+        /// Name of the role.
         pub name: String,
-        /// What it is for.
+        /// Description of the role.
         pub description: String,
-        /// Rules of what it may do.
+        /// Policies in Casbin format.
         pub policies: Vec<String>,
-        /// Tokens that were issued for it.
+        /// Issued tokens of the role.
         pub jwt_tokens: Vec<JwtToken>,
-        /// Groups of people that have it.
+        /// Groups of the identity provider that have the role.
         pub groups: Vec<String>,
     }
 
-    /// A token that was issued.
+    /// An issued token.
     #[schemars(extend("required" = ["iat"]))]
     pub struct JwtToken {
-        /// When it was issued, in seconds since 1970.
+        /// Time of issue, in seconds since 1970.
         pub iat: i64,
-        /// When it expires, in seconds since 1970; 0 is never.
+        /// Time of expiry, in seconds since 1970; 0 means never.
         pub exp: i64,
-        /// Its name.
+        /// ID of the token.
         pub id: String,
     }
 
@@ -86,73 +87,73 @@ lenient! {
     /// A key that commits must be signed with.
     #[schemars(extend("required" = ["keyID"]))]
     pub struct SignatureKey {
-        /// Its id, in hexadecimal.
+        /// ID of the key, in hexadecimal.
         #[serde(rename = "keyID")]
         pub key_id: String,
     }
 
-    /// Rules for verified sources.
+    /// Signature policies of sources.
     pub struct SourceIntegrity {
-        /// Rules for Git repositories.
+        /// Policies for Git repositories.
         pub git: Option<GitIntegrity>,
     }
 
-    /// Rules for Git repositories.
+    /// Signature policies of Git repositories.
     pub struct GitIntegrity {
-        /// The rules.
+        /// The policies.
         pub policies: Vec<GitIntegrityPolicy>,
     }
 
-    /// A rule for Git repositories.
+    /// A signature policy of Git repositories.
     pub struct GitIntegrityPolicy {
-        /// Repositories that it is for.
+        /// Repositories that the policy applies to.
         pub repos: Vec<IntegrityRepository>,
-        /// Signatures that are wanted.
+        /// Required GnuPG signatures.
         pub gpg: Option<GpgIntegrity>,
     }
 
-    /// Repositories that a rule is for.
+    /// A repository that a policy applies to.
     pub struct IntegrityRepository {
-        /// Glob of the URL.
+        /// Glob of the repository URL.
         pub url: String,
     }
 
-    /// Signatures that are wanted.
+    /// Required GnuPG signatures.
     pub struct GpgIntegrity {
-        /// `none`, `head` or `strict`.
+        /// Mode: `none`, `head` or `strict`.
         pub mode: String,
-        /// Ids of the keys that are trusted.
+        /// IDs of the trusted keys.
         pub keys: Vec<String>,
     }
 
-    /// Clusters and namespaces: server or name must match, and the namespace.
+    /// A destination: the cluster's server or name must match, and the namespace.
     pub struct ProjectDestination {
-        /// Glob of the API server's URL; `!` denies.
+        /// Glob of the API server's URL; a leading `!` denies.
         pub server: String,
-        /// Glob of the cluster's name; `!` denies.
+        /// Glob of the cluster's name; a leading `!` denies.
         pub name: String,
-        /// Glob of the namespace; `!` denies.
+        /// Glob of the namespace; a leading `!` denies.
         pub namespace: String,
     } and extra
 
-    /// Kinds of resources, as shell globs.
+    /// Kinds of resources, as globs.
     #[schemars(extend("required" = ["group", "kind"]))]
     pub struct ResourcePattern {
-        /// Glob of the API group; empty is the core group.
+        /// Glob of the API group; empty means the core group.
         pub group: String,
         /// Glob of the kind.
         pub kind: String,
-        /// Glob of the name; empty for any.
+        /// Glob of the name; empty matches any name.
         pub name: String,
     } and extra
 
-    /// When syncs may or may not run (SE-400).
+    /// A period during which syncs are allowed or denied (SE-400).
     pub struct SyncWindow {
         /// `allow` or `deny`.
         pub kind: String,
-        /// When it opens: minute, hour, day of month, month, day of week.
+        /// Start of the window in cron format: minute, hour, day of month, month, day of week.
         pub schedule: String,
-        /// How long it stays open, such as `1h30m`.
+        /// Duration of the window, such as `1h30m`.
         pub duration: String,
         /// Globs of Application names.
         pub applications: Vec<String>,
@@ -160,27 +161,27 @@ lenient! {
         pub namespaces: Vec<String>,
         /// Globs of cluster names or URLs.
         pub clusters: Vec<String>,
-        /// Let syncs through that somebody asked for.
+        /// Allow manually started syncs while the window denies others.
         pub manual_sync: bool,
-        /// Time zone of the schedule, such as `Europe/Berlin`; empty is UTC.
+        /// Time zone of the schedule, such as `Europe/Berlin`; UTC when empty.
         pub time_zone: String,
-        /// All lists that have items must match, rather than one of them.
+        /// Require a match in each of the lists that are set, instead of in any one of them.
         pub and_operator: bool,
-        /// Let a sync go on that began before the window closed.
+        /// Let a running sync continue after the window closes.
         pub sync_overrun: bool,
-        /// What the window is for.
+        /// Description of the window.
         pub description: String,
     } and extra
 
-    /// Whether to report resources that belong to no Application.
+    /// Monitors resources that belong to no Application.
     pub struct OrphanedResources {
-        /// Warn about them; absent is no.
+        /// Add a warning condition for them; false when absent.
         pub warn: Option<bool>,
-        /// Resources not to report.
+        /// Resources to ignore.
         pub ignore: Vec<OrphanedResourcePattern>,
     } and extra
 
-    /// Resources not to report, as globs; an empty field matches any.
+    /// Resources to ignore, as globs; an empty field matches any value.
     pub struct OrphanedResourcePattern {
         /// Glob of the API group.
         pub group: String,
@@ -190,20 +191,20 @@ lenient! {
         pub name: String,
     } and extra
 
-    /// The service account to act as in a destination.
+    /// The service account to impersonate for a destination.
     #[schemars(extend("required" = ["defaultServiceAccount", "server"]))]
     pub struct DestinationServiceAccount {
         /// Glob of the API server's URL.
         pub server: String,
         /// Glob of the namespace.
         pub namespace: String,
-        /// `name` or `namespace:name`.
+        /// Service account, as `name` or `namespace:name`.
         pub default_service_account: String,
     } and extra
 
-    /// What the peer keeps about tokens.
+    /// Status written by Argo CD.
     pub struct AppProjectStatus {
-        /// Tokens that were issued, by role.
+        /// Issued tokens, by role.
         #[schemars(with = "Option<BTreeMap<String, JwtTokens>>")]
         pub jwt_tokens_by_role: Option<Value>,
     }

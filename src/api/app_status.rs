@@ -8,53 +8,53 @@ use super::source::{ApplicationSource, SourceHydratorStatus};
 use super::time::Time;
 
 lenient! {
-    /// What the controller found and did.
+    /// Observed state of an Application.
     pub struct ApplicationStatus {
-        /// Whether the cluster is as the source says.
+        /// Result of comparing live resources with the source.
         pub sync: SyncStatus,
-        /// Whether what is in the cluster works.
+        /// Aggregated health of the resources.
         pub health: AppHealth,
-        /// The operation under way, or the last one.
+        /// State of the running operation, or of the last one.
         pub operation_state: Option<OperationState>,
-        /// Every resource of the Application, sorted by group, kind, namespace and name.
+        /// All resources of the Application, sorted by group, kind, namespace and name.
         pub resources: Vec<ResourceStatus>,
-        /// Past syncs, the oldest first.
+        /// History of past syncs, the oldest first.
         pub history: Vec<RevisionHistory>,
         /// Errors and warnings, sorted by type, message and time.
         pub conditions: Vec<ApplicationCondition>,
-        /// When the cluster was last compared with the source.
+        /// Time of the last comparison with the source.
         pub reconciled_at: Option<Time>,
-        /// When the status was last seen to change; kept for older readers.
+        /// Time when a change of the status was last observed; kept for compatibility.
         pub observed_at: Option<Time>,
-        /// What kind of source it is: Helm, Kustomize, Directory or Plugin.
+        /// Type of the source: Helm, Kustomize, Directory or Plugin.
         pub source_type: String,
-        /// The same for several sources.
+        /// Types of several sources.
         pub source_types: Vec<String>,
-        /// What to show in a list.
+        /// External URLs and images of the Application.
         pub summary: ApplicationSummary,
-        /// Namespace of the controller that wrote this.
+        /// Namespace of the controller that wrote the status.
         pub controller_namespace: String,
-        /// Where the health of resources is kept: empty for here, or `appTree`.
+        /// Where the health of resources is stored: in `resources` when empty, or `appTree`.
         pub resource_health_source: String,
-        /// What the peer's hydrator found and did; kept, not used here.
+        /// Status of Argo CD's source hydrator; stored, not used here.
         #[schemars(with = "Option<SourceHydratorStatus>")]
         pub source_hydrator: Option<Value>,
     }
 
-    /// Whether the cluster is as the source says.
+    /// Result of comparing live resources with the source.
     #[schemars(extend("required" = ["status"]))]
     pub struct SyncStatus {
         /// Synced, OutOfSync or Unknown.
         pub status: SyncStatusCode,
-        /// The revision that was compared.
+        /// Compared revision.
         pub revision: String,
-        /// The same for several sources, by position.
+        /// Compared revisions of several sources, by position.
         pub revisions: Vec<String>,
         /// The part of the spec that was compared.
         pub compared_to: Option<ComparedTo>,
     }
 
-    /// The part of the spec that a comparison was made for.
+    /// The part of the spec that a comparison used.
     pub struct ComparedTo {
         /// The source.
         pub source: Option<ApplicationSource>,
@@ -62,17 +62,17 @@ lenient! {
         pub sources: Vec<ApplicationSource>,
         /// The destination.
         pub destination: ApplicationDestination,
-        /// Differences that did not count.
+        /// Differences that were ignored.
         pub ignore_differences: Vec<IgnoreDifference>,
     }
 
-    /// Whether what is in the cluster works.
+    /// Aggregated health of an Application.
     pub struct AppHealth {
         /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
         pub status: HealthStatus,
-        /// Why.
+        /// Details of the health status.
         pub message: String,
-        /// When the status last changed.
+        /// Time of the last change of the health status.
         pub last_transition_time: Option<Time>,
     }
 
@@ -80,13 +80,13 @@ lenient! {
     pub struct ResourceHealth {
         /// Healthy, Progressing, Suspended, Degraded, Missing or Unknown.
         pub status: HealthStatus,
-        /// Why.
+        /// Details of the health status.
         pub message: String,
-        /// Kept for older readers; not written here.
+        /// Kept for compatibility; not written here.
         pub last_transition_time: Option<Time>,
     }
 
-    /// One resource and how it stands.
+    /// Sync status and health of one resource.
     pub struct ResourceStatus {
         /// API group; empty for the core group.
         pub group: String,
@@ -100,74 +100,74 @@ lenient! {
         pub name: String,
         /// Synced, OutOfSync or Unknown; absent for hooks.
         pub status: Option<SyncStatusCode>,
-        /// Its health, where kept here.
+        /// Health of the resource, when it is stored here.
         pub health: Option<ResourceHealth>,
-        /// Whether it is a hook.
+        /// Whether the resource is a hook.
         pub hook: bool,
-        /// Whether it is no longer in the source.
+        /// Whether the resource is no longer defined in the source and would be pruned.
         pub requires_pruning: bool,
-        /// Whether its deletion waits for approval.
+        /// Whether the deletion of the resource requires confirmation.
         pub requires_deletion_confirmation: bool,
-        /// Its wave.
+        /// Sync wave of the resource.
         pub sync_wave: i64,
     }
 
-    /// A past sync.
+    /// A past sync in the history.
     #[schemars(extend("required" = ["deployedAt", "id"]))]
     pub struct RevisionHistory {
-        /// Number of the sync; each is one more than the last.
+        /// Number of the sync, increasing by one.
         pub id: i64,
         /// Revision that was synced.
         pub revision: String,
-        /// The same for several sources, by position.
+        /// Revisions of several sources, by position.
         pub revisions: Vec<String>,
-        /// Source that was used.
+        /// Source of the sync.
         pub source: Option<ApplicationSource>,
-        /// The same for several sources.
+        /// Several sources of the sync.
         pub sources: Vec<ApplicationSource>,
-        /// When the sync started.
+        /// Time when the sync started.
         pub deploy_started_at: Option<Time>,
-        /// When it ended.
+        /// Time when the sync finished.
         pub deployed_at: Option<Time>,
-        /// Who asked for it.
+        /// User or controller that started the sync.
         pub initiated_by: Option<OperationInitiator>,
     } and extra
 
-    /// An error or a warning. Its presence is its meaning.
+    /// An error or a warning. A condition is active while it is present.
     #[schemars(extend("required" = ["message", "type"]))]
     pub struct ApplicationCondition {
-        /// What kind of trouble it is.
+        /// Type of the condition.
         #[serde(rename = "type")]
         pub type_: String,
-        /// What happened.
+        /// Details of the condition.
         pub message: String,
-        /// Since when it has been so.
+        /// Time when the condition was first observed.
         pub last_transition_time: Option<Time>,
     }
 
-    /// What to show in a list.
+    /// External URLs and images of an Application.
     pub struct ApplicationSummary {
-        /// Links to the running application.
+        /// External URLs of the resources.
         #[serde(rename = "externalURLs")]
         pub external_urls: Vec<String>,
-        /// Images in use.
+        /// Images of the resources.
         pub images: Vec<String>,
-        /// Whether it manages Applications itself.
+        /// Whether the Application manages other Applications.
         pub is_app_of_apps: bool,
     }
 }
 
 words! {
-    /// Whether the cluster is as the source wants it (SE-055).
+    /// Whether live resources match the source (SE-055).
     ///
     /// Declared from best to worst; `Unknown` is worse than a known difference.
     pub enum SyncStatusCode {
-        /// No difference that counts.
+        /// Live resources match the source.
         Synced = "Synced",
-        /// There is something to apply or to prune.
+        /// A resource must be applied or pruned.
         OutOfSync = "OutOfSync",
         _ =>
-        /// Could not be found out, is absent, or a word of a later version.
+        /// Not determined, absent, or a value of a later version.
         Unknown = "Unknown",
     }
 }
@@ -175,28 +175,27 @@ words! {
 words! {
     /// Health of a resource or an Application.
     ///
-    /// Declared from best to worst (SE-440), so that the derived order is the
-    /// one an Application is judged by: `max` of two is the worse one.
+    /// Declared from best to worst (SE-440), so that `max` of two gives the worse one.
     pub enum HealthStatus {
-        /// It does what it is meant to do.
+        /// The resource works as intended.
         Healthy = "Healthy",
-        /// It was told to stop for now: a paused Deployment, a suspended Job.
+        /// The resource is paused: a paused Deployment, a suspended Job.
         Suspended = "Suspended",
-        /// It is on its way and may still get there without help.
+        /// The resource is not healthy yet, but may still become healthy.
         Progressing = "Progressing",
-        /// It should exist and does not.
+        /// The resource is missing in the cluster.
         Missing = "Missing",
-        /// It failed, or will not get there without help.
+        /// The resource failed, or cannot become healthy within its deadline.
         Degraded = "Degraded",
         _ =>
-        /// Could not be judged, is absent, or a word of a later version.
+        /// Not determined, absent, or a value of a later version.
         Unknown = "Unknown",
     }
 }
 
 impl HealthStatus {
-    /// Reads a name as Argo CD writes it; `None` for anything else, an empty
-    /// text included (SE-483).
+    /// Parses a status as Argo CD writes it; `None` for anything else, including an empty
+    /// string (SE-483).
     pub fn parse(name: &str) -> Option<Self> {
         Some(Self::from_word(name)).filter(|status| status.as_str() == name)
     }
@@ -213,8 +212,8 @@ impl HealthStatus {
 }
 
 impl SyncStatus {
-    /// The compared revisions: `revisions` when it has items, else `revision`
-    /// as the only one; empty when neither is there (AS-351).
+    /// The compared revisions: `revisions` when it has items, else `revision` as the only
+    /// item; empty when neither is set (AS-351).
     pub fn revisions(&self) -> Vec<String> {
         if !self.revisions.is_empty() {
             return self.revisions.clone();

@@ -1,4 +1,4 @@
-//! Application: one set of manifests in one destination (SE-001 … SE-031).
+//! Application: manifests from a source, synced to one destination (SE-001 … SE-031).
 
 use std::collections::BTreeMap;
 
@@ -13,34 +13,34 @@ resource! {
     /// with ordinary patches.
     pub struct Application("applications") {
         pub spec: ApplicationSpec,
-        /// A request to sync; see [`Operation`].
+        /// A requested sync operation; see [`Operation`].
         pub operation: Option<Operation>,
-        /// What the controller found and did.
+        /// Observed state of the Application.
         pub status: Option<ApplicationStatus>,
     }
 }
 
 lenient! {
-    /// Where manifests come from, where they go, and how.
+    /// Source, destination and sync policy of an Application.
     #[schemars(extend("required" = ["destination", "project"]))]
     pub struct ApplicationSpec {
-        /// Where the manifests come from. Ignored when `sources` has items.
+        /// Source of the manifests. Ignored when `sources` has items.
         pub source: Option<ApplicationSource>,
-        /// Several sources; their manifests are put together in this order.
+        /// Several sources; their manifests are combined in this order.
         pub sources: Vec<ApplicationSource>,
-        /// Kept for the peer's hydrator, which is not supported here.
+        /// Settings of Argo CD's source hydrator. Stored, but not supported.
         pub source_hydrator: Option<SourceHydrator>,
         /// Cluster and namespace to sync to.
         pub destination: ApplicationDestination,
-        /// AppProject that says what is allowed; empty is `default`.
+        /// AppProject that restricts the Application; `default` when empty.
         pub project: String,
         /// When and how to sync.
         pub sync_policy: Option<SyncPolicy>,
-        /// Differences that do not count.
+        /// Differences between desired and live state to ignore.
         pub ignore_differences: Vec<IgnoreDifference>,
-        /// Notes for people.
+        /// Additional information for users, as names and values.
         pub info: Vec<NameValue>,
-        /// How many past syncs to remember; 10 when absent, 0 for none.
+        /// Number of past syncs to keep in the history; 10 when absent, 0 keeps none.
         pub revision_history_limit: Option<i64>,
     } and extra
 
@@ -48,57 +48,59 @@ lenient! {
     pub struct ApplicationDestination {
         /// URL of the cluster's API server.
         pub server: String,
-        /// Name of the cluster.
+        /// Name of the cluster, as registered in its Secret.
         pub name: String,
-        /// Namespace for resources that name none.
+        /// Namespace for resources that do not set one.
         pub namespace: String,
     } and extra
 
     /// When and how to sync.
     pub struct SyncPolicy {
-        /// Sync without being asked; absent means only on request.
+        /// Automated sync; when absent, syncs start only on request.
         pub automated: Option<AutomatedSync>,
         /// Options such as `CreateNamespace=true`.
         pub sync_options: Vec<String>,
-        /// How to retry a failed sync.
+        /// Retry strategy of a failed sync.
         pub retry: Option<RetryStrategy>,
-        /// Metadata of a namespace that the sync creates.
+        /// Labels and annotations of the namespace created by `CreateNamespace=true`.
         pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
     } and extra
 
-    /// What a sync that nobody asked for may do.
+    /// Settings of automated sync.
     pub struct AutomatedSync {
-        /// Absent is true. False switches it off and keeps the other settings.
+        /// Whether automated sync is enabled; true when absent. False disables it and
+        /// keeps the other settings.
         pub enabled: Option<bool>,
-        /// Delete resources that are no longer in the source.
+        /// Delete resources that are no longer defined in the source.
         pub prune: bool,
-        /// Undo changes that were made in the cluster.
+        /// Revert changes that were made in the cluster.
         pub self_heal: bool,
-        /// Go ahead even when nothing would be left.
+        /// Allow a sync that would delete all resources.
         pub allow_empty: bool,
     } and extra
 
-    /// How often and how fast to retry.
+    /// Number of retries of a failed sync and the time between them.
     pub struct RetryStrategy {
-        /// Attempts after the first; 0 is none, a negative number no limit.
+        /// Number of retries after the first attempt; 0 disables retries, a negative
+        /// number means no limit.
         pub limit: i64,
         /// The time between attempts.
         pub backoff: Option<Backoff>,
-        /// Resolve the newest revision at each attempt instead of keeping the first.
+        /// Resolve the newest revision at each retry instead of keeping the first one.
         pub refresh: bool,
     } and extra
 
-    /// The time between attempts.
+    /// Time between retries.
     pub struct Backoff {
-        /// Before the first retry: seconds, or text such as `1m30s`; 5s when empty.
+        /// Time before the first retry: seconds, or a duration such as `1m30s`; 5s when empty.
         pub duration: String,
-        /// Each further wait is this many times longer; 2 when absent.
+        /// Factor by which each further wait grows; 2 when absent.
         pub factor: Option<i64>,
-        /// No wait is longer; 3m when empty, no limit when not above zero.
+        /// Longest time between retries; 3m when empty, no limit when zero or negative.
         pub max_duration: String,
     } and extra
 
-    /// Metadata of a namespace that the sync creates.
+    /// Labels and annotations of the namespace created by `CreateNamespace=true`.
     pub struct ManagedNamespaceMetadata {
         /// Labels.
         pub labels: BTreeMap<String, String>,
@@ -106,22 +108,22 @@ lenient! {
         pub annotations: BTreeMap<String, String>,
     } and extra
 
-    /// Differences that do not count, and the resources for which they do not (SE-026).
+    /// Fields whose differences are ignored, and the resources they apply to (SE-026).
     #[schemars(extend("required" = ["kind"]))]
     pub struct IgnoreDifference {
-        /// Glob of the API group; empty is the core group.
+        /// Glob of the API group; empty means the core group.
         pub group: String,
         /// Glob of the kind.
         pub kind: String,
-        /// Name; empty for any.
+        /// Name; empty matches any name.
         pub name: String,
-        /// Namespace; empty for any.
+        /// Namespace; empty matches any namespace.
         pub namespace: String,
         /// JSON pointers to the fields.
         pub json_pointers: Vec<String>,
-        /// jq paths to the fields.
+        /// jq path expressions of the fields.
         pub jq_path_expressions: Vec<String>,
-        /// Fields that these field managers own.
+        /// Field managers whose fields are ignored.
         pub managed_fields_managers: Vec<String>,
     } and extra
 }
@@ -133,7 +135,7 @@ impl ApplicationSpec {
         if self.sources.is_empty() { self.source.as_slice() } else { &self.sources }
     }
 
-    /// Whether the Application syncs without being asked (SE-014, SE-015).
+    /// Whether automated sync is enabled (SE-014, SE-015).
     pub fn is_automated(&self) -> bool {
         let automated = self.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
         automated.is_some_and(|automated| automated.enabled.unwrap_or(true))

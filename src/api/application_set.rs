@@ -1,4 +1,4 @@
-//! ApplicationSet: many Applications from one template, rolled out in steps
+//! ApplicationSet: generates Applications from a template and rolls out changes in steps
 //! (AS-001 … AS-009).
 
 use std::collections::BTreeMap;
@@ -14,126 +14,131 @@ use super::lenient::{is_default, or_default};
 use super::time::Time;
 
 resource! {
-    /// Many Applications from one template, rolled out in steps.
+    /// Generates Applications from a template and rolls out changes in steps.
     pub struct ApplicationSet("applicationsets") {
         pub spec: ApplicationSetSpec,
-        /// What the controller found and did.
+        /// Observed state of the ApplicationSet.
         pub status: Option<ApplicationSetStatus>,
     }
 }
 
-/// Which Applications there shall be, and how changes reach them.
+/// Generators and template of the Applications, and the strategy of a rollout.
 ///
-/// Unlike elsewhere, reading fails without `generators` or `template`: an
-/// absent list would mean that every Application is to be deleted.
+/// Unlike elsewhere, reading fails without `generators` or `template`: an absent list
+/// would mean that all Applications are to be deleted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(extend("required" = ["generators", "template"]))]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSpec {
-    /// Where the parameters come from. An empty list gives no Applications.
+    /// Generators of the template parameters. An empty list generates no Applications.
     pub generators: Vec<Generator>,
-    /// What an Application looks like.
+    /// Template of the Applications.
     pub template: Template,
-    /// Use the Go template language instead of plain placeholders.
+    /// Use Go templates instead of plain placeholders.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub go_template: bool,
-    /// Options of the Go template language, such as `missingkey=error`.
+    /// Options of Go templates, such as `missingkey=error`.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub go_template_options: Vec<String>,
-    /// A template of YAML that is merged into each Application.
+    /// YAML template that is merged into each Application.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub template_patch: Option<String>,
-    /// What the controller may do to Applications.
+    /// Which changes the controller may make to Applications.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub sync_policy: Option<ApplicationSetSyncPolicy>,
-    /// How changes reach the Applications: all at once, or step by step.
+    /// How changes are rolled out: to all Applications at once, or in steps.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub strategy: Option<Strategy>,
-    /// Metadata of Applications that is left alone.
+    /// Annotations and labels of Applications that the controller does not change.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub preserved_fields: Option<PreservedFields>,
-    /// Fields of Applications that are left alone.
+    /// Fields of Applications that the controller does not change.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifference>,
-    /// Without effect: nested selectors always apply.
+    /// Has no effect: nested selectors are always applied.
     #[serde(default, deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub apply_nested_selectors: bool,
-    /// Fields that are not modelled, as they were written.
+    /// Fields without a typed counterpart, unchanged.
     #[serde(flatten)]
     #[schemars(skip)]
     pub extra: serde_json::Map<String, Value>,
 }
 
 lenient! {
-    /// What an Application looks like. Every string may hold placeholders.
+    /// Template of the Applications. Every string may contain placeholders.
     #[schemars(extend("required" = ["metadata", "spec"]))]
     pub struct Template {
-        /// Name, labels and the like.
+        /// Name, labels, annotations and finalizers of the Application.
         pub metadata: TemplateMetadata,
-        /// The spec of the Application, raw, since it is rendered before it is read.
+        /// Spec of the Application. Untyped, since placeholders are replaced before it is read.
         #[schemars(with = "ApplicationSpec")]
         pub spec: Value,
     } and extra
 
-    /// Metadata of the Applications.
+    /// Metadata of the generated Applications.
     pub struct TemplateMetadata {
-        /// Name; must differ for each Application.
+        /// Name; must be unique for each Application.
         pub name: String,
-        /// Without effect: Applications live where their ApplicationSet does.
+        /// Has no effect: Applications are created in the namespace of their ApplicationSet.
         pub namespace: String,
-        /// Labels. The steps of a rollout select by them.
+        /// Labels. The steps of a rollout select Applications by them.
         pub labels: BTreeMap<String, String>,
         /// Annotations.
         pub annotations: BTreeMap<String, String>,
-        /// Finalizers; when empty, one is added that deletes the resources with the Application.
+        /// Finalizers; when empty, the finalizer is added that deletes the resources
+        /// together with the Application.
         pub finalizers: Vec<String>,
     } and extra
 
-    /// What the controller may do to Applications.
+    /// Which changes the controller may make to Applications.
     pub struct ApplicationSetSyncPolicy {
-        /// Leave the resources in place when an Application is deleted.
+        /// Keep the resources in the cluster when an Application is deleted.
         pub preserve_resources_on_deletion: bool,
-        /// Restricts what is done: create-only, create-update, create-delete or sync.
+        /// Allowed changes: create-only, create-update, create-delete or sync.
         #[schemars(schema_with = "applications_sync")]
         pub applications_sync: Option<String>,
     } and extra
 
-    /// How changes reach the Applications.
+    /// How changes are rolled out to the Applications.
     pub struct Strategy {
-        /// AllAtOnce, which is also meant when empty, or RollingSync.
+        /// AllAtOnce (also when empty) or RollingSync.
         #[serde(rename = "type")]
         pub type_: String,
-        /// The steps of a RollingSync.
+        /// Steps of a RollingSync.
         pub rolling_sync: Option<RollingSync>,
-        /// Order in which the Applications go when the ApplicationSet is deleted: AllAtOnce or Reverse.
+        /// Order in which Applications are deleted together with the ApplicationSet:
+        /// AllAtOnce or Reverse.
         pub deletion_order: String,
     } and extra
 
-    /// The steps of a rollout.
+    /// Steps of a rollout.
     pub struct RollingSync {
-        /// In this order; one begins when all Applications of those before are healthy.
+        /// Ordered steps; a step starts when all Applications of the previous steps are
+        /// Healthy.
         pub steps: Vec<RolloutStep>,
     } and extra
 
-    /// A step: the Applications that it selects and how many of them change at a time.
+    /// Selects Applications by labels and limits how many of them are updated at the same time.
     pub struct RolloutStep {
-        /// Conditions on the labels of an Application; all must hold. Empty selects all.
+        /// Conditions on the labels of an Application; all must match. Empty selects all
+        /// Applications.
         pub match_expressions: Vec<MatchExpression>,
-        /// How many may change at a time: a number or a percentage; absent is all.
+        /// Number or percentage of Applications that are updated at the same time; all
+        /// when absent.
         pub max_update: Option<IntOrString>,
     } and extra
 
-    /// A condition on a label.
+    /// A condition on a label of an Application.
     pub struct MatchExpression {
         /// Key of the label.
         pub key: String,
         /// `In` or `NotIn`.
         pub operator: String,
-        /// Values, one of which the label must, or must not, have.
+        /// Values to compare the label with.
         pub values: Vec<String>,
     } and extra
 
-    /// Metadata of Applications that is left alone.
+    /// Annotations and labels of Applications that the controller does not change.
     pub struct PreservedFields {
         /// Keys of annotations.
         pub annotations: Vec<String>,
@@ -141,9 +146,9 @@ lenient! {
         pub labels: Vec<String>,
     } and extra
 
-    /// Fields of Applications that are left alone.
+    /// Fields of Applications that the controller does not change.
     pub struct IgnoreApplicationDifference {
-        /// Name of the Application; empty for all.
+        /// Name of the Application; empty matches all Applications.
         pub name: String,
         /// JSON pointers to the fields.
         pub json_pointers: Vec<String>,
@@ -151,84 +156,85 @@ lenient! {
         pub jq_path_expressions: Vec<String>,
     } and extra
 
-    /// What the controller found and did.
+    /// Observed state of an ApplicationSet.
     pub struct ApplicationSetStatus {
-        /// What holds, sorted by type.
+        /// Conditions, sorted by type.
         pub conditions: Vec<ApplicationSetCondition>,
-        /// Where each Application stands in the rollout, sorted by name.
+        /// Rollout status of each Application, sorted by name.
         pub application_status: Vec<ApplicationSetApplicationStatus>,
-        /// The Applications, sorted by name; only the first ones when there are many.
+        /// Status of the Applications, sorted by name; truncated when there are many.
         pub resources: Vec<ResourceStatus>,
-        /// How many Applications there are.
+        /// Number of Applications.
         pub resources_count: i64,
-        /// The conditions in one word.
+        /// Health derived from the conditions.
         pub health: Option<ApplicationSetHealth>,
-        /// Where the rollout stands. A field of Wavegate, which Argo CD does not have.
+        /// Status of the rollout. A field of Wavegate, which Argo CD does not have.
         pub rollout: Option<RolloutStatus>,
     }
 
-    /// Something that holds or not.
+    /// A condition of an ApplicationSet.
     #[schemars(extend("required" = ["message", "reason", "status", "type"]))]
     pub struct ApplicationSetCondition {
-        /// What it is about.
+        /// Type of the condition.
         #[serde(rename = "type")]
         pub type_: String,
         /// True, False or Unknown.
         pub status: String,
-        /// Why, in one word.
+        /// Reason of the last transition, as one word.
         pub reason: String,
-        /// Why, in words for people.
+        /// Details of the last transition.
         pub message: String,
-        /// Since when it has been so.
+        /// Time of the last transition.
         pub last_transition_time: Option<Time>,
     }
 
-    /// The conditions in one word.
+    /// Health derived from the conditions.
     pub struct ApplicationSetHealth {
         /// Healthy, Progressing, Degraded or Unknown.
         pub status: HealthStatus,
-        /// Why.
+        /// Details of the health status.
         pub message: String,
-        /// When the status last changed.
+        /// Time of the last change of the health status.
         pub last_transition_time: Option<Time>,
     }
 
-    /// Where a rollout stands. A field of Wavegate, which Argo CD does not have.
+    /// Status of a rollout. A field of Wavegate, which Argo CD does not have.
     pub struct RolloutStatus {
-        /// The step under way, counted from 1; the last one when all are done, 0 when there is none.
+        /// Current step, counted from 1; the last step when all are complete, 0 when
+        /// there is no step.
         pub step: i64,
-        /// How many steps there are.
+        /// Number of steps.
         pub steps: i64,
-        /// Applications of all steps that are done, out of how many: `7/12`.
+        /// Number of Healthy Applications in all steps, and their total: `7/12`.
         pub progress: String,
-        /// What the rollout waits for; at most ten entries.
+        /// Applications that the rollout is waiting for; at most ten entries.
         #[schemars(extend("maxItems" = 10))]
         pub waiting_for: Vec<WaitingFor>,
-        /// When the rollout began.
+        /// Time when the rollout started.
         pub started_at: Option<Time>,
-        /// The same in words.
+        /// Summary of what the rollout is waiting for.
         pub message: String,
     }
 
-    /// One thing that a rollout waits for.
+    /// An Application that a rollout is waiting for.
     #[schemars(extend("required" = ["reason"]))]
     pub struct WaitingFor {
-        /// The Application.
+        /// Name of the Application.
         pub application: String,
-        /// Why it is not done, in words for people.
+        /// Why the Application is not Healthy yet.
         pub reason: String,
-        /// The resource at fault, as `group/Kind:namespace/name`, where known.
+        /// The blocking resource, as `group/Kind:namespace/name`, if known.
         pub resource: String,
-        /// Since when.
+        /// Time when the wait started.
         pub since: Option<Time>,
-        /// When the wait ends at the latest; absent when there is no limit.
+        /// Time when the wait ends at the latest; absent when there is no limit.
         pub until: Option<Time>,
     }
 }
 
-/// Where one Application stands in the rollout.
+/// Rollout status of one Application.
 ///
-/// `targetRevisions` is printed even when empty, since the schema wants it (AS-008).
+/// `targetRevisions` is written even when empty, since the schema requires it (AS-008).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(extend("required" = ["application", "message", "status", "step", "targetRevisions"]))]
 #[serde(default, rename_all = "camelCase")]
@@ -236,19 +242,19 @@ pub struct ApplicationSetApplicationStatus {
     /// Name of the Application.
     #[serde(deserialize_with = "or_default")]
     pub application: String,
-    /// When the status last changed.
+    /// Time of the last change of `status`.
     #[serde(deserialize_with = "or_default", skip_serializing_if = "is_default")]
     pub last_transition_time: Option<Time>,
-    /// Why, in words for people.
+    /// Details of the status.
     #[serde(deserialize_with = "or_default")]
     pub message: String,
     /// Waiting, Pending, Progressing or Healthy.
     #[serde(deserialize_with = "or_default")]
     pub status: RolloutPhase,
-    /// Number of the step, counted from 1; `-1` when no step selects the Application.
+    /// Step number, counted from 1; `-1` when no step selects the Application.
     #[serde(deserialize_with = "or_default")]
     pub step: String,
-    /// Revisions that are being rolled out, one per source.
+    /// Revisions that are rolled out, one per source.
     #[serde(deserialize_with = "or_default")]
     pub target_revisions: Vec<String>,
 }
@@ -259,45 +265,44 @@ impl ApplicationSetApplicationStatus {
 }
 
 words! {
-    /// Where an Application stands in its step (AS-350).
+    /// Rollout phase of an Application within its step (AS-350).
     pub enum RolloutPhase {
-        /// Not started; its step or its turn has not come.
+        /// Not started; waits for its step to start or for a free slot of `maxUpdate`.
         Waiting = "Waiting",
-        /// Asked to sync; the sync has not begun.
+        /// The sync was requested and has not started.
         Pending = "Pending",
-        /// Syncing, or not healthy yet.
+        /// Syncing, or not Healthy yet.
         Progressing = "Progressing",
-        /// Done.
+        /// Synced and Healthy.
         Healthy = "Healthy",
         _ =>
-        /// Absent, or a word of a later version.
+        /// Absent, or a value of a later version.
         Unknown = "",
     }
 }
 
 impl Strategy {
-    /// `type` of a rollout in steps, spelled exactly so.
+    /// `type` of a rollout in steps; case-sensitive.
     pub const ROLLING_SYNC: &str = "RollingSync";
-    /// `type` of no rollout, and `deletionOrder` of no order.
+    /// `type` without a rollout, and `deletionOrder` without an order.
     pub const ALL_AT_ONCE: &str = "AllAtOnce";
     /// `deletionOrder` from the last step to the first.
     pub const REVERSE: &str = "Reverse";
 
-    /// The steps when a rollout is *selected* (AS-007). It is *enabled* only
-    /// when there is at least one; none is a mistake (AS-304).
+    /// The steps when a rollout is *selected* (AS-007). It is *enabled* only when there
+    /// is at least one; an empty list is a configuration error (AS-304).
     pub fn rolling_steps(&self) -> Option<&[RolloutStep]> {
         let rolling = self.rolling_sync.as_ref().filter(|_| self.type_ == Self::ROLLING_SYNC)?;
         Some(&rolling.steps)
     }
 
-    /// Whether Applications are deleted from the last step to the first; the
-    /// case of the word does not matter.
+    /// Whether Applications are deleted from the last step to the first; case-insensitive.
     pub fn deletes_in_reverse(&self) -> bool {
         self.deletion_order.eq_ignore_ascii_case(Self::REVERSE)
     }
 }
 
-/// The one enumeration of the schema: the peer's has it too (AS-005).
+/// The only enumeration in the schema: Argo CD's has it too (AS-005).
 fn applications_sync(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({
         "type": "string",

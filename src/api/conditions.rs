@@ -1,23 +1,23 @@
-//! Every condition type and reason, spelled once.
+//! Condition types, reasons and statuses.
 
 /// Conditions of an ApplicationSet (AS-183).
 pub mod application_set {
-    /// Parameters could, or could not, be made.
+    /// Whether the parameters could be generated.
     pub const PARAMETERS_GENERATED: &str = "ParametersGenerated";
-    /// Something went wrong.
+    /// Whether an error occurred.
     pub const ERROR_OCCURRED: &str = "ErrorOccurred";
-    /// The Applications are as they shall be.
+    /// Whether the Applications match the ApplicationSet.
     pub const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
-    /// A rollout is under way.
+    /// Whether a rollout is in progress.
     pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
-    /// The steps of the rollout hold mistakes.
+    /// Whether the configuration of the rollout is invalid.
     pub const INVALID_ROLLOUT_CONFIG: &str = "InvalidRolloutConfig";
 
     /// Reasons of these conditions.
     pub mod reason {
-        /// Parameters were made.
+        /// Parameters were generated.
         pub const PARAMETERS_GENERATED: &str = "ParametersGenerated";
-        /// An error is told in `ErrorOccurred`.
+        /// The error is described in `ErrorOccurred`.
         pub const ERROR_OCCURRED: &str = "ErrorOccurred";
         /// A generator failed.
         pub const APPLICATION_GENERATION_FROM_PARAMS_ERROR: &str =
@@ -36,31 +36,31 @@ pub mod application_set {
         pub const REFRESH_APPLICATION_ERROR: &str = "RefreshApplicationError";
         /// A rollout has no steps.
         pub const APPLICATION_SET_ROLLOUT_ERROR: &str = "ApplicationSetRolloutError";
-        /// Applications are not deleted yet: not everything else is written.
+        /// Applications are not deleted yet, because other writes failed.
         pub const DELETIONS_WAIT: &str = "DeletionsWait";
-        /// All is well.
+        /// No errors.
         pub const APPLICATION_SET_UP_TO_DATE: &str = "ApplicationSetUpToDate";
-        /// Some step is not complete.
+        /// A step is not complete.
         pub const APPLICATION_SET_MODIFIED: &str = "ApplicationSetModified";
         /// All steps are complete.
         pub const APPLICATION_SET_ROLLOUT_COMPLETE: &str = "ApplicationSetRolloutComplete";
-        /// The feature was switched off while a rollout was under way.
+        /// Progressive syncs were disabled during a rollout.
         pub const APPLICATION_SET_ROLLOUT_DISABLED: &str = "ApplicationSetRolloutDisabled";
-        /// The steps hold mistakes.
+        /// The configuration of the steps is invalid.
         pub const APPLICATION_SET_INVALID_ROLLOUT_CONFIG: &str =
             "ApplicationSetInvalidRolloutConfig";
-        /// The steps hold none.
+        /// The configuration of the steps is valid.
         pub const APPLICATION_SET_VALID_ROLLOUT_CONFIG: &str = "ApplicationSetValidRolloutConfig";
     }
 }
 
-/// Values of a condition's `status`.
+/// Values of `status` of a condition.
 pub mod status {
-    /// It holds.
+    /// The condition is met.
     pub const TRUE: &str = "True";
-    /// It does not.
+    /// The condition is not met.
     pub const FALSE: &str = "False";
-    /// Nobody knows.
+    /// Unknown.
     pub const UNKNOWN: &str = "Unknown";
 }
 
@@ -72,30 +72,30 @@ pub mod application {
     pub const INVALID_SPEC_ERROR: &str = "InvalidSpecError";
     /// Source and cluster cannot be compared.
     pub const COMPARISON_ERROR: &str = "ComparisonError";
-    /// It cannot be synced without being asked.
+    /// Automated sync failed or is not possible.
     pub const SYNC_ERROR: &str = "SyncError";
-    /// Anything else that failed.
+    /// Any other error.
     pub const UNKNOWN_ERROR: &str = "UnknownError";
-    /// A resource belongs to another Application too.
+    /// A resource also belongs to another Application.
     pub const SHARED_RESOURCE_WARNING: &str = "SharedResourceWarning";
-    /// A resource is there twice in the source.
+    /// A resource appears more than once in the source.
     pub const REPEATED_RESOURCE_WARNING: &str = "RepeatedResourceWarning";
-    /// A resource is of a kind that settings leave out.
+    /// A resource is of an excluded kind.
     pub const EXCLUDED_RESOURCE_WARNING: &str = "ExcludedResourceWarning";
-    /// The namespace holds resources of no Application.
+    /// The namespace contains resources of no Application.
     pub const ORPHANED_RESOURCE_WARNING: &str = "OrphanedResourceWarning";
-    /// A manifest holds a key twice; the last one counts.
+    /// A manifest contains a key twice; the last value is used.
     pub const REPEATED_KEY_WARNING: &str = "RepeatedKeyWarning";
-    /// The project holds a pattern or a sync window that cannot be used.
+    /// The project contains an invalid pattern or sync window.
     pub const INVALID_PROJECT_WARNING: &str = "InvalidProjectWarning";
 
-    /// Something that a sync leaves out or does not understand.
+    /// The sync ignores or does not support a setting.
     pub const SYNC_WARNING: &str = "SyncWarning";
-    /// Some kinds cannot be listed: what the source no longer has of them is
-    /// not found, and not pruned.
+    /// Some kinds cannot be listed: resources of these kinds that are no longer in the
+    /// source are not found and not pruned.
     pub const UNLISTED_RESOURCE_WARNING: &str = "UnlistedResourceWarning";
 
-    /// The types that are errors; every other one is a warning.
+    /// Types that are errors; all others are warnings.
     pub const ERRORS: [&str; 5] =
         [COMPARISON_ERROR, DELETION_ERROR, INVALID_SPEC_ERROR, SYNC_ERROR, UNKNOWN_ERROR];
 

@@ -1,14 +1,13 @@
-//! The CustomResourceDefinitions, made from the types of this module.
+//! The CustomResourceDefinitions, generated from the types of this module.
 //!
-//! Manifests that were written for Argo CD must apply unchanged, so the schema
-//! describes more than it demands: every field of the peer is known, only what
-//! the peer requires is required, and no format rejects. There are no defaults,
-//! since they would change what a user wrote.
+//! Manifests that were written for Argo CD must apply unchanged, so the schema contains
+//! all fields of Argo CD, requires only what Argo CD requires, and has no formats. There
+//! are no defaults, since they would change users' manifests.
 //!
-//! Objects are closed, except where the peer's are open ([`OPEN`] lists them):
-//! a field that nobody knows is a typo, which `kubectl apply` then refuses.
-//! `kubectl` before 1.25 validates by itself and does not look below a field
-//! that is nullable or open, so only strings are nullable.
+//! Objects are closed, except where Argo CD's are open (listed in [`OPEN`]): `kubectl
+//! apply` rejects unknown fields as misspelled. `kubectl` before 1.25 validates by itself
+//! and does not check below a field that is nullable or open, so only strings are
+//! nullable.
 
 use std::sync::OnceLock;
 
@@ -31,13 +30,13 @@ use crate::yaml;
 /// A CustomResourceDefinition.
 pub use apiextensions::CustomResourceDefinition;
 
-/// First lines of the committed files.
+/// First lines of the generated files.
 const HEADER: &str = "# Generated from the types in src/api; change those, then run\n\
                       # WAVEGATE_REGENERATE=1 cargo test crds_are_current\n";
 pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Where objects may hold any field: the ends of the paths to them, `[]` for
-/// the items of a list and `{}` for the values of a map (AS-005).
+/// Objects that accept any field: the ends of their paths, `[]` for the items of a list
+/// and `{}` for the values of a map (AS-005).
 pub const OPEN: [&str; 5] = [
     ".list.elements[]",
     ".generators[].matrix",
@@ -51,7 +50,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
     raw().iter().map(typed).collect()
 }
 
-/// The committed text of one definition; `None` for a kind that is not ours.
+/// The generated text of one definition; `None` for an unknown kind.
 pub fn yaml(kind: &str) -> Option<String> {
     let definition = raw().iter().find(|crd| crd["spec"]["names"]["kind"] == kind)?;
     let text = yaml::to_string(definition).expect("a definition holds nothing but JSON");
@@ -70,8 +69,8 @@ fn typed(definition: &Value) -> CustomResourceDefinition {
     Deserialize::deserialize(definition).expect("the tests read every definition as this type")
 }
 
-/// The definitions as plain JSON, without the empty fields that types add. Made
-/// once, since they have thousands of fields; a controller does not need them.
+/// The definitions as plain JSON, without the empty fields that types add. Generated once
+/// on first use, since they have thousands of fields and a controller does not need them.
 pub(super) fn raw() -> &'static [Value; 3] {
     static RAW: OnceLock<[Value; 3]> = OnceLock::new();
     RAW.get_or_init(|| [application_set(), application(), app_project()])
@@ -85,17 +84,22 @@ fn application_set() -> Value {
     let mut crd = definition(
         [ApplicationSet::KIND, ApplicationSet::PLURAL, "applicationset"],
         &["appset", "appsets"],
-        "Many Applications from one template, rolled out in steps.",
+        "Generates Applications from a template and rolls out changes in steps.",
         [("spec", spec), ("status", status)],
         json!([
-            column("Step", "integer", ".status.rollout.step", "The step under way, from 1"),
-            column("Steps", "integer", ".status.rollout.steps", "How many steps there are"),
-            column("Progress", "string", ".status.rollout.progress", "Applications done"),
-            column("Health", "string", ".status.health.status", "The conditions in one word"),
-            column("Apps", "integer", ".status.resourcesCount", "How many Applications"),
-            wide("Waiting", "string", ".status.rollout.message", "What the rollout waits for"),
-            wide("Strategy", "string", ".spec.strategy.type", "All at once or in steps"),
-            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+            column("Step", "integer", ".status.rollout.step", "Current step, counted from 1"),
+            column("Steps", "integer", ".status.rollout.steps", "Number of steps"),
+            column(
+                "Progress",
+                "string",
+                ".status.rollout.progress",
+                "Healthy Applications and their total"
+            ),
+            column("Health", "string", ".status.health.status", "Health status"),
+            column("Apps", "integer", ".status.resourcesCount", "Number of Applications"),
+            wide("Waiting", "string", ".status.rollout.message", "What the rollout is waiting for"),
+            wide("Strategy", "string", ".spec.strategy.type", "Strategy type"),
+            column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
     );
     crd["spec"]["versions"][0]["subresources"] = json!({"status": {}});
@@ -111,13 +115,23 @@ fn application() -> Value {
         "Manifests from a source, kept in sync with a destination.",
         [("spec", schema::<ApplicationSpec>()), ("operation", operation), ("status", status)],
         json!([
-            column("Sync Status", "string", ".status.sync.status", "As the source says?"),
-            column("Health Status", "string", ".status.health.status", "Does it work?"),
-            column("Phase", "string", ".status.operationState.phase", "The last operation"),
-            wide("Revision", "string", ".status.sync.revision", "What was compared"),
-            wide("Project", "string", ".spec.project", "Whose rules hold"),
-            wide("Message", "string", ".status.operationState.message", "The last operation"),
-            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+            column("Sync Status", "string", ".status.sync.status", "Sync status"),
+            column("Health Status", "string", ".status.health.status", "Health status"),
+            column(
+                "Phase",
+                "string",
+                ".status.operationState.phase",
+                "Phase of the last operation"
+            ),
+            wide("Revision", "string", ".status.sync.revision", "Compared revision"),
+            wide("Project", "string", ".spec.project", "Project"),
+            wide(
+                "Message",
+                "string",
+                ".status.operationState.message",
+                "Message of the last operation"
+            ),
+            column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
     )
 }
@@ -126,12 +140,12 @@ fn app_project() -> Value {
     definition(
         [AppProject::KIND, AppProject::PLURAL, "appproject"],
         &["appproj", "appprojs"],
-        "What the Applications of a project may read, write and when.",
+        "Restricts the sources, destinations, resources and sync times of Applications.",
         [("spec", schema::<AppProjectSpec>()), ("status", schema::<AppProjectStatus>())],
         json!([
-            column("Description", "string", ".spec.description", "What it is for"),
-            wide("Repositories", "string", ".spec.sourceRepos", "Which may be used"),
-            column("Age", "date", ".metadata.creationTimestamp", "Since when"),
+            column("Description", "string", ".spec.description", "Description"),
+            wide("Repositories", "string", ".spec.sourceRepos", "Allowed repositories"),
+            column("Age", "date", ".metadata.creationTimestamp", "Time of creation"),
         ]),
     )
 }
@@ -159,7 +173,7 @@ fn definition<const N: usize>(
         "description": description,
         "required": ["metadata", "spec"],
         "properties": {
-            "apiVersion": {"type": "string", "description": "Group and version of the object."},
+            "apiVersion": {"type": "string", "description": "API group and version of the object."},
             "kind": {"type": "string", "description": "Kind of the object."},
             "metadata": {"type": "object"},
         },
@@ -198,7 +212,7 @@ fn definition<const N: usize>(
     })
 }
 
-/// The schema of a type, as a cluster accepts it.
+/// The schema of a type, as the API server accepts it.
 pub(super) fn schema<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::openapi3().with(|settings| {
         settings.inline_subschemas = true;
@@ -215,7 +229,7 @@ pub(super) fn schema<T: JsonSchema>() -> Value {
     schema
 }
 
-/// Takes away what rejects or changes input, at every depth.
+/// Removes keywords that reject or change input, at every depth.
 fn soften(schema: &mut Value) {
     if !schema.is_object() {
         *schema = json!({});
@@ -235,20 +249,21 @@ fn soften(schema: &mut Value) {
         }
     }
     if node.get("type").is_some_and(|type_| type_ == "string") {
-        // Some API servers take the empty string for null (Kubernetes 1.20 does
+        // Some API servers treat the empty string as null (Kubernetes 1.20 when built
+        // with a newer Go).
         // when built with a Go that is newer than itself).
         node.insert("nullable".to_owned(), json!(true));
     }
 }
 
-/// The first paragraph of a doc comment, for people who do not read the code.
+/// The first paragraph of a doc comment, without code marks.
 fn summary(text: &str) -> String {
     let first = text.split("\n\n").next().unwrap_or_default();
     first.replace('\n', " ").replace(['`', '[', ']'], "")
 }
 
-/// Gives the template of each generator the schema of the set's own, without
-/// descriptions. Left to the types it would be made anew for each of them.
+/// Gives the template of each generator the schema of the set's template, without
+/// descriptions. The types would generate it again for each of them.
 fn nest_templates(spec: &mut Value) {
     let mut template = spec["properties"]["template"]["properties"]["spec"].clone();
     remove_descriptions(&mut template);
@@ -261,8 +276,8 @@ fn nest_templates(spec: &mut Value) {
 }
 
 /// Gives the children of matrix and merge the schema of a generator, without
-/// descriptions, and with their own matrix and merge left open (AS-004). The
-/// types recurse, which a schema cannot.
+/// descriptions, and leaves their own matrix and merge open (AS-004): the types recurse,
+/// which a schema cannot.
 fn nest_generators(spec: &mut Value) {
     let generators = &mut spec["properties"]["generators"]["items"];
     let mut nested = generators.clone();
@@ -275,7 +290,7 @@ fn nest_generators(spec: &mut Value) {
     }
 }
 
-/// Removes the keyword, not properties that happen to have its name.
+/// Removes the keyword `description`, but not properties of that name.
 fn remove_descriptions(schema: &mut Value) {
     let Some(node) = schema.as_object_mut() else { return };
     node.remove("description");

@@ -1,8 +1,7 @@
-//! Generators: where the parameters of an ApplicationSet come from
-//! (AS-003, AS-004).
+//! Generators: sources of the template parameters of an ApplicationSet (AS-003, AS-004).
 //!
-//! All generators of the peer can be read, those that are not supported too:
-//! their use is reported (AS-098).
+//! All generators of Argo CD can be read. The use of one that is not supported is
+//! reported (AS-098).
 
 use std::collections::BTreeMap;
 
@@ -17,48 +16,50 @@ use super::providers::{
 };
 
 lenient! {
-    /// One source of parameters. Set one field; at the top, several give the union.
+    /// A generator of parameters. Set one field; at the top level, several fields give
+    /// the union.
     pub struct Generator {
-        /// A list that is written here.
+        /// A fixed list of parameters.
         pub list: Option<ListGenerator>,
-        /// The clusters that are registered.
+        /// The registered clusters.
         pub clusters: Option<ClusterGenerator>,
         /// Directories or files of a Git repository.
         pub git: Option<GitGenerator>,
-        /// Repositories of an organisation. Not supported; using it is an error.
+        /// Repositories of an organization. Not supported; its use is an error.
         pub scm_provider: Option<ScmProviderGenerator>,
-        /// Decisions of a cluster-placement resource. Not supported; using it is an error.
+        /// Decisions of a cluster-placement resource. Not supported; its use is an error.
         pub cluster_decision_resource: Option<ClusterDecisionGenerator>,
-        /// Pull requests of a repository. Not supported; using it is an error.
+        /// Pull requests of a repository. Not supported; its use is an error.
         pub pull_request: Option<PullRequestGenerator>,
-        /// Every combination of two generators.
+        /// All combinations of two generators.
         pub matrix: Option<Box<MatrixGenerator>>,
-        /// Several generators put together by key.
+        /// Parameters of several generators, merged by key.
         pub merge: Option<Box<MergeGenerator>>,
-        /// An external service. Not supported; using it is an error.
+        /// An external service. Not supported; its use is an error.
         pub plugin: Option<PluginGenerator>,
-        /// Keeps only the parameter sets that it selects.
+        /// Selects the parameter sets to keep.
         pub selector: Option<LabelSelector>,
     } and extra
 
-    /// A list that is written here.
+    /// A fixed list of parameters.
     pub struct ListGenerator {
         /// Parameter sets, as objects.
         #[schemars(schema_with = "any_objects")]
         pub elements: Vec<Value>,
-        /// Further ones, as text that is a YAML or JSON list.
+        /// Further parameter sets, as a YAML or JSON list in text form.
         pub elements_yaml: String,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
     } and extra
 
-    /// The clusters that are registered.
+    /// The registered clusters.
     pub struct ClusterGenerator {
-        /// Selects by the labels of the cluster secrets; empty selects all, the local cluster too.
+        /// Selects clusters by the labels of their Secrets; empty selects all, including
+        /// the local cluster.
         pub selector: LabelSelector,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
-        /// Give one parameter set with the list of all clusters.
+        /// Generate one parameter set with the list of all clusters.
         pub flat_list: bool,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
@@ -74,13 +75,14 @@ lenient! {
         pub revision: String,
         /// One parameter set for each directory that matches.
         pub directories: Vec<GitPath>,
-        /// One parameter set for each file that matches. Ignored beside `directories`.
+        /// One parameter set for each file that matches. Ignored when `directories` is set.
         pub files: Vec<GitPath>,
-        /// How often to look again; 0 never, absent as the controller is set up.
+        /// Interval of polling the repository; 0 disables polling, the controller's
+        /// default when absent.
         pub requeue_after_seconds: Option<i64>,
-        /// Put before the names of the path parameters.
+        /// Prefix of the names of the path parameters.
         pub path_param_prefix: String,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
@@ -91,27 +93,28 @@ lenient! {
     pub struct GitPath {
         /// Glob of the paths.
         pub path: String,
-        /// Leave them out, whatever else matches.
+        /// Exclude the paths, whatever other globs match.
         pub exclude: bool,
     } and extra
 
-    /// Every combination of two generators.
+    /// All combinations of two generators.
     #[schemars(extend("required" = ["generators"]))]
     pub struct MatrixGenerator {
-        /// Exactly two, one generator each. The second sees the parameters of the first.
+        /// Exactly two generators. The second can use the parameters of the first.
         #[schemars(schema_with = "any_objects")]
         pub generators: Vec<Generator>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
     } and extra
 
-    /// Several generators put together by key.
+    /// Parameters of several generators, merged by key.
     #[schemars(extend("required" = ["generators", "mergeKeys"]))]
     pub struct MergeGenerator {
-        /// At least two. The first gives the sets, the others override them.
+        /// At least two generators. The first gives the parameter sets, the others
+        /// override them.
         #[schemars(schema_with = "any_objects")]
         pub generators: Vec<Generator>,
-        /// Parameters that must be equal for sets to be put together.
+        /// Parameters whose values must be equal for parameter sets to be merged.
         pub merge_keys: Vec<String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
@@ -120,15 +123,15 @@ lenient! {
     /// Decisions of a cluster-placement resource.
     #[schemars(extend("required" = ["configMapRef"]))]
     pub struct ClusterDecisionGenerator {
-        /// ConfigMap that says where the decisions are.
+        /// ConfigMap that describes the placement resource.
         pub config_map_ref: String,
-        /// Name of the resource.
+        /// Name of the placement resource.
         pub name: String,
-        /// Selects the resource by labels.
+        /// Selects the placement resource by labels.
         pub label_selector: LabelSelector,
-        /// How often to look again.
+        /// Interval of polling, in seconds.
         pub requeue_after_seconds: Option<i64>,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
@@ -137,13 +140,13 @@ lenient! {
     /// An external service.
     #[schemars(extend("required" = ["configMapRef"]))]
     pub struct PluginGenerator {
-        /// ConfigMap that says where the service is.
+        /// ConfigMap that describes the service.
         pub config_map_ref: PluginConfigMapRef,
-        /// What is sent to it.
+        /// Input of the service.
         pub input: PluginInput,
-        /// How often to look again.
+        /// Interval of polling, in seconds.
         pub requeue_after_seconds: Option<i64>,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
@@ -152,73 +155,73 @@ lenient! {
     /// A ConfigMap.
     #[schemars(extend("required" = ["name"]))]
     pub struct PluginConfigMapRef {
-        /// Its name.
+        /// Name of the ConfigMap.
         pub name: String,
     } and extra
 
-    /// What is sent to the service.
+    /// Input of the service.
     pub struct PluginInput {
         /// Parameters of any type.
         #[schemars(schema_with = "any_map")]
         pub parameters: BTreeMap<String, Value>,
     } and extra
 
-    /// Repositories of an organisation, which the field of one provider names.
+    /// Repositories of an organization. Set the field of one provider.
     pub struct ScmProviderGenerator {
-        /// An organisation of GitHub.
+        /// A GitHub organization.
         pub github: Option<ScmGithub>,
-        /// A group of GitLab.
+        /// A GitLab group.
         pub gitlab: Option<ScmGitlab>,
-        /// A workspace of Bitbucket Cloud.
+        /// A Bitbucket Cloud workspace.
         pub bitbucket: Option<ScmBitbucket>,
-        /// A project of Bitbucket Server.
+        /// A Bitbucket Server project.
         pub bitbucket_server: Option<ScmBitbucketServer>,
-        /// An organisation of Gitea.
+        /// A Gitea organization.
         pub gitea: Option<ScmGitea>,
-        /// A project of Azure DevOps.
+        /// An Azure DevOps project.
         pub azure_dev_ops: Option<ScmAzureDevOps>,
-        /// Repositories of AWS CodeCommit.
+        /// AWS CodeCommit repositories.
         pub aws_code_commit: Option<ScmCodeCommit>,
-        /// Which repositories count.
+        /// Filters of the repositories.
         pub filters: Vec<ScmFilter>,
-        /// `https` or `ssh`.
+        /// Protocol of the repository URLs: `https` or `ssh`.
         pub clone_protocol: String,
-        /// How often to look again.
+        /// Interval of polling, in seconds.
         pub requeue_after_seconds: Option<i64>,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
     } and extra
 
-    /// Pull requests of a repository, which the field of one provider names.
+    /// Pull requests of a repository. Set the field of one provider.
     pub struct PullRequestGenerator {
-        /// A repository of GitHub.
+        /// A GitHub repository.
         pub github: Option<PullRequestGithub>,
-        /// A project of GitLab.
+        /// A GitLab project.
         pub gitlab: Option<PullRequestGitlab>,
-        /// A repository of Gitea.
+        /// A Gitea repository.
         pub gitea: Option<PullRequestGitea>,
-        /// A repository of Bitbucket Server.
+        /// A Bitbucket Server repository.
         pub bitbucket_server: Option<PullRequestBitbucketServer>,
-        /// A repository of Bitbucket Cloud.
+        /// A Bitbucket Cloud repository.
         pub bitbucket: Option<PullRequestBitbucket>,
-        /// A repository of Azure DevOps.
+        /// An Azure DevOps repository.
         pub azuredevops: Option<PullRequestAzureDevOps>,
-        /// Which pull requests count.
+        /// Filters of the pull requests.
         pub filters: Vec<PullRequestFilter>,
-        /// A repository that does not exist gives no parameters instead of an error.
+        /// Generate no parameters when the repository does not exist, instead of failing.
         pub continue_on_repo_not_found_error: bool,
-        /// How often to look again.
+        /// Interval of polling, in seconds.
         pub requeue_after_seconds: Option<i64>,
-        /// Further parameters, under `values`.
+        /// Additional parameters, under `values`.
         pub values: BTreeMap<String, String>,
         /// Overrides of the template.
         pub template: Option<GeneratorTemplate>,
     } and extra
 
-    /// Overrides of the template for the Applications of one generator. What is
-    /// empty is not overridden.
+    /// Overrides of the template for the Applications of one generator. Empty fields do
+    /// not override.
     #[schemars(extend("required" = ["metadata", "spec"]))]
     pub struct GeneratorTemplate {
         /// Metadata of the Applications.
@@ -228,11 +231,11 @@ lenient! {
         pub spec: Value,
     } and extra
 
-    /// Selects by labels; all conditions must hold. Empty selects everything.
+    /// A label selector; all conditions must match. Empty selects everything.
     pub struct LabelSelector {
         /// Labels that must have these values.
         pub match_labels: BTreeMap<String, String>,
-        /// Further conditions.
+        /// Additional conditions.
         pub match_expressions: Vec<LabelSelectorRequirement>,
     } and extra
 
@@ -249,7 +252,7 @@ lenient! {
 }
 
 impl LabelSelector {
-    /// Whether it selects everything.
+    /// Whether the selector selects everything.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }

@@ -1,4 +1,5 @@
-//! Which objects are hooks, when they run and when they go (SE-180 … SE-185).
+//! Hook annotations: which objects are hooks, when they run and when they are deleted
+//! (SE-180 … SE-185).
 
 use std::collections::BTreeSet;
 
@@ -12,13 +13,13 @@ use super::operation::SyncPhase;
 /// When a hook runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum HookType {
-    /// Before anything is applied.
+    /// Before the resources are applied.
     PreSync,
-    /// While resources are applied.
+    /// Together with the resources.
     Sync,
-    /// After everything is applied and healthy.
+    /// After all resources are applied and healthy.
     PostSync,
-    /// After a failure.
+    /// After the sync failed.
     SyncFail,
     /// Before the Application's resources are deleted.
     PreDelete,
@@ -27,7 +28,7 @@ pub enum HookType {
 }
 
 impl HookType {
-    /// The type as annotations and results spell it.
+    /// The hook type as written in annotations and results.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::PreSync => "PreSync",
@@ -39,7 +40,7 @@ impl HookType {
         }
     }
 
-    /// The phase of a sync that runs it; `None` for deletion hooks (SE-520).
+    /// The sync phase that runs the hook; `None` for deletion hooks (SE-520).
     pub const fn phase(self) -> Option<SyncPhase> {
         match self {
             Self::PreSync => Some(SyncPhase::PreSync),
@@ -51,29 +52,28 @@ impl HookType {
     }
 }
 
-/// What an object is to a sync.
+/// Role of an object in a sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Role {
     /// An ordinary resource.
     Resource,
     /// A hook of these types, in the order written; never empty.
     Hook(Vec<HookType>),
-    /// `Skip` and nothing else: no task at all (SE-190).
+    /// Only `Skip`: the object has no task (SE-190).
     Skip,
-    /// Meant as a hook, but of no type that is known here: never applied,
-    /// never out of sync (SE-183).
+    /// A hook without a supported type: never applied and never out of sync (SE-183).
     Ignored,
 }
 
 impl Role {
-    /// Whether the object is a hook, of a known type or not. A hook is no
-    /// ordinary resource and is never pruned as one.
+    /// Whether the object is a hook, of a supported type or not. A hook is never pruned
+    /// as an ordinary resource.
     pub const fn is_hook(&self) -> bool {
         matches!(self, Self::Hook(_) | Self::Ignored)
     }
 }
 
-/// What a raw object is to a sync, by its annotations.
+/// Role of a raw object in a sync, from its annotations.
 pub fn role(object: &Value) -> Role {
     let mut skip = false;
     let mut types = Vec::new();
@@ -118,19 +118,19 @@ pub fn role(object: &Value) -> Role {
     }
 }
 
-/// When a hook's object is deleted.
+/// When the resource of a hook is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeletePolicy {
     /// Before the hook is created again.
     BeforeHookCreation,
-    /// After it failed.
+    /// After the hook failed.
     HookFailed,
-    /// After it succeeded.
+    /// After the hook succeeded.
     HookSucceeded,
 }
 
-/// When a hook's object is deleted (SE-185): ours and Helm's annotation
-/// together; before it is created again when neither says anything known.
+/// Deletion policies of a hook (SE-185), from Argo CD's and Helm's annotations together;
+/// `BeforeHookCreation` when neither has a supported value.
 pub fn delete_policies(object: &Value) -> BTreeSet<DeletePolicy> {
     let ours = items(object, HOOK_DELETE_POLICY).into_iter().filter_map(|item| match item {
         "BeforeHookCreation" => Some(DeletePolicy::BeforeHookCreation),

@@ -1,11 +1,11 @@
-//! How every type of this module reads and prints.
+//! Macros and helpers for reading and writing the API types.
 //!
 //! Go reads an absent field and `null` as the field's zero value and leaves
 //! zero values out when printing. Users rely on both, so all types do the same.
 
 use serde::{Deserialize, Deserializer};
 
-/// Reads a value, taking `null` for the default.
+/// Reads a value, treating `null` as the default.
 pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -14,7 +14,7 @@ where
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
-/// Whether a field can be left out when printing.
+/// Whether a field can be omitted when writing.
 pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -30,7 +30,7 @@ pub(super) fn any_map(generator: &mut schemars::SchemaGenerator) -> schemars::Sc
     schemars::json_schema!({"type": "object", "additionalProperties": values})
 }
 
-/// Schema of an object of which nothing is said.
+/// Schema of an object with any fields.
 pub(super) fn any_object(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     schemars::json_schema!({"type": "object", "x-kubernetes-preserve-unknown-fields": true})
 }
@@ -41,9 +41,9 @@ pub(super) fn any_objects(generator: &mut schemars::SchemaGenerator) -> schemars
     schemars::json_schema!({"type": "array", "items": items})
 }
 
-/// Defines structs whose fields are all optional when read and left out when
-/// empty. `struct Name { … }` skips fields that it does not know;
-/// `struct Name { … } and extra` keeps them in `extra`.
+/// Defines structs whose fields are all optional when read and omitted when empty.
+/// `struct Name { … }` skips unknown fields; `struct Name { … } and extra` keeps them in
+/// `extra`.
 macro_rules! lenient {
     () => {};
     (
@@ -64,7 +64,7 @@ macro_rules! lenient {
                 #[serde(skip_serializing_if = "crate::api::lenient::is_default")]
                 pub $field: $type,
             )*
-            /// Fields that are not modelled, as they were written.
+            /// Fields without a typed counterpart, unchanged.
             #[serde(flatten)]
             #[schemars(skip)]
             pub extra: serde_json::Map<String, serde_json::Value>,
@@ -94,8 +94,8 @@ macro_rules! lenient {
     };
 }
 
-/// Defines an enum of words. The last variant stands for an absent word and
-/// for every word that is not listed.
+/// Defines an enum of string values. The last variant stands for an absent value and for
+/// every unlisted one.
 macro_rules! words {
     (
         $(#[$meta:meta])*
@@ -116,7 +116,7 @@ macro_rules! words {
         }
 
         impl $name {
-            /// The word as it is written in a resource.
+            /// The value as written in a resource.
             pub const fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$variant => $text,)+
@@ -124,7 +124,7 @@ macro_rules! words {
                 }
             }
 
-            /// The variant for a word; unlisted words give the last one.
+            /// The variant of a value; unlisted values give the last variant.
             pub fn from_word(word: &str) -> Self {
                 match word {
                     $($text => Self::$variant,)+
@@ -155,8 +155,7 @@ macro_rules! words {
     };
 }
 
-/// Defines a namespaced resource of our group: metadata, spec, and the other
-/// top-level fields that it has.
+/// Defines a namespaced resource of the group: metadata, spec, and its other top-level fields.
 macro_rules! resource {
     (
         $(#[$meta:meta])*
@@ -168,18 +167,18 @@ macro_rules! resource {
         $(#[$meta])*
         #[derive(Clone, Debug, Default, PartialEq, serde::Deserialize)]
         pub struct $name {
-            /// Name, namespace, labels, annotations and the like.
+            /// Standard object metadata.
             #[serde(default)]
             pub metadata: k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta,
-            /// What the user wants.
+            /// Desired state.
             pub spec: $spec,
             $($(#[$field_meta])* #[serde(default)] pub $field: Option<$type>,)*
         }
 
         impl $name {
-            /// Its kind, as objects spell it.
+            /// The kind as written in objects.
             pub const KIND: &str = stringify!($name);
-            /// Its plural, as paths spell it.
+            /// The plural name as written in paths.
             pub const PLURAL: &str = $plural;
         }
 

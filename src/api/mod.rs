@@ -1,14 +1,13 @@
-//! The words that users write: ApplicationSet, Application and AppProject as
-//! types without behaviour, and the names of everything around them.
+//! The API types ApplicationSet, Application and AppProject, without behaviour, and the
+//! names of their annotations, conditions and options.
 //!
-//! The CustomResourceDefinitions under `crds/` are generated from these types,
-//! so a field's comment here is what `kubectl explain` prints.
+//! The CustomResourceDefinitions under `crds/` are generated from these types; the doc
+//! comment of a field is its description in `kubectl explain`.
 //!
-//! The types read as tolerantly as the peer does: an absent field and `null`
-//! both give the field's empty value, and an unknown field is skipped. Where
-//! something that a user wrote is written back, work on the raw
-//! [`serde_json::Value`] beside these types, so that nothing is lost.
-//! Nothing here decides anything, and nothing here reads a clock or a cluster.
+//! Reading is as tolerant as in Argo CD: an absent field and `null` both give the field's
+//! empty value, and an unknown field is skipped. Code that writes an object back works on
+//! the raw [`serde_json::Value`] beside these types, so that no field is lost.
+//! Nothing here makes a decision or reads a clock or a cluster.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -48,9 +47,9 @@ pub use time::Time;
 
 /// The API group of all three kinds.
 pub const GROUP: &str = "argoproj.io";
-/// Their only version.
+/// The API version of all three kinds.
 pub const VERSION: &str = "v1alpha1";
-/// Group and version as an object's `apiVersion` has them.
+/// Group and version, as in an object's `apiVersion`.
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
 
 #[cfg(test)]

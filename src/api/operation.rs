@@ -1,4 +1,4 @@
-//! A request to sync an Application, and what became of it (SE-040 … SE-053).
+//! A sync operation of an Application, and its state (SE-040 … SE-053).
 
 use serde_json::Value;
 
@@ -7,64 +7,64 @@ use super::source::{ApplicationSource, NameValue};
 use super::time::Time;
 
 lenient! {
-    /// A request to sync. Setting it on an Application starts the sync; the
-    /// controller removes it when the sync has ended.
+    /// A requested sync operation. Setting it on an Application starts the sync; the
+    /// controller removes it when the sync has finished.
     pub struct Operation {
-        /// What to sync.
+        /// What to sync and how.
         pub sync: Option<SyncOperation>,
-        /// Who asked.
+        /// User or controller that requested the operation.
         pub initiated_by: Option<OperationInitiator>,
-        /// Notes that stay with the operation.
+        /// Additional information that is stored with the operation.
         pub info: Vec<NameValue>,
-        /// How to retry; absent means not at all.
+        /// Retry strategy; no retries when absent.
         pub retry: Option<RetryStrategy>,
     } and extra
 
-    /// Who asked for an operation.
+    /// User or controller that requested an operation.
     pub struct OperationInitiator {
         /// Name of a user or a controller.
         pub username: String,
-        /// Whether nobody asked by hand. Sync windows look at this.
+        /// Whether the operation was started by automated sync. Sync windows depend on it.
         pub automated: bool,
     } and extra
 
     /// What to sync and how.
     pub struct SyncOperation {
-        /// Revision to sync to; empty is what the spec asks for.
+        /// Revision to sync to; the revision of the spec when empty.
         pub revision: String,
-        /// The same for several sources, by position.
+        /// Revisions of several sources, by position.
         pub revisions: Vec<String>,
-        /// Allow the deletion of resources that are no longer in the source.
+        /// Delete resources that are no longer defined in the source.
         pub prune: bool,
-        /// Change nothing, only try.
+        /// Run a dry run without applying changes.
         pub dry_run: bool,
-        /// With or without hooks, and whether to use force.
+        /// Whether to run hooks and whether to force.
         pub sync_strategy: Option<SyncStrategy>,
-        /// Sync only these resources; empty syncs all.
+        /// Resources to sync; all when empty.
         pub resources: Vec<SyncOperationResource>,
-        /// Use this source instead of the spec's, for a rollback.
+        /// Source to use instead of the spec's, for a rollback.
         pub source: Option<ApplicationSource>,
-        /// The same for several sources.
+        /// Several sources to use instead of the spec's.
         pub sources: Vec<ApplicationSource>,
-        /// Use these manifests instead of a source.
+        /// Manifests to use instead of a source.
         pub manifests: Vec<String>,
-        /// Options such as `CreateNamespace=true`. The spec's are not added.
+        /// Sync options such as `CreateNamespace=true`. Options of the spec are not added.
         pub sync_options: Option<Vec<String>>,
-        /// How often self-heal has tried before.
+        /// Number of previous self-heal attempts.
         pub auto_heal_attempts_count: i64,
     } and extra
 
-    /// With or without hooks. Empty means with hooks.
+    /// Whether to run hooks and whether to force. Hooks run when empty.
     pub struct SyncStrategy {
-        /// Apply only, no hooks.
+        /// Apply resources without hooks.
         pub apply: Option<SyncStrategyForce>,
-        /// Apply and run hooks.
+        /// Apply resources and run hooks.
         pub hook: Option<SyncStrategyForce>,
     } and extra
 
     /// Whether to use force.
     pub struct SyncStrategyForce {
-        /// Delete and recreate what cannot be changed in place.
+        /// Delete and recreate resources that cannot be updated in place.
         pub force: bool,
     } and extra
 
@@ -76,47 +76,48 @@ lenient! {
         pub kind: String,
         /// Name.
         pub name: String,
-        /// Namespace; empty matches any.
+        /// Namespace; empty matches any namespace.
         pub namespace: String,
     } and extra
 
-    /// An operation under way, or the last one.
+    /// State of the running operation, or of the last one.
     #[schemars(extend("required" = ["operation", "phase", "startedAt"]))]
     pub struct OperationState {
-        /// How far it is: Running, Terminating, Succeeded, Failed or Error.
+        /// Phase of the operation: Running, Terminating, Succeeded, Failed or Error.
         pub phase: OperationPhase,
-        /// What is being waited for, or why it ended this way.
+        /// What the operation is waiting for, or why it ended in its phase.
         pub message: String,
-        /// When it started.
+        /// Time when the operation started.
         pub started_at: Option<Time>,
-        /// When it ended; also set between two attempts.
+        /// Time when the operation finished; also set between two retries.
         pub finished_at: Option<Time>,
-        /// How many attempts were made after the first.
+        /// Number of retries.
         pub retry_count: i64,
-        /// A copy of the request.
+        /// The requested operation.
         pub operation: Operation,
-        /// What was synced.
+        /// Result of the sync.
         pub sync_result: Option<SyncOperationResult>,
     }
 
-    /// What a sync did.
+    /// Result of a sync operation.
     #[schemars(extend("required" = ["revision"]))]
     pub struct SyncOperationResult {
-        /// The revision that was resolved when the operation began.
+        /// Revision that was resolved when the operation started.
         pub revision: String,
-        /// The same for several sources, by position.
+        /// Resolved revisions of several sources, by position.
         pub revisions: Vec<String>,
-        /// The source that was used.
+        /// Source of the sync.
         pub source: Option<ApplicationSource>,
-        /// The same for several sources.
+        /// Several sources of the sync.
         pub sources: Vec<ApplicationSource>,
-        /// One entry per resource and phase, in the order of first results.
+        /// Results of the resources, one per resource and phase, in the order of their
+        /// first result.
         pub resources: Vec<ResourceResult>,
-        /// Metadata that was given to the namespace.
+        /// Labels and annotations that were set on the namespace.
         pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
     }
 
-    /// What a sync did to one resource in one phase.
+    /// Result of a sync for one resource in one phase.
     #[schemars(extend("required" = ["group", "kind", "name", "namespace", "version"]))]
     pub struct ResourceResult {
         /// API group; empty for the core group.
@@ -129,31 +130,31 @@ lenient! {
         pub namespace: String,
         /// Name.
         pub name: String,
-        /// Outcome: Synced, SyncFailed, Pruned or PruneSkipped; empty before there is one.
+        /// Result: Synced, SyncFailed, Pruned or PruneSkipped; empty while there is none.
         pub status: ResultCode,
-        /// Answer of the API server, or why it failed.
+        /// Response of the API server, or the reason of the failure.
         pub message: String,
         /// Type of the hook; empty for ordinary resources.
         pub hook_type: String,
-        /// Phase that the resource has reached, hook or not.
+        /// Operation phase of the resource, set for hooks and ordinary resources.
         pub hook_phase: OperationPhase,
-        /// The phase of the sync: PreSync, Sync, PostSync or SyncFail.
+        /// Sync phase: PreSync, Sync, PostSync or SyncFail.
         pub sync_phase: SyncPhase,
-        /// Images of its containers.
+        /// Images of the containers.
         pub images: Vec<String>,
     }
 }
 
 impl OperationState {
-    /// Whether the request carries an info item of this name and value: how a
-    /// controller recognises what it asked for itself (AS-361).
+    /// Whether the operation has an info item with this name and value. A controller
+    /// recognizes its own operations by it (AS-361).
     pub fn has_info(&self, name: &str, value: &str) -> bool {
         self.operation.has_info(name, value)
     }
 }
 
 impl Operation {
-    /// Whether it carries an info item of this name and value.
+    /// Whether the operation has an info item with this name and value.
     pub fn has_info(&self, name: &str, value: &str) -> bool {
         self.info.iter().any(|info| info.name == name && info.value == value)
     }
@@ -165,66 +166,66 @@ impl Operation {
 }
 
 words! {
-    /// How far an operation, or one resource of it, is (SE-050).
+    /// Phase of an operation, or of one resource within it (SE-050).
     pub enum OperationPhase {
-        /// Under way, or between two attempts.
+        /// Running, or waiting for a retry.
         Running = "Running",
-        /// Asked to stop.
+        /// Termination was requested.
         Terminating = "Terminating",
-        /// Ended well.
+        /// Finished successfully.
         Succeeded = "Succeeded",
-        /// Ended because tasks failed, or because it was stopped.
+        /// Finished because tasks failed, or because the operation was terminated.
         Failed = "Failed",
-        /// Ended because it could not be carried out at all.
+        /// Finished because the operation could not be executed.
         Error = "Error",
         _ =>
-        /// Absent, or a word of a later version.
+        /// Absent, or a value of a later version.
         Unknown = "",
     }
 }
 
 impl OperationPhase {
-    /// Whether it has ended, well or not (SE-050).
+    /// Whether the operation has finished, successfully or not (SE-050).
     pub const fn is_completed(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Error)
     }
 
-    /// Whether it is still under way.
+    /// Whether the operation has not finished.
     pub const fn is_running(self) -> bool {
         matches!(self, Self::Running | Self::Terminating)
     }
 }
 
 words! {
-    /// What a sync did to a resource (SE-053).
+    /// Result of a sync for a resource (SE-053).
     pub enum ResultCode {
         /// Applied.
         Synced = "Synced",
-        /// Not applied.
+        /// Applying failed.
         SyncFailed = "SyncFailed",
         /// Deleted.
         Pruned = "Pruned",
-        /// Should have been deleted, but that was not allowed.
+        /// Not deleted, because pruning is disabled for the resource.
         PruneSkipped = "PruneSkipped",
         _ =>
-        /// Nothing yet.
+        /// No result yet.
         Unknown = "",
     }
 }
 
 words! {
-    /// A phase of a sync, in the order of execution (SE-053).
+    /// Phase of a sync, in the order of execution (SE-053).
     pub enum SyncPhase {
-        /// Before anything is applied.
+        /// Before the resources are applied.
         PreSync = "PreSync",
-        /// Where resources are applied.
+        /// Resources are applied.
         Sync = "Sync",
-        /// After everything is applied and healthy.
+        /// After all resources are applied and healthy.
         PostSync = "PostSync",
-        /// Only after a failure.
+        /// Only after the sync failed.
         SyncFail = "SyncFail",
         _ =>
-        /// Absent, or a word of a later version.
+        /// Absent, or a value of a later version.
         Unknown = "",
     }
 }

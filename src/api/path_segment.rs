@@ -1,24 +1,24 @@
-//! Names that become a part of a request's path.
+//! Validates names that become segments of a request's path.
 //!
-//! A name such as `ok/../../other` would make a request of another object than
-//! the one that a project was asked about.
+//! A name such as `ok/../../other` would address another object than the one that the
+//! project was checked for.
 
 use serde_json::Value;
 
 use super::resource_key::{ResourceKey, split_api_version};
 
-/// Why a text cannot be one segment of a path; `None` when it can. An empty
-/// text can: it stands for "no name" or "no namespace".
+/// Why a text cannot be one segment of a path; `None` when it can. An empty text stands
+/// for "no name" or "no namespace" and is valid.
 pub fn problem(text: &str) -> Option<String> {
     if matches!(text, "." | "..") {
-        return Some(format!("{text:?} is no name"));
+        return Some(format!("{text:?} is not a valid name"));
     }
     let bad =
         |c: &char| matches!(c, '/' | '%' | '?' | '#' | '\\') || c.is_whitespace() || c.is_control();
-    text.chars().find(bad).map(|c| format!("{text:?} may not hold {c:?}"))
+    text.chars().find(bad).map(|c| format!("{text:?} must not contain {c:?}"))
 }
 
-/// Why a key cannot be asked for; names the field.
+/// Why a key cannot be used in a request; names the field.
 pub fn problem_of_key(key: &ResourceKey) -> Option<String> {
     let parts = [
         ("metadata.namespace", &key.namespace),
@@ -29,8 +29,8 @@ pub fn problem_of_key(key: &ResourceKey) -> Option<String> {
     parts.into_iter().find_map(|(field, text)| Some(format!("{field}: {}", problem(text)?)))
 }
 
-/// Why requests cannot be made of an object; names the kind, the name and the
-/// field. Whether a name is valid for its kind is for the API server to say.
+/// Why an object cannot be used in a request; names the kind, the name and the field.
+/// Whether a name is valid for its kind is checked by the API server.
 pub fn problem_of_object(object: &Value) -> Option<String> {
     let text = |value: &Value, field: &str| match value {
         Value::Null => None,
@@ -68,7 +68,7 @@ mod tests {
     use super::{problem, problem_of_object};
 
     #[test]
-    fn names_stay_one_segment() {
+    fn names_are_one_path_segment() {
         for good in ["", "web", "system:node", "a.b-c_d", "Role", "..."] {
             assert_eq!(problem(good), None, "{good}");
         }

@@ -1,8 +1,7 @@
-//! Providers of the generators that look at hosting services: which
-//! organisation or repository, and with which credentials (AS-098).
+//! Settings of the scmProvider and pullRequest generators (AS-098).
 //!
-//! These generators are not supported. Their fields are described all the
-//! same, so that a schema keeps what a user wrote and refuses a typo.
+//! These generators are not supported. Their fields are in the schema, so that valid
+//! manifests are accepted and misspelled fields rejected.
 
 lenient! {
     /// A key of a Secret.
@@ -35,9 +34,9 @@ lenient! {
         pub token_ref: Option<SecretRef>,
     }
 
-    /// A GitHub organisation.
+    /// A GitHub organization.
     pub struct ScmGithub {
-        /// Organisation to read.
+        /// Name of the organization.
         pub organization: String,
         /// URL of the API.
         pub api: String,
@@ -45,93 +44,93 @@ lenient! {
         pub token_ref: Option<SecretRef>,
         /// Secret with the credentials of a GitHub App.
         pub app_secret_name: String,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
-        /// Leave archived repositories out.
+        /// Exclude archived repositories.
         pub exclude_archived_repos: bool,
     }
 
     /// A GitLab group.
     pub struct ScmGitlab {
-        /// Id or path of the group.
+        /// ID or path of the group.
         pub group: String,
-        /// Also groups within the group.
+        /// Include subgroups.
         pub include_subgroups: bool,
         /// URL of the API.
         pub api: String,
         /// Secret with the token.
         pub token_ref: Option<SecretRef>,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
-        /// Also projects that are shared with the group; absent is yes.
+        /// Include projects that are shared with the group; true when absent.
         pub include_shared_projects: Option<bool>,
         /// Only projects with this topic.
         pub topic: String,
         /// ConfigMap with trusted certificates.
         pub ca_ref: Option<ConfigMapKeyRef>,
-        /// Also archived projects.
+        /// Include archived projects.
         pub include_archived_repos: bool,
     }
 
     /// A Bitbucket Cloud workspace.
     pub struct ScmBitbucket {
-        /// Workspace to read.
+        /// Name of the workspace.
         pub owner: String,
-        /// User to sign in as.
+        /// User name.
         pub user: String,
         /// Secret with the app password.
         pub app_password_ref: Option<SecretRef>,
-        /// Every branch rather than the main one.
+        /// Scan all branches instead of the main branch.
         pub all_branches: bool,
     }
 
     /// A Bitbucket Server project.
     pub struct ScmBitbucketServer {
-        /// Project to read.
+        /// Key of the project.
         pub project: String,
         /// URL of the API.
         pub api: String,
-        /// Sign in with a password.
+        /// Basic authentication.
         pub basic_auth: Option<BasicAuth>,
-        /// Sign in with a token.
+        /// Authentication with an access token.
         pub bearer_token: Option<BearerToken>,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
         /// ConfigMap with trusted certificates.
         pub ca_ref: Option<ConfigMapKeyRef>,
     }
 
-    /// A Gitea organisation.
+    /// A Gitea organization.
     pub struct ScmGitea {
-        /// Organisation or user to read.
+        /// Name of the organization or user.
         pub owner: String,
         /// URL of the server.
         pub api: String,
         /// Secret with the token.
         pub token_ref: Option<SecretRef>,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
-        /// Leave archived repositories out.
+        /// Exclude archived repositories.
         pub exclude_archived_repos: bool,
     }
 
     /// An Azure DevOps project.
     pub struct ScmAzureDevOps {
-        /// Organisation to read.
+        /// Name of the organization.
         pub organization: String,
         /// URL of the server.
         pub api: String,
-        /// Project within the organisation.
+        /// Name of the project.
         pub team_project: String,
         /// Secret with the access token.
         pub access_token_ref: Option<SecretRef>,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
     }
 
@@ -141,9 +140,9 @@ lenient! {
         pub tag_filters: Vec<TagFilter>,
         /// Role to assume.
         pub role: String,
-        /// Region to read.
+        /// AWS region.
         pub region: String,
-        /// Every branch rather than the default one.
+        /// Scan all branches instead of the default branch.
         pub all_branches: bool,
     }
 
@@ -151,11 +150,11 @@ lenient! {
     pub struct TagFilter {
         /// Key of the tag.
         pub key: String,
-        /// Its value; empty for any.
+        /// Value of the tag; empty matches any value.
         pub value: String,
     }
 
-    /// Which repositories count; all of its conditions must hold.
+    /// A filter of repositories; all of its conditions must match.
     pub struct ScmFilter {
         /// Regular expression of the repository's name.
         pub repository_match: String,
@@ -171,7 +170,7 @@ lenient! {
 
     /// A GitHub repository.
     pub struct PullRequestGithub {
-        /// Organisation or user.
+        /// Organization or user.
         pub owner: String,
         /// Name of the repository.
         pub repo: String,
@@ -187,7 +186,7 @@ lenient! {
 
     /// A GitLab project.
     pub struct PullRequestGitlab {
-        /// Id or path of the project.
+        /// ID or path of the project.
         pub project: String,
         /// URL of the API.
         pub api: String,
@@ -197,7 +196,7 @@ lenient! {
         pub labels: Vec<String>,
         /// State that a merge request must have; empty for any.
         pub pull_request_state: String,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
         /// ConfigMap with trusted certificates.
         pub ca_ref: Option<ConfigMapKeyRef>,
@@ -205,7 +204,7 @@ lenient! {
 
     /// A Gitea repository.
     pub struct PullRequestGitea {
-        /// Organisation or user.
+        /// Organization or user.
         pub owner: String,
         /// Name of the repository.
         pub repo: String,
@@ -213,7 +212,7 @@ lenient! {
         pub api: String,
         /// Secret with the token.
         pub token_ref: Option<SecretRef>,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
         /// Labels that a pull request must have.
         pub labels: Vec<String>,
@@ -227,11 +226,11 @@ lenient! {
         pub repo: String,
         /// URL of the API.
         pub api: String,
-        /// Sign in with a password.
+        /// Basic authentication.
         pub basic_auth: Option<BasicAuth>,
-        /// Sign in with a token.
+        /// Authentication with an access token.
         pub bearer_token: Option<BearerToken>,
-        /// Do not check certificates.
+        /// Skip the verification of TLS certificates.
         pub insecure: bool,
         /// ConfigMap with trusted certificates.
         pub ca_ref: Option<ConfigMapKeyRef>,
@@ -245,17 +244,17 @@ lenient! {
         pub repo: String,
         /// URL of the API.
         pub api: String,
-        /// Sign in with a password.
+        /// Basic authentication.
         pub basic_auth: Option<BasicAuth>,
-        /// Sign in with a token.
+        /// Authentication with an access token.
         pub bearer_token: Option<BearerToken>,
     }
 
     /// An Azure DevOps repository.
     pub struct PullRequestAzureDevOps {
-        /// Organisation of the repository.
+        /// Organization of the repository.
         pub organization: String,
-        /// Project within the organisation.
+        /// Project of the organization.
         pub project: String,
         /// Name of the repository.
         pub repo: String,
@@ -267,11 +266,11 @@ lenient! {
         pub labels: Vec<String>,
     }
 
-    /// Which pull requests count; all of its conditions must hold.
+    /// A filter of pull requests; all of its conditions must match.
     pub struct PullRequestFilter {
         /// Regular expression of the branch.
         pub branch_match: String,
-        /// Regular expression of the branch to merge into.
+        /// Regular expression of the target branch.
         pub target_branch_match: String,
         /// Regular expression of the title.
         pub title_match: String,

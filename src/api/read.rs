@@ -1,19 +1,19 @@
-//! A typed view of a raw object, with errors that name the field.
+//! Typed reading of raw objects, with errors that name the field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Why an object cannot be read as its type.
+/// Why an object cannot be read as a type.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {reason}")]
 pub struct ReadError {
-    /// The field at fault, such as `spec.sources[1].path`; `.` for the whole object.
+    /// Path of the field, such as `spec.sources[1].path`; `.` for the whole object.
     pub path: String,
-    /// What is wrong with it.
+    /// What is wrong with the field.
     pub reason: String,
 }
 
-/// Reads a raw object as `T`; fails with the path of the first wrong field.
+/// Reads a raw object as `T`; fails with the path of the first invalid field.
 ///
 /// ```
 /// # use serde_json::json;
@@ -33,9 +33,8 @@ pub fn read<T: DeserializeOwned>(value: &Value) -> Result<T, ReadError> {
     })
 }
 
-/// Finds the field that `reason` comes from, which serde does not tell: an
-/// object with nothing but the path to it fails in the same way. Only failures
-/// pay for the search.
+/// Finds the field that `reason` comes from, since serde does not report it: an object
+/// with only the path to the field fails with the same reason. Runs only after a failure.
 fn locate<T: DeserializeOwned>(value: &Value, reason: &str) -> String {
     let fails_alike = |path: &[Step], node: &Value| {
         T::deserialize(&only(path, node)).is_err_and(|error| error.to_string() == reason)
@@ -85,7 +84,7 @@ fn children(value: &Value) -> Vec<(Step, &Value)> {
     }
 }
 
-/// An object that holds nothing but `node`, at `path`.
+/// An object with `node` at `path` and nothing else.
 fn only(path: &[Step], node: &Value) -> Value {
     path.iter().rev().fold(node.clone(), |inner, step| match step {
         Step::Key(key) => Value::Object([(key.clone(), inner)].into_iter().collect()),

@@ -1,4 +1,4 @@
-//! Which object is meant: group, kind, namespace, name.
+//! Identity of an object: group, kind, namespace, name.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct ResourceKey {
 }
 
 impl ResourceKey {
-    /// The key of these parts.
+    /// A key of these parts.
     pub fn new(group: &str, kind: &str, namespace: &str, name: &str) -> Self {
         let [group, kind, namespace, name] = [group, kind, namespace, name].map(str::to_owned);
         Self { group, kind, namespace, name }

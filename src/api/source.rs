@@ -1,4 +1,4 @@
-//! Where manifests come from: the `source` of an Application (SE-032 … SE-037).
+//! Sources of manifests: the `source` of an Application (SE-032 … SE-037).
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use super::IntOrString;
 use super::time::Time;
 
 lenient! {
-    /// A repository, a place in it, and how manifests are made from what is there.
+    /// A repository, a path or chart in it, and how its manifests are rendered.
     pub struct ApplicationSource {
         /// URL of the Git or Helm repository.
         #[serde(rename = "repoURL")]
@@ -17,34 +17,34 @@ lenient! {
         pub path: String,
         /// Branch, tag, commit or semver range; empty is HEAD. For a chart, its version.
         pub target_revision: String,
-        /// Name of the chart in a Helm repository. Needs `targetRevision`.
+        /// Name of the chart in a Helm repository. Requires `targetRevision`.
         pub chart: String,
-        /// Name under which other sources refer to this one, as in `$ref/values.yaml`.
+        /// Name by which other sources refer to this one, as in `$ref/values.yaml`.
         #[serde(rename = "ref")]
         pub reference: String,
-        /// Name for display.
+        /// Display name.
         pub name: String,
-        /// Only tags with this prefix count when a semver range is resolved.
+        /// Prefix of the tags that a semver range selects from.
         pub tag_prefix: String,
-        /// The directory holds plain manifests; says which files count.
+        /// Settings for a directory of plain manifests.
         pub directory: Option<DirectorySource>,
-        /// The directory or chart is rendered with Helm.
+        /// Settings for rendering with Helm.
         pub helm: Option<HelmSource>,
-        /// The directory is rendered with kustomize.
+        /// Settings for rendering with Kustomize.
         pub kustomize: Option<KustomizeSource>,
-        /// The directory is rendered by a plugin.
+        /// Settings for rendering with a plugin.
         pub plugin: Option<PluginSource>,
     } and extra
 
-    /// Plain manifests: which files of the directory count (SE-036).
+    /// Settings for a directory of plain manifests (SE-036).
     pub struct DirectorySource {
         /// Also read sub-directories.
         pub recurse: bool,
-        /// Glob of the paths to read; empty reads all. `*` crosses `/`.
+        /// Glob of the files to include; all when empty. `*` also matches `/`.
         pub include: String,
-        /// Glob of the paths to leave out; stronger than `include`.
+        /// Glob of the files to exclude; takes precedence over `include`.
         pub exclude: String,
-        /// Read every file that passes the globs, whatever its extension.
+        /// Read every file that matches the globs, whatever its extension.
         pub disable_extension_filter: bool,
         /// Settings for Jsonnet files.
         pub jsonnet: Option<JsonnetOptions>,
@@ -60,58 +60,58 @@ lenient! {
         pub libs: Vec<String>,
     } and extra
 
-    /// A value handed to Jsonnet.
+    /// A variable or argument of Jsonnet.
     pub struct JsonnetVariable {
-        /// Its name.
+        /// Name of the variable.
         pub name: String,
-        /// Its text.
+        /// Value of the variable.
         pub value: String,
-        /// Whether the text is Jsonnet code rather than a string.
+        /// Whether the value is Jsonnet code instead of a string.
         pub code: bool,
     }
 
     /// Settings for Helm.
     pub struct HelmSource {
-        /// Values files, read in this order.
+        /// Values files, merged in this order.
         pub value_files: Vec<String>,
-        /// Values as YAML text, stronger than the files.
+        /// Values as YAML text; take precedence over the files.
         pub values: String,
-        /// Values as an object, stronger than `values`.
+        /// Values as an object; take precedence over `values`.
         #[schemars(schema_with = "super::lenient::any_object")]
         pub values_object: Option<Value>,
         /// Single values, as with `--set`.
         pub parameters: Vec<HelmParameter>,
         /// Single values read from files, as with `--set-file`.
         pub file_parameters: Vec<HelmFileParameter>,
-        /// Name of the release; the Application's name when empty.
+        /// Release name; the Application's name when empty.
         pub release_name: String,
         /// Helm version to use.
         pub version: String,
-        /// Hand repository credentials on to all domains.
+        /// Pass repository credentials to all domains.
         pub pass_credentials: bool,
-        /// A values file that does not exist is no error.
+        /// Ignore values files that do not exist.
         pub ignore_missing_value_files: bool,
-        /// Leave out the chart's `crds` directory.
+        /// Skip the chart's `crds` directory.
         pub skip_crds: bool,
-        /// Leave out test hooks.
+        /// Skip test hooks.
         pub skip_tests: bool,
-        /// Do not check values against the chart's schema.
+        /// Skip the validation of values against the chart's schema.
         pub skip_schema_validation: bool,
-        /// Namespace handed to the templates.
+        /// Namespace that is passed to the templates.
         pub namespace: String,
-        /// Kubernetes version that the templates see.
+        /// Kubernetes version that is passed to the templates.
         pub kube_version: String,
-        /// API versions that the templates see.
+        /// API versions that are passed to the templates.
         pub api_versions: Vec<String>,
     } and extra
 
     /// A single Helm value.
     pub struct HelmParameter {
-        /// Path of the value, dots between keys.
+        /// Path of the value, with dots between keys.
         pub name: String,
         /// The value.
         pub value: String,
-        /// Take the value for a string even when it looks like something else.
+        /// Treat the value as a string.
         pub force_string: bool,
     }
 
@@ -123,29 +123,29 @@ lenient! {
         pub path: String,
     }
 
-    /// Settings for kustomize.
+    /// Settings for Kustomize.
     pub struct KustomizeSource {
-        /// Put before every name.
+        /// Prefix of all resource names.
         pub name_prefix: String,
-        /// Put after every name.
+        /// Suffix of all resource names.
         pub name_suffix: String,
         /// Image overrides, such as `name=registry/name:tag`.
         pub images: Vec<String>,
-        /// Labels for every resource.
+        /// Labels that are added to all resources.
         pub common_labels: BTreeMap<String, String>,
-        /// Annotations for every resource.
+        /// Annotations that are added to all resources.
         pub common_annotations: BTreeMap<String, String>,
         /// Substitute build variables in the annotations' values.
         pub common_annotations_envsubst: bool,
-        /// Overwrite labels that the resources already have.
+        /// Overwrite existing labels of the resources.
         pub force_common_labels: bool,
-        /// Overwrite annotations that the resources already have.
+        /// Overwrite existing annotations of the resources.
         pub force_common_annotations: bool,
-        /// Keep the labels out of selectors.
+        /// Do not add the labels to selectors.
         pub label_without_selector: bool,
-        /// With the former: add the labels to pod templates all the same.
+        /// Also add the labels to pod templates when `labelWithoutSelector` is set.
         pub label_include_templates: bool,
-        /// Namespace for every resource.
+        /// Namespace of all resources.
         pub namespace: String,
         /// Replica overrides.
         pub replicas: Vec<KustomizeReplicas>,
@@ -154,13 +154,13 @@ lenient! {
         pub patches: Vec<Value>,
         /// Components to include.
         pub components: Vec<String>,
-        /// A component that does not exist is no error.
+        /// Ignore components that do not exist.
         pub ignore_missing_components: bool,
         /// Kustomize version to use.
         pub version: String,
-        /// Kubernetes version that charts see.
+        /// Kubernetes version that is passed to Helm charts.
         pub kube_version: String,
-        /// API versions that charts see.
+        /// API versions that are passed to Helm charts.
         pub api_versions: Vec<String>,
     } and extra
 
@@ -168,17 +168,17 @@ lenient! {
     pub struct KustomizeReplicas {
         /// Name of the Deployment or StatefulSet.
         pub name: String,
-        /// How many replicas.
+        /// Number of replicas.
         pub count: IntOrString,
     }
 
     /// Settings for a plugin.
     pub struct PluginSource {
-        /// Name of the plugin; empty lets plugins be discovered.
+        /// Name of the plugin; discovered when empty.
         pub name: String,
-        /// Environment of the plugin.
+        /// Environment variables of the plugin.
         pub env: Vec<NameValue>,
-        /// Parameters of the plugin; each has a name and a string, array or map.
+        /// Parameters of the plugin; each has a name and a string, an array or a map.
         #[schemars(with = "Vec<PluginParameter>")]
         pub parameters: Vec<Value>,
     } and extra
@@ -191,21 +191,21 @@ lenient! {
         pub value: String,
     }
 
-    /// Manifests that are rendered on one branch and synced from another.
-    /// Kept, not acted upon (SE-029).
+    /// Settings of Argo CD's source hydrator: manifests are rendered to one branch and
+    /// synced from another. Stored, not supported (SE-029).
     pub struct SourceHydrator {
-        /// Where the unrendered manifests are.
+        /// Source of the unrendered (dry) manifests.
         #[schemars(with = "Option<DrySource>")]
         pub dry_source: Value,
-        /// Where the rendered ones are read from.
+        /// Source of the rendered manifests.
         #[schemars(with = "Option<SyncSource>")]
         pub sync_source: Value,
-        /// Where the rendered ones are written first.
+        /// Branch that rendered manifests are written to first.
         #[schemars(with = "Option<HydrateTo>")]
         pub hydrate_to: Value,
     } and extra
 
-    /// Where the unrendered manifests are.
+    /// Source of the unrendered (dry) manifests.
     pub struct DrySource {
         /// URL of the Git repository.
         #[serde(rename = "repoURL")]
@@ -216,17 +216,17 @@ lenient! {
         pub path: String,
         /// Settings for Helm.
         pub helm: Option<HelmSource>,
-        /// Settings for kustomize.
+        /// Settings for Kustomize.
         pub kustomize: Option<KustomizeSource>,
-        /// Which files of the directory count.
+        /// Settings for a directory of plain manifests.
         pub directory: Option<DirectorySource>,
         /// Settings for a plugin.
         pub plugin: Option<PluginSource>,
     }
 
-    /// Where the rendered manifests are.
+    /// Source of the rendered manifests.
     pub struct SyncSource {
-        /// URL of the Git repository; that of the unrendered ones when empty.
+        /// URL of the Git repository; that of the dry source when empty.
         #[serde(rename = "repoURL")]
         pub repo_url: String,
         /// Branch to read.
@@ -235,67 +235,67 @@ lenient! {
         pub path: String,
     }
 
-    /// Where the rendered manifests are written first.
+    /// Branch that rendered manifests are written to first.
     pub struct HydrateTo {
         /// Branch to write.
         pub target_branch: String,
     }
 
-    /// What the peer's hydrator found and did; kept, not used here.
+    /// Status of Argo CD's source hydrator; stored, not used here.
     pub struct SourceHydratorStatus {
-        /// The last hydration that succeeded.
+        /// The last successful hydration.
         pub last_successful_operation: Option<SuccessfulHydration>,
-        /// The hydration under way, or the last one.
+        /// The current hydration, or the last one.
         pub current_operation: Option<Hydration>,
-        /// Revision of the unrendered manifests that was compared last.
+        /// Revision of the dry manifests that was compared last.
         pub last_compared_dry_revision: String,
     }
 
-    /// A hydration that succeeded.
+    /// A successful hydration.
     pub struct SuccessfulHydration {
-        /// Revision of the unrendered manifests.
+        /// Revision of the dry manifests.
         #[serde(rename = "drySHA")]
         pub dry_sha: String,
-        /// Revision of the rendered ones.
+        /// Revision of the rendered manifests.
         #[serde(rename = "hydratedSHA")]
         pub hydrated_sha: String,
-        /// The settings that were used.
+        /// Settings of the hydration.
         pub source_hydrator: Option<SourceHydrator>,
     }
 
     /// A hydration.
     pub struct Hydration {
-        /// When it started.
+        /// Time when the hydration started.
         pub started_at: Option<Time>,
-        /// When it ended.
+        /// Time when the hydration finished.
         pub finished_at: Option<Time>,
-        /// How far it is.
+        /// Phase of the hydration.
         pub phase: String,
-        /// What it waits for, or how it ended.
+        /// Details of the phase.
         pub message: String,
-        /// Revision of the unrendered manifests.
+        /// Revision of the dry manifests.
         #[serde(rename = "drySHA")]
         pub dry_sha: String,
-        /// Revision of the rendered ones.
+        /// Revision of the rendered manifests.
         #[serde(rename = "hydratedSHA")]
         pub hydrated_sha: String,
-        /// The settings that were used.
+        /// Settings of the hydration.
         pub source_hydrator: Option<SourceHydrator>,
     }
 
-    /// A kustomize patch.
+    /// A Kustomize patch.
     pub struct KustomizePatch {
         /// File with the patch.
         pub path: String,
-        /// The patch itself.
+        /// Inline patch.
         pub patch: String,
-        /// Resources to patch.
+        /// Resources to patch; all when absent.
         pub target: Option<KustomizeTarget>,
-        /// Options of kustomize, such as `allowNameChange`.
+        /// Options of Kustomize, such as `allowNameChange`.
         pub options: BTreeMap<String, bool>,
     }
 
-    /// Resources to patch; each field that is not empty must match.
+    /// Selects resources to patch; each field that is not empty must match.
     pub struct KustomizeTarget {
         /// API group.
         pub group: String,
@@ -307,21 +307,21 @@ lenient! {
         pub name: String,
         /// Regular expression of the namespace.
         pub namespace: String,
-        /// Selects by annotations.
+        /// Selector of annotations.
         pub annotation_selector: String,
-        /// Selects by labels.
+        /// Selector of labels.
         pub label_selector: String,
     }
 
     /// A parameter of a plugin: a string, an array or a map.
     pub struct PluginParameter {
-        /// Its name.
+        /// Name of the parameter.
         pub name: String,
-        /// Its value, when it is a string.
+        /// Value of a string parameter.
         pub string: Option<String>,
-        /// Its values, when it is an array.
+        /// Values of an array parameter.
         pub array: Vec<String>,
-        /// Its values, when it is a map.
+        /// Values of a map parameter.
         pub map: BTreeMap<String, String>,
     }
 }

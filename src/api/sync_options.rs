@@ -1,4 +1,4 @@
-//! Options for syncing: `Key=Value` words, compared to the letter (SE-300).
+//! Sync options: `Key=Value` strings, case-sensitive (SE-300).
 
 use serde_json::Value;
 
@@ -12,33 +12,33 @@ pub const PRUNE_CONFIRM: &str = "Prune=confirm";
 pub const DELETE_FALSE: &str = "Delete=false";
 /// `Delete=confirm` (SE-315).
 pub const DELETE_CONFIRM: &str = "Delete=confirm";
-/// No schema validation (SE-310).
+/// Disables schema validation (SE-310).
 pub const VALIDATE_FALSE: &str = "Validate=false";
-/// A missing type is no failure of the dry run (SE-311).
+/// A missing resource type does not fail the dry run (SE-311).
 pub const SKIP_DRY_RUN_ON_MISSING_RESOURCE: &str = "SkipDryRunOnMissingResource=true";
-/// Deletions come last (SE-316).
+/// Prunes after all other resources are healthy (SE-316).
 pub const PRUNE_LAST: &str = "PruneLast=true";
-/// Key of the propagation of deletions (SE-317).
+/// Key of the deletion propagation policy (SE-317).
 pub const PRUNE_PROPAGATION_POLICY: &str = "PrunePropagationPolicy";
-/// Leave alone what is in sync (SE-318).
+/// Skips resources that are in sync (SE-318).
 pub const APPLY_OUT_OF_SYNC_ONLY: &str = "ApplyOutOfSyncOnly=true";
-/// Replace instead of apply (SE-319).
+/// Replaces instead of applying (SE-319).
 pub const REPLACE: &str = "Replace=true";
-/// Delete and recreate what cannot be changed in place (SE-320).
+/// Deletes and recreates resources that cannot be updated in place (SE-320).
 pub const FORCE: &str = "Force=true";
-/// Apply on the server (SE-321).
+/// Uses server-side apply (SE-321).
 pub const SERVER_SIDE_APPLY: &str = "ServerSideApply=true";
-/// Not on the server, whatever the operation says (SE-321).
+/// Disables server-side apply, whatever the operation sets (SE-321).
 pub const SERVER_SIDE_APPLY_FALSE: &str = "ServerSideApply=false";
-/// Do not take fields over from client-side apply (SE-322).
+/// Disables the migration of fields from client-side apply (SE-322).
 pub const CLIENT_SIDE_APPLY_MIGRATION_FALSE: &str = "ClientSideApplyMigration=false";
-/// A resource of another Application is a failure (SE-323).
+/// Fails the sync when a resource belongs to another Application (SE-323).
 pub const FAIL_ON_SHARED_RESOURCE: &str = "FailOnSharedResource=true";
-/// Leave ignored differences as they are (SE-324).
+/// Keeps ignored fields of live resources unchanged (SE-324).
 pub const RESPECT_IGNORE_DIFFERENCES: &str = "RespectIgnoreDifferences=true";
-/// Create the destination's namespace (SE-325).
+/// Creates the destination namespace (SE-325).
 pub const CREATE_NAMESPACE: &str = "CreateNamespace=true";
-/// Compare option: a surplus object is not out of sync (SE-147).
+/// Compare option: an extraneous object is not out of sync (SE-147).
 pub const IGNORE_EXTRANEOUS: &str = "IgnoreExtraneous";
 
 /// A list of options, in the order written.
@@ -46,7 +46,7 @@ pub const IGNORE_EXTRANEOUS: &str = "IgnoreExtraneous";
 pub struct SyncOptions(Vec<String>);
 
 impl SyncOptions {
-    /// Options of an operation or a spec, taken as they are (SE-019).
+    /// Options of an operation or a spec, unchanged (SE-019).
     pub fn from_list<S: AsRef<str>>(options: impl IntoIterator<Item = S>) -> Self {
         Self(options.into_iter().map(|option| option.as_ref().to_owned()).collect())
     }
@@ -61,7 +61,7 @@ impl SyncOptions {
         Self::from_list(items(object, COMPARE_OPTIONS))
     }
 
-    /// Whether the option is there, spelled exactly so.
+    /// Whether the option is present; case-sensitive.
     pub fn has(&self, option: &str) -> bool {
         self.0.iter().any(|own| own == option)
     }
@@ -78,7 +78,7 @@ impl SyncOptions {
         self.0.iter().map(String::as_str)
     }
 
-    /// Whether there is none.
+    /// Whether there are no options.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

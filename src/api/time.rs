@@ -1,37 +1,37 @@
-//! Points in time as Kubernetes stores them: whole seconds, UTC.
+//! Timestamps as Kubernetes stores them: whole seconds, UTC.
 
 use jiff::{Timestamp, Unit};
 
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-/// The point in time as it reads back from the API server: without fractions
-/// of a second. Compare stored times with this, not with the exact one.
+/// The timestamp as the API server stores it: without fractions of a second. Compare
+/// stored timestamps with this value.
 pub fn stored(at: Timestamp) -> Timestamp {
     Timestamp::from_second(at.as_nanosecond().div_euclid(1_000_000_000) as i64).unwrap_or(at)
 }
 
-/// As [`stored`], ready to be put into a status.
+/// [`stored`] as a status field.
 pub fn stored_time(at: Timestamp) -> Time {
     Time(stored(at))
 }
 
-/// RFC 3339 in whole seconds, such as `2026-01-01T00:00:00Z`.
+/// RFC 3339 with whole seconds, such as `2026-01-01T00:00:00Z`.
 pub fn to_rfc3339(at: Timestamp) -> String {
     stored(at).to_string()
 }
 
-/// RFC 3339 with all nine digits of the second, for values that must differ
-/// although they were made in the same second (AS-361).
+/// RFC 3339 with nine fractional digits, for values that must differ although they were
+/// created in the same second (AS-361).
 pub fn to_rfc3339_nanos(at: Timestamp) -> String {
     format!("{at:.9}")
 }
 
-/// Reads RFC 3339 with or without fractions; `None` for anything else.
+/// Parses RFC 3339 with or without fractions; `None` for anything else.
 pub fn from_rfc3339(text: &str) -> Option<Timestamp> {
     text.trim().parse().ok()
 }
 
-/// The time between two points, never negative, cut to whole seconds.
+/// Whole seconds between two timestamps, never negative.
 pub fn seconds_between(from: Timestamp, to: Timestamp) -> u64 {
     let seconds = to.since((Unit::Second, from)).map_or(0, |span| span.get_seconds());
     u64::try_from(seconds).unwrap_or(0)

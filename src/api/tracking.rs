@@ -1,5 +1,5 @@
-//! Which Application an object belongs to, as written on the object
-//! (SE-110 … SE-114).
+//! Tracking: the Application that an object belongs to, as written on the object (SE-110
+//! … SE-114).
 
 use std::fmt;
 
@@ -10,14 +10,13 @@ use super::resource_key::ResourceKey;
 pub struct TrackingId {
     /// Instance name of the Application; see [`instance_name`].
     pub instance: String,
-    /// The object that the annotation was made for. An annotation that was
-    /// copied to another object is told by it (SE-116).
+    /// The object that the annotation was written for. Detects an annotation that was
+    /// copied to another object (SE-116).
     pub key: ResourceKey,
 }
 
 impl TrackingId {
-    /// Reads an annotation; `None` when it has not the form, which means
-    /// untracked (SE-114).
+    /// Parses an annotation; `None` when the format is invalid, which means untracked (SE-114).
     pub fn parse(text: &str) -> Option<Self> {
         let mut parts = text.splitn(3, ':');
         let (instance, kind, name) = (parts.next()?, parts.next()?, parts.next()?);
@@ -38,13 +37,13 @@ fn only_slash(text: &str) -> Option<(&str, &str)> {
     text.split_once('/').filter(|(_, after)| !after.contains('/'))
 }
 
-/// Name of an Application in tracking values (SE-005): its name in the control
-/// plane's namespace, elsewhere with its namespace before it.
+/// Instance name of an Application in tracking values (SE-005): its name in the control
+/// plane's namespace, elsewhere prefixed with its namespace.
 pub fn instance_name(namespace: &str, name: &str, control_plane: &str) -> String {
     if namespace == control_plane { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
-/// Namespace and name behind an instance name: the reverse of [`instance_name`].
+/// Namespace and name of an instance name: the reverse of [`instance_name`].
 pub fn from_instance_name<'a>(instance: &'a str, control_plane: &'a str) -> (&'a str, &'a str) {
     instance.split_once('_').unwrap_or((control_plane, instance))
 }
@@ -57,7 +56,7 @@ pub fn instance_label(instance: &str) -> Option<String> {
     (!cut.is_empty()).then(|| cut.to_owned())
 }
 
-/// How objects are told apart by Application (SE-110).
+/// How objects are assigned to Applications (SE-110).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TrackingMethod {
     /// By the tracking annotation.
@@ -65,12 +64,12 @@ pub enum TrackingMethod {
     Annotation,
     /// By the instance label.
     Label,
-    /// By the annotation; the label is there for people.
+    /// By the annotation; the label is informational.
     AnnotationAndLabel,
 }
 
 impl TrackingMethod {
-    /// The method of a setting; an unknown or empty one is by annotation.
+    /// The method of a setting; annotation when unknown or empty.
     pub fn from_setting(text: &str) -> Self {
         match text {
             "label" => Self::Label,

@@ -1,8 +1,8 @@
-//! Fields that nobody knows: typos, found before they do harm.
+//! Unknown fields: finds misspelled fields before they have an effect.
 //!
-//! Knows the same fields as the CustomResourceDefinitions, and those within
-//! nested matrix and merge generators besides, which a definition leaves open
-//! (AS-004). What is open there otherwise is open here.
+//! The known fields are those of the CustomResourceDefinitions and, in addition, those of
+//! nested matrix and merge generators, which the definitions leave open (AS-004). Other
+//! open parts of the definitions accept any field here, too.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,9 +15,9 @@ use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
 use super::operation::Operation;
 
-/// Where `kubectl apply` keeps what it was given.
+/// Annotation with the last configuration of `kubectl apply`.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Longer names are not compared with those that are known.
+/// Longer names get no suggestion.
 const LONGEST_NAME: usize = 64;
 /// Fields of `metadata`, whatever the kind.
 const METADATA: [&str; 16] = [
@@ -39,12 +39,12 @@ const METADATA: [&str; 16] = [
     "uid",
 ];
 
-/// A field that is not known where it stands.
+/// An unknown field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unknown {
-    /// Where it is, such as `spec.strategy.rollingSync.steps[0].maxUpdates`.
+    /// Path of the field, such as `spec.strategy.rollingSync.steps[0].maxUpdates`.
     pub path: String,
-    /// The field that was probably meant, if one has nearly this name.
+    /// The known field with the most similar name, if it is similar enough.
     pub suggestion: Option<String>,
 }
 
@@ -58,21 +58,21 @@ impl fmt::Display for Unknown {
     }
 }
 
-/// The unknown fields of an ApplicationSet, in the order of their paths.
-/// `status` is not looked at, since users do not write it.
+/// The unknown fields of an ApplicationSet, ordered by path. `status` is not checked,
+/// since users do not write it.
 pub fn in_application_set(set: &Value) -> Vec<Unknown> {
     let mut unknown = Vec::new();
     application_set().find(set, &mut String::new(), &mut unknown);
     unknown
 }
 
-/// Those that may have been meant for the gate of a rollout: below
-/// `spec.strategy`, or a field of `spec` that nearly has this name. While there
-/// is one, nobody knows what the user wants to be held back.
+/// The unknown fields that may concern the rollout strategy: below `spec.strategy`, or
+/// fields of `spec` with a similar name. While there is one, the intended steps are not
+/// known.
 ///
-/// An API server whose definitions are closed has dropped them. What
-/// `kubectl apply` was given is looked at too, as long as the set is what is
-/// left of it: nobody has mended the gate in another way since.
+/// An API server with closed definitions has dropped these fields. The last-applied
+/// configuration of `kubectl apply` is therefore checked too, as long as the stored
+/// strategy is what remains of it, that is, was not changed in another way since.
 pub fn in_strategy(set: &Value) -> Vec<Unknown> {
     let stored = unknown_of_gate(set);
     if !stored.is_empty() {
@@ -110,28 +110,28 @@ fn unknown_of_gate(set: &Value) -> Vec<Unknown> {
     unknown
 }
 
-/// The unknown fields of an Application that was generated.
+/// The unknown fields of a generated Application.
 pub fn in_application(application: &Value) -> Vec<Unknown> {
     let mut unknown = Vec::new();
     self::application().find(application, &mut String::new(), &mut unknown);
     unknown
 }
 
-/// What is known of a place in an object.
+/// Known fields at a path of an object.
 #[derive(Clone, Debug)]
 enum Known {
-    /// A scalar, or anything.
+    /// A scalar, or any value.
     Any,
     /// These fields and no others.
     Object(BTreeMap<String, Arc<Known>>),
     /// A list of such items.
     List(Arc<Known>),
-    /// Any keys, with such values.
+    /// Any keys, with values of this type.
     Map(Arc<Known>),
 }
 
 impl Known {
-    /// Reads a structural schema.
+    /// Converts a structural schema.
     fn read(schema: &Value) -> Self {
         let child = |schema: &Value| Arc::new(Self::read(schema));
         if schema[PRESERVE] == true {
@@ -202,7 +202,7 @@ impl Known {
 }
 
 impl Known {
-    /// Removes what is not known, as an API server does.
+    /// Removes unknown fields, as the API server does.
     fn prune(&self, value: &mut Value) {
         match (self, value) {
             (Self::Object(fields), Value::Object(written)) => {
@@ -221,7 +221,7 @@ impl Known {
     }
 }
 
-/// The known name that differs least, if it differs little.
+/// The known name with the smallest edit distance, if it is similar enough.
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     if name.len() > LONGEST_NAME {
         return None;
@@ -231,7 +231,7 @@ fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<St
     let near = known.filter_map(|known| {
         let wanted = bare(known);
         let distance = strsim::damerau_levenshtein(&written, &wanted);
-        // A third of the name: what is shorter is another word.
+        // At most a third of the name may differ.
         (distance <= wanted.chars().count().max(3) / 3).then_some((distance, known))
     });
     near.min().map(|(_, known)| known.clone())
@@ -242,7 +242,7 @@ fn object<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Arc<Known> {
     Arc::new(Known::Object(BTreeMap::from(fields)))
 }
 
-/// A whole resource, of which `spec` and more are known.
+/// A whole resource with known fields.
 fn resource<const N: usize>(fields: [(&str, Arc<Known>); N]) -> Known {
     let any = Arc::new(Known::Any);
     let metadata = METADATA.map(|name| (name.to_owned(), Arc::clone(&any)));
@@ -274,9 +274,9 @@ fn application_set() -> &'static Known {
     })
 }
 
-/// Gives the templates of generators the fields of the set's own, and the
-/// children of matrix and merge those of a generator, two levels deep. All of
-/// them share one description.
+/// Gives the templates of generators the fields of the set's template, and the children
+/// of matrix and merge the fields of a generator, two levels deep. They share one
+/// description.
 fn nest(spec: &mut Known) {
     let own = spec.field("template").and_then(|template| template.field("spec")).cloned();
     let own = Arc::new(own.unwrap_or(Known::Any));

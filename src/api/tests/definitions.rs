@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::crds;
 
-/// Compares the committed definitions with the types. With
-/// `WAVEGATE_REGENERATE=1` in the environment it writes them instead.
+/// Compares the committed definitions with the types. With the environment variable
+/// `WAVEGATE_REGENERATE=1` it writes them instead.
 #[test]
 fn crds_are_current() {
     let root = Path::new(file!()).ancestors().nth(4).unwrap();
@@ -28,8 +28,8 @@ fn crds_are_current() {
     assert_eq!(listed, json!(crds::KINDS.map(crds::file_name)));
 }
 
-/// etcd takes 1.5 MiB. `kubectl apply` without `--server-side` keeps a copy in an
-/// annotation of at most 262,144 bytes, too few for all fields, as with Argo CD.
+/// etcd accepts 1.5 MiB. `kubectl apply` without `--server-side` keeps a copy in an
+/// annotation of at most 262,144 bytes, which is too small, as with Argo CD.
 #[test]
 fn definitions_stay_small_enough_for_etcd() {
     for (kind, crd) in crds::KINDS.into_iter().zip(crds::all()) {
@@ -61,9 +61,8 @@ fn walk(schema: &Value, path: &str, visit: &mut dyn FnMut(&str, &Value)) {
     }
 }
 
-/// What a cluster demands of a structural schema, and what we promise on top:
-/// a field that nobody knows is refused, nothing is defaulted, no format
-/// rejects. Open is what the peer has open, and nothing else (AS-004, AS-005).
+/// Requirements of a structural schema, and additional ones: unknown fields are rejected,
+/// no defaults, no formats. Only what is open in Argo CD is open (AS-004, AS-005).
 #[test]
 fn schemas_are_structural_and_closed() {
     const ALLOWED: [&str; 10] = [
@@ -83,7 +82,7 @@ fn schemas_are_structural_and_closed() {
         let (mut objects, mut open) = (0, 0);
         walk(&schema_of(kind), "", &mut |path, node| {
             if path == ".metadata" {
-                // A cluster knows this one itself and accepts nothing else here.
+                // The API server knows this schema and accepts nothing else here.
                 assert_eq!(*node, json!({"type": "object"}));
                 return;
             }
@@ -115,8 +114,8 @@ fn schemas_are_structural_and_closed() {
                     assert!(!preserves, "{kind}{path}: preserves fields of a {other}");
                 }
             }
-            // kubectl before 1.25 looks no deeper than a nullable field, and ""
-            // must not be taken for a forbidden null.
+            // kubectl before 1.25 checks no deeper than a nullable field, and "" must not
+            // be treated as a forbidden null.
             let nullable = node["nullable"] == json!(true);
             let text = node["type"] == json!("string") && ![".apiVersion", ".kind"].contains(&path);
             assert_eq!(nullable, text, "{kind}{path}: null");
@@ -138,10 +137,10 @@ fn schemas_are_structural_and_closed() {
     }
 }
 
-/// All 9,535 fields of the peer's definitions, `status.rollout` with its eleven
-/// fields, and the names that a project may give for namespaced kinds.
+/// All 9,535 fields of Argo CD's definitions, `status.rollout` with its eleven fields,
+/// and the names that a project may give for namespaced kinds.
 #[test]
-fn every_field_of_the_peer_is_known() {
+fn every_field_of_argo_cd_is_known() {
     let mut fields = 0;
     for kind in crds::KINDS {
         walk(&schema_of(kind), "", &mut |_, node| {
@@ -196,7 +195,7 @@ fn names_versions_and_subresources() {
 }
 
 #[test]
-fn what_is_required_is_what_the_peer_requires() {
+fn required_fields_are_those_of_argo_cd() {
     let cases = [
         ("ApplicationSet", "", json!(["metadata", "spec"])),
         ("ApplicationSet", ".spec", json!(["generators", "template"])),

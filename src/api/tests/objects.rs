@@ -74,14 +74,14 @@ fn an_application_set_is_read() {
     assert_eq!(status.resources[0].status, Some(SyncStatusCode::OutOfSync));
     assert_eq!(status.rollout.as_ref().unwrap().waiting_for[0].application, "c-dev-shop");
 
-    // Written back, it differs only in the list that may not be null (AS-008).
+    // Written back, only the list that may not be null differs (AS-008).
     let mut expected = raw;
     expected["status"]["applicationStatus"][1]["targetRevisions"] = json!([]);
     assert_eq!(serde_json::to_value(&set).unwrap(), expected);
 }
 
 #[test]
-fn a_rollout_needs_the_exact_word_and_the_steps() {
+fn a_rollout_requires_the_exact_type_and_steps() {
     // AS-007
     let cases = [
         (json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}}), Some(1)),
@@ -102,7 +102,7 @@ fn a_rollout_needs_the_exact_word_and_the_steps() {
     }
 }
 
-/// AS-003, AS-004, AS-098: whatever the peer knows can be read.
+/// AS-003, AS-004, AS-098: all generators of Argo CD can be read.
 #[test]
 fn every_generator_is_read_and_written_back() {
     let template = "{metadata: {}, spec: {project: '', destination: {}}}";
@@ -146,7 +146,7 @@ fn strip_empty(value: &mut Value) {
 }
 
 #[test]
-fn an_application_is_read_and_keeps_what_it_does_not_know() {
+fn an_application_is_read_and_keeps_unknown_fields() {
     let raw = object(
         r#"
 apiVersion: argoproj.io/v1alpha1
@@ -205,7 +205,7 @@ status:
 }
 
 #[test]
-fn null_and_absent_are_the_same() {
+fn null_and_absent_fields_are_read_alike() {
     let app: Application = read(&json!({
         "metadata": {"name": "a"},
         "spec": {
@@ -222,12 +222,12 @@ fn null_and_absent_are_the_same() {
     assert_eq!(status, ApplicationStatus::default());
     assert_eq!(status.sync.revisions(), Vec::<String>::new());
     assert_eq!(status.health.status, HealthStatus::Unknown);
-    // The guides show Applications without project and destination.
+    // The guides contain Applications without project and destination.
     assert!(read::<Application>(&json!({"spec": {"syncPolicy": {"automated": {}}}})).is_ok());
 }
 
 #[test]
-fn automated_sync_is_on_unless_switched_off() {
+fn automated_sync_is_enabled_unless_disabled() {
     // SE-014, SE-015
     let cases = [
         (json!({}), false),
@@ -242,9 +242,9 @@ fn automated_sync_is_on_unless_switched_off() {
     }
 }
 
-/// An absent list must not look like the wish to have no Applications.
+/// An absent list must not be read as an empty list.
 #[test]
-fn an_application_set_without_generators_is_no_empty_one() {
+fn an_application_set_without_generators_is_rejected() {
     let template = json!({"metadata": {}, "spec": {}});
     let cases = [
         (json!({"generators": [], "template": template}), Ok(())),
@@ -263,7 +263,7 @@ fn an_application_set_without_generators_is_no_empty_one() {
 }
 
 #[test]
-fn a_wrong_field_is_named() {
+fn errors_name_the_invalid_field() {
     let cases = [
         (json!({"project": 3}), "project: invalid type: integer `3`, expected a string"),
         (
@@ -301,7 +301,7 @@ fn a_wrong_field_is_named() {
 }
 
 #[test]
-fn unknown_words_are_read_as_unknown() {
+fn unknown_values_are_read_as_unknown() {
     let status: ApplicationStatus = read(&json!({
         "sync": {"status": "Sideways"},
         "health": {"status": ""},
@@ -314,7 +314,7 @@ fn unknown_words_are_read_as_unknown() {
 }
 
 #[test]
-fn a_rollout_entry_is_written_with_all_that_the_schema_requires() {
+fn a_rollout_entry_is_written_with_all_required_fields() {
     let entry = ApplicationSetApplicationStatus {
         application: "a".to_owned(),
         step: ApplicationSetApplicationStatus::NO_STEP.to_owned(),
@@ -328,7 +328,7 @@ fn a_rollout_entry_is_written_with_all_that_the_schema_requires() {
 }
 
 #[test]
-fn a_project_tells_absent_from_empty() {
+fn a_project_distinguishes_absent_from_empty() {
     // SE-074
     for (raw, expected) in [
         (json!({}), None),

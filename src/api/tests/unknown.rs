@@ -13,7 +13,7 @@ fn set(spec: Value) -> Value {
 }
 
 #[test]
-fn unknown_fields_are_found_wherever_they_are() {
+fn unknown_fields_are_found_at_every_path() {
     let unknown = in_application_set(&json!({
         "metadata": {"name": "a", "label": {}},
         "specs": {},
@@ -48,7 +48,7 @@ fn unknown_fields_are_found_wherever_they_are() {
 }
 
 #[test]
-fn a_generator_template_knows_what_the_template_knows() {
+fn a_generator_template_has_the_fields_of_the_template() {
     let template = json!({"metadata": {}, "spec": {"project": "", "destination": {}, "sorce": {}}});
     let generators = json!([
         {"git": {"template": template}},
@@ -69,7 +69,7 @@ fn a_generator_template_knows_what_the_template_knows() {
 }
 
 #[test]
-fn the_gate_alone_is_looked_at_for_holding() {
+fn only_unknown_fields_of_the_strategy_block_a_rollout() {
     let cases = [
         (json!({"strategy": {"type": "RollingSync", "rollingSync": {"steps": []}}}), vec![]),
         (json!({"strategy": null, "templates": {}}), vec![]),
@@ -96,7 +96,7 @@ fn the_gate_alone_is_looked_at_for_holding() {
 }
 
 #[test]
-fn an_application_is_looked_at_whole_but_for_its_status() {
+fn an_application_is_checked_except_its_status() {
     let unknown = in_application(&json!({
         "metadata": {"name": "a", "annotation": {}},
         "spec": {"syncPolicy": {"automated": {"prun": true}}},
@@ -114,7 +114,7 @@ fn an_application_is_looked_at_whole_but_for_its_status() {
 }
 
 #[test]
-fn what_the_api_server_dropped_is_found_in_the_last_applied_configuration() {
+fn dropped_fields_are_found_in_the_last_applied_configuration() {
     let steps = |step: Value| json!({"type": "RollingSync", "rollingSync": {"steps": [step]}});
     let applied = set(json!({"strategy": steps(json!({"maxUpdates": 0}))}));
     let stored = |strategy: Value| {
@@ -124,6 +124,6 @@ fn what_the_api_server_dropped_is_found_in_the_last_applied_configuration() {
             json!({"kubectl.kubernetes.io/last-applied-configuration": text});
         in_strategy(&stored).len()
     };
-    assert_eq!(stored(steps(json!({}))), 1, "what is left of it");
-    assert_eq!(stored(steps(json!({"maxUpdate": 0}))), 0, "mended by an edit");
+    assert_eq!(stored(steps(json!({}))), 1, "equal to the pruned configuration");
+    assert_eq!(stored(steps(json!({"maxUpdate": 0}))), 0, "changed by an edit");
 }

@@ -84,7 +84,7 @@ fn hooks_and_ordinary_resources() {
 }
 
 #[test]
-fn when_hooks_are_deleted() {
+fn hook_deletion_policies() {
     // SE-185
     use DeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
     const OURS: &str = annotations::HOOK_DELETE_POLICY;
@@ -109,7 +109,7 @@ fn when_hooks_are_deleted() {
 }
 
 #[test]
-fn options_are_compared_to_the_letter() {
+fn options_are_case_sensitive() {
     let object = annotated([(
         annotations::SYNC_OPTIONS,
         " Prune=false,Force=true ,, Prune=false,force=true",
@@ -119,7 +119,7 @@ fn options_are_compared_to_the_letter() {
     assert!(options.has(sync_options::PRUNE_FALSE) && options.has(sync_options::FORCE));
     assert!(!options.has("Replace=true") && !options.has("prune=false"));
 
-    // SE-019: the first one wins, and items of a list are taken as they are.
+    // SE-019: the first one is used, and items of a list are not split.
     let key = sync_options::PRUNE_PROPAGATION_POLICY;
     let list = SyncOptions::from_list([
         "PrunePropagationPolicy=orphan",
