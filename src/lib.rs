@@ -19,6 +19,7 @@
 pub mod api;
 pub mod duration;
 pub mod glob;
+pub mod openapi;
 pub mod redact;
 pub mod template;
 pub mod yaml;

@@ -19,12 +19,11 @@ use serde_json::Value;
 use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
+use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::openapi;
-use crate::decide::sync::{
-    Apply, GroupVersionKind, Happened, How, Method, OPERATION_ANNOTATION, Propagation,
-};
+use crate::decide::sync::{Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
+use crate::openapi;
 use crate::watch::cluster_cache::Cluster;
 use crate::watch::failure::{has_code, is_outdated, is_transient, reason};
 use send::Sender;

@@ -11,7 +11,7 @@ use super::apply::Applier;
 use super::delete::delete;
 use super::retry::TRIES;
 use crate::api::ResourceKey;
-use crate::decide::app_state::Tracking;
+use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{
     Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, SyncPhase, TaskKey,

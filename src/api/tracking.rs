@@ -3,6 +3,9 @@
 
 use std::fmt;
 
+use serde_json::Value;
+
+use super::annotations::{INSTALLATION_ID, TRACKING_ID};
 use super::resource_key::ResourceKey;
 
 /// Content of the tracking annotation: `<instance>:<group>/<kind>:<namespace>/<name>`.
@@ -75,6 +78,62 @@ impl TrackingMethod {
             "label" => Self::Label,
             "annotation+label" => Self::AnnotationAndLabel,
             _ => Self::Annotation,
+        }
+    }
+}
+
+/// How an Application marks what is its own (SE-110 … SE-113).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tracking {
+    /// By annotation, label or both.
+    pub method: TrackingMethod,
+    /// Label of the methods that use one.
+    pub label: String,
+    /// The instance name of the Application.
+    pub instance: String,
+    /// `installationID` of the settings; empty when unset.
+    pub installation: String,
+}
+
+impl Tracking {
+    /// Instance that a live object says it belongs to (SE-115); `None` when untracked.
+    pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
+        instance_of(self.method, &self.label, object)
+    }
+
+    /// Whether a live object is this Application's own (SE-113, SE-115).
+    pub fn owns(&self, object: &Value) -> bool {
+        let installation = object["metadata"]["annotations"][INSTALLATION_ID].as_str();
+        // Labels say nothing of installations.
+        let ours = self.installation.is_empty()
+            || self.method == TrackingMethod::Label
+            || installation == Some(self.installation.as_str());
+        ours && self.instance_of(object) == Some(self.instance.as_str())
+    }
+
+    /// Whether the tracking id was made for this very object (SE-116). What
+    /// cannot be told counts as ours.
+    pub fn is_self_referenced(&self, live: &Value, key: &ResourceKey) -> bool {
+        if self.method == TrackingMethod::Label {
+            return true;
+        }
+        let id = live["metadata"]["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
+        let Some(TrackingId { key: own, .. }) = id else { return true };
+        let namespace = key.namespace.is_empty() || own.namespace == key.namespace;
+        // A generated name is not known when the id is written.
+        let name = own.name.is_empty() || own.name == key.name;
+        namespace && name && own.kind == key.kind && own.group == key.group
+    }
+}
+
+/// Instance that an object says it belongs to, by method and label key.
+pub fn instance_of<'a>(method: TrackingMethod, label: &str, object: &'a Value) -> Option<&'a str> {
+    match method {
+        TrackingMethod::Label => object["metadata"]["labels"][label].as_str(),
+        TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
+            let text = object["metadata"]["annotations"][TRACKING_ID].as_str()?;
+            TrackingId::parse(text)?;
+            text.split(':').next()
         }
     }
 }

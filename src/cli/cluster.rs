@@ -12,8 +12,8 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
+use crate::api::Cluster as KnownCluster;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::decide::application_set::validate::Cluster as KnownCluster;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, resource};

@@ -7,7 +7,7 @@ use super::cluster::Cluster;
 use super::error::{Error, note};
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use crate::controller::context::Settings;
-use crate::decide::application_set::validate::{self, Known};
+use crate::decide::application_set::validate::Known;
 use crate::desired::name_of;
 
 /// The flags that the controller is started with, as far as they count for what
@@ -44,7 +44,7 @@ pub(super) struct Controller {
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeSet<String>>,
     /// The clusters that exist; `None` when they cannot be read.
-    clusters: Option<Vec<validate::Cluster>>,
+    clusters: Option<Vec<crate::api::Cluster>>,
 }
 
 impl Controller {

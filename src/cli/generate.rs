@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::error::{Error, fault};
 use super::input::Object;
+use crate::api::Cluster;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
 use crate::clock::Clock;
-use crate::decide::application_set::validate::{self, Cluster, Known};
+use crate::decide::application_set::validate::{self, Known};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
 

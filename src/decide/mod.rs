@@ -9,7 +9,6 @@ pub mod app_state;
 pub mod application_set;
 pub mod diff;
 pub mod health;
-pub mod openapi;
 pub mod rollout;
 pub mod sync;
 pub mod windows;

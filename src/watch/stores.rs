@@ -15,8 +15,8 @@ use serde_json::Value;
 use super::follow::{follow, told};
 use super::mutation_cache::MutationCache;
 use super::object::{Object, resource};
+use crate::api::Cluster;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
-use crate::decide::application_set::validate::Cluster;
 
 /// Address of the cluster that the controller itself talks to.
 pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";

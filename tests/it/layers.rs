@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and what of the crate it may name. Everything that is
 /// not listed here, such as the command line, may name everything.
-const MAY_NAME: [(&str, &[&str]); 13] = [
+const MAY_NAME: [(&str, &[&str]); 14] = [
     ("duration", &[]),
     ("glob", &[]),
     ("redact", &[]),
     ("yaml", &[]),
     ("api", &["yaml"]),
+    ("openapi", &["api"]),
     ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),
     ("decide", &["api", "desired", "duration", "glob"]),
-    ("watch", &["api", "decide", "redact"]),
+    ("watch", &["api", "openapi", "redact"]),
     ("source", &["glob", "redact", "yaml"]),
-    ("act", &["api", "decide", "desired", "redact", "watch"]),
+    ("act", &["api", "decide", "desired", "openapi", "redact", "watch"]),
     ("embedded", &[]),
     (
         "controller",
@@ -31,7 +32,7 @@ const MAY_NAME: [(&str, &[&str]); 13] = [
 ];
 
 /// Decisions: no client, no clock, no files, no waiting.
-const PURE: [&str; 6] = ["api", "template", "desired", "decide", "duration", "glob"];
+const PURE: [&str; 7] = ["api", "openapi", "template", "desired", "decide", "duration", "glob"];
 
 /// What pure modules never name, as the words of a path. A `*` is any word.
 const IMPURE: [&[&str]; 16] = [

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::context::{Context, Draft, Memory, off_worker};
 use super::observe::{self, Destination, Trouble};
-use super::queue::Key;
+use crate::api::ObjectKey;
 use crate::api::{annotations, conditions};
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::decide::app_state::{
@@ -30,7 +30,7 @@ pub struct Reason {
 /// sync wants another look.
 pub async fn compare(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     reason: Reason,
@@ -118,7 +118,7 @@ struct Found {
 
 async fn look(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &Draft,
     reason: Reason,
@@ -196,7 +196,7 @@ fn is_tolerated(ctx: &Context, memory: &mut Memory, trouble: &Trouble, forced: b
 /// Health by the last rendering, when the source cannot be read.
 async fn last_health(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &Draft,
 ) -> Option<crate::decide::health::Health> {
@@ -216,7 +216,7 @@ async fn last_health(
 /// Starts a sync that nobody trigger for, or says why not.
 fn automate(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     found: &Found,

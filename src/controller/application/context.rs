@@ -12,18 +12,20 @@ use tokio::time::Instant;
 
 use super::error::Error;
 use super::events;
-use super::queue::{Key, Queue};
+use super::queue::Queue;
 use super::revisions::Revisions;
 use super::settings::Settings;
 use super::store::Store;
 use crate::act::application_status;
 use crate::act::events::Events;
+use crate::api::ObjectKey;
+use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::tracking::Tracking;
 use crate::api::tracking::instance_name;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::app_state::patch::merge_patch;
 use crate::decide::app_state::refresh::Request;
-use crate::decide::app_state::{DiffCache, Placed, Tracking};
-use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::decide::app_state::{DiffCache, Placed};
 use crate::source::Repositories;
 use crate::watch::cluster_cache::Cluster;
 use crate::watch::clusters::Clusters;
@@ -74,7 +76,7 @@ pub struct Context {
     pub slots: Arc<Semaphore>,
     /// Something has changed that a project which is being deleted may wait for.
     pub leaving: Notify,
-    memories: Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Memory>>>>,
+    memories: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<Memory>>>>,
     kept: Mutex<Kept>,
 }
 
@@ -82,7 +84,7 @@ pub struct Context {
 #[derive(Debug, Default)]
 struct Kept {
     /// Bytes, and when they were last used.
-    by: HashMap<Key, (u64, u64)>,
+    by: HashMap<ObjectKey, (u64, u64)>,
     clock: u64,
 }
 
@@ -100,7 +102,7 @@ pub struct Rendered {
     /// Bytes of memory that the objects take.
     pub weight: u64,
     /// The manifests placed in a cluster, and the kinds they were placed by.
-    pub placed: Option<(std::collections::BTreeMap<GroupVersionKind, Kind>, String, Arc<Placed>)>,
+    pub placed: Option<(std::collections::BTreeMap<GroupVersionKind, Served>, String, Arc<Placed>)>,
 }
 
 /// What is remembered of one Application. Losing it costs work, never truth.
@@ -268,7 +270,7 @@ impl Context {
 
     /// Drops renderings, the longest unused first, until those of all
     /// Applications take no more than is allowed. Those in use stay.
-    pub fn bound_renderings(&self, key: &Key, memory: &mut Memory) {
+    pub fn bound_renderings(&self, key: &ObjectKey, memory: &mut Memory) {
         let limit = self.settings.kept_manifest_memory;
         let mut kept = self.kept.lock();
         kept.clock += 1;
@@ -311,12 +313,12 @@ impl Context {
     }
 
     /// What is remembered of an Application.
-    pub fn memory(&self, key: &Key) -> Arc<tokio::sync::Mutex<Memory>> {
+    pub fn memory(&self, key: &ObjectKey) -> Arc<tokio::sync::Mutex<Memory>> {
         self.memories.lock().entry(key.clone()).or_default().clone()
     }
 
     /// Forgets an Application that is gone.
-    pub async fn forget(&self, key: &Key) {
+    pub async fn forget(&self, key: &ObjectKey) {
         self.kept.lock().by.remove(key);
         let memory = self.memories.lock().remove(key);
         let Some(memory) = memory else { return };
@@ -330,12 +332,12 @@ impl Context {
     }
 
     /// The instance name of an Application (SE-005).
-    pub fn instance(&self, key: &Key) -> String {
+    pub fn instance(&self, key: &ObjectKey) -> String {
         instance_name(&key.namespace, &key.name, &self.settings.control_plane_namespace)
     }
 
     /// How an Application marks what is its own.
-    pub fn tracking(&self, key: &Key) -> Tracking {
+    pub fn tracking(&self, key: &ObjectKey) -> Tracking {
         Tracking {
             method: self.settings.tracking_method,
             label: self.settings.instance_label.clone(),
@@ -352,7 +354,7 @@ impl Context {
     /// has changed it.
     pub async fn save(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         memory: &mut Memory,
         draft: &mut Draft,
     ) -> Result<(), Error> {
@@ -383,7 +385,7 @@ impl Context {
     }
 
     /// When to look up the revision of an Application again; `None` for never.
-    pub fn expires(&self, key: &Key, memory: &Memory) -> Option<Instant> {
+    pub fn expires(&self, key: &ObjectKey, memory: &Memory) -> Option<Instant> {
         let timeout = self.settings.reconciliation_timeout;
         let jitter = self.settings.reconciliation_jitter.mul_f64(super::queue::spread(key));
         // What is too far away for a clock is never.

@@ -8,8 +8,9 @@ use tokio::time::Instant;
 
 use super::compare;
 use super::context::{Context, Draft, Memory};
-use super::queue::{Key, Trigger};
+use super::queue::Trigger;
 use super::reconcile::reason;
+use crate::api::ObjectKey;
 use crate::api::annotations::{REFRESH, finalizers};
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::{deletion, spec};
@@ -18,7 +19,7 @@ use crate::decide::app_state::{deletion, spec};
 /// would write. When to look again, if nothing happens.
 pub async fn reconcile(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,

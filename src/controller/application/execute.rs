@@ -13,9 +13,10 @@ use super::observe::Destination;
 use crate::act::apply::Applier;
 use crate::act::delete;
 use crate::api::ResourceKey;
+use crate::api::kind::GroupVersionKind;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{
-    Action, Apply, Group, GroupVersionKind, Happened, How, LiveObject, Object, Outcome, TaskKey,
+    Action, Apply, Group, Happened, How, LiveObject, Object, Outcome, TaskKey,
 };
 use crate::watch::cluster_cache::kind_of;
 

@@ -12,17 +12,19 @@ use serde_json::Value;
 use super::context::{Context, Draft, Memory};
 use super::error::Error;
 use super::observe::{self, ClusterState, Destination, Trouble};
-use super::queue::{Key, Trigger};
+use super::queue::Trigger;
 use crate::act::apply::Applier;
 use crate::act::delete;
+use crate::api::ObjectKey;
 use crate::api::ResourceKey;
 use crate::api::annotations as names;
 use crate::api::hooks::HookType;
+use crate::api::tracking::Tracking;
 use crate::decide::app_state::condition::{Condition, OF_DELETION};
 use crate::decide::app_state::delete_hooks::{self, DeleteHook, Next};
 use crate::decide::app_state::deletion::{self, Cascade};
 use crate::decide::app_state::owner::Owner;
-use crate::decide::app_state::{Tracking, operation, status};
+use crate::decide::app_state::{operation, status};
 use crate::decide::sync::{Apply, Happened, How, Method, Propagation, SyncPhase, TaskKey};
 use crate::watch::cluster_cache::kind_of;
 
@@ -33,7 +35,7 @@ const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 /// the finalizers that are left and what went wrong.
 pub async fn finalize(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,
@@ -146,7 +148,7 @@ const SURVEYED_WITHIN: std::time::Duration = std::time::Duration::from_secs(10);
 /// The steps of SE-512, in order.
 async fn advance(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,
@@ -220,7 +222,7 @@ async fn advance(
 /// Where the Application goes; `None` when that cluster is not known any more.
 async fn place(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     application: &Value,
 ) -> Result<Option<Destination>, String> {
     match observe::place(ctx, key, application).await {
@@ -241,7 +243,7 @@ async fn place(
 /// read does not hold up the cascade (SE-521).
 async fn world(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     application: &Value,
     place: &Destination,

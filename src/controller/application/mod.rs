@@ -58,8 +58,9 @@ use crate::watch::clusters::Clusters;
 pub use error::Error;
 pub use settings::Settings;
 
+use crate::api::ObjectKey;
 use context::Context;
-use queue::{Key, Queue, ReconcileResult, Trigger};
+use queue::{Queue, ReconcileResult, Trigger};
 use store::Store;
 
 /// A pass that takes longer hangs on a request. It may be cut off anywhere and
@@ -108,7 +109,7 @@ async fn forward(ctx: Arc<Context>, mut woken: mpsc::UnboundedReceiver<String>) 
     while let Some(instance) = woken.recv().await {
         let control_plane = &ctx.settings.control_plane_namespace;
         let (namespace, name) = from_instance_name(&instance, control_plane);
-        let key = Key { namespace: namespace.to_owned(), name: name.to_owned() };
+        let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
         if ctx.store.application(&key).is_some() {
             ctx.queue.wake(&key, Request::new(Level::Live));
         }
@@ -150,7 +151,7 @@ async fn work(ctx: Arc<Context>, stop: CancellationToken) {
 /// A pass whose failure, even a panic, stays its own (SE-375).
 async fn contained(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     trigger: Trigger,
     pass: impl Future<Output = Result<ReconcileResult, Error>>,
 ) -> ReconcileResult {
@@ -188,7 +189,7 @@ async fn contained(
 
 /// Says on the Application that its pass failed. The next comparison that works
 /// takes that back.
-async fn admit(ctx: &Context, key: &Key, error: &Error) {
+async fn admit(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(application) = ctx.store.application(key) else { return };
     let mut wanted = application.as_ref().clone();
     if !wanted["status"].is_object() {

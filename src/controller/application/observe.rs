@@ -9,18 +9,19 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::context::{Context, Memory, Rendered};
-use super::queue::Key;
 use super::store::Project;
+use crate::api::ObjectKey;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::path_segment;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::time::from_rfc3339;
+use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ApplicationSpec, ResourceKey};
 use crate::decide::app_state::project::Permits;
 use crate::decide::app_state::refresh::Level;
-use crate::decide::app_state::{Condition, Facts, Placed, Scope, Tracking, project, spec, targets};
+use crate::decide::app_state::{Condition, Facts, Placed, Scope, project, spec, targets};
 use crate::decide::diff;
-use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::decide::windows::{self, Verdict};
 use crate::source::{self, RenderFor, Revision};
 use crate::watch::clusters::Destinated;
@@ -94,13 +95,17 @@ pub struct ClusterState {
     /// What should exist.
     pub placed: Arc<Placed>,
     /// What the cluster says about the kinds of it.
-    pub kinds: BTreeMap<GroupVersionKind, Kind>,
+    pub kinds: BTreeMap<GroupVersionKind, Served>,
     /// What exists: tracked objects and those that a target names.
     pub live: BTreeMap<ResourceKey, Arc<Value>>,
 }
 
 /// Reads the spec and checks it (SE-031).
-pub async fn place(ctx: &Context, key: &Key, application: &Value) -> Result<Destination, Trouble> {
+pub async fn place(
+    ctx: &Context,
+    key: &ObjectKey,
+    application: &Value,
+) -> Result<Destination, Trouble> {
     let read = crate::api::read::<ApplicationSpec>(&application["spec"]);
     let spec = read
         .map_err(|error| Trouble::Spec(vec![Condition::invalid_spec(format!("spec.{error}"))]))?;
@@ -171,7 +176,7 @@ pub fn freshness(ctx: &Context, level: Level, asked_at: Instant) -> Duration {
 /// The commits that sources mean. `known` are those to take as they are.
 pub async fn revisions(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     sources: &[ApplicationSource],
     known: &[String],
     fresh: Duration,
@@ -205,7 +210,7 @@ fn of_source(error: source::Error) -> Trouble {
 /// Renders sources, or takes what was rendered from the same before (SE-106).
 pub async fn manifests(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     raw_sources: &[Value],
     revisions: &[Revision],
@@ -287,8 +292,8 @@ pub async fn world(
     let kinds = cluster.kinds(&tracking.instance, wanted).await.map_err(live_trouble)?;
     // Where a kind belongs must be known before anything is decided about it.
     let silent = kinds.iter().find_map(|(kind, found)| match found {
-        Kind::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
-        Kind::Namespaced | Kind::ClusterScoped | Kind::Missing { .. } => None,
+        Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
+        Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
     });
     if let Some(reason) = silent {
         return Err(Trouble::Live(reason));
@@ -307,7 +312,8 @@ pub async fn world(
     keys.insert(ResourceKey::new("", "Namespace", "", namespace));
     cluster.want(&tracking.instance, keys);
 
-    let exists = |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Kind::Missing { .. }));
+    let exists =
+        |kind: &&GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
     let mut watched: BTreeSet<GroupVersionKind> = kinds.keys().filter(exists).cloned().collect();
     watched.extend(inventory(application));
     watched.extend(cluster.marked(&tracking.instance));
@@ -346,7 +352,7 @@ fn placed(
     place: &Destination,
     rendered: &Rendered,
     tracking: &Tracking,
-    kinds: &BTreeMap<GroupVersionKind, Kind>,
+    kinds: &BTreeMap<GroupVersionKind, Served>,
 ) -> Arc<Placed> {
     let namespace = &place.spec.destination.namespace;
     if let Some((by, at, placed)) = &rendered.placed
@@ -358,9 +364,9 @@ fn placed(
     let scope = |group: &str, version: &str, kind: &str| {
         let [group, version, kind] = [group, version, kind].map(str::to_owned);
         match kinds.get(&GroupVersionKind { group, version, kind }) {
-            Some(Kind::Namespaced) => Scope::Namespaced,
-            Some(Kind::ClusterScoped) => Scope::Cluster,
-            Some(Kind::Missing { .. } | Kind::Failed(_)) | None => Scope::Unknown,
+            Some(Served::Namespaced) => Scope::Namespaced,
+            Some(Served::ClusterScoped) => Scope::Cluster,
+            Some(Served::Missing { .. } | Served::Failed(_)) | None => Scope::Unknown,
         }
     };
     let placed = Arc::new(targets::place(&rendered.manifests, namespace, tracking, &scope));
@@ -438,7 +444,12 @@ pub fn facts<'a>(
 
 /// Whether sync windows let an operation run (SE-406); for an automated sync
 /// that is not running yet, without its state.
-pub fn windows(key: &Key, place: &Destination, state: Option<&Value>, now: Timestamp) -> Verdict {
+pub fn windows(
+    key: &ObjectKey,
+    place: &Destination,
+    state: Option<&Value>,
+    now: Timestamp,
+) -> Verdict {
     let who = state.map(|state| &state["operation"]["initiatedBy"]);
     let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
     let automated = who.is_none_or(|who| who["automated"] == true);

@@ -11,15 +11,17 @@ use super::context::{Context, Draft, Memory, Rendered, off_worker};
 use super::error::Error;
 use super::execute::Executor;
 use super::observe::{self, ClusterState, Destination, Trouble};
-use super::queue::{Key, Trigger};
+use super::queue::Trigger;
 use crate::act::application_status;
+use crate::api::ObjectKey;
 use crate::api::annotations::deletion_approved;
 use crate::api::path_segment;
 use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
+use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::owner::Owner;
-use crate::decide::app_state::{self, Comparison, Tracking, auto_sync, deletion, spec};
+use crate::decide::app_state::{self, Comparison, auto_sync, deletion, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
@@ -48,7 +50,7 @@ pub enum Driven {
 /// is for the caller to write.
 pub async fn drive(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,
@@ -127,7 +129,12 @@ pub async fn drive(
 
 /// Waits while sync windows do not let the operation run. Termination goes on
 /// all the same (SE-410).
-fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Destination) -> Option<Driven> {
+fn blocked(
+    ctx: &Context,
+    key: &ObjectKey,
+    draft: &mut Draft,
+    place: &Destination,
+) -> Option<Driven> {
     let state = &draft.wanted["status"]["operationState"];
     if state["phase"] == "Terminating" {
         return None;
@@ -152,7 +159,7 @@ fn blocked(ctx: &Context, key: &Key, draft: &mut Draft, place: &Destination) -> 
 /// request is not there any more.
 async fn start(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
 ) -> Result<bool, Error> {
@@ -308,7 +315,7 @@ impl Observed {
 
 async fn observe(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,
@@ -380,7 +387,7 @@ async fn observe(
 /// The commits of the operation: pinned, or resolved now and pinned (SE-374).
 async fn pin(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     raw: &[Value],
@@ -539,7 +546,7 @@ fn live(observed: &Observed, owner: &Owner<'_>) -> BTreeMap<ResourceKey, LiveObj
 }
 
 /// Tells what has changed, and each warning once for an operation (SE-302).
-fn report(key: &Key, memory: &mut Memory, draft: &Draft, plan: &SyncPlan) {
+fn report(key: &ObjectKey, memory: &mut Memory, draft: &Draft, plan: &SyncPlan) {
     let state = &draft.wanted["status"]["operationState"];
     let before = state["message"].as_str().unwrap_or_default();
     if before != plan.message && !before.starts_with(&format!("{} (", plan.message)) {

@@ -9,11 +9,11 @@ use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
 use super::context::Context;
-use super::queue::Key;
 use crate::act::application_status;
 use crate::act::events::{EventRecord, Events};
 use crate::act::outcome::words;
 use crate::api::AppProject;
+use crate::api::ObjectKey;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::decide::app_state::project::permits_application;
 use crate::watch::cluster_cache::raw;
@@ -111,7 +111,7 @@ impl Releasing {
             return Ok(());
         }
         users.sort();
-        let named: Vec<String> = users.iter().take(NAMED).map(Key::to_string).collect();
+        let named: Vec<String> = users.iter().take(NAMED).map(ObjectKey::to_string).collect();
         let more = match users.len().saturating_sub(NAMED) {
             0 => String::new(),
             more => format!(" and {more} more"),
@@ -124,7 +124,7 @@ impl Releasing {
 
     /// Applications that refer to a project, as the server has them now: those
     /// that this controller works on, and those that the project allows.
-    async fn users(&self, project: &Value) -> Result<Vec<Key>, String> {
+    async fn users(&self, project: &Value) -> Result<Vec<ObjectKey>, String> {
         let settings = &self.ctx.settings;
         let control_plane = settings.control_plane_namespace.as_str();
         let name = project["metadata"]["name"].as_str().unwrap_or_default();
@@ -156,8 +156,10 @@ impl Releasing {
                     own => own,
                 };
                 let metadata = &object["metadata"];
-                let key =
-                    Key { namespace: text(&metadata["namespace"]), name: text(&metadata["name"]) };
+                let key = ObjectKey {
+                    namespace: text(&metadata["namespace"]),
+                    name: text(&metadata["name"]),
+                };
                 if own == name && counts(&key.namespace) {
                     users.push(key);
                 }

@@ -5,32 +5,17 @@
 //! later and later; until then only what its user asks for wakes it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::fmt;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::api::ObjectKey;
 use crate::decide::app_state::refresh::{Level, Request};
 
 /// First pause after a failure, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(120));
-
-/// Namespace and name of an Application.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Key {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
-}
 
 /// What a pass was trigger for.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +50,9 @@ struct Entry {
 
 #[derive(Debug, Default)]
 struct Inner {
-    entries: HashMap<Key, Entry>,
-    ready: VecDeque<Key>,
-    due: BTreeSet<(Instant, Key)>,
+    entries: HashMap<ObjectKey, Entry>,
+    ready: VecDeque<ObjectKey>,
+    due: BTreeSet<(Instant, ObjectKey)>,
 }
 
 /// The queue.
@@ -79,7 +64,7 @@ pub struct Queue {
 
 impl Queue {
     /// Asks for a pass now.
-    pub fn wake(&self, key: &Key, request: Request) {
+    pub fn wake(&self, key: &ObjectKey, request: Request) {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -98,7 +83,7 @@ impl Queue {
     }
 
     /// The next Application to work on; [`Self::done`] has to follow.
-    pub async fn next(&self) -> (Key, Trigger) {
+    pub async fn next(&self) -> (ObjectKey, Trigger) {
         loop {
             let changed = self.changed.notified();
             let due = match self.take() {
@@ -117,7 +102,7 @@ impl Queue {
         }
     }
 
-    fn take(&self) -> Result<(Key, Trigger), Option<Instant>> {
+    fn take(&self) -> Result<(ObjectKey, Trigger), Option<Instant>> {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -148,7 +133,7 @@ impl Queue {
     }
 
     /// A pass has ended. What it was trigger for is trigger again if it failed.
-    pub fn done(&self, key: &Key, trigger: Trigger, ended: ReconcileResult) {
+    pub fn done(&self, key: &ObjectKey, trigger: Trigger, ended: ReconcileResult) {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -195,14 +180,14 @@ impl Queue {
 
 /// Doubles from failure to failure, spread by the name so that a fleet does
 /// not come back at the same instant.
-fn pause(failures: u32, key: &Key) -> Duration {
+fn pause(failures: u32, key: &ObjectKey) -> Duration {
     let (first, longest) = BACKOFF;
     let pause = first.saturating_mul(1 << failures.min(16)).min(longest);
     pause.mul_f64(0.75 + 0.5 * spread(key))
 }
 
 /// A number from 0 to 1 that belongs to a name.
-pub fn spread(key: &Key) -> f64 {
+pub fn spread(key: &ObjectKey) -> f64 {
     use std::hash::{DefaultHasher, Hash, Hasher};
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);

@@ -13,7 +13,8 @@ use super::dry_run;
 use super::error::Error;
 use super::finalize;
 use super::operate::{self, Driven};
-use super::queue::{Key, ReconcileResult, Trigger};
+use super::queue::{ReconcileResult, Trigger};
+use crate::api::ObjectKey;
 use crate::api::annotations::is_skipped;
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::refresh::{Level, Request, asked_for};
@@ -26,7 +27,7 @@ use crate::decide::app_state::{deletion, spec};
 /// When the pass has to be made again.
 pub async fn reconcile(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     trigger: Trigger,
 ) -> Result<ReconcileResult, Error> {
     let memory = ctx.memory(key);
@@ -81,7 +82,7 @@ pub async fn reconcile(
 /// with that as its error, and the controller goes on (SE-375).
 async fn drive(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     trigger: Trigger,
@@ -107,7 +108,7 @@ async fn drive(
 /// Whether to compare, and why (SE-377).
 pub(super) fn reason(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &Draft,
     trigger: Trigger,
@@ -150,7 +151,7 @@ pub(super) fn reason(
 /// The write at the end of a pass, and when the next one is due.
 async fn finish(
     ctx: &Context,
-    key: &Key,
+    key: &ObjectKey,
     memory: &mut Memory,
     draft: &mut Draft,
     wake_at: Option<Timestamp>,

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::queue::{Key, Queue};
+use super::queue::Queue;
 use crate::api::ApplicationSource;
+use crate::api::ObjectKey;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
 
@@ -21,7 +22,7 @@ type Wanted = (String, String, String);
 #[derive(Debug, Default)]
 struct Known {
     sha: Option<String>,
-    by: BTreeSet<Key>,
+    by: BTreeSet<ObjectKey>,
 }
 
 /// The revisions that Applications want.
@@ -46,7 +47,7 @@ impl Revisions {
     /// Those of [`Repositories::resolve_fresh`].
     pub async fn resolve(
         &self,
-        key: &Key,
+        key: &ObjectKey,
         source: &ApplicationSource,
         credentials: Option<&Credentials>,
         freshness: Duration,
@@ -72,7 +73,7 @@ impl Revisions {
 
     /// Forgets that an Application wanted a source, as when its spec no longer
     /// names it.
-    pub fn release(&self, key: &Key, source: &ApplicationSource) {
+    pub fn release(&self, key: &ObjectKey, source: &ApplicationSource) {
         let wanted = wanted(source);
         let mut known = self.known.lock();
         if let Some(entry) = known.get_mut(&wanted) {

@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use serde_json::Value;
 
 use super::projects::is_leaving;
-use super::queue::Key;
+use crate::api::ObjectKey;
 use crate::api::{AppProject, AppProjectSpec};
 use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
@@ -30,7 +30,7 @@ pub enum Change {
 /// Everything that is watched in the control plane.
 #[derive(Debug, Default)]
 pub struct Store {
-    applications: RwLock<HashMap<Key, Arc<Value>>>,
+    applications: RwLock<HashMap<ObjectKey, Arc<Value>>>,
     projects: RwLock<BTreeMap<String, Result<Arc<Project>, String>>>,
     /// Projects whose deletion waits for us, raw.
     leaving: RwLock<BTreeMap<String, Arc<Value>>>,
@@ -72,17 +72,17 @@ fn version(object: &Value) -> Option<u128> {
 
 impl Store {
     /// An Application as last seen.
-    pub fn application(&self, key: &Key) -> Option<Arc<Value>> {
+    pub fn application(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         self.applications.read().get(key).cloned()
     }
 
     /// All of them.
-    pub fn applications(&self) -> Vec<Key> {
+    pub fn applications(&self) -> Vec<ObjectKey> {
         self.applications.read().keys().cloned().collect()
     }
 
     /// Applications of a project.
-    pub fn of_project(&self, project: &str) -> Vec<Key> {
+    pub fn of_project(&self, project: &str) -> Vec<ObjectKey> {
         let of = |application: &Value| {
             let own = application["spec"]["project"].as_str().unwrap_or_default();
             own == project || (own.is_empty() && project == "default")
@@ -92,7 +92,7 @@ impl Store {
     }
 
     /// Takes over an Application, seen or written.
-    pub fn put(&self, key: &Key, application: Arc<Value>) -> Change {
+    pub fn put(&self, key: &ObjectKey, application: Arc<Value>) -> Change {
         redact::know_urls_of(&application["spec"]);
         let mut all = self.applications.write();
         let Some(old) = all.get(key) else {
@@ -113,7 +113,7 @@ impl Store {
     }
 
     /// Takes over that an Application is gone.
-    pub fn remove(&self, key: &Key, uid: &str) -> bool {
+    pub fn remove(&self, key: &ObjectKey, uid: &str) -> bool {
         let mut all = self.applications.write();
         let same = all.get(key).is_some_and(|old| uid.is_empty() || old["metadata"]["uid"] == uid);
         if same {

@@ -34,7 +34,7 @@ async fn a_pass_that_panics_says_so_on_its_application() {
     let (wake, _woken) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, wake, CancellationToken::new());
     let ctx = Context::new(client, Settings::default(), Arc::new(sources), store, clusters, queue);
-    let key = Key { namespace: "default".to_owned(), name: "a".to_owned() };
+    let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.store.put(&key, Arc::new(serde_json::to_value(created).unwrap()));
     let trigger = Trigger { request: Request::new(Level::Live), at: tokio::time::Instant::now() };
 

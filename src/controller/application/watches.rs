@@ -13,10 +13,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::context::Context;
 use super::error::Error;
-use super::queue::Key;
 use super::store::Change;
 use crate::act::application_status;
 use crate::api::AppProject;
+use crate::api::ObjectKey;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::watch::cluster_cache::raw;
@@ -80,7 +80,7 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
         false => Api::all_with(ctx.client.0.clone(), &resource),
     };
     let mut events = told(follow(api, config()), "Applications".to_owned());
-    let mut listed: BTreeSet<Key> = BTreeSet::new();
+    let mut listed: BTreeSet<ObjectKey> = BTreeSet::new();
     while let Some(event) = events.next().await {
         match event {
             Ok(watcher::Event::Init) => listed.clear(),
@@ -119,13 +119,13 @@ async fn applications(ctx: &Context) -> Result<(), Error> {
     Ok(())
 }
 
-fn key_of(object: &Value) -> Key {
+fn key_of(object: &Value) -> ObjectKey {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    Key { namespace: text("namespace"), name: text("name") }
+    ObjectKey { namespace: text("namespace"), name: text("name") }
 }
 
 /// Takes over an Application and wakes it if anything counts.
-fn take(ctx: &Context, object: Value) -> Option<Key> {
+fn take(ctx: &Context, object: Value) -> Option<ObjectKey> {
     let key = key_of(&object);
     let own = key.namespace == ctx.settings.control_plane_namespace;
     if !own && !ctx.settings.namespaces.matches(&key.namespace) {

@@ -46,5 +46,5 @@ mod tests;
 
 pub use condition::Condition;
 pub use pairs::{Compared, Comparison, DiffCache, Facts, compare};
-pub use targets::{Placed, Scope, Target, Tracking};
+pub use targets::{Placed, Scope, Target};
 pub use warnings::unlisted;

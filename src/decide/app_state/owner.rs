@@ -7,10 +7,10 @@
 
 use serde_json::Value;
 
-use super::targets::{Tracking, instance_of};
 use crate::api::annotations::TRACKING_ID;
 use crate::api::hooks::role;
 use crate::api::resource_key::ResourceKey;
+use crate::api::tracking::{Tracking, instance_of};
 use crate::api::tracking::{TrackingId, TrackingMethod, from_instance_name, instance_label};
 use crate::decide::sync::{OPERATION_ANNOTATION, is_stamp_of};
 

@@ -7,11 +7,12 @@ use serde_json::Value;
 
 use super::condition::Condition;
 use super::project::Permits;
-use super::targets::{Target, Tracking, instance_of};
+use super::targets::Target;
 use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
 use crate::api::conditions::application as types;
 use crate::api::resource_key::{ResourceKey, split_api_version};
+use crate::api::tracking::{Tracking, instance_of};
 use crate::api::tracking::{TrackingMethod, from_instance_name};
 use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::diff::{self, SyncStatus};

@@ -10,6 +10,7 @@ use super::auto_sync::{Decision, SelfHeal};
 use super::refresh::Level;
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
+use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
 use crate::decide::sync::OperationPhase;

@@ -3,9 +3,10 @@
 use serde_json::json;
 
 use super::*;
+use crate::api::Cluster;
 use crate::decide::rollout::Start;
 use crate::desired::Generation;
-use validate::{Cluster, Known};
+use validate::Known;
 
 fn set() -> Value {
     json!({"metadata": {"name": "set", "uid": "u", "resourceVersion": "1"}, "spec": {}})

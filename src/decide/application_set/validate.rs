@@ -5,16 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::shape;
+use crate::api::Cluster;
 use crate::desired::Generation;
-
-/// A cluster that Applications may be deployed to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Cluster {
-    /// Its name.
-    pub name: String,
-    /// Its address, without a trailing slash.
-    pub server: String,
-}
 
 /// What a validation may know.
 #[derive(Clone, Debug, Default)]

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::validate::Cluster;
 use super::{Patch, WritePlan};
+use crate::api::Cluster;
 use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
 use crate::decide::windows::{self, Asked, Semantics, Window};

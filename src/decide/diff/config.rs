@@ -5,10 +5,10 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::jq::{Budget, Expression};
-use super::kind::Kind;
 use super::path::parse_pointer;
 use super::schema::Schemas;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation};
+use crate::api::kind::KindRef;
 use crate::api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
 use crate::glob::{self, Glob};
 
@@ -297,7 +297,7 @@ impl Config {
 
     /// The rules for one object.
     pub(super) fn rules_for<'a>(&'a self, object: &'a Value) -> impl Iterator<Item = &'a Rule> {
-        let kind = Kind::of(object);
+        let kind = KindRef::of(object);
         let metadata =
             |field: &str| object.get("metadata").and_then(|m| m.get(field)).and_then(Value::as_str);
         let name = metadata("name").unwrap_or_default();
@@ -306,7 +306,7 @@ impl Config {
     }
 
     /// The known fields of one kind.
-    pub(super) fn known_types(&self, kind: Kind<'_>) -> impl Iterator<Item = &KnownField> {
+    pub(super) fn known_types(&self, kind: KindRef<'_>) -> impl Iterator<Item = &KnownField> {
         let of_kind = |known: &&KnownField| known.group == kind.group && known.kind == kind.kind;
         self.known_fields.iter().filter(of_kind).collect::<Vec<_>>().into_iter()
     }
@@ -314,7 +314,7 @@ impl Config {
 
 impl Rule {
     /// Whether the rule is about this object (SE-171).
-    pub fn matches(&self, kind: Kind<'_>, name: &str, namespace: &str) -> bool {
+    pub fn matches(&self, kind: KindRef<'_>, name: &str, namespace: &str) -> bool {
         glob::allows(&self.group, kind.group, None)
             && glob::allows(&self.kind, kind.kind, None)
             && (self.name.is_empty() || self.name == name)

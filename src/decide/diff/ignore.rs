@@ -7,9 +7,9 @@ use super::fields::{elements, entries, is_leaf, keys_match};
 use super::jq::Error;
 use super::keys;
 use super::keys::ListKind;
-use super::kind::Kind;
 use super::normalize::{Purpose, ignores_status, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
+use crate::api::kind::KindRef;
 
 /// Removes what the rules ignore from both sides. `owned` is the live object
 /// as it was read, with its managed fields.
@@ -185,7 +185,7 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     for side in [&mut wanted, &mut found] {
         normalize(side, Purpose::Apply, config);
     }
-    let status_ignored = ignores_status(Kind::of(target), config);
+    let status_ignored = ignores_status(KindRef::of(target), config);
     let mut skipped = Skipped::default();
     let (in_target, in_live) =
         ignored(Some(&wanted), Some(&found), Some(live), config, &mut skipped);
@@ -219,7 +219,7 @@ impl Matching<'_> {
     /// an element with one ignored field and nothing else would be no element.
     fn put(&self, target: &mut Value, live_path: &[Step], value: Value) {
         let Some((last, parents)) = live_path.split_last() else { return };
-        let kind = Kind::of(&self.before);
+        let kind = KindRef::of(&self.before);
         let mut here = target;
         let mut seen = self.live;
         let mut fields: Vec<&str> = Vec::new();
@@ -276,7 +276,7 @@ enum Same {
     ByPosition,
 }
 
-fn same_element(kind: Kind<'_>, fields: &[&str], list: &[Value], live: &Value) -> Same {
+fn same_element(kind: KindRef<'_>, fields: &[&str], list: &[Value], live: &Value) -> Same {
     let keys = match keys::list_kind(kind, fields) {
         ListKind::Keyed(keys) if kind.is_built_in() => keys,
         // What tells elements of custom resources apart is a name, mostly.

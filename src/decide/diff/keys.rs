@@ -2,7 +2,7 @@
 //!
 //! Lists that are not named here are atomic: replaced as a whole.
 
-use super::kind::Kind;
+use crate::api::kind::KindRef;
 
 /// How a list merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ const POD_LISTS: &[(&[&str], &[&str])] = &[
 
 /// How the list at `path` (field names from the root, list steps left out)
 /// merges in a built-in kind.
-pub fn list_kind(kind: Kind<'_>, path: &[&str]) -> ListKind {
+pub fn list_kind(kind: KindRef<'_>, path: &[&str]) -> ListKind {
     let keyed = |keys: &[&str]| ListKind::Keyed(keys.iter().map(|key| (*key).to_owned()).collect());
     if let Some(inside) = kind.pod_spec().and_then(|spec| path.strip_prefix(spec)) {
         return match pod_list(inside) {
@@ -82,21 +82,21 @@ pub fn key_default(key: &str) -> Option<&'static str> {
 /// Whether the order of a keyed list means something to users: init containers
 /// run one after the other. The order of other keyed lists is the server's
 /// affair; servers differ in it after server-side apply.
-pub fn order_counts(kind: Kind<'_>, path: &[&str]) -> bool {
+pub fn order_counts(kind: KindRef<'_>, path: &[&str]) -> bool {
     let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
     inside == Some(&["initContainers"])
 }
 
 /// Whether an object at `path` keeps only the keys that the target has: one
 /// of several alternatives, of which the old one must go when another comes.
-pub fn retains_keys(kind: Kind<'_>, path: &[&str]) -> bool {
+pub fn retains_keys(kind: KindRef<'_>, path: &[&str]) -> bool {
     let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
     inside == Some(&["volumes"])
         || (kind.kind == "Deployment" && kind.is_built_in() && path == ["spec", "strategy"])
 }
 
 /// Whether an object at `path` is replaced as a whole.
-pub fn is_atomic_map(kind: Kind<'_>, path: &[&str]) -> bool {
+pub fn is_atomic_map(kind: KindRef<'_>, path: &[&str]) -> bool {
     kind.group == "policy" && kind.kind == "PodDisruptionBudget" && path == ["spec", "selector"]
 }
 
@@ -106,11 +106,11 @@ mod tests {
 
     #[test]
     fn lists_of_appendix_b1() {
-        let deployment = Kind { group: "apps", version: "v1", kind: "Deployment" };
-        let cron_job = Kind { group: "batch", version: "v1", kind: "CronJob" };
-        let service = Kind { group: "", version: "v1", kind: "Service" };
-        let policy = Kind { group: "networking.k8s.io", version: "v1", kind: "NetworkPolicy" };
-        let rows: [(Kind<'_>, &str, &str); 14] = [
+        let deployment = KindRef { group: "apps", version: "v1", kind: "Deployment" };
+        let cron_job = KindRef { group: "batch", version: "v1", kind: "CronJob" };
+        let service = KindRef { group: "", version: "v1", kind: "Service" };
+        let policy = KindRef { group: "networking.k8s.io", version: "v1", kind: "NetworkPolicy" };
+        let rows: [(KindRef<'_>, &str, &str); 14] = [
             (deployment, "spec.template.spec.containers", "name"),
             (deployment, "spec.template.spec.initContainers.env", "name"),
             (deployment, "spec.template.spec.containers.ports", "containerPort,protocol"),

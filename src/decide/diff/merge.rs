@@ -18,14 +18,14 @@ use serde_json::{Map, Value};
 
 use super::fields::{Owners, without_mine};
 use super::keys::{self, ListKind};
-use super::kind::Kind;
 use super::normalize::strip_nulls;
 use super::schema;
+use crate::api::kind::KindRef;
 
 /// What is known beside target and live.
 pub struct Basis<'a> {
     /// The kind, for its merge keys.
-    pub kind: Kind<'a>,
+    pub kind: KindRef<'a>,
     /// Whether it is a kind of Kubernetes itself.
     pub built_in: bool,
 }

@@ -33,7 +33,6 @@ mod fields;
 mod ignore;
 pub mod jq;
 mod keys;
-mod kind;
 mod mask;
 mod merge;
 mod normalize;
@@ -58,7 +57,6 @@ pub use fields::taken_over;
 pub use ignore::respect_ignored;
 pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
-pub use kind::Kind;
 pub use mask::is_secret;
 pub use normalize::LAST_APPLIED;
 pub use schema::Schemas;
@@ -68,6 +66,8 @@ pub use unified::unified;
 use fields::Owners;
 use merge::{Basis, Past, merge};
 use normalize::{Purpose, strip_nulls};
+
+use crate::api::kind::KindRef;
 
 /// What the merge takes away from live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +125,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     if let Some(found) = &mut found {
         settle(found, config);
     }
-    let schema = target.and_then(|target| config.schemas.of(Kind::of(target)));
+    let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
     for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
         if let (Some(side), Some(schema)) = (side, schema) {
             schema::apply_key_defaults(side, schema);
@@ -146,7 +146,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
                 Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => Owners::default(),
             };
             let past = Past { original: original.as_ref(), owners, schema };
-            let kind = Kind::of(&wanted);
+            let kind = KindRef::of(&wanted);
             let basis = Basis { kind, built_in: kind.is_built_in() };
             let predicted = merge(&basis, &wanted, &found, &past, &mut Vec::new());
             (predicted, found)
@@ -186,7 +186,7 @@ pub fn normalized(object: &Value, config: &Config) -> Value {
 fn fill(object: &mut Value, config: &Config) {
     settle(object, config);
     defaults::apply(object);
-    let schema = config.schemas.of(Kind::of(object)).cloned();
+    let schema = config.schemas.of(KindRef::of(object)).cloned();
     if let Some(schema) = schema {
         schema::apply_defaults(object, &schema);
         // A default may be spelled in another way than a value.
@@ -278,7 +278,7 @@ fn drop_namespace(wanted: &mut Value, found: &Value) {
 /// be changed anyhow; live keeps what target or last applied speak of.
 fn reduce_claim_templates(found: &mut Value, wanted: &Value, original: Option<&Value>) {
     const PATH: &str = "/spec/volumeClaimTemplates";
-    let kind = Kind::of(wanted);
+    let kind = KindRef::of(wanted);
     if kind.group != "apps" || kind.kind != "StatefulSet" {
         return;
     }

@@ -9,8 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::config::{Config, IgnoreStatus, KnownType};
-use super::kind::Kind;
 use super::quantity;
+use crate::api::kind::KindRef;
 
 /// Set by the server on every object, so never a difference (SE-160, SE-161).
 const SERVER_FIELDS: [&str; 6] =
@@ -38,7 +38,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
         (text("apiVersion"), text("kind"))
     };
     let head = serde_json::json!({"apiVersion": api_version, "kind": kind});
-    let kind = Kind::of(&head);
+    let kind = KindRef::of(&head);
 
     canonicalize_numbers(object);
     strip_server_fields(object, kind, config);
@@ -76,7 +76,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
 }
 
 /// Whether `status` is left out of comparisons of this kind (SE-163).
-pub fn ignores_status(kind: Kind<'_>, config: &Config) -> bool {
+pub fn ignores_status(kind: KindRef<'_>, config: &Config) -> bool {
     match config.ignore_status {
         IgnoreStatus::All => true,
         IgnoreStatus::Crd => kind.is_crd(),
@@ -84,7 +84,7 @@ pub fn ignores_status(kind: Kind<'_>, config: &Config) -> bool {
     }
 }
 
-fn strip_server_fields(object: &mut Value, kind: Kind<'_>, config: &Config) {
+fn strip_server_fields(object: &mut Value, kind: KindRef<'_>, config: &Config) {
     let Some(root) = object.as_object_mut() else { return };
     if ignores_status(kind, config) {
         root.remove("status");

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::keys::ListKind;
-use super::kind::Kind;
+use crate::api::kind::KindRef;
 
 /// The schemas of custom resources, by group, version and kind.
 #[derive(Clone, Debug, Default)]
@@ -19,7 +19,7 @@ impl Schemas {
     /// Adds every version of a CustomResourceDefinition (`v1`) that has a
     /// schema; what is no such definition adds nothing.
     pub fn add_definition(&mut self, definition: &Value) {
-        if !Kind::of(definition).is_crd() {
+        if !KindRef::of(definition).is_crd() {
             return;
         }
         let text = |pointer| definition.pointer(pointer).and_then(Value::as_str);
@@ -38,7 +38,7 @@ impl Schemas {
     }
 
     /// The schema of a kind.
-    pub fn of(&self, kind: Kind<'_>) -> Option<&Value> {
+    pub fn of(&self, kind: KindRef<'_>) -> Option<&Value> {
         let key = (kind.group.to_owned(), kind.version.to_owned(), kind.kind.to_owned());
         self.0.get(&key)
     }

@@ -15,9 +15,10 @@ use super::options::{AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::Verb;
 use super::prune;
-use super::snapshot::{GroupVersionKind, Kind, LiveObject, NamespaceFact, Snapshot};
+use super::snapshot::{LiveObject, NamespaceFact, Snapshot};
 use super::task::{OperationPhase, SyncPhase, Task, TaskKey};
 use crate::api::annotations;
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_key::ResourceKey;
 
 /// The tasks in run order, and mistakes that do not stop the operation.
@@ -208,9 +209,9 @@ impl<'a> Builder<'a, '_> {
     /// Whether the dry run is left out, and why the task must not run (SE-206).
     fn judge(&self, key: &ResourceKey, view: View<'_>) -> (bool, Option<String>) {
         let missing = match self.fact(view) {
-            None | Some(Kind::Namespaced | Kind::ClusterScoped) => return (false, None),
-            Some(Kind::Failed(error)) => return (false, Some(error.clone())),
-            Some(Kind::Missing { other_versions }) => other_versions,
+            None | Some(Served::Namespaced | Served::ClusterScoped) => return (false, None),
+            Some(Served::Failed(error)) => return (false, Some(error.clone())),
+            Some(Served::Missing { other_versions }) => other_versions,
         };
         let tolerated = self.app.skip_dry_run_on_missing
             || ResourceOptions::of(view.0).skip_dry_run_on_missing
@@ -236,7 +237,7 @@ impl<'a> Builder<'a, '_> {
         hooks::generated_name(view.generate_name(), &words, &identity)
     }
 
-    fn fact(&self, view: View<'_>) -> Option<&'a Kind> {
+    fn fact(&self, view: View<'_>) -> Option<&'a Served> {
         let [group, version, kind] = [view.group(), view.version(), view.kind()].map(str::to_owned);
         self.snapshot.kinds.get(&GroupVersionKind { group, version, kind })
     }
@@ -247,8 +248,8 @@ impl<'a> Builder<'a, '_> {
         let view = View(target);
         let defined = self.defined.get(&(view.group(), view.kind()));
         let cluster_scoped = match self.fact(view) {
-            Some(Kind::ClusterScoped) => true,
-            Some(Kind::Namespaced) => false,
+            Some(Served::ClusterScoped) => true,
+            Some(Served::Namespaced) => false,
             _ if view.is_namespace() || view.defines().is_some() => true,
             _ => defined.copied().unwrap_or(false),
         };

@@ -88,8 +88,8 @@ pub use plan::{
 pub use prune::prune_order;
 pub use retry::{Backoff, BadDuration, Retry, RetryStrategy, delay, retry, retrying};
 pub use snapshot::{
-    Denial, GroupVersionKind, HookPolicyScope, Kind, LiveObject, NamespaceFact, NamespaceMetadata,
-    Operation, Selector, Settings, Snapshot, SyncStrategy, wave_delay,
+    Denial, HookPolicyScope, LiveObject, NamespaceFact, NamespaceMetadata, Operation, Selector,
+    Settings, Snapshot, SyncStrategy, wave_delay,
 };
 pub use task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
 

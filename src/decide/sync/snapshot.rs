@@ -1,6 +1,6 @@
 //! Everything that one pass of the wave engine may know.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::plan::{Outcome, Progress, ResourceResult};
 use super::retry::RetryStrategy;
 use super::task::OperationPhase;
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::health::Health;
 
@@ -56,7 +57,7 @@ pub struct Snapshot {
     /// What the API server says about each kind among the targets. A kind
     /// that is not listed was not asked about: it counts as existing, and its
     /// scope as unknown.
-    pub kinds: BTreeMap<GroupVersionKind, Kind>,
+    pub kinds: BTreeMap<GroupVersionKind, Served>,
     /// What the project forbids, by the place among the targets: what has no
     /// name yet is judged like everything else. Live objects that it forbids
     /// are not in `live`.
@@ -171,33 +172,6 @@ impl Selector {
             && self.name == key.name
             && (self.namespace.is_empty() || self.namespace == key.namespace)
     }
-}
-
-/// Group, version and kind; the core group is empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GroupVersionKind {
-    /// API group.
-    pub group: String,
-    /// Version within the group.
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-}
-
-/// What the API server says about a kind (SE-205).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// It exists, in namespaces.
-    Namespaced,
-    /// It exists, outside of namespaces.
-    ClusterScoped,
-    /// It does not exist in this version.
-    Missing {
-        /// The versions that do exist.
-        other_versions: BTreeSet<String>,
-    },
-    /// The question was not answered; the text says why.
-    Failed(String),
 }
 
 /// Why the project forbids a resource (SE-206).

@@ -9,7 +9,7 @@ use kube::discovery::{Discovery, Scope, verbs};
 use tokio::time::Instant;
 
 use super::kube_kind;
-use crate::decide::sync::{GroupVersionKind, Kind};
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::watch::failure::{self, reason};
 
 /// A kind that is missed is not looked for again within this time, unless a
@@ -107,16 +107,16 @@ impl Known {
         &mut self,
         client: &kube::Client,
         kind: &GroupVersionKind,
-    ) -> Result<Kind, kube::Error> {
+    ) -> Result<Served, kube::Error> {
         let found = lookup(self.fresh(client).await?, kind);
         if let Some(reason) = self.silent.get(&kind.group).cloned() {
             let again = self.again(client).await?;
             return match again && !self.silent.contains_key(&kind.group) {
                 true => Ok(lookup(self.fresh(client).await?, kind)),
-                false => Ok(Kind::Failed(format!("the API group does not answer: {reason}"))),
+                false => Ok(Served::Failed(format!("the API group does not answer: {reason}"))),
             };
         }
-        if matches!(found, Kind::Missing { .. }) && self.again(client).await? {
+        if matches!(found, Served::Missing { .. }) && self.again(client).await? {
             return Ok(lookup(self.fresh(client).await?, kind));
         }
         Ok(found)
@@ -143,10 +143,10 @@ async fn patiently(client: &kube::Client) -> Result<Discovery, kube::Error> {
     failure::patiently(TRIES, |_, tries| PAUSE * tries, request).await
 }
 
-fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Kind {
+fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {
     match discovery.resolve_gvk(&kube_kind(kind)) {
-        Some((_, capabilities)) if capabilities.scope == Scope::Namespaced => Kind::Namespaced,
-        Some(_) => Kind::ClusterScoped,
+        Some((_, capabilities)) if capabilities.scope == Scope::Namespaced => Served::Namespaced,
+        Some(_) => Served::ClusterScoped,
         None => {
             let group = discovery.get(&kind.group);
             let versions = group.into_iter().flat_map(|group| {
@@ -156,7 +156,7 @@ fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Kind {
                 };
                 group.versions().filter(has).map(str::to_owned).collect::<Vec<_>>()
             });
-            Kind::Missing { other_versions: versions.collect() }
+            Served::Missing { other_versions: versions.collect() }
         }
     }
 }

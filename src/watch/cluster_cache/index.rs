@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::TrackingMethod;
-use crate::decide::app_state::targets::instance_of;
+use crate::api::tracking::instance_of;
 
 /// How instances mark what is theirs (SE-110).
 #[derive(Clone, Debug, Default)]

@@ -38,8 +38,8 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_key::{ResourceKey, split_api_version};
-use crate::decide::sync::{GroupVersionKind, Kind};
 use crate::watch::failure::{checked, reason};
 
 use discovery::Known;
@@ -185,7 +185,7 @@ impl Cluster {
         &self,
         instance: &str,
         wanted: impl IntoIterator<Item = GroupVersionKind>,
-    ) -> Result<BTreeMap<GroupVersionKind, Kind>, Error> {
+    ) -> Result<BTreeMap<GroupVersionKind, Served>, Error> {
         let mut known = self.known.lock().await;
         let mut kinds = BTreeMap::new();
         let mut puzzled = false;
@@ -193,7 +193,7 @@ impl Cluster {
             let found = known.resolve(&self.client.0, &kind).await.map_err(|error| {
                 Error::Discovery { server: self.server.clone(), reason: reason(&error) }
             })?;
-            puzzled |= matches!(found, Kind::Missing { .. });
+            puzzled |= matches!(found, Served::Missing { .. });
             kinds.insert(kind, found);
         }
         let mut all = self.puzzled.lock();

@@ -14,8 +14,8 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::decide::diff::Kind;
-use crate::decide::openapi::Document;
+use crate::api::kind::KindRef;
+use crate::openapi::Document;
 use crate::watch::failure::reason;
 
 /// Largest document that is read, in bytes; kinds of a larger one are not
@@ -144,7 +144,7 @@ impl Schemas {
 /// Built-in kinds are known by group and version.
 fn key(resource: &ApiResource) -> (String, String, String) {
     let ApiResource { group, version, kind, .. } = resource;
-    let built_in = Kind { group, version, kind }.is_built_in();
+    let built_in = KindRef { group, version, kind }.is_built_in();
     (group.clone(), version.clone(), if built_in { String::new() } else { kind.clone() })
 }
 

@@ -20,8 +20,8 @@ use tokio::sync::Notify;
 
 use super::feed::PAGE;
 use super::{Cluster, GroupVersionKind};
+use crate::api::kind::is_excluded;
 use crate::api::tracking::TrackingMethod;
-use crate::decide::app_state::targets::is_excluded_kind;
 use crate::watch::failure::reason;
 
 /// Kinds that are listed at the same time.
@@ -136,7 +136,7 @@ impl Cluster {
         };
         let wanted = kinds.into_iter().filter(|resource| {
             let kind = gvk(resource);
-            let excluded = is_excluded_kind(&kind.group, &kind.kind);
+            let excluded = is_excluded(&kind.group, &kind.kind);
             let known = || {
                 self.feeds.lock().contains_key(&kind) || self.survey.looked.lock().contains(&kind)
             };

@@ -8,7 +8,7 @@ mod pod;
 
 use serde_json::{Map, Value, json};
 
-use super::kind::Kind;
+use crate::api::kind::KindRef;
 
 type Object = Map<String, Value>;
 
@@ -18,7 +18,7 @@ pub fn apply(object: &mut Value) {
         let field = |name| object.get(name).cloned().unwrap_or_default();
         json!({"apiVersion": field("apiVersion"), "kind": field("kind")})
     };
-    let kind = Kind::of(&head);
+    let kind = KindRef::of(&head);
     if !kind.is_built_in() {
         return;
     }
@@ -53,7 +53,7 @@ pub fn apply(object: &mut Value) {
     }
 }
 
-fn spec_of(kind: Kind<'_>, spec: &mut Object) {
+fn spec_of(kind: KindRef<'_>, spec: &mut Object) {
     match (kind.group, kind.kind) {
         ("apps", "Deployment") => deployment(spec),
         ("apps", "StatefulSet") => stateful_set(spec),

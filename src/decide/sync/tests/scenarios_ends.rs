@@ -7,12 +7,13 @@ use jiff::SignedDuration;
 
 use super::super::*;
 use super::world::{World, manifest};
+use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::health::Status;
 
 fn missing(world: &mut World, kind: &str, others: &[&str]) {
     let gvk = GroupVersionKind { group: "x.io".into(), version: "v1".into(), kind: kind.into() };
     let other_versions: BTreeSet<String> = others.iter().map(|v| (*v).to_owned()).collect();
-    world.seen.kinds.insert(gvk, Kind::Missing { other_versions });
+    world.seen.kinds.insert(gvk, Served::Missing { other_versions });
 }
 
 #[test]

@@ -1,10 +1,56 @@
-//! Which kinds' schemas are known here, and where they hold a Pod.
+//! Which kind of object is meant: group, version and kind, and what is known
+//! of it.
+
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-/// Group, version and kind of an object, as far as it says them.
+use super::resource_key::split_api_version;
+
+/// Group, version and kind; the core group is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupVersionKind {
+    /// API group.
+    pub group: String,
+    /// Version within the group.
+    pub version: String,
+    /// Kind.
+    pub kind: String,
+}
+
+impl GroupVersionKind {
+    /// The kind of these parts.
+    pub fn new(group: &str, version: &str, kind: &str) -> Self {
+        let [group, version, kind] = [group, version, kind].map(str::to_owned);
+        Self { group, version, kind }
+    }
+
+    /// The kind of a raw object; what is absent is empty.
+    pub fn of(object: &Value) -> Self {
+        let KindRef { group, version, kind } = KindRef::of(object);
+        Self::new(group, version, kind)
+    }
+}
+
+/// What the API server says about a kind (SE-205).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// It exists, in namespaces.
+    Namespaced,
+    /// It exists, outside of namespaces.
+    ClusterScoped,
+    /// It does not exist in this version.
+    Missing {
+        /// The versions that do exist.
+        other_versions: BTreeSet<String>,
+    },
+    /// The question was not answered; the text says why.
+    Failed(String),
+}
+
+/// A [`GroupVersionKind`] that is borrowed, such as from the object that says it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Kind<'a> {
+pub struct KindRef<'a> {
     /// API group, empty for core.
     pub group: &'a str,
     /// API version within the group.
@@ -39,12 +85,11 @@ const BUILT_IN_GROUPS: [&str; 22] = [
     "storage.k8s.io",
 ];
 
-impl<'a> Kind<'a> {
+impl<'a> KindRef<'a> {
     /// Reads `apiVersion` and `kind`; what is absent is empty.
     pub fn of(object: &'a Value) -> Self {
         let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
-        let api_version = text("apiVersion");
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let (group, version) = split_api_version(text("apiVersion"));
         Self { group, version, kind: text("kind") }
     }
 
@@ -72,4 +117,13 @@ impl<'a> Kind<'a> {
             _ => None,
         }
     }
+}
+
+/// Kinds that no Application manages (SE-132): what the cluster writes for
+/// itself, in great numbers.
+pub fn is_excluded(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        ("events.k8s.io" | "metrics.k8s.io", _) | ("", "Event") | ("coordination.k8s.io", "Lease")
+    )
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Document, Schema, What};
-use crate::decide::diff::Kind;
+use crate::api::kind::KindRef;
 
 /// Most mistakes of one object that are told.
 const MAX_TOLD: usize = 10;
@@ -17,7 +17,7 @@ impl Document {
     /// described. Its status is not looked at: the server does not take it
     /// from here. No value of a Secret is in the texts.
     pub fn check(&self, object: &Value) -> Vec<String> {
-        let Kind { group, version, kind } = Kind::of(object);
+        let KindRef { group, version, kind } = KindRef::of(object);
         let Some((name, schema)) = self.schema_of(group, version, kind) else { return Vec::new() };
         let mut check = Check { document: self, told: Vec::new(), left: MAX_VALUES };
         check.value(object, schema, kind, name, true);
