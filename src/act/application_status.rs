@@ -145,7 +145,12 @@ fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
         && base["metadata"]["deletionTimestamp"] == newest["metadata"]["deletionTimestamp"]
         && ["finalizers", "annotations"].into_iter().all(metadata)
         && ["status", "operation"].into_iter().all(|field| base[field] == newest[field])
-        && (patch.get("spec").is_none() || base["spec"] == newest["spec"])
+        && ((patch.get("spec").is_none() && !starts(patch)) || base["spec"] == newest["spec"])
+}
+
+/// Whether a write says that an operation starts: by the spec that was seen.
+fn starts(patch: &Value) -> bool {
+    patch["status"]["operationState"]["startedAt"].is_string()
 }
 
 fn is_too_large(error: &kube::Error) -> bool {

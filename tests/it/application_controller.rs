@@ -10,6 +10,7 @@ mod manifests;
 mod patterns;
 mod projects;
 mod repositories;
+mod requests;
 mod rules;
 mod secrets;
 

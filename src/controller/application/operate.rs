@@ -12,7 +12,6 @@ use super::error::Error;
 use super::execute::Executor;
 use super::observe::{self, ClusterState, Destination, Trouble};
 use super::queue::Trigger;
-use crate::act::application_status;
 use crate::api::ObjectKey;
 use crate::api::annotations::deletion_approved;
 use crate::api::path_segment;
@@ -36,6 +35,9 @@ const ROUNDS: usize = 200;
 /// be read before it ends by it.
 const UNREADABLE_TRIES: u32 = 4;
 
+/// A repository that answers later does not hold back that the operation runs.
+const SHOWN_AFTER: std::time::Duration = std::time::Duration::from_millis(500);
+
 /// How an operation stands at the end of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Driven {
@@ -55,10 +57,8 @@ pub async fn drive(
     draft: &mut Draft,
     trigger: Trigger,
 ) -> Result<Driven, Error> {
-    if operation::stage(&draft.wanted) == Stage::Requested
-        && !start(ctx, key, memory, draft).await?
-    {
-        return Ok(Driven::Waits(None));
+    if operation::stage(&draft.wanted) == Stage::Requested {
+        start(ctx, memory, draft);
     }
     if let Some(until) = pause(ctx, draft)? {
         return Ok(until);
@@ -103,7 +103,7 @@ pub async fn drive(
         if plan.actions.is_empty() {
             return Ok(Driven::Waits(plan.wake_at));
         }
-        if plan.needs_persist_before_actions {
+        if plan.needs_persist_before_actions || is_new(draft) {
             ctx.save(key, memory, draft).await?;
         }
         let kinds: BTreeMap<ResourceKey, _> = (observed.world.placed.targets.iter())
@@ -155,25 +155,10 @@ fn blocked(
     Some(Driven::Waits(verdict.next_change))
 }
 
-/// Persists that the operation runs, before anything is done. False when the
-/// request is not there any more.
-async fn start(
-    ctx: &Context,
-    key: &ObjectKey,
-    memory: &mut Memory,
-    draft: &mut Draft,
-) -> Result<bool, Error> {
-    // What is known may be older than the request (SE-371).
-    let fresh = application_status::read(&ctx.client.0, &key.namespace, &key.name).await?;
-    let Some(fresh) = fresh else {
-        return Err(application_status::Error::Gone { name: key.name.clone() }.into());
-    };
-    let fresh = Arc::new(fresh);
-    ctx.store.put(key, fresh.clone());
-    *draft = Draft::new(fresh);
-    if operation::stage(&draft.wanted) != Stage::Requested {
-        return Ok(operation::stage(&draft.wanted) == Stage::InProgress);
-    }
+/// Says that the operation runs. What is known of it may be older than the
+/// request (SE-371): the write that says so is for the version that was looked
+/// at, and comes before anything is done.
+fn start(ctx: &Context, memory: &mut Memory, draft: &mut Draft) {
     let earliest =
         memory.last_started.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
     let now = ctx.now();
@@ -183,8 +168,6 @@ async fn start(
         let given = operation::given(&draft.wanted["operation"]["sync"]);
         operation::pin(&mut draft.wanted, &given);
     }
-    ctx.save(key, memory, draft).await?;
-    Ok(true)
 }
 
 /// Between two attempts: until when, unless it is over or was told to stop.
@@ -213,6 +196,12 @@ fn pause(ctx: &Context, draft: &mut Draft) -> Result<Option<Driven>, Error> {
     let ended = operation::finished_at(&draft.wanted);
     let due = ended.and_then(|at| at.checked_add(wait).ok());
     Ok(due.filter(|due| *due > ctx.now()).map(|due| Driven::Waits(Some(due))))
+}
+
+/// Whether the start of the operation is not stored yet: nothing is done before
+/// it is.
+fn is_new(draft: &Draft) -> bool {
+    operation::started_at(&draft.base) != operation::started_at(&draft.wanted)
 }
 
 fn strategy(state: &Value) -> Option<sync::RetryStrategy> {
@@ -409,11 +398,23 @@ async fn pin(
         )));
     }
     let fresh = trigger.at.elapsed();
-    let revisions = observe::revisions(ctx, key, &sources, &known, fresh).await?;
+    let resolve = observe::revisions(ctx, key, &sources, &known, fresh);
+    tokio::pin!(resolve);
+    let revisions = match tokio::time::timeout(SHOWN_AFTER, &mut resolve).await {
+        Ok(revisions) => revisions?,
+        Err(_) => {
+            // Whoever asked sees that it has begun.
+            ctx.save(key, memory, draft).await.map_err(Stop::Error)?;
+            resolve.await?
+        }
+    };
     if pinned.is_empty() {
         let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
         operation::pin(&mut draft.wanted, &shas);
-        ctx.save(key, memory, draft).await.map_err(Stop::Error)?;
+        // The same write says that it runs, unless that is stored already.
+        if !is_new(draft) {
+            ctx.save(key, memory, draft).await.map_err(Stop::Error)?;
+        }
     }
     Ok(revisions)
 }

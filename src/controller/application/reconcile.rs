@@ -54,26 +54,37 @@ pub async fn reconcile(
     if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
         draft.wanted["spec"] = normal;
     }
-    let driven = match stage {
+    let mut driven = match stage {
         Stage::Idle => None,
         Stage::Requested | Stage::InProgress => {
             Some(drive(ctx, key, &mut memory, &mut draft, trigger).await?)
         }
     };
-    let mut wake_at = match driven {
-        Some(Driven::Waits(at)) => at,
-        Some(Driven::ReconcileResult) | None => None,
-    };
-    let after_operation = driven == Some(Driven::ReconcileResult);
-    if deleting && after_operation {
+    if deleting && driven == Some(Driven::ReconcileResult) {
         // It was this that the deletion waited for, and nothing else wakes it.
         ctx.save(key, &mut memory, &mut draft).await?;
         let again = finalize::finalize(ctx, key, &mut memory, &mut draft, trigger).await?;
         return finish(ctx, key, &mut memory, &mut draft, again).await;
     }
-    if let Some(reason) = reason(ctx, key, &mut memory, &draft, trigger, after_operation) {
-        let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
-        wake_at = [wake_at, again].into_iter().flatten().min();
+    let mut wake_at = None;
+    loop {
+        let over = driven == Some(Driven::ReconcileResult);
+        if let Some(Driven::Waits(at)) = driven {
+            wake_at = [wake_at, at].into_iter().flatten().min();
+        }
+        let was_idle = operation::stage(&draft.wanted) == Stage::Idle;
+        if let Some(reason) = reason(ctx, key, &mut memory, &draft, trigger, over) {
+            let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
+            wake_at = [wake_at, again].into_iter().flatten().min();
+        }
+        // A sync that the comparison has asked for begins with the same write.
+        if !was_idle || over || operation::stage(&draft.wanted) != Stage::Requested {
+            break;
+        }
+        driven = Some(drive(ctx, key, &mut memory, &mut draft, trigger).await?);
+        if driven != Some(Driven::ReconcileResult) {
+            break;
+        }
     }
     finish(ctx, key, &mut memory, &mut draft, wake_at).await
 }
@@ -96,8 +107,10 @@ async fn drive(
     if let Some(stored) = ctx.store.application(key) {
         *draft = Draft::new(stored);
     }
-    if operation::stage(&draft.wanted) != Stage::InProgress {
-        return Err(Error::Panic(panic));
+    match operation::stage(&draft.wanted) {
+        Stage::InProgress => {}
+        Stage::Requested => operation::begin(&mut draft.wanted, ctx.now()),
+        Stage::Idle => return Err(Error::Panic(panic)),
     }
     let message = format!("internal error: {panic}");
     let phase = crate::decide::sync::OperationPhase::Error;
