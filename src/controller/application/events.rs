@@ -75,16 +75,20 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
         let (was, is) = (of(before), of(after));
         (was != is).then_some((was, is))
     };
+    // What one write has changed is one Event.
+    let mut updates = Vec::new();
+    let mut warning = false;
     if let Some((was, is)) = changed("/status/sync/status") {
-        let text = format!("Updated sync status: {was} -> {is}");
-        records.push(record(false, "ResourceUpdated", "Compare", text));
+        updates.push(format!("Updated sync status: {was} -> {is}"));
     }
     if let Some((was, is)) = changed("/status/health/status") {
         let why = text(&after["status"]["health"]["message"]);
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        let warning = is == "Degraded";
-        let text = format!("Updated health status: {was} -> {is}{why}");
-        records.push(record(warning, "ResourceUpdated", "Compare", text));
+        warning = is == "Degraded";
+        updates.push(format!("Updated health status: {was} -> {is}{why}"));
+    }
+    if !updates.is_empty() {
+        records.push(record(warning, "ResourceUpdated", "Compare", updates.join(". ")));
     }
     records.extend(errors(before, after));
     records

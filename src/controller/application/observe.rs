@@ -22,6 +22,7 @@ use crate::decide::app_state::project::Permits;
 use crate::decide::app_state::refresh::Level;
 use crate::decide::app_state::{Condition, Facts, Placed, Scope, project, spec, targets};
 use crate::decide::diff;
+use crate::decide::sync::NamespaceFact;
 use crate::decide::windows::{self, Verdict};
 use crate::source::{self, RenderFor, Revision};
 use crate::watch::clusters::Destinated;
@@ -330,14 +331,22 @@ pub async fn world(
     Ok(ClusterState { placed, kinds, live })
 }
 
-/// The namespace of the destination, if it exists.
-pub async fn namespace(place: &Destination) -> Result<Option<Arc<Value>>, String> {
+/// Whether the namespace of the destination exists, and itself where the sync
+/// may have to change it.
+pub async fn namespace(place: &Destination, whole: bool) -> (NamespaceFact, Option<Arc<Value>>) {
     let key = ResourceKey::new("", "Namespace", "", &place.spec.destination.namespace);
-    if key.name.is_empty() {
-        return Ok(None);
+    let cluster = &place.destination.cluster;
+    if key.name.is_empty() || !cluster.exists(&namespaces(), &key) {
+        return (NamespaceFact::Missing, None);
     }
-    let found = place.destination.cluster.get(&namespaces(), &key).await;
-    found.map_err(|error| error.to_string())
+    if !whole {
+        return (NamespaceFact::Exists, None);
+    }
+    match cluster.get(&namespaces(), &key).await {
+        Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
+        Ok(None) => (NamespaceFact::Missing, None),
+        Err(error) => (NamespaceFact::Failed(error.to_string()), None),
+    }
 }
 
 fn namespaces() -> GroupVersionKind {

@@ -15,7 +15,7 @@ use super::queue::Trigger;
 use crate::api::ObjectKey;
 use crate::api::annotations::deletion_approved;
 use crate::api::path_segment;
-use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
+use crate::api::sync_options::{CREATE_NAMESPACE, RESPECT_IGNORE_DIFFERENCES};
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::app_state::operation::{self, Stage};
@@ -356,11 +356,8 @@ async fn observe(
     let state = &application["status"]["operationState"];
     let request = operation::request(state, &revision, &inherited.unwrap_or_default());
     let request = request.map_err(Stop::Trouble)?;
-    let (namespace, namespace_object) = match observe::namespace(&place).await {
-        Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
-        Ok(None) => (NamespaceFact::Missing, None),
-        Err(error) => (NamespaceFact::Failed(error), None),
-    };
+    let creates = request.sync_options.iter().any(|option| option == CREATE_NAMESPACE);
+    let (namespace, namespace_object) = observe::namespace(&place, creates).await;
     Ok(Observed {
         place,
         world,

@@ -1,7 +1,12 @@
 //! Whether to compare an Application, and how thoroughly (SE-376, SE-377).
 
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
+
+use jiff::Timestamp;
 use serde_json::Value;
 
+use super::operation::started_at;
 use super::status::compared_to;
 use crate::api::annotations::{Refresh, refresh};
 
@@ -69,4 +74,78 @@ pub fn asked_for(application: &Value) -> Option<Request> {
         return Some(Request::new(Level::Revision));
     }
     None
+}
+
+/// What is known when it is decided whether to compare.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Circumstances {
+    /// What events have asked for, and what a comparison that failed still owes.
+    pub request: Request,
+    /// [`digest`] of the spec that was looked at last; absent before the first
+    /// look.
+    pub last_spec: Option<u64>,
+    /// Whether the last look at the revision is too long ago.
+    pub expired: bool,
+    /// Whether manifests are to be rendered anew then.
+    pub hard: bool,
+    /// Whether an operation has just ended.
+    pub after_operation: bool,
+}
+
+/// Why a comparison is made.
+#[derive(Clone, Copy, Debug)]
+pub struct Reason {
+    /// How thoroughly.
+    pub request: Request,
+    /// Answers of the repository that were asked for after this count as new:
+    /// the start of the operation that has just ended.
+    pub since: Option<Timestamp>,
+    /// Whether an operation has just ended.
+    pub after_operation: bool,
+    /// Whether somebody asked, by annotation or by another spec.
+    pub asked_for: bool,
+}
+
+impl Reason {
+    /// How old an answer of the repository may be for the newest revision,
+    /// when the request itself is this old.
+    pub fn age(&self, request: Duration, now: Timestamp) -> Duration {
+        let since = self.since.map(|at| now.duration_since(at));
+        let since = since.and_then(|since| Duration::try_from(since).ok());
+        request + since.unwrap_or_default()
+    }
+}
+
+/// Whether to compare, and why (SE-377).
+pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
+    let wanted = asked_for(application);
+    let mut request = about.request.and(wanted.unwrap_or_default());
+    let spec = Some(digest(&application["spec"]));
+    if about.last_spec != spec {
+        request = request.and(Request::new(Level::Revision));
+    }
+    let mut since = None;
+    if about.after_operation {
+        // What was synced may be newer than what was known: an answer counts
+        // only when it was asked for after the operation began (SE-372).
+        request = request.and(Request::new(Level::Newest));
+        since = started_at(application).filter(|_| wanted.is_none());
+    }
+    if about.expired {
+        request = request.and(Request { level: Level::Revision, hard: about.hard });
+    }
+    let respecified = about.last_spec.is_some() && about.last_spec != spec;
+    request.is_some().then_some(Reason {
+        request,
+        since,
+        after_operation: about.after_operation,
+        asked_for: wanted.is_some() || respecified,
+    })
+}
+
+/// Tells whether a value is the same as before, without keeping it.
+pub fn digest(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

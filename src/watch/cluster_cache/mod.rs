@@ -341,6 +341,12 @@ impl Cluster {
         }
     }
 
+    /// Whether an object exists. Its kind must be watched.
+    pub fn exists(&self, kind: &GroupVersionKind, key: &ResourceKey) -> bool {
+        let feed = self.feeds.lock().get(kind).cloned();
+        feed.is_some_and(|feed| !matches!(feed.objects.lock().get(key), Seen::Absent))
+    }
+
     /// One object from the server itself, past everything that is kept.
     ///
     /// # Errors
