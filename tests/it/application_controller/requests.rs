@@ -73,5 +73,5 @@ async fn a_first_sync_takes_few_requests_and_a_refresh_of_an_idle_application_no
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_automated_first_sync_starts_with_the_write_of_its_comparison() {
     let (_world, asked) = first_sync(true).await;
-    assert!(asked.len() < FIRST_SYNC, "{} requests: {asked:#?}", asked.len());
+    assert!(asked.len() <= FIRST_SYNC, "{} requests: {asked:#?}", asked.len());
 }
