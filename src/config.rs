@@ -16,11 +16,10 @@ use jiff::SignedDuration;
 
 pub use application::ApplicationFlags;
 
-use crate::controller::application as sync_engine;
-use crate::controller::context::{Namespaces, Settings};
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
+use crate::settings::{ApplicationSetSettings, ApplicationSettings, Namespaces, Settings};
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
 pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
@@ -132,11 +131,11 @@ pub struct Flags {
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The ApplicationSet controller's settings.
-    pub application_sets: Settings,
+    pub application_sets: ApplicationSetSettings,
     /// Who syncs the Applications.
     pub sync_engine: SyncEngine,
     /// The application controller's settings.
-    pub applications: sync_engine::Settings,
+    pub applications: ApplicationSettings,
     /// Whether sources of this machine are allowed.
     pub allow_local_sources: bool,
     /// Where probes are answered; `None` for an empty address.
@@ -302,7 +301,7 @@ impl Config {
             |text| clap::ValueEnum::from_str(text, true).ok(),
             SyncEngine::Embedded,
         );
-        let application_sets = Settings {
+        let application_sets = ApplicationSetSettings {
             control_plane_namespace: flags
                 .namespace
                 .or_else(|| environment("POD_NAMESPACE"))
@@ -381,5 +380,14 @@ impl Config {
             log_level: if debug { "debug".to_owned() } else { level },
             warnings: read.warnings,
         })
+    }
+
+    /// What the controllers are given.
+    pub fn settings(&self) -> Settings {
+        let embedded = self.sync_engine == SyncEngine::Embedded;
+        Settings {
+            application_sets: self.application_sets.clone(),
+            applications: embedded.then(|| self.applications.clone()),
+        }
     }
 }

@@ -37,6 +37,7 @@ pub mod act;
 pub mod config;
 pub mod controller;
 pub mod serve;
+pub mod settings;
 
 pub mod cli;
 pub mod embedded;

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::cluster::Cluster;
 use super::error::{Error, note};
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
-use crate::controller::context::Settings;
 use crate::decide::application_set::validate::Known;
 use crate::desired::name_of;
+use crate::settings::ApplicationSetSettings;
 
 /// The flags that the controller is started with, as far as they count for what
 /// it writes. Its environment and its ConfigMaps are read by themselves.
@@ -40,7 +40,7 @@ pub(super) struct ControllerArgs {
 /// What the controller goes by besides the set and its Applications.
 pub(super) struct Controller {
     /// How it is set up.
-    pub settings: Settings,
+    pub settings: ApplicationSetSettings,
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeSet<String>>,
     /// The clusters that exist; `None` when they cannot be read.

@@ -7,13 +7,13 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::output::some_of;
-use crate::controller::context::Settings;
 use crate::decide::application_set::ignore::Ignore;
 use crate::decide::application_set::preserve::Preserve;
 use crate::decide::application_set::{self, Gate, Snapshot, autosync, patch};
 use crate::decide::rollout::status as entries;
 use crate::decide::rollout::steps::{self, Strategy};
 use crate::desired::{Generation, name_of};
+use crate::settings::ApplicationSetSettings;
 
 /// How many fields of an update a line of the table shows.
 const FIELDS_PER_LINE: usize = 6;
@@ -83,7 +83,7 @@ pub(super) struct Seen<'a> {
     /// The Applications in its namespace.
     pub existing: &'a BTreeMap<String, Arc<Value>>,
     /// How the controller is set up.
-    pub settings: &'a Settings,
+    pub settings: &'a ApplicationSetSettings,
 }
 
 /// Compares generated Applications with what is in the namespace of their set,

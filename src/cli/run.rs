@@ -134,7 +134,7 @@ async fn lead(
             None => shutdown.cancelled().await,
         }
     };
-    let run = controller::run(client, config, sources, Clock::system(), stop.clone());
+    let run = controller::run(client, config.settings(), sources, Clock::system(), stop.clone());
     tokio::pin!(run);
     tokio::select! {
         result = &mut run => {

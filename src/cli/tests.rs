@@ -10,8 +10,8 @@ use super::explain::{Explanation, explain, show};
 use super::live_diff::{Change, Seen, compare};
 use super::rollout_summary::{Standing, State};
 use super::{blocking_resource, generate, output, status};
-use crate::controller::context::Settings;
 use crate::desired::Generation;
+use crate::settings::ApplicationSetSettings;
 
 /// Applications of the set, by name.
 type Applications = BTreeMap<String, Arc<Value>>;
@@ -304,7 +304,7 @@ fn a_live_plan_tells_what_would_be_written() {
     .into();
     let applications = Generation::of(["same", "other", "new", "bad"].map(generated));
     let invalid = [("bad".to_owned(), "it is bad".to_owned())].into();
-    let settings = Settings::default();
+    let settings = ApplicationSetSettings::default();
     let compare = |set: &Value, stored: Option<&Value>, generation: &Generation, invalid| {
         let (existing, settings) = (&existing, &settings);
         compare(&Seen { set, stored, generation, invalid, existing, settings })

@@ -1,4 +1,4 @@
-//! Settings of the application controller, under Argo CD's names (SE-560 to
+//! ApplicationSettings of the application controller, under Argo CD's names (SE-560 to
 //! SE-575).
 
 use std::time::Duration;
@@ -7,10 +7,9 @@ use jiff::SignedDuration;
 
 use super::{Error, Reader};
 use crate::api::tracking::TrackingMethod;
-use crate::controller::application::Settings;
-use crate::controller::context::Namespaces;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::duration;
+use crate::settings::{ApplicationSettings, Namespaces};
 use crate::source::{Programs, RenderOptions};
 
 /// Flags of the embedded sync engine.
@@ -125,8 +124,8 @@ pub(super) fn read(
     namespace: &str,
     sets: &Namespaces,
     allow_local: bool,
-) -> Result<Settings, Error> {
-    let default = Settings::default();
+) -> Result<ApplicationSettings, Error> {
+    let default = ApplicationSettings::default();
     let namespaces = read.list_in_full(
         flags.application_namespaces,
         ("ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
@@ -257,7 +256,7 @@ pub(super) fn read(
         (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
     };
     let text = |text: &str| Some(text.to_owned());
-    Ok(Settings {
+    Ok(ApplicationSettings {
         namespaces,
         control_plane_namespace: namespace.to_owned(),
         wave_delay,

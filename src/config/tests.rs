@@ -103,7 +103,7 @@ fn namespaces_are_globs_or_expressions_as_400() {
 /// One line per setting: where it is set, to what, and what shows it.
 #[test]
 fn the_sync_engine_is_set_up_by_argo_cds_names_as_560_to_575() {
-    type Shows = fn(&sync_engine::Settings) -> String;
+    type Shows = fn(&ApplicationSettings) -> String;
     // Variable, key of a ConfigMap, text, default and what is wanted, as shown.
     let cases: [(&str, &str, &str, &str, &str, Shows); 22] = [
         (

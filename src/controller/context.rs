@@ -12,109 +12,17 @@ use serde_json::Value;
 
 use crate::act::events::Events;
 use crate::clock::Clock;
-use crate::decide::application_set::policy::Policy;
-use crate::decide::rollout;
 use crate::decide::rollout::phase::Observed;
 use crate::desired::Generation;
-use crate::glob::NamePattern;
+use crate::settings::ApplicationSetSettings;
 use crate::watch::stores::Cache;
-
-/// How the ApplicationSet controller is set up (AS-500 to AS-505).
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The namespace of projects and cluster Secrets.
-    pub control_plane_namespace: String,
-    /// Which namespaces are watched besides (AS-400).
-    pub namespaces: Namespaces,
-    /// Whether progressive syncs are enabled (AS-301).
-    pub progressive_syncs: bool,
-    /// The state machine's settings.
-    pub rollout: rollout::Settings,
-    /// What sets may do to their Applications.
-    pub policy: Policy,
-    /// Whether a set may choose its own policy (AS-502).
-    pub policy_override: bool,
-    /// Nothing is written, and the log says what would be (AS-161).
-    pub dry_run: bool,
-    /// How many sets are reconciled at once.
-    pub concurrent_reconciliations: u16,
-    /// How many Applications of one set are written at once.
-    pub concurrent_application_updates: usize,
-    /// Annotations that are preserved on all Applications.
-    pub preserved_annotations: Vec<String>,
-    /// Labels that are preserved on all Applications.
-    pub preserved_labels: Vec<String>,
-    /// The most resources that a status lists; 0 means all.
-    pub max_resources: usize,
-    /// Whether sync windows take a sync of a rollout for one by hand (AS-366):
-    /// who syncs decides that, and Argo CD's application controller does not.
-    pub windows_by_hand: bool,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            control_plane_namespace: "argocd".to_owned(),
-            namespaces: Namespaces::default(),
-            progressive_syncs: false,
-            rollout: rollout::Settings::default(),
-            policy: Policy::Sync,
-            policy_override: true,
-            dry_run: false,
-            concurrent_reconciliations: 10,
-            concurrent_application_updates: 1,
-            preserved_annotations: Vec::new(),
-            preserved_labels: Vec::new(),
-            max_resources: 5000,
-            windows_by_hand: true,
-        }
-    }
-}
-
-/// Namespaces besides the control plane's own, as globs or `/regex/`.
-#[derive(Clone, Debug, Default)]
-pub struct Namespaces {
-    patterns: Vec<NamePattern>,
-}
-
-impl Namespaces {
-    /// Reads the patterns. They come from a list with commas in between, so
-    /// those whose braces are open go on in the next.
-    ///
-    /// # Errors
-    ///
-    /// The pattern that is neither a glob nor a regular expression, and why.
-    pub fn parse(patterns: &[String]) -> Result<Self, String> {
-        let mut joined: Vec<String> = Vec::new();
-        for pattern in patterns {
-            match joined.last_mut() {
-                Some(last) if last.matches('{').count() > last.matches('}').count() => {
-                    *last = format!("{last},{pattern}");
-                }
-                _ => joined.push(pattern.clone()),
-            }
-        }
-        let parse = |pattern: &String| NamePattern::new(pattern);
-        Ok(Self { patterns: joined.iter().map(parse).collect::<Result<_, _>>()? })
-    }
-
-    /// Whether there is none: only the control plane's namespace is watched.
-    pub fn is_empty(&self) -> bool {
-        self.patterns.is_empty()
-    }
-
-    /// Whether a namespace is covered.
-    pub fn matches(&self, namespace: &str) -> bool {
-        self.patterns.iter().any(|pattern| pattern.matches(namespace))
-    }
-}
 
 /// What all passes share.
 pub struct Context {
     /// The client for writes.
     pub client: Client,
     /// How the controller is set up.
-    pub settings: Settings,
+    pub settings: ApplicationSetSettings,
     /// Where the time comes from.
     pub clock: Clock,
     /// The sets.

@@ -16,7 +16,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::config::{Config, SyncEngine};
+use crate::settings::Settings;
 use crate::source::Repositories;
 use crate::watch::read_only;
 
@@ -26,13 +26,14 @@ pub enum Stopped {
     /// The Application controller cannot run.
     #[error("the application controller stopped")]
     Application(#[source] application::Error),
-    /// A controller ended although nobody trigger it to.
+    /// A controller ended although nobody told it to.
     #[error("a controller ended by itself; this is a bug")]
     Unexpected,
 }
 
-/// Runs the controllers until `shutdown`: both, or with
-/// `--sync-engine=external` only the first. In a dry run neither of them writes
+/// Runs the controllers until `shutdown`: both, or without settings for the
+/// application controller (`--sync-engine=external`) only the first. In a dry
+/// run neither of them writes
 /// anything, and the client they are given could not.
 ///
 /// # Errors
@@ -40,32 +41,30 @@ pub enum Stopped {
 /// When one of them cannot go on; the other is stopped then.
 pub async fn run(
     client: Client,
-    config: &Config,
+    settings: Settings,
     sources: Arc<Repositories>,
     clock: Clock,
     shutdown: CancellationToken,
 ) -> Result<(), Stopped> {
-    let client = match config.application_sets.dry_run {
+    let client = match settings.application_sets.dry_run {
         true => read_only::client(client),
         false => client,
     };
     let stop = shutdown.child_token();
     // Whichever way this function is left, nothing goes on behind its back.
     let _guard = stop.clone().drop_guard();
-    let sets =
-        application_set::run(client.clone(), config.application_sets.clone(), clock, stop.clone());
+    let sets = application_set::run(client.clone(), settings.application_sets, clock, stop.clone());
     let sets = async {
         sets.await;
         if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
     };
     let applications = async {
-        match config.sync_engine {
-            SyncEngine::External => {
+        match settings.applications {
+            None => {
                 shutdown.cancelled().await;
                 Ok(())
             }
-            SyncEngine::Embedded => {
-                let settings = config.applications.clone();
+            Some(settings) => {
                 let ran = application::run(client.clone(), settings, sources, stop.clone()).await;
                 match ran {
                     Err(error) => Err(Stopped::Application(error)),

@@ -27,8 +27,9 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use wavegate::api::crds;
-use wavegate::controller::application::{self, Settings};
+use wavegate::controller::application;
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
+use wavegate::settings::ApplicationSettings;
 use wavegate::source::{self, Allow, Repositories};
 
 mod gaps;
@@ -46,7 +47,7 @@ const CONTROLLER: &str = "application-controller";
 struct World {
     server: Server,
     client: kube::Client,
-    settings: Settings,
+    settings: ApplicationSettings,
     sources: Arc<Repositories>,
     controller: Option<(JoinHandle<()>, CancellationToken)>,
     repo: tempfile::TempDir,
@@ -55,10 +56,10 @@ struct World {
 
 impl World {
     async fn start() -> Self {
-        Self::with(Settings::default()).await
+        Self::with(ApplicationSettings::default()).await
     }
 
-    async fn with(settings: Settings) -> Self {
+    async fn with(settings: ApplicationSettings) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
         let cache = tempfile::tempdir().unwrap();
@@ -67,7 +68,7 @@ impl World {
         let sources = Arc::new(Repositories::open(cache.path(), source_settings).unwrap());
         let repo = tempfile::tempdir().unwrap();
         git(repo.path(), &["init", "--quiet", "--initial-branch=main"]);
-        let settings = Settings {
+        let settings = ApplicationSettings {
             wave_delay: Duration::ZERO,
             reconciliation_timeout: Duration::from_secs(3600),
             repo_error_grace: Duration::ZERO,

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and what of the crate it may name. Everything that is
 /// not listed here, such as the command line, may name everything.
-const MAY_NAME: [(&str, &[&str]); 14] = [
+const MAY_NAME: [(&str, &[&str]); 21] = [
     ("duration", &[]),
     ("glob", &[]),
     ("redact", &[]),
@@ -22,10 +22,17 @@ const MAY_NAME: [(&str, &[&str]); 14] = [
     ("source", &["glob", "redact", "yaml"]),
     ("act", &["api", "decide", "desired", "openapi", "redact", "watch"]),
     ("embedded", &[]),
+    ("clock", &[]),
+    ("entropy", &["clock", "template"]),
+    ("terminal", &[]),
+    ("serve", &[]),
+    ("telemetry", &["redact", "terminal"]),
+    ("settings", &["api", "decide", "glob", "source"]),
+    ("config", &["api", "decide", "duration", "settings", "source"]),
     (
         "controller",
         &[
-            "act", "api", "entropy", "clock", "config", "decide", "desired", "glob", "redact",
+            "act", "api", "entropy", "clock", "decide", "desired", "glob", "redact", "settings",
             "source", "template", "watch", "yaml",
         ],
     ),

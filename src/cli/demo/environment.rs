@@ -125,7 +125,8 @@ impl Environment {
             let clock = Clock::system();
             let control = async {
                 let ended =
-                    controller::run(controllers, &config, sources, clock, token.clone()).await;
+                    controller::run(controllers, config.settings(), sources, clock, token.clone())
+                        .await;
                 ended.context("the controllers stopped")
             };
             match tokio::try_join!(simulate, control) {

@@ -14,7 +14,6 @@ use super::error::Error;
 use super::events;
 use super::queue::Queue;
 use super::revisions::Revisions;
-use super::settings::Settings;
 use super::store::Store;
 use crate::act::application_status;
 use crate::act::events::Events;
@@ -26,6 +25,7 @@ use crate::api::{ApplicationSource, ResourceKey};
 use crate::decide::app_state::patch::merge_patch;
 use crate::decide::app_state::refresh::Request;
 use crate::decide::app_state::{DiffCache, Placed};
+use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::Cluster;
 use crate::watch::clusters::Clusters;
@@ -59,7 +59,7 @@ pub struct Context {
     /// The control plane.
     pub client: crate::watch::cluster_cache::Client,
     /// Settings.
-    pub settings: Settings,
+    pub settings: ApplicationSettings,
     /// Repositories.
     pub sources: Arc<Repositories>,
     /// Their revisions.
@@ -225,7 +225,7 @@ impl Context {
     /// A context that remembers nothing.
     pub fn new(
         client: kube::Client,
-        settings: Settings,
+        settings: ApplicationSettings,
         sources: Arc<Repositories>,
         store: Arc<Store>,
         clusters: Clusters,

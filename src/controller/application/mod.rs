@@ -29,7 +29,6 @@ mod projects;
 mod queue;
 mod reconcile;
 mod revisions;
-mod settings;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -51,12 +50,12 @@ use crate::api::tracking::from_instance_name;
 use crate::decide::app_state::Condition;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::decide::app_state::status::conditions;
+use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::Mark;
 use crate::watch::clusters::Clusters;
 
 pub use error::Error;
-pub use settings::Settings;
 
 use crate::api::ObjectKey;
 use context::Context;
@@ -77,7 +76,7 @@ const PASS_LIMIT: Duration = Duration::from_secs(900);
 /// [`Error::Watch`] when a kind of the control plane may not be watched.
 pub async fn run(
     client: kube::Client,
-    settings: Settings,
+    settings: ApplicationSettings,
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) -> Result<(), Error> {

@@ -17,7 +17,7 @@ use crate::decide::app_state::refresh::{Level, Request};
 /// First pause after a failure, and the longest.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(120));
 
-/// What a pass was trigger for.
+/// What a reconcile was asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Trigger {
     /// How thoroughly to compare.

@@ -3,6 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::embedded::Server;
+use crate::settings::ApplicationSettings;
 use crate::source::Settings as SourceSettings;
 
 /// A pass that panicked left the Application without a word, for ever.
@@ -30,10 +31,18 @@ async fn a_pass_that_panics_says_so_on_its_application() {
     let folder = tempfile::tempdir().unwrap();
     let sources = Repositories::open(folder.path(), SourceSettings::default()).unwrap();
     let (store, queue) = (Arc::new(Store::default()), Arc::new(Queue::default()));
-    let mark = Mark { method: Settings::default().tracking_method, label: String::new() };
+    let mark =
+        Mark { method: ApplicationSettings::default().tracking_method, label: String::new() };
     let (wake, _woken) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, wake, CancellationToken::new());
-    let ctx = Context::new(client, Settings::default(), Arc::new(sources), store, clusters, queue);
+    let ctx = Context::new(
+        client,
+        ApplicationSettings::default(),
+        Arc::new(sources),
+        store,
+        clusters,
+        queue,
+    );
     let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.store.put(&key, Arc::new(serde_json::to_value(created).unwrap()));
     let trigger = Trigger { request: Request::new(Level::Live), at: tokio::time::Instant::now() };

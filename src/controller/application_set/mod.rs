@@ -27,10 +27,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use super::context::{Context, Memory, Settings};
+use super::context::{Context, Memory};
 use super::error::{Error, after_conflict, backoff};
 use crate::act::events::Events;
 use crate::clock::Clock;
+use crate::settings::ApplicationSetSettings;
 use crate::watch::follow::words;
 use crate::watch::object::{Object, resource};
 use crate::watch::stores::{self, Cache, Changes};
@@ -39,7 +40,12 @@ use crate::watch::stores::{self, Cache, Changes};
 pub const COMPONENT: &str = "applicationset-controller";
 
 /// Runs until `shutdown`; passes that have begun are finished.
-pub async fn run(client: Client, settings: Settings, clock: Clock, shutdown: CancellationToken) {
+pub async fn run(
+    client: Client,
+    settings: ApplicationSetSettings,
+    clock: Clock,
+    shutdown: CancellationToken,
+) {
     // With no namespaces besides, the rest of the cluster is not even watched.
     let only = settings.control_plane_namespace.clone();
     let namespace = settings.namespaces.is_empty().then_some(only.as_str());

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::clock::Clock;
-use crate::controller::context::Settings;
 use crate::embedded::Server;
+use crate::settings::ApplicationSetSettings;
 use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
@@ -26,7 +26,7 @@ struct ClusterState {
 
 impl ClusterState {
     /// The server with all that a set needs, and the controller running.
-    async fn start(settings: Settings) -> Self {
+    async fn start(settings: ApplicationSetSettings) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
         let crds = Api::all(client.clone());
@@ -37,13 +37,14 @@ impl ClusterState {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
         let namespace = serde_json::from_value(namespace).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let stop = Self::run(&server, Settings { progressive_syncs: true, ..settings });
+        let stop =
+            Self::run(&server, ApplicationSetSettings { progressive_syncs: true, ..settings });
         let world = Self { server, _stop: stop };
         world.create("AppProject", "default", json!({})).await;
         world
     }
 
-    fn run(server: &Server, settings: Settings) -> DropGuard {
+    fn run(server: &Server, settings: ApplicationSetSettings) -> DropGuard {
         let stop = CancellationToken::new();
         let run = super::run(server.client_as("sets"), settings, Clock::system(), stop.clone());
         tokio::spawn(run);
@@ -51,7 +52,7 @@ impl ClusterState {
     }
 
     /// Ends the controller, and starts it again with these settings.
-    fn restart(&mut self, settings: Settings) {
+    fn restart(&mut self, settings: ApplicationSetSettings) {
         self._stop = Self::run(&self.server, settings);
     }
 
@@ -133,7 +134,7 @@ fn entry(set: &Value) -> &Value {
 async fn nothing_is_promoted_while_nothing_may_be_written() {
     // It would wait for an operation that never comes, count as Healthy after
     // the timeout, and never be rolled out.
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(rolling());
     spec["ignoreApplicationDifferences"] = json!([{"name": "other", "jsonPointers": ["/spec"]}]);
     world.create("ApplicationSet", "set", spec).await;
@@ -153,7 +154,7 @@ async fn nothing_is_promoted_while_nothing_may_be_written() {
 
 #[tokio::test]
 async fn a_policy_without_updates_does_not_hold_the_rollout_for_a_spec_it_never_writes() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(rolling());
     spec["syncPolicy"] = json!({"applicationsSync": "create-only"});
     world.create("ApplicationSet", "set", spec).await;
@@ -172,7 +173,11 @@ async fn a_policy_without_updates_does_not_hold_the_rollout_for_a_spec_it_never_
 
 #[tokio::test]
 async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
-    let world = ClusterState::start(Settings { dry_run: true, ..Settings::default() }).await;
+    let world = ClusterState::start(ApplicationSetSettings {
+        dry_run: true,
+        ..ApplicationSetSettings::default()
+    })
+    .await;
     let mut strategy = rolling();
     strategy["deletionOrder"] = "Reverse".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
@@ -198,7 +203,7 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
 
 #[tokio::test]
 async fn a_misspelt_strategy_is_told_in_the_status() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut strategy = rolling();
     strategy["type"] = "Rollingsync".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
@@ -213,7 +218,7 @@ async fn a_misspelt_strategy_is_told_in_the_status() {
 
 #[tokio::test]
 async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     // As those of another installation may be.
     let crds: Api<crate::api::crds::CustomResourceDefinition> =
         Api::all(world.server.client_as("test"));

@@ -48,7 +48,10 @@ async fn a_tracked_object_is_found_after_a_start_whatever_its_kind() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_object_without_the_installation_id_is_not_ours() {
     // SE-113
-    let settings = Settings { installation_id: "here".to_owned(), ..Settings::default() };
+    let settings = ApplicationSettings {
+        installation_id: "here".to_owned(),
+        ..ApplicationSettings::default()
+    };
     let mut world = World::with(settings).await;
     world.crash().await;
     left_over(&world, "ours", Some("here")).await;

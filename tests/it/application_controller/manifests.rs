@@ -2,7 +2,7 @@
 //! nothing is pruned and nothing reaches another namespace.
 
 use serde_json::{Value, json};
-use wavegate::controller::application::Settings;
+use wavegate::settings::ApplicationSettings;
 
 use super::{World, condition, config_map, git, is, settled};
 
@@ -174,11 +174,11 @@ async fn a_name_that_is_a_path_makes_no_request() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_that_take_too_much_memory_are_refused_and_others_work_se_098() {
-    let settings = Settings {
+    let settings = ApplicationSettings {
         manifest_memory: 64 << 20,
         // Nothing is kept for later, which costs time and no more.
         kept_manifest_memory: 0,
-        ..Settings::default()
+        ..ApplicationSettings::default()
     };
     let world = World::with(settings).await;
     let whole = |data: &str| {

@@ -2,8 +2,8 @@
 //! them: what cannot be read lets nothing through and is reported.
 
 use serde_json::{Value, json};
-use wavegate::controller::application::Settings;
-use wavegate::controller::context::Namespaces;
+use wavegate::settings::ApplicationSettings;
+use wavegate::settings::Namespaces;
 
 use super::{World, condition, config_map, is, settled};
 
@@ -138,7 +138,8 @@ async fn an_ignore_rule_whose_kind_cannot_be_read_ignores_nothing_se_171() {
 async fn namespaces_of_applications_are_chosen_by_class_and_braces_as_400() {
     let patterns = ["team-[ab]", "{red", "blue}"].map(str::to_owned);
     let namespaces = Namespaces::parse(&patterns).unwrap();
-    let world = World::with(Settings { namespaces, ..Settings::default() }).await;
+    let world =
+        World::with(ApplicationSettings { namespaces, ..ApplicationSettings::default() }).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     let allowed = json!({"sourceNamespaces": ["team-[ab]", "/^(red|blue)$/"]});

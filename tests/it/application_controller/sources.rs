@@ -20,7 +20,7 @@ async fn values_files_come_from_the_source_that_a_ref_names() {
     let helm = programs.path().join("helm");
     std::fs::write(&helm, HELM).unwrap();
     std::fs::set_permissions(&helm, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let mut settings = Settings::default();
+    let mut settings = ApplicationSettings::default();
     settings.render.programs.helm = helm;
     let world = World::with(settings).await;
     world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");

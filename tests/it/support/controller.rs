@@ -95,7 +95,13 @@ impl Task {
         let stop = CancellationToken::new();
         let token = stop.clone();
         let handle = tokio::spawn(async move {
-            let run = wavegate::controller::run(client, &config, sources, Clock::system(), token);
+            let run = wavegate::controller::run(
+                client,
+                config.settings(),
+                sources,
+                Clock::system(),
+                token,
+            );
             run.await.map_err(|error| format!("{error:?}"))
         });
         Self { stop, handle }

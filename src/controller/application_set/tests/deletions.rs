@@ -19,7 +19,7 @@ fn is_going(live: &Value) -> bool {
 
 #[tokio::test]
 async fn the_old_name_goes_only_when_the_new_one_is_there() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["generators"] = generators(&["app", "app-0"]);
     world.create("ApplicationSet", "set", spec).await;
@@ -53,7 +53,7 @@ async fn the_old_name_goes_only_when_the_new_one_is_there() {
 
 #[tokio::test]
 async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["generators"] = generators(&["app", "old"]);
     world.create("ApplicationSet", "set", spec).await;

@@ -23,7 +23,7 @@ fn patches(world: &ClusterState) -> usize {
 
 #[tokio::test]
 async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["template"]["spec"]["source"]["directory"] =
         json!({"recurse": false, "include": "*.yaml"});
@@ -53,7 +53,7 @@ async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
 
 #[tokio::test]
 async fn an_ignored_value_stays_with_its_element_of_a_list() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let source = |repository: &str| {
         let repository = format!("https://example.com/{repository}");
         json!({"repoURL": repository, "path": "p", "targetRevision": "main"})

@@ -15,7 +15,7 @@ fn tells(set: &Value, text: &str) -> bool {
 // With one thread, whatever is evaluated on it stops everybody.
 #[tokio::test]
 async fn a_template_without_an_end_is_told_and_others_are_served_meanwhile_as_135() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut hostile = set(json!({}));
     hostile["goTemplate"] = true.into();
     hostile["template"]["metadata"]["name"] =
@@ -63,7 +63,7 @@ async fn path_of(world: &ClusterState, name: &str) -> Value {
 
 #[tokio::test]
 async fn a_rule_that_cannot_be_read_spares_all_other_applications_as_162() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", pair()).await;
     for name in ["a", "b"] {
         assert_eq!(path_of(&world, name).await, "p");
@@ -92,7 +92,7 @@ async fn a_rule_that_cannot_be_read_spares_all_other_applications_as_162() {
 
 #[tokio::test]
 async fn a_rule_that_uses_up_too_much_is_named_and_its_application_left_alone_as_164() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", pair()).await;
     for name in ["a", "b"] {
         assert_eq!(path_of(&world, name).await, "p");

@@ -41,13 +41,16 @@ fn deny(application: &str) -> Value {
 
 #[tokio::test]
 async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
-    let mut world = ClusterState::start(Settings::default()).await;
+    let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", set(rolling())).await;
     let progresses = |status: &'static str| {
         move |set: &Value| condition(set, "RolloutProgressing")["status"] == status
     };
     world.until("ApplicationSet", "set", progresses("True")).await;
-    world.restart(Settings { progressive_syncs: false, ..Settings::default() });
+    world.restart(ApplicationSetSettings {
+        progressive_syncs: false,
+        ..ApplicationSetSettings::default()
+    });
     let set = world.until("ApplicationSet", "set", progresses("False")).await;
     let told = condition(&set, "RolloutProgressing");
     assert_eq!(told["reason"], "ApplicationSetRolloutDisabled");
@@ -56,7 +59,7 @@ async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
 
 #[tokio::test]
 async fn a_window_that_denies_holds_no_place_of_max_update() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.patch("AppProject", "default", deny("a")).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
     for name in ["a", "b"] {
@@ -74,7 +77,7 @@ async fn a_window_that_denies_holds_no_place_of_max_update() {
 
 #[tokio::test]
 async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
-    let world = ClusterState::start(Settings::default()).await;
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
     for name in ["a", "b"] {
         world.compare(name, "OutOfSync", "Missing", "r1").await;
@@ -102,7 +105,7 @@ async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
 
 #[tokio::test]
 async fn the_time_of_a_step_that_closed_does_not_count() {
-    let mut settings = Settings::default();
+    let mut settings = ApplicationSetSettings::default();
     let timeout = Some(SignedDuration::from_secs(2));
     settings.rollout.rules =
         rollout::phase::Rules { progressing_timeout: timeout, ..settings.rollout.rules };

@@ -1,10 +1,10 @@
-//! Settings of the Application controller.
+//! Settings of the application controller.
 
 use std::time::Duration;
 
+use super::Namespaces;
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::tracking::TrackingMethod;
-use crate::controller::context::Namespaces;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
@@ -12,7 +12,7 @@ use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 
 /// How the controller works. `Default` is what an installation starts with.
 #[derive(Clone, Debug)]
-pub struct Settings {
+pub struct ApplicationSettings {
     /// Namespaces besides the control plane's own whose Applications are
     /// handled (SE-004).
     pub namespaces: Namespaces,
@@ -70,7 +70,7 @@ pub struct Settings {
     pub sync: sync::Settings,
 }
 
-impl Default for Settings {
+impl Default for ApplicationSettings {
     fn default() -> Self {
         Self {
             namespaces: Namespaces::default(),
