@@ -11,10 +11,11 @@ use super::apply::Applier;
 use super::delete::delete;
 use super::retry::TRIES;
 use crate::api::ResourceKey;
+use crate::api::operation::SyncPhase;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{
-    Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, SyncPhase, TaskKey,
+    Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, TaskKey,
 };
 use crate::embedded::{Effect, Fault, RequestRecord, Server};
 use crate::watch::cluster_cache::Cluster;

@@ -1,5 +1,6 @@
 //! A sync operation of an Application, and its state (SE-040 … SE-053).
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::application::{ManagedNamespaceMetadata, RetryStrategy};
@@ -142,6 +143,18 @@ lenient! {
         pub sync_phase: SyncPhase,
         /// Images of the containers.
         pub images: Vec<String>,
+        // What follows is ours, and dropped once the task is complete. A store
+        // that has no room for it costs safety, not correctness: without
+        // `resourceVersion` a cache that is older than the apply may be believed.
+        /// UID of the object that was applied or deleted.
+        #[schemars(skip)]
+        pub uid: String,
+        /// Its resource version after it was applied.
+        #[schemars(skip)]
+        pub resource_version: String,
+        /// When it was applied.
+        #[schemars(skip)]
+        pub since: Option<Timestamp>,
     }
 }
 
@@ -188,6 +201,11 @@ impl OperationPhase {
     /// Whether the operation has finished, successfully or not (SE-050).
     pub const fn is_completed(self) -> bool {
         matches!(self, Self::Succeeded | Self::Failed | Self::Error)
+    }
+
+    /// Whether it has ended, and not well.
+    pub const fn has_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::Error)
     }
 
     /// Whether the operation has not finished.

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::input;
 use super::output::{self, Output, or_dash};
-use crate::decide::sync::{Slot, SyncPhase, order, prune_order};
+use crate::api::operation::SyncPhase;
+use crate::decide::sync::{Slot, order, prune_order};
 
 /// Prints manifests in the order in which a sync applies them
 ///

@@ -19,13 +19,14 @@ use crate::api::ObjectKey;
 use crate::api::ResourceKey;
 use crate::api::annotations as names;
 use crate::api::hooks::HookType;
+use crate::api::operation::SyncPhase;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::condition::{Condition, OF_DELETION};
 use crate::decide::app_state::delete_hooks::{self, DeleteHook, Next};
 use crate::decide::app_state::deletion::{self, Cascade};
 use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::{operation, status};
-use crate::decide::sync::{Apply, Happened, How, Method, Propagation, SyncPhase, TaskKey};
+use crate::decide::sync::{Apply, Happened, How, Method, Propagation, TaskKey};
 use crate::watch::cluster_cache::kind_of;
 
 /// A deletion is looked at again after this time even if nothing happens.

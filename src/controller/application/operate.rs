@@ -14,6 +14,8 @@ use super::observe::{self, ClusterState, Destination, Trouble};
 use super::queue::Trigger;
 use crate::api::ObjectKey;
 use crate::api::annotations::deletion_approved;
+use crate::api::application::RetryStrategy;
+use crate::api::operation::OperationPhase;
 use crate::api::path_segment;
 use crate::api::sync_options::{CREATE_NAMESPACE, RESPECT_IGNORE_DIFFERENCES};
 use crate::api::tracking::Tracking;
@@ -24,7 +26,7 @@ use crate::decide::app_state::{self, Comparison, auto_sync, deletion, spec};
 use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{
-    self, Class, LiveObject, NamespaceFact, NamespaceMetadata, Outcome, Retry, Snapshot, SyncPlan,
+    self, Class, LiveObject, NamespaceFact, Outcome, Retry, Snapshot, SyncPlan,
 };
 use crate::watch::cluster_cache::kind_of;
 
@@ -83,7 +85,7 @@ pub async fn drive(
             }
             Err(Stop::Unreadable(message) | Stop::Trouble(message)) => {
                 memory.unreadable = 0;
-                return Ok(conclude(ctx, draft, sync::OperationPhase::Error, &message));
+                return Ok(conclude(ctx, draft, OperationPhase::Error, &message));
             }
             Err(Stop::Error(error)) => return Err(error),
         };
@@ -144,7 +146,7 @@ fn blocked(
     if deletion::asked_at(&draft.wanted).is_some() {
         // The deletion waits for its end, and a window may stay shut for ever.
         let message = format!("{message}; it is ended, since the application is being deleted");
-        let phase = sync::OperationPhase::Failed;
+        let phase = OperationPhase::Failed;
         operation::finish(&mut draft.wanted, phase, &message, ctx.now());
         return Some(Driven::ReconcileResult);
     }
@@ -185,7 +187,7 @@ fn pause(ctx: &Context, draft: &mut Draft) -> Result<Option<Driven>, Error> {
         }),
     };
     if let Some(message) = ended {
-        let phase = sync::OperationPhase::Failed;
+        let phase = OperationPhase::Failed;
         operation::finish(&mut draft.wanted, phase, &message, ctx.now());
         return Ok(Some(Driven::ReconcileResult));
     }
@@ -204,7 +206,7 @@ fn is_new(draft: &Draft) -> bool {
     operation::started_at(&draft.base) != operation::started_at(&draft.wanted)
 }
 
-fn strategy(state: &Value) -> Option<sync::RetryStrategy> {
+fn strategy(state: &Value) -> Option<RetryStrategy> {
     let raw = state["operation"].get("retry").filter(|retry| retry.is_object())?;
     serde_json::from_value(raw.clone()).ok()
 }
@@ -227,7 +229,7 @@ fn refuses_to_empty(draft: &Draft, observed: &Observed) -> Option<String> {
 /// The end of an operation that fails in the same way however often it is
 /// tried, unless another attempt takes a newer revision.
 fn conclude_finally(ctx: &Context, draft: &mut Draft, message: &str) -> Driven {
-    let phase = sync::OperationPhase::Failed;
+    let phase = OperationPhase::Failed;
     if operation::is_refreshed(&draft.wanted) {
         return conclude(ctx, draft, phase, message);
     }
@@ -236,12 +238,7 @@ fn conclude_finally(ctx: &Context, draft: &mut Draft, message: &str) -> Driven {
 }
 
 /// What follows the end of an attempt: another one, or the end.
-fn conclude(
-    ctx: &Context,
-    draft: &mut Draft,
-    phase: sync::OperationPhase,
-    message: &str,
-) -> Driven {
+fn conclude(ctx: &Context, draft: &mut Draft, phase: OperationPhase, message: &str) -> Driven {
     let now = ctx.now();
     let state = &draft.wanted["status"]["operationState"];
     let terminated = state["phase"] == "Terminating" || message.starts_with("Operation terminat");
@@ -290,7 +287,7 @@ struct Observed {
     tracking: Tracking,
     config: diff::Config,
     comparison: Comparison,
-    request: sync::Operation,
+    request: sync::ResolvedOperation,
     namespace: NamespaceFact,
     namespace_object: Option<Arc<Value>>,
 }
@@ -464,10 +461,7 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
     let namespace_key = ResourceKey::new("", "Namespace", "", namespace);
     let policy = observed.place.spec.sync_policy.as_ref();
     let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
-    let phase = match state["phase"].as_str() {
-        Some("Terminating") => sync::OperationPhase::Terminating,
-        _ => sync::OperationPhase::Running,
-    };
+    let phase = OperationPhase::from_word(state["phase"].as_str().unwrap_or_default());
     let wave_delay = SignedDuration::try_from(ctx.settings.wave_delay).unwrap_or_default();
     Snapshot {
         operation: observed.request.clone(),
@@ -488,10 +482,7 @@ fn snapshot(ctx: &Context, draft: &Draft, observed: &Observed, outcomes: Vec<Out
         namespace_denied: permits.denial(&namespace_key, &Value::Null),
         shared: observed.comparison.shared.clone(),
         namespace: observed.namespace.clone(),
-        managed_namespace_metadata: metadata.map(|metadata| NamespaceMetadata {
-            labels: metadata.labels.clone(),
-            annotations: metadata.annotations.clone(),
-        }),
+        managed_namespace_metadata: metadata.cloned(),
         deletion_approved_at: deletion_approved(application),
         settings: sync::Settings { wave_delay, ..ctx.settings.sync.clone() },
     }

@@ -113,7 +113,7 @@ async fn drive(
         Stage::Idle => return Err(Error::Panic(panic)),
     }
     let message = format!("internal error: {panic}");
-    let phase = crate::decide::sync::OperationPhase::Error;
+    let phase = crate::api::operation::OperationPhase::Error;
     operation::finish(&mut draft.wanted, phase, &message, ctx.now());
     Ok(Driven::ReconcileResult)
 }

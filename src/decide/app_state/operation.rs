@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::status::{object, object_in, revisions};
+use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::time::{from_rfc3339, stored, to_rfc3339};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::sync;
@@ -154,10 +155,13 @@ pub fn sources(application: &Value) -> Vec<Value> {
 }
 
 /// What the wave engine stored: results and notes of this attempt.
-pub fn stored_results(application: &Value) -> (Vec<sync::ResourceResult>, sync::Progress) {
+pub fn stored_results(application: &Value) -> (Vec<ResourceResult>, sync::Progress) {
     let state = &application["status"]["operationState"];
     let list = state["syncResult"]["resources"].as_array().into_iter().flatten();
-    let results = list.filter_map(|item| serde_json::from_value(item.clone()).ok()).collect();
+    let results = list.filter_map(|item| serde_json::from_value(item.clone()).ok());
+    // Of a phase that nobody here knows there is no task.
+    let results = results.filter(|result: &ResourceResult| result.sync_phase != SyncPhase::Unknown);
+    let results = results.collect();
     let progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
     (results, progress)
 }
@@ -251,7 +255,7 @@ pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, no
 
 /// Ends the operation (SE-372): phase, time, history, and the request is gone,
 /// unless it was replaced by another one meanwhile.
-pub fn finish(application: &mut Value, phase: sync::OperationPhase, message: &str, now: Timestamp) {
+pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now: Timestamp) {
     let started = started_at(application).unwrap_or(now);
     let finished = stored(now).max(stored(started));
     let request = application["status"]["operationState"]["operation"].clone();
@@ -262,7 +266,7 @@ pub fn finish(application: &mut Value, phase: sync::OperationPhase, message: &st
         state.insert("finishedAt".to_owned(), to_rfc3339(finished).into());
         state.remove("progress");
     }
-    if phase == sync::OperationPhase::Succeeded && is_recorded(&request) {
+    if phase == OperationPhase::Succeeded && is_recorded(&request) {
         record(application, finished);
     }
     if application.get("operation") == Some(&request)
@@ -319,7 +323,7 @@ pub fn request(
     state: &Value,
     revision: &str,
     inherited: &[String],
-) -> Result<sync::Operation, String> {
+) -> Result<sync::ResolvedOperation, String> {
     let operation = &state["operation"];
     if !operation["sync"].is_object() {
         return Err("Invalid operation request: no operation specified".to_owned());
@@ -330,23 +334,16 @@ pub fn request(
         return Err("Invalid operation request: no operation specified".to_owned());
     };
     let strategy = wanted.sync_strategy.unwrap_or_default();
-    let strategy = match (strategy.apply, strategy.hook) {
-        (Some(apply), _) => sync::SyncStrategy::Apply { force: apply.force },
-        (None, hook) => sync::SyncStrategy::Hook { force: hook.is_some_and(|hook| hook.force) },
-    };
-    let resources = wanted.resources.into_iter().map(|resource| sync::Selector {
-        group: resource.group,
-        kind: resource.kind,
-        name: resource.name,
-        namespace: resource.namespace,
-    });
-    Ok(sync::Operation {
+    let apply_only = strategy.apply.is_some();
+    let force = strategy.apply.or(strategy.hook).is_some_and(|chosen| chosen.force);
+    Ok(sync::ResolvedOperation {
         revision: revision.to_owned(),
         prune: wanted.prune,
         dry_run: wanted.dry_run,
-        strategy,
-        resources: resources.collect(),
+        apply_only,
+        force,
+        resources: wanted.resources,
         sync_options: wanted.sync_options.unwrap_or_else(|| inherited.to_vec()),
-        retry: serde_json::from_value(operation["retry"].clone()).ok(),
+        retry: typed.retry,
     })
 }

@@ -10,10 +10,10 @@ use super::auto_sync::{Decision, SelfHeal};
 use super::refresh::Level;
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
+use crate::api::operation::OperationPhase;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
-use crate::decide::sync::OperationPhase;
 
 const TRACKING: &str = "argocd.argoproj.io/tracking-id";
 

@@ -6,11 +6,10 @@ use serde_json::{Value, json};
 use super::ignore::Ignore;
 use super::{normalize, operation, spec_differs};
 use crate::api::conditions::application as condition;
-use crate::api::{HealthStatus, SyncStatusCode};
+use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::rollout::phase::{
-    Compared, Observed, OperationState, RequestedOperation, SourceKey,
+    Compared, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
-use crate::decide::sync::OperationPhase;
 use crate::decide::windows;
 
 /// Reads an Application. `generated` is what the set wants it to be, rewritten
@@ -43,19 +42,13 @@ pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Obse
     }
 }
 
-fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<OperationState> {
-    let phase = match state["phase"].as_str()? {
-        "Running" => OperationPhase::Running,
-        "Terminating" => OperationPhase::Terminating,
-        "Succeeded" => OperationPhase::Succeeded,
-        "Failed" => OperationPhase::Failed,
-        _ => OperationPhase::Error,
-    };
-    Some(OperationState {
+fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<ObservedOperation> {
+    let phase = OperationPhase::from_word(state["phase"].as_str()?);
+    Some(ObservedOperation {
         phase,
         started_at: time(&state["startedAt"]).unwrap_or(Timestamp::UNIX_EPOCH),
         // A failed attempt that will be tried again has a finish time too.
-        finished_at: time(&state["finishedAt"]).filter(|_| phase.is_completed()),
+        finished_at: time(&state["finishedAt"]).filter(|_| !phase.is_running()),
         promotion: operation::promotion_of(&state["operation"]),
         revisions: revisions(&state["syncResult"]),
         message: text(&state["message"]),

@@ -10,9 +10,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
 use crate::decide::health;
-use crate::decide::sync::OperationPhase;
 
 /// The states of an entry in `status.applicationStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -164,7 +164,7 @@ impl Entry {
 
 /// What `status.operationState` says of the last or current operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OperationState {
+pub struct ObservedOperation {
     /// Its phase.
     pub phase: OperationPhase,
     /// When it started.
@@ -181,10 +181,11 @@ pub struct OperationState {
     pub is_blocked: bool,
 }
 
-impl OperationState {
-    /// Whether it has ended, and not well.
+impl ObservedOperation {
+    /// Whether it has ended, and not well. A phase that nobody here knows is
+    /// neither under way nor a success, and holds the rollout.
     pub fn has_failed(&self) -> bool {
-        matches!(self.phase, OperationPhase::Failed | OperationPhase::Error)
+        !self.phase.is_running() && self.phase != OperationPhase::Succeeded
     }
 }
 
@@ -214,7 +215,7 @@ pub struct Observed {
     /// The `operation` field, when set.
     pub requested: Option<RequestedOperation>,
     /// `status.operationState`, when set.
-    pub operation: Option<OperationState>,
+    pub operation: Option<ObservedOperation>,
     /// It has a condition `InvalidSpecError` or `UnknownError`.
     pub has_error_condition: bool,
     /// What it waits for, for people: the resource and why. May be empty.
@@ -251,7 +252,7 @@ impl Observed {
     /// An operation is requested or under way.
     pub fn has_operation_in_flight(&self) -> bool {
         self.requested.is_some()
-            || self.operation.as_ref().is_some_and(|operation| !operation.phase.is_completed())
+            || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
     }
 
     /// Whether `sync` and `health` are today's truth: of the spec being rolled
@@ -291,9 +292,10 @@ impl Observed {
     }
 
     /// The last operation, when a rollout asked for it and it failed.
-    pub fn failed_operation(&self) -> Option<&OperationState> {
-        let ended_badly =
-            |operation: &&OperationState| operation.promotion.is_some() && operation.has_failed();
+    pub fn failed_operation(&self) -> Option<&ObservedOperation> {
+        let ended_badly = |operation: &&ObservedOperation| {
+            operation.promotion.is_some() && operation.has_failed()
+        };
         self.operation.as_ref().filter(ended_badly)
     }
 
@@ -307,7 +309,7 @@ impl Observed {
     /// that is requested only, or that a sync window keeps from beginning.
     pub fn has_idle_promotion(&self) -> bool {
         match &self.operation {
-            Some(operation) if !operation.phase.is_completed() => {
+            Some(operation) if operation.phase.is_running() => {
                 operation.promotion.is_some() && operation.is_blocked
             }
             Some(_) | None => {
@@ -427,7 +429,7 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
     if let Some(operation) = began_after(entry, seen) {
         let what = match operation.phase {
             OperationPhase::Succeeded => "Operation succeeded, waiting for it to be healthy",
-            OperationPhase::Failed | OperationPhase::Error => {
+            OperationPhase::Failed | OperationPhase::Error | OperationPhase::Unknown => {
                 "Operation completed with a failure, waiting for it to be synced and healthy"
             }
             OperationPhase::Running | OperationPhase::Terminating => "Operation is running",
@@ -462,7 +464,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
 /// The operation that started because of this Pending entry, or after it.
 ///
 /// Our own is told by its promotion time (AS-361), whatever the clocks say.
-fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a OperationState> {
+fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a ObservedOperation> {
     let operation = seen.operation.as_ref()?;
     if operation.promotion.is_some_and(|promotion| promotion >= entry.since) {
         return Some(operation);

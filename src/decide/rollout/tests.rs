@@ -5,11 +5,11 @@ mod places;
 mod tables;
 mod world;
 
-use super::phase::{Compared, Entry, Observed, OperationState, Phase, SourceKey};
+use super::phase::{Compared, Entry, Observed, ObservedOperation, Phase, SourceKey};
 use super::*;
+use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
 use crate::decide::health;
-use crate::decide::sync::OperationPhase;
 use serde_json::{Value, json};
 
 /// The time that tests call now.
@@ -72,9 +72,9 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
     }
 }
 
-fn operation(phase: OperationPhase, started: i64) -> OperationState {
+fn operation(phase: OperationPhase, started: i64) -> ObservedOperation {
     let ended = phase.is_completed();
-    OperationState {
+    ObservedOperation {
         phase,
         started_at: ago(started),
         finished_at: ended.then(|| ago(started - 10)),

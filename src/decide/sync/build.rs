@@ -16,9 +16,10 @@ use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::Verb;
 use super::prune;
 use super::snapshot::{LiveObject, NamespaceFact, Snapshot};
-use super::task::{OperationPhase, SyncPhase, Task, TaskKey};
+use super::task::{Task, TaskKey};
 use crate::api::annotations;
 use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::operation::{OperationPhase, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 
 /// The tasks in run order, and mistakes that do not stop the operation.
@@ -279,8 +280,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     fn is_selected(&self, key: &ResourceKey) -> bool {
-        let selected = &self.snapshot.operation.resources;
-        selected.is_empty() || selected.iter().any(|selector| selector.matches(key))
+        self.snapshot.operation.selects(key)
     }
 
     /// The destination namespace, when the sync has to create it or to keep
@@ -303,7 +303,7 @@ impl<'a> Builder<'a, '_> {
         // Once it is ours to create, it stays a task of this operation.
         let in_flight = &self.snapshot.progress.in_flight;
         let begun = in_flight.iter().any(|action| action.task == task_key)
-            || self.snapshot.results.iter().any(|result| result.task() == task_key);
+            || self.snapshot.results.iter().any(|result| TaskKey::of(result) == task_key);
         let failed = match &self.snapshot.namespace {
             NamespaceFact::Failed(error) if !begun => {
                 Some((OperationPhase::Error, messages::namespace_unreadable(error)))

@@ -7,11 +7,11 @@ use super::gate;
 use super::messages;
 use super::pass::{Pass, earlier};
 use super::plan::{
-    DeleteReason, Ending, Group, Happened, Progress, ResourceResult, SyncPlan, Verb, WaitReason,
-    Waiting,
+    DeleteReason, Ending, Group, Happened, Progress, SyncPlan, Verb, WaitReason, Waiting,
 };
 use super::snapshot::HookPolicyScope;
-use super::task::{OperationPhase, ResultCode};
+use crate::api::operation::ResourceResult;
+use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
     /// Releases the hooks that are over (SE-241.6) and, where the policy goes
@@ -96,7 +96,11 @@ impl Pass<'_> {
     /// Cleans up hooks, then ends. The end is stored first, so that a restart
     /// in between goes on cleaning up.
     pub(super) fn end(&mut self, ending: Ending) -> SyncPlan {
-        let phase = ending.phase;
+        // A stored end that nobody here understands is an error, and an end.
+        let phase = match ending.phase.is_completed() {
+            true => ending.phase,
+            false => OperationPhase::Error,
+        };
         self.progress.ending = Some(ending.clone());
         let groups = self.clean_up(|pass, at| pass.delete_reason(at, Some(phase)));
         match groups.is_empty() {
@@ -214,7 +218,7 @@ impl Pass<'_> {
 
 /// Results that a crash must not forget: skipping a prune again costs nothing.
 fn significant(results: &[ResourceResult]) -> Vec<&ResourceResult> {
-    results.iter().filter(|result| result.status != Some(ResultCode::PruneSkipped)).collect()
+    results.iter().filter(|result| result.status != ResultCode::PruneSkipped).collect()
 }
 
 /// Notes that a crash must not forget; the rest is worked out again.

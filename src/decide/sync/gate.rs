@@ -8,9 +8,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::hooks;
 use super::object::View;
-use super::plan::{ResourceResult, WaitReason, Waiting};
+use super::plan::{WaitReason, Waiting};
 use super::snapshot::Settings;
-use super::task::{OperationPhase, Task};
+use super::task::Task;
+use crate::api::operation::OperationPhase;
+use crate::api::operation::ResourceResult;
 use crate::decide::health::Status;
 
 /// How long the cache may lag behind before a missing object is read

@@ -8,9 +8,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::object::View;
-use super::task::SyncPhase;
 use crate::api::annotations;
 use crate::api::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
+use crate::api::operation::SyncPhase;
 
 /// The annotation that names the pass that created a hook.
 ///

@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::plan::{ResourceResult, WaitReason};
+use super::plan::WaitReason;
 use super::snapshot::Denial;
-use super::task::{ResultCode, SyncPhase, Task};
+use super::task::Task;
+use crate::api::operation::ResourceResult;
+use crate::api::operation::{ResultCode, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 
 pub(super) const NO_MORE_TASKS: &str = "successfully synced (no more tasks)";
@@ -43,7 +45,7 @@ pub(super) fn failure(base: &str, results: &[ResourceResult]) -> String {
     let reasons = |of_sync_fail: bool| {
         let mut distinct: Vec<&str> = Vec::new();
         for result in results {
-            let failed = result.status == Some(ResultCode::SyncFailed);
+            let failed = result.status == ResultCode::SyncFailed;
             let wanted = (result.sync_phase == SyncPhase::SyncFail) == of_sync_fail;
             if failed && wanted && !distinct.contains(&result.message.as_str()) {
                 distinct.push(&result.message);

@@ -83,15 +83,15 @@ pub use options::{How, Method, Propagation, is_unknown_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
     Action, ActionId, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Outcome,
-    Progress, ResourceResult, SyncPlan, Verb, WaitReason, Waiting,
+    Progress, SyncPlan, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
-pub use retry::{Backoff, BadDuration, Retry, RetryStrategy, delay, retry, retrying};
+pub use retry::{BadDuration, Retry, delay, retry, retrying};
 pub use snapshot::{
-    Denial, HookPolicyScope, LiveObject, NamespaceFact, NamespaceMetadata, Operation, Selector,
-    Settings, Snapshot, SyncStrategy, wave_delay,
+    Denial, HookPolicyScope, LiveObject, NamespaceFact, ResolvedOperation, Settings, Snapshot,
+    wave_delay,
 };
-pub use task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
+pub use task::TaskKey;
 
 /// How long to wait before an action whose answer got lost is tried again.
 const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
@@ -106,9 +106,9 @@ pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
 /// Decides what one operation does next.
 ///
 /// A plan without actions and without [`SyncPlan::waiting_for`] is an end. A
-/// snapshot of a completed operation gives back its own state.
+/// snapshot of an operation that is not under way gives back its own state.
 pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
-    if snapshot.phase.is_completed() {
+    if !snapshot.phase.is_running() {
         return SyncPlan {
             actions: Vec::new(),
             results: snapshot.results.clone(),

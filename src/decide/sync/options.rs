@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::object::View;
-use super::snapshot::Operation;
+use super::snapshot::ResolvedOperation;
 use crate::api::annotations;
 
 /// The `Prune` option.
@@ -76,8 +76,8 @@ pub fn is_unknown_option(item: &str) -> bool {
 }
 
 impl AppOptions {
-    pub fn of(operation: &Operation) -> Self {
-        let mut options = Self { force: operation.strategy.is_forced(), ..Self::default() };
+    pub fn of(operation: &ResolvedOperation) -> Self {
+        let mut options = Self { force: operation.force, ..Self::default() };
         let (mut background, mut orphan) = (false, false);
         for item in operation.sync_options.iter().map(|item| item.trim()) {
             match item {

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::hooks::{self, Class};
 use super::object::View;
-use super::task::SyncPhase;
+use crate::api::operation::SyncPhase;
 
 /// A task's place in the sync order. Field order is sort order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

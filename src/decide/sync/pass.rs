@@ -9,10 +9,11 @@ use super::gate;
 use super::messages;
 use super::options::AppOptions;
 use super::plan::{
-    Action, Ending, Group, Happened, InFlight, Progress, ResourceResult, SyncPlan, Verb, WaitReason,
+    Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, Verb, WaitReason,
 };
 use super::snapshot::{NamespaceFact, Snapshot};
-use super::task::{OperationPhase, ResultCode, Task, TaskKey};
+use super::task::{Task, TaskKey};
+use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// A pass under way. Tasks are named by their index in run order.
 pub(super) struct Pass<'a> {
@@ -41,7 +42,8 @@ impl<'a> Pass<'a> {
         let app = AppOptions::of(&snapshot.operation);
         let built = build::build(snapshot, &app);
         let results = snapshot.results.clone();
-        let index = results.iter().enumerate().map(|(i, result)| (result.task(), i)).collect();
+        let index =
+            results.iter().enumerate().map(|(i, result)| (TaskKey::of(result), i)).collect();
         let outcomes = snapshot.outcomes.iter();
         let outcomes = outcomes.map(|o| ((&o.action.task, o.action.verb), &o.result)).collect();
         let in_flight = snapshot.progress.in_flight.iter();
@@ -62,8 +64,10 @@ impl<'a> Pass<'a> {
             warnings: built.warnings,
         };
         for task in &mut pass.tasks {
-            let stored = pass.index.get(&task.key).map(|at| &pass.results[*at]);
-            task.state = stored.map(|result| result.hook_phase);
+            let stored = pass.index.get(&task.key).map(|at| pass.results[*at].hook_phase);
+            // A phase that nobody here understands says nothing: the task is
+            // pending, and its live object tells whether it has run.
+            task.state = stored.filter(|phase| *phase != OperationPhase::Unknown);
         }
         pass
     }
@@ -144,9 +148,9 @@ impl<'a> Pass<'a> {
                 kind: task.key.resource.kind.clone(),
                 namespace: task.key.resource.namespace.clone(),
                 name: task.key.resource.name.clone(),
-                status: None,
+                status: ResultCode::Unknown,
                 message: String::new(),
-                hook_type: task.hook.then_some(task.key.phase),
+                hook_type: if task.hook { task.key.phase.to_string() } else { String::new() },
                 hook_phase: state,
                 sync_phase: task.key.phase,
                 images: Vec::new(),
@@ -157,7 +161,7 @@ impl<'a> Pass<'a> {
             self.results.len() - 1
         });
         let result = &mut self.results[index];
-        result.status = code.or(result.status);
+        result.status = code.unwrap_or(result.status);
         result.hook_phase = state;
         result.message = message.into();
         if let Some(target) = &task.target {
@@ -197,7 +201,7 @@ impl<'a> Pass<'a> {
     fn has_started(&self) -> bool {
         let namespace = self.namespace_task().map(|at| &self.tasks[at].key);
         self.progress.dry_run_done
-            || self.results.iter().any(|result| Some(&result.task()) != namespace)
+            || self.results.iter().any(|result| Some(&TaskKey::of(result)) != namespace)
     }
 
     /// The task that makes the destination namespace, automatic or declared.
@@ -369,7 +373,7 @@ impl<'a> Pass<'a> {
     fn await_deletions(&mut self) -> Option<SyncPlan> {
         let leaving: Vec<usize> = (0..self.tasks.len())
             .filter(|at| {
-                let pruned = self.result(*at).filter(|r| r.status == Some(ResultCode::Pruned));
+                let pruned = self.result(*at).filter(|r| r.status == ResultCode::Pruned);
                 let view = self.tasks[*at].live_view().filter(|_| self.tasks[*at].is_prune());
                 let (Some(result), Some(view)) = (pruned, view) else { return false };
                 view.is_deleting() || view.uid() == result.uid

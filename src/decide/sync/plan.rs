@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::options::{Method, Propagation};
-use super::task::{OperationPhase, ResultCode, SyncPhase, TaskKey};
+use super::task::TaskKey;
+use crate::api::operation::{OperationPhase, ResourceResult};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::to_rfc3339;
 
@@ -201,68 +202,6 @@ pub enum Happened {
     /// Nobody knows, for the answer got lost. The action is issued again
     /// after a pause; all actions are safe to repeat.
     Unknown(String),
-}
-
-/// What became of one task (SE-053). The fields after `images` are ours, and
-/// dropped once the task is complete. A store that has no room for them costs
-/// safety, not correctness: without `resource_version` a gate may judge by a
-/// cache that is older than the apply.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ResourceResult {
-    /// API group, empty for the core group.
-    #[serde(default)]
-    pub group: String,
-    /// Version.
-    #[serde(default)]
-    pub version: String,
-    /// Kind.
-    pub kind: String,
-    /// Namespace, empty for cluster-scoped kinds.
-    #[serde(default)]
-    pub namespace: String,
-    /// Name.
-    pub name: String,
-    /// What happened to the object; absent when nothing was tried.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<ResultCode>,
-    /// In words.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub message: String,
-    /// The hook's type; absent for resources.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hook_type: Option<SyncPhase>,
-    /// How far the task is, for hooks and resources alike.
-    #[serde(default)]
-    pub hook_phase: OperationPhase,
-    /// The phase it ran in.
-    #[serde(default)]
-    pub sync_phase: SyncPhase,
-    /// Images of the applied object.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub images: Vec<String>,
-    /// UID of the object that was applied or deleted.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub uid: String,
-    /// Its resource version after it was applied.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub resource_version: String,
-    /// When it was applied.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub since: Option<Timestamp>,
-}
-
-impl ResourceResult {
-    /// The task that this is the result of.
-    pub fn task(&self) -> TaskKey {
-        let resource = ResourceKey {
-            group: self.group.clone(),
-            kind: self.kind.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        };
-        TaskKey { phase: self.sync_phase, resource }
-    }
 }
 
 /// Notes of the engine to itself about one attempt. Losing them (an older

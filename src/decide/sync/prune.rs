@@ -10,7 +10,8 @@ use serde_json::Value;
 use super::hooks::{self, Class};
 use super::options::{AppOptions, Prune, ResourceOptions};
 use super::order::{self, Placed, Slot};
-use super::task::{SyncPhase, Task};
+use super::task::Task;
+use crate::api::operation::SyncPhase;
 
 /// The new wave of each wave in which something is pruned: the sorted waves
 /// are swapped symmetrically, first with last and so on (SE-210).

@@ -4,7 +4,7 @@
 use super::messages;
 use super::pass::Pass;
 use super::plan::{Happened, Verb};
-use super::task::{OperationPhase, ResultCode};
+use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
     /// Turns outcomes, and what the world shows of actions whose outcome is

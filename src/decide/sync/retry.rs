@@ -1,37 +1,9 @@
 //! What follows a failed attempt: another one, later and later, or the end.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use serde::{Deserialize, Serialize};
 
-use super::task::OperationPhase;
-
-/// `operation.retry`, and `spec.syncPolicy.retry` (SE-020..SE-024).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RetryStrategy {
-    /// How many attempts follow the first; negative means no limit.
-    pub limit: i64,
-    /// How long to wait before each; absent means 5 s, twice as long each
-    /// time, 3 min at most.
-    pub backoff: Option<Backoff>,
-    /// Whether a retry resolves the newest revision instead of the pinned one.
-    pub refresh: bool,
-}
-
-/// The wait before a retry.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Backoff {
-    /// Wait before the first retry: whole seconds, or Go's notation (`1m30s`);
-    /// empty means 5 s.
-    pub duration: String,
-    /// What each further wait is multiplied by; absent means 2, less than
-    /// zero counts as zero.
-    pub factor: Option<i64>,
-    /// Longest wait, in the same notation; empty means 3 min, zero or less
-    /// means no limit.
-    pub max_duration: String,
-}
+use crate::api::application::{Backoff, RetryStrategy};
+use crate::api::operation::OperationPhase;
 
 /// A duration that nobody can read; no retry helps until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

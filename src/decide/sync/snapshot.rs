@@ -4,13 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::plan::{Outcome, Progress, ResourceResult};
-use super::retry::RetryStrategy;
-use super::task::OperationPhase;
+use super::plan::{Outcome, Progress};
+use crate::api::application::{ManagedNamespaceMetadata, RetryStrategy};
 use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::operation::{OperationPhase, ResourceResult, SyncOperationResource};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::health::Health;
 
@@ -18,7 +17,7 @@ use crate::decide::health::Health;
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     /// What is to be done: a copy of the request (SE-051).
-    pub operation: Operation,
+    pub operation: ResolvedOperation,
     /// Names this operation and no other, across restarts and Applications;
     /// part of the stamp on hooks. Must not contain `/`.
     pub operation_id: String,
@@ -27,7 +26,8 @@ pub struct Snapshot {
     pub attempt: u64,
     /// When the operation began, retries included.
     pub started_at: Timestamp,
-    /// The stored phase. A completed one gives an empty plan.
+    /// The stored phase. Anything but `Running` and `Terminating` gives an
+    /// empty plan: what has ended, and what nobody here understands.
     pub phase: OperationPhase,
     /// The stored message.
     pub message: String,
@@ -69,7 +69,7 @@ pub struct Snapshot {
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
     /// `spec.syncPolicy.managedNamespaceMetadata` (SE-025).
-    pub managed_namespace_metadata: Option<NamespaceMetadata>,
+    pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
     /// Value of the Application's annotation `deletion-approved` (SE-313).
     pub deletion_approved_at: Option<Timestamp>,
     /// Settings of the installation.
@@ -97,80 +97,41 @@ pub struct LiveObject {
 }
 
 /// A sync request (SE-040..SE-049), resolved.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Operation {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ResolvedOperation {
     /// The concrete revision; for several sources the first one's.
     pub revision: String,
     /// Whether extraneous objects are deleted.
     pub prune: bool,
     /// Whether to only say what would happen.
     pub dry_run: bool,
-    /// With hooks or without.
-    pub strategy: SyncStrategy,
+    /// `operation.sync.syncStrategy` (SE-043): without hooks.
+    pub apply_only: bool,
+    /// The same: delete and create again on conflict.
+    pub force: bool,
     /// When not empty: only these resources, and no hooks (SE-280).
-    pub resources: Vec<Selector>,
+    pub resources: Vec<SyncOperationResource>,
     /// `operation.sync.syncOptions`.
     pub sync_options: Vec<String>,
     /// What to do after a failure; absent means nothing.
     pub retry: Option<RetryStrategy>,
 }
 
-impl Operation {
+impl ResolvedOperation {
     /// Whether hooks take part (SE-192).
     pub fn runs_hooks(&self) -> bool {
-        matches!(self.strategy, SyncStrategy::Hook { .. }) && self.resources.is_empty()
+        !self.apply_only && self.resources.is_empty()
     }
-}
 
-/// `operation.sync.syncStrategy` (SE-043).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncStrategy {
-    /// With hooks; also when the request says nothing.
-    Hook {
-        /// Delete and create again on conflict.
-        force: bool,
-    },
-    /// Without hooks.
-    Apply {
-        /// Delete and create again on conflict.
-        force: bool,
-    },
-}
-
-impl Default for SyncStrategy {
-    fn default() -> Self {
-        Self::Hook { force: false }
-    }
-}
-
-impl SyncStrategy {
-    pub(super) fn is_forced(self) -> bool {
-        match self {
-            Self::Hook { force } | Self::Apply { force } => force,
-        }
-    }
-}
-
-/// Selects resources of a partial sync (SE-044).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct Selector {
-    /// API group, empty for the core group.
-    pub group: String,
-    /// Kind, exact.
-    pub kind: String,
-    /// Name, exact.
-    pub name: String,
-    /// Namespace; empty matches every namespace.
-    pub namespace: String,
-}
-
-impl Selector {
-    pub(super) fn matches(&self, key: &ResourceKey) -> bool {
-        self.group == key.group
-            && self.kind == key.kind
-            && self.name == key.name
-            && (self.namespace.is_empty() || self.namespace == key.namespace)
+    /// Whether a resource takes part (SE-044).
+    pub(super) fn selects(&self, key: &ResourceKey) -> bool {
+        let matches = |wanted: &SyncOperationResource| {
+            wanted.group == key.group
+                && wanted.kind == key.kind
+                && wanted.name == key.name
+                && (wanted.namespace.is_empty() || wanted.namespace == key.namespace)
+        };
+        self.resources.is_empty() || self.resources.iter().any(matches)
     }
 }
 
@@ -192,15 +153,6 @@ pub enum NamespaceFact {
     Missing,
     /// It could not be read; the text says why.
     Failed(String),
-}
-
-/// Labels and annotations of a namespace that the sync creates (SE-025).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct NamespaceMetadata {
-    /// Labels to set.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations to set.
-    pub annotations: BTreeMap<String, String>,
 }
 
 /// When a hook with `HookSucceeded` or `HookFailed` is deleted (SE-291, SE-292).

@@ -1,8 +1,5 @@
 //! One manifest in its slot: what it should be, what is live, how far it is.
-//!
-//! Also the small vocabulary that tasks, results and actions share.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -12,70 +9,8 @@ use super::hooks::{self, DeletePolicies, OPERATION_ANNOTATION};
 use super::object::View;
 use super::snapshot::LiveObject;
 use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::resource_key::ResourceKey;
-
-/// When a task runs within an operation. Declaration order is run order.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
-)]
-pub enum SyncPhase {
-    /// Before anything of the Application is applied.
-    PreSync,
-    /// The Application itself, with its Sync hooks.
-    #[default]
-    Sync,
-    /// After everything of phase Sync is applied and healthy.
-    PostSync,
-    /// Only when the operation failed.
-    SyncFail,
-}
-
-impl fmt::Display for SyncPhase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::PreSync => "PreSync",
-            Self::Sync => "Sync",
-            Self::PostSync => "PostSync",
-            Self::SyncFail => "SyncFail",
-        })
-    }
-}
-
-/// How far an operation, or one task of it, is (SE-050).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Default)]
-pub enum OperationPhase {
-    /// In progress; for a task: applied and not yet complete.
-    #[default]
-    Running,
-    /// Told to stop.
-    Terminating,
-    /// Done.
-    Succeeded,
-    /// A task failed, or the operation was terminated.
-    Failed,
-    /// The engine or its configuration failed.
-    Error,
-}
-
-impl OperationPhase {
-    /// Whether nothing more will happen.
-    pub fn is_completed(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Error)
-    }
-}
-
-/// What became of one resource (SE-053).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ResultCode {
-    /// Applied.
-    Synced,
-    /// Refused or lost.
-    SyncFailed,
-    /// A deletion was accepted.
-    Pruned,
-    /// Extraneous, but left in place.
-    PruneSkipped,
-}
 
 /// Names one task: a resource, and the phase it runs in. A hook of two phases
 /// is two tasks (SE-184).
@@ -87,6 +22,15 @@ pub struct TaskKey {
     /// The resource; the namespace is empty for cluster-scoped kinds.
     #[serde(with = "StoredKey")]
     pub resource: ResourceKey,
+}
+
+impl TaskKey {
+    /// The task that a result is of.
+    pub fn of(result: &ResourceResult) -> Self {
+        let ResourceResult { group, kind, namespace, name, .. } = result;
+        let resource = ResourceKey::new(group, kind, namespace, name);
+        Self { phase: result.sync_phase, resource }
+    }
 }
 
 /// How a [`ResourceKey`] is stored.

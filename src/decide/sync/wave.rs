@@ -13,8 +13,8 @@ use super::plan::{
 };
 use super::prune::{self, Verdict};
 use super::snapshot::NamespaceFact;
-use super::task::{OperationPhase, ResultCode};
 use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
     /// ApplicationDestination namespace and dry run; `None` once both are behind us.

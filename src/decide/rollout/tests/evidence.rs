@@ -84,7 +84,7 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 
 #[test]
 fn a_manual_sync_that_failed_is_told_until_there_is_another_revision() {
-    let failed = |revision: &str| OperationState {
+    let failed = |revision: &str| ObservedOperation {
         revisions: vec![revision.to_owned()],
         message: "namespace web is missing".to_owned(),
         ..operation(OperationPhase::Failed, 10)
@@ -186,7 +186,7 @@ fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
 fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
     // The fix was pushed and deployed by hand or by a revert; the last
     // operation of a rollout, that of the broken revision, stays failed.
-    let broken = OperationState {
+    let broken = ObservedOperation {
         promotion: Some(ago(400)),
         revisions: vec!["broken".into()],
         ..operation(OperationPhase::Failed, 400)
@@ -209,7 +209,7 @@ fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
     // still told of, by a clock that was ahead.
     let ahead = now() + SignedDuration::from_secs(90);
     let earlier =
-        OperationState { promotion: Some(ahead), ..operation(OperationPhase::Succeeded, 400) };
+        ObservedOperation { promotion: Some(ahead), ..operation(OperationPhase::Succeeded, 400) };
     let seen = Observed { operation: Some(earlier), ..seen(H::Healthy, SyncStatusCode::OutOfSync) };
     let plan = plan(&[("app", "1", None, seen)]);
     assert_eq!(plan.entries[0].phase, Pending);

@@ -103,7 +103,7 @@ fn a_window_that_denies_holds_no_place_as_366() {
 
     // Written: it holds its place until it is withdrawn.
     let request = Some(phase::RequestedOperation { promotion: Some(ago(5)) });
-    let blocked = |is_blocked| OperationState {
+    let blocked = |is_blocked| ObservedOperation {
         promotion: Some(ago(5)),
         is_blocked,
         ..operation(OperationPhase::Running, 5)

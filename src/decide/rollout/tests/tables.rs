@@ -188,7 +188,7 @@ fn transitions_are_those_of_table_a_9() {
 fn a_status_of_yesterday_never_makes_an_application_healthy() {
     let healthy = seen(H::Healthy, SyncStatusCode::Synced);
     let own =
-        |phase, promotion| OperationState { promotion: Some(promotion), ..operation(phase, 60) };
+        |phase, promotion| ObservedOperation { promotion: Some(promotion), ..operation(phase, 60) };
     let cases = [
         (
             "the generated spec is not written yet",
@@ -238,7 +238,7 @@ fn a_status_of_yesterday_never_makes_an_application_healthy() {
 #[test]
 fn learning_a_revision_is_not_a_change_of_it() {
     let rules = Settings::default().rules;
-    let own = |revisions: &[&str]| OperationState {
+    let own = |revisions: &[&str]| ObservedOperation {
         promotion: Some(ago(60)),
         revisions: revisions.iter().map(|text| (*text).into()).collect(),
         ..operation(OperationPhase::Running, 60)
@@ -416,7 +416,7 @@ fn a_start_is_written_once_and_never_over_another_operation_as_361() {
     let promoted = Entry { since: ago(5), ..entry("app", Pending) };
     let requested = |promotion| Some(phase::RequestedOperation { promotion });
     let state = |promotion, phase| {
-        Some(OperationState { promotion, started_at: ago(400), ..operation(phase, 400) })
+        Some(ObservedOperation { promotion, started_at: ago(400), ..operation(phase, 400) })
     };
     let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let cases = [

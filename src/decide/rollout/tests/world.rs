@@ -142,7 +142,7 @@ impl App {
         match (self.observed.requested.take(), self.observed.operation.clone()) {
             (Some(requested), _) => {
                 self.target.get_or_insert(commit);
-                self.observed.operation = Some(OperationState {
+                self.observed.operation = Some(ObservedOperation {
                     phase: OperationPhase::Running,
                     started_at: phase::whole_seconds(now),
                     finished_at: None,
@@ -153,7 +153,7 @@ impl App {
                 });
             }
             (None, Some(operation)) if operation.is_blocked && !operation.phase.is_completed() => {
-                let waits = OperationState { is_blocked: self.denied, ..operation };
+                let waits = ObservedOperation { is_blocked: self.denied, ..operation };
                 self.observed.operation = Some(waits);
             }
             (None, Some(operation)) if operation.phase == OperationPhase::Running => {
@@ -164,7 +164,7 @@ impl App {
                 }
                 self.fails = false;
                 self.target = None;
-                self.observed.operation = Some(OperationState {
+                self.observed.operation = Some(ObservedOperation {
                     phase: if failed { OperationPhase::Failed } else { OperationPhase::Succeeded },
                     finished_at: Some(phase::whole_seconds(now)),
                     ..operation

@@ -5,6 +5,7 @@
 
 use super::super::*;
 use super::world::{World, manifest};
+use crate::api::operation::OperationPhase;
 use crate::decide::health::Status;
 
 /// Worlds that between them use every action.

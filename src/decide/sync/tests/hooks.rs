@@ -6,6 +6,7 @@ use super::super::SyncPhase::{PostSync, PreSync, Sync};
 use super::super::hooks::purpose;
 use super::super::*;
 use super::world::{START, World, manifest};
+use crate::api::operation::{OperationPhase, SyncPhase};
 use crate::decide::health::Status;
 
 #[test]

@@ -6,14 +6,14 @@ use super::world::{Manifest, manifest};
 
 fn app(options: &[&str]) -> AppOptions {
     let sync_options = options.iter().map(|option| (*option).to_owned()).collect();
-    AppOptions::of(&Operation { sync_options, ..Operation::default() })
+    AppOptions::of(&ResolvedOperation { sync_options, ..ResolvedOperation::default() })
 }
 
 #[test]
 fn methods() {
     let plain = || manifest("ConfigMap", "c");
     let crd = || manifest("CustomResourceDefinition", "c").defines("x.io", "Widget");
-    let forced = Operation { strategy: SyncStrategy::Hook { force: true }, ..Operation::default() };
+    let forced = ResolvedOperation { force: true, ..ResolvedOperation::default() };
     type Case = (&'static str, Manifest, Option<Manifest>, AppOptions, How, bool);
     let cases: Vec<Case> = vec![
         ("SE-340", plain(), None, app(&[]), How::ClientSide, false),

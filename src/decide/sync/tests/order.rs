@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::super::options::AppOptions;
 use super::super::*;
 use super::world::{Manifest, World, manifest};
+use crate::api::operation::OperationPhase;
 
 fn names(manifests: &[Manifest]) -> Vec<String> {
     let values: Vec<Value> = manifests.iter().map(|m| m.0.clone()).collect();

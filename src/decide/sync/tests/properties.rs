@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::*;
 use super::world::{Manifest, World, manifest};
+use crate::api::operation::{OperationPhase, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::health::Status;
 
@@ -136,7 +137,7 @@ fn check_gates(world: &World, plan: &SyncPlan, slots: &BTreeMap<TaskKey, (SyncPh
     let Some(slot) = started.min().filter(|slot| slot.0 != SyncPhase::SyncFail) else { return };
     let snapshot = world.snapshot();
     for (task, _) in slots.iter().filter(|(_, earlier)| *earlier < slot) {
-        let done = plan.results.iter().find(|result| result.task() == *task);
+        let done = plan.results.iter().find(|result| TaskKey::of(result) == *task);
         let done = done.unwrap_or_else(|| panic!("{task:?} was left out before {slot:?}"));
         assert_eq!(done.hook_phase, OperationPhase::Succeeded, "{task:?} before {slot:?}");
         if done.hook_type.is_none() {

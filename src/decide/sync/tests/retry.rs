@@ -4,6 +4,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::super::*;
 use super::world::START;
+use crate::api::application::{Backoff, RetryStrategy};
+use crate::api::operation::OperationPhase;
 
 fn backoff(duration: &str, factor: i64, max_duration: &str) -> Backoff {
     let [duration, max_duration] = [duration, max_duration].map(str::to_owned);

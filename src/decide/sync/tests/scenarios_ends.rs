@@ -7,7 +7,9 @@ use jiff::SignedDuration;
 
 use super::super::*;
 use super::world::{World, manifest};
+use crate::api::application::ManagedNamespaceMetadata;
 use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::operation::{OperationPhase, ResultCode, SyncOperationResource, SyncPhase};
 use crate::decide::health::Status;
 
 fn missing(world: &mut World, kind: &str, others: &[&str]) {
@@ -29,7 +31,7 @@ fn v085_a_kind_that_does_not_exist() {
          on the destination cluster."
     );
     assert!(world.log.is_empty(), "nothing is even tried");
-    assert_eq!(world.result("w").unwrap().status, Some(ResultCode::SyncFailed));
+    assert_eq!(world.result("w").unwrap().status, ResultCode::SyncFailed);
     let mut world = World::new([manifest("Widget", "w")]);
     missing(&mut world, "Widget", &["v2"]);
     let message = world.run().message;
@@ -85,7 +87,7 @@ fn v090_to_v092_the_destination_namespace() {
     let want = ["CreateNamespace /Namespace/default", "DryRun /Secret/s", "Apply /Secret/s"];
     assert_eq!(new.log, want, "V-090");
     let result = new.result("default").unwrap();
-    assert_eq!((result.status, result.sync_phase), (Some(ResultCode::Synced), SyncPhase::PreSync));
+    assert_eq!((result.status, result.sync_phase), (ResultCode::Synced, SyncPhase::PreSync));
 
     let mut there = world();
     there.run();
@@ -96,9 +98,9 @@ fn v090_to_v092_the_destination_namespace() {
     assert_eq!(there.changes(), ["Apply /Secret/s"], "SE-202: and it is never pruned");
 
     let mut managed = world();
-    managed.seen.managed_namespace_metadata = Some(NamespaceMetadata {
+    managed.seen.managed_namespace_metadata = Some(ManagedNamespaceMetadata {
         labels: [("team".to_owned(), "a".to_owned())].into(),
-        ..NamespaceMetadata::default()
+        ..ManagedNamespaceMetadata::default()
     });
     managed.pass().unwrap();
     managed.pass().unwrap();
@@ -154,11 +156,17 @@ fn v094_v095_without_hooks() {
     };
     let mut selective = world();
     let [group, kind, name, namespace] = ["", "ConfigMap", "a", ""].map(str::to_owned);
-    selective.seen.operation.resources = vec![Selector { group, kind, name, namespace }];
+    selective.seen.operation.resources = vec![SyncOperationResource {
+        group,
+        kind,
+        name,
+        namespace,
+        ..SyncOperationResource::default()
+    }];
     selective.run();
     assert_eq!(selective.changes(), ["Apply /ConfigMap/a"], "V-094");
     let mut plain = world();
-    plain.seen.operation.strategy = SyncStrategy::Apply { force: false };
+    plain.seen.operation.apply_only = true;
     plain.run();
     let want = ["Prune /ConfigMap/old", "Apply /ConfigMap/a", "Apply /ConfigMap/b"];
     assert_eq!(plain.changes(), want, "V-095");

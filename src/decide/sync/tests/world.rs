@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::super::object::View;
 use super::super::*;
 use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::health::{Health, Status};
 
@@ -132,10 +133,10 @@ impl World {
     pub fn new(targets: impl IntoIterator<Item = Manifest>) -> Self {
         let now = Timestamp::from_second(START).unwrap();
         let seen = Snapshot {
-            operation: Operation {
+            operation: ResolvedOperation {
                 revision: "0123456789abcdef".into(),
                 prune: true,
-                ..Operation::default()
+                ..ResolvedOperation::default()
             },
             operation_id: "op-1".into(),
             attempt: 0,
@@ -479,11 +480,11 @@ impl World {
         let results = self.seen.results.iter().map(|result| {
             // Whether it was created or configured depends on the way there.
             let message = match result.status {
-                Some(ResultCode::Synced) => "",
+                ResultCode::Synced => "",
                 _ => result.message.as_str(),
             };
             let phase = result.hook_phase;
-            format!("{:?} {:?} {phase:?} {message}", result.task(), result.status)
+            format!("{:?} {:?} {phase:?} {message}", TaskKey::of(result), result.status)
         });
         let mut objects = vec![];
         for object in self.objects.values() {
