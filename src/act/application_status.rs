@@ -15,8 +15,8 @@ use super::outcome::words;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::{Application, GROUP, VERSION};
 use crate::decide::app_state::Condition;
-use crate::decide::app_state::patch::merge_patch;
 use crate::decide::app_state::status::conditions;
+use crate::decide::merge_patch::merge_patch;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::has_code;
 

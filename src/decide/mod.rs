@@ -9,6 +9,7 @@ pub mod app_state;
 pub mod application_set;
 pub mod diff;
 pub mod health;
+pub mod merge_patch;
 pub mod rollout;
 pub mod sync;
 pub mod windows;

@@ -5,8 +5,8 @@ use base64::Engine;
 use serde_json::{Map, Value, json};
 
 use crate::api::annotations::LAST_APPLIED;
-use crate::decide::app_state::patch::merge_patch;
 use crate::decide::diff;
+use crate::decide::merge_patch::{merge_patch, without_nulls};
 
 /// The target with the annotation that remembers it for the next time.
 pub(super) fn with_last_applied(target: &Value) -> Value {
@@ -84,24 +84,13 @@ fn plain_secret(secret: &Value) -> Value {
 /// A plain three-way merge patch: what is in `before` and not in the target
 /// goes; what differs from the target is set; the rest stays.
 fn layered(before: &Value, target: &Value, live: &Value) -> Option<Value> {
-    let Value::Object(target) = target else {
-        return (target != live).then(|| target.clone());
-    };
-    let mut patch = Map::new();
-    for key in before.as_object().into_iter().flat_map(Map::keys) {
-        if !target.contains_key(key) && live.get(key).is_some() {
-            patch.insert(key.clone(), Value::Null);
-        }
+    let target = without_nulls(target);
+    let mut merged = live.clone();
+    if let Some(change) = merge_patch(before, &target) {
+        json_patch::merge(&mut merged, &change);
     }
-    for (key, wanted) in target.iter().filter(|(_, wanted)| !wanted.is_null()) {
-        let nothing = Value::Null;
-        let before = before.get(key).unwrap_or(&nothing);
-        let live = live.get(key).unwrap_or(&nothing);
-        if let Some(change) = layered(before, wanted, live) {
-            patch.insert(key.clone(), change);
-        }
-    }
-    (!patch.is_empty()).then_some(Value::Object(patch))
+    json_patch::merge(&mut merged, &target);
+    merge_patch(live, &merged)
 }
 
 /// An object as it would be created anew.

@@ -19,8 +19,7 @@
 //!   (SE-370 … SE-390);
 //! - [`deletion`]: what goes with a deleted Application (SE-510 … SE-516);
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
-//! - [`owner`]: whose a live object is, before it is deleted or replaced;
-//! - [`patch`]: the smallest merge patch between two objects.
+//! - [`owner`]: whose a live object is, before it is deleted or replaced.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
 
@@ -33,7 +32,6 @@ pub mod deletion;
 pub mod operation;
 pub mod owner;
 mod pairs;
-pub mod patch;
 pub mod project;
 pub mod refresh;
 pub mod spec;

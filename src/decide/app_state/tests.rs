@@ -14,6 +14,7 @@ use crate::api::operation::OperationPhase;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
+use crate::decide::merge_patch::merge_patch;
 
 const TRACKING: &str = "argocd.argoproj.io/tracking-id";
 
@@ -332,7 +333,7 @@ fn a_status_is_written_once_and_keeps_what_is_not_ours() {
     assert_eq!(first["status"]["conditions"][0]["message"], "old", "SE-060: not ours to replace");
     let mut second = first.clone();
     status::write(&mut second, &comparison, &[], &about(false, at(60)));
-    assert_eq!(patch::merge_patch(&first, &second), None, "nothing has changed");
+    assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
     assert_eq!(refresh::asked_for(&first), None);
 
     let trouble = [Condition::comparison("cannot read")];
@@ -380,31 +381,6 @@ fn a_refresh_is_wanted_for_a_reason() {
         let mut app = compared.clone();
         json_patch::merge(&mut app, &change);
         assert_eq!(refresh::asked_for(&app).map(|r| r.level), want, "SE-377 {name}");
-    }
-}
-
-#[test]
-fn merge_patches_name_only_what_changed() {
-    let cases = [
-        (json!({"a": 1}), json!({"a": 1}), None),
-        (json!({"a": 1, "b": 2}), json!({"a": 1}), Some(json!({"b": null}))),
-        (
-            json!({"a": {"b": 1, "c": 2}}),
-            json!({"a": {"b": 1, "c": 3}}),
-            Some(json!({"a": {"c": 3}})),
-        ),
-        (json!({"a": [1]}), json!({"a": [1, 2]}), Some(json!({"a": [1, 2]}))),
-        (json!({}), json!({"a": null}), None),
-        (json!({"a": null}), json!({}), None),
-    ];
-    for (from, to, want) in cases {
-        let patch = patch::merge_patch(&from, &to);
-        assert_eq!(patch, want, "{from} to {to}");
-        if let Some(patch) = patch {
-            let mut patched = from.clone();
-            json_patch::merge(&mut patched, &patch);
-            assert_eq!(patched, to);
-        }
     }
 }
 

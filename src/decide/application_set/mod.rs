@@ -39,6 +39,7 @@ use self::policy::Policy;
 use self::preserve::Preserve;
 use crate::api::API_VERSION;
 use crate::api::annotations::REFRESH;
+use crate::decide::merge_patch::merge_patch;
 
 /// How many Applications a pass asks to be compared again. A commit makes the
 /// whole fleet ask for it at once, and no sync shall wait for all of these
@@ -362,13 +363,17 @@ fn update(
 ) -> Result<Option<Value>, String> {
     let target = target(snapshot, generated, live)?;
     let mut body = json!({});
-    if !normalize::equal_specs(&live["spec"], &target["spec"]) {
-        body["spec"] = patch::between(&live["spec"], &target["spec"]);
+    if !normalize::equal_specs(&live["spec"], &target["spec"])
+        && let Some(change) = merge_patch(&live["spec"], &target["spec"])
+    {
+        body["spec"] = change;
     }
     for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
         let (live, target) = (&live["metadata"][field], &target["metadata"][field]);
-        if !normalize::equal(live, target) {
-            body["metadata"][field] = patch::between(live, target);
+        if !normalize::equal(live, target)
+            && let Some(change) = merge_patch(live, target)
+        {
+            body["metadata"][field] = change;
         }
     }
     Ok((body != json!({})).then_some(body))

@@ -225,14 +225,16 @@ fn a_status_of_yesterday_never_makes_an_application_healthy() {
             assert_ne!(got.phase, Healthy, "{why}, from {:?}", stored.map(|entry| entry.phase));
         }
     }
-    let failed = Observed { operation: Some(own(OperationPhase::Failed, ago(60))), ..healthy };
-    let rules = Settings::default().rules;
-    let got =
-        phase::advance("app", Some(&entry("app", Progressing)), Some(0), &failed, &rules, now());
-    assert_eq!(
-        got.phase, Progressing,
-        "a failed smoke test leaves the Application Synced and Healthy"
-    );
+    // The word of a later version is no success, either.
+    for phase in [OperationPhase::Failed, OperationPhase::Error, OperationPhase::Unknown] {
+        let failed = Observed { operation: Some(own(phase, ago(60))), ..healthy.clone() };
+        let (rules, stored) = (Settings::default().rules, entry("app", Progressing));
+        let got = phase::advance("app", Some(&stored), Some(0), &failed, &rules, now());
+        assert_eq!(
+            got.phase, Progressing,
+            "{phase:?}: a failed smoke test leaves the Application Synced and Healthy"
+        );
+    }
 }
 
 #[test]

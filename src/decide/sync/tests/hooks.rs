@@ -2,11 +2,11 @@
 
 use jiff::Timestamp;
 
-use super::super::SyncPhase::{PostSync, PreSync, Sync};
 use super::super::hooks::purpose;
 use super::super::*;
 use super::world::{START, World, manifest};
-use crate::api::operation::{OperationPhase, SyncPhase};
+use crate::api::operation::OperationPhase;
+use crate::api::operation::SyncPhase::{PostSync, PreSync, Sync};
 use crate::decide::health::Status;
 
 #[test]

@@ -140,7 +140,7 @@ fn check_gates(world: &World, plan: &SyncPlan, slots: &BTreeMap<TaskKey, (SyncPh
         let done = plan.results.iter().find(|result| TaskKey::of(result) == *task);
         let done = done.unwrap_or_else(|| panic!("{task:?} was left out before {slot:?}"));
         assert_eq!(done.hook_phase, OperationPhase::Succeeded, "{task:?} before {slot:?}");
-        if done.hook_type.is_none() {
+        if done.hook_type.is_empty() {
             let live = &snapshot.live[&task.resource];
             let health = live.health.as_ref().map(|health| health.as_ref().unwrap().status);
             assert!(matches!(health, None | Some(Status::Healthy)), "{task:?} before {slot:?}");

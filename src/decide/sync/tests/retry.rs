@@ -9,7 +9,7 @@ use crate::api::operation::OperationPhase;
 
 fn backoff(duration: &str, factor: i64, max_duration: &str) -> Backoff {
     let [duration, max_duration] = [duration, max_duration].map(str::to_owned);
-    Backoff { duration, factor: Some(factor), max_duration }
+    Backoff { duration, factor: Some(factor), max_duration, ..Backoff::default() }
 }
 
 #[test]

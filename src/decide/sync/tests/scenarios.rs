@@ -139,7 +139,7 @@ fn v067_a_hook_without_health_is_complete_once_it_exists() {
     let result = world.result("pre").unwrap();
     assert_eq!(result.hook_phase, OperationPhase::Succeeded);
     assert_eq!(result.message, "pre created");
-    assert_eq!(result.hook_type, Some(SyncPhase::PreSync));
+    assert_eq!(result.hook_type, "PreSync");
 }
 
 #[test]

@@ -383,3 +383,34 @@ fn an_answer_that_got_lost_is_asked_for_again_after_a_pause() {
             .any(|g| matches!(g.actions[0], Action::CreateHook(_) | Action::DryRun(_)))
     );
 }
+
+#[test]
+fn a_word_that_nobody_knows_is_never_taken_for_running() {
+    // The phase of the operation: nothing is done, and nothing is changed.
+    let mut world = World::new([manifest("ConfigMap", "c")]);
+    world.seen.phase = OperationPhase::Unknown;
+    world.seen.message = "as stored".into();
+    let plan = step(&world.snapshot(), world.now);
+    assert_eq!((plan.phase, plan.message.as_str()), (OperationPhase::Unknown, "as stored"));
+    assert!(plan.actions.is_empty() && plan.waiting_for.is_empty() && plan.wake_at.is_none());
+
+    // The phase of one result: the task has not run, as far as anybody knows.
+    let mut world = World::new([manifest("Job", "pre").hook("PreSync"), manifest("Secret", "s")]);
+    world.pass().unwrap();
+    world.pass().unwrap();
+    let at = world.seen.results.iter().position(|result| result.name == "pre").unwrap();
+    assert_eq!(world.seen.results[at].hook_phase, OperationPhase::Running);
+    world.seen.results[at].hook_phase = OperationPhase::Unknown;
+    let plan = step(&world.snapshot(), world.now);
+    assert_eq!(plan.results[at].hook_phase, OperationPhase::Running, "its live object says so");
+    world.objects.clear();
+    world.seen.results[at].hook_phase = OperationPhase::Unknown;
+    let plan = step(&world.snapshot(), world.now);
+    assert!(matches!(plan.actions[0].actions[0], Action::CreateHook(_)), "{plan:?}");
+
+    // The stored end of an operation: it ends, and not well.
+    let mut world = World::new([manifest("ConfigMap", "c")]);
+    world.seen.progress.ending =
+        Some(Ending { phase: OperationPhase::Unknown, message: "m".into() });
+    assert_eq!(step(&world.snapshot(), world.now).phase, OperationPhase::Error);
+}

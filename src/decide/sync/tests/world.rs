@@ -167,7 +167,7 @@ impl World {
             strangers: BTreeSet::new(),
             refused: BTreeMap::new(),
             seen,
-            stored: Default::default(),
+            stored: (OperationPhase::Running, String::new(), vec![], Progress::default()),
             log: vec![],
             created: BTreeMap::new(),
             writes: 0,

@@ -1,0 +1,101 @@
+//! The smallest JSON merge patch between two values (RFC 7396).
+
+use serde_json::{Map, Value};
+
+/// What to send so that `from` becomes `to`; `None` when they are the same.
+///
+/// Lists are replaced as a whole, as merge patches do. A null in an object
+/// reads as an absent field: a merge patch cannot say the difference.
+pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
+    if from == to {
+        return None;
+    }
+    let (Value::Object(from), Value::Object(to)) = (from, to) else {
+        return Some(without_nulls(to));
+    };
+    let mut patch = Map::new();
+    for (key, old) in from {
+        match to.get(key) {
+            // A null in a merge patch removes.
+            None | Some(Value::Null) if !old.is_null() => {
+                patch.insert(key.clone(), Value::Null);
+            }
+            None | Some(Value::Null) => {}
+            Some(new) => {
+                if let Some(change) = merge_patch(old, new) {
+                    patch.insert(key.clone(), change);
+                }
+            }
+        }
+    }
+    for (key, new) in to {
+        if !from.contains_key(key) && !new.is_null() {
+            patch.insert(key.clone(), without_nulls(new));
+        }
+    }
+    (!patch.is_empty()).then_some(Value::Object(patch))
+}
+
+/// The value as it is stored: fields of objects that are null are absent.
+pub fn without_nulls(value: &Value) -> Value {
+    let Value::Object(object) = value else { return value.clone() };
+    let kept = object.iter().filter(|(_, value)| !value.is_null());
+    kept.map(|(key, value)| (key.clone(), without_nulls(value))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::{Value, json};
+
+    use super::{merge_patch, without_nulls};
+
+    #[test]
+    fn merge_patches_name_only_what_changed() {
+        let cases = [
+            (json!({"a": 1}), json!({"a": 1}), None),
+            (json!({"a": 1}), json!({"a": 2, "b": 3}), Some(json!({"a": 2, "b": 3}))),
+            (json!({"a": 1, "b": 2}), json!({"a": 1}), Some(json!({"b": null}))),
+            (
+                json!({"a": {"b": 1, "c": 2}}),
+                json!({"a": {"b": 1, "c": 3}}),
+                Some(json!({"a": {"c": 3}})),
+            ),
+            (json!({"a": [1]}), json!({"a": [1, 2]}), Some(json!({"a": [1, 2]}))),
+            (json!({}), json!({"a": null}), None),
+            (json!({"a": null}), json!({}), None),
+            (json!({"a": {"b": 1}}), json!({"a": null}), Some(json!({"a": null}))),
+            (json!(null), json!({"a": 1, "b": null}), Some(json!({"a": 1}))),
+        ];
+        for (from, to, want) in cases {
+            assert_eq!(merge_patch(&from, &to), want, "{from} to {to}");
+        }
+    }
+
+    fn tree() -> impl Strategy<Value = Value> {
+        let leaf = prop_oneof![
+            Just(json!(1)),
+            Just(json!("x")),
+            Just(json!([1, 2])),
+            Just(json!({})),
+            Just(json!(null))
+        ];
+        leaf.prop_recursive(3, 12, 3, |inner| {
+            proptest::collection::btree_map("[ab]", inner, 0..3)
+                .prop_map(|map| map.into_iter().collect::<Value>())
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_leads_from_one_to_the_other(from in tree(), to in tree()) {
+            let (mut got, to) = (without_nulls(&from), without_nulls(&to));
+            let patch = merge_patch(&got, &to);
+            prop_assert_eq!(patch.is_none(), got == to);
+            if let Some(patch) = patch {
+                json_patch::merge(&mut got, &patch);
+            }
+            prop_assert_eq!(got, to);
+        }
+    }
+}
