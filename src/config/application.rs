@@ -27,7 +27,7 @@ pub struct ApplicationFlags {
     #[arg(long, value_name = "SECONDS")]
     pub sync_timeout: Option<u32>,
     /// After how long an Application is compared again without a reason, such
-    /// as 3m; 0 is never
+    /// as 3m or 1h 30min; 0 is never
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     pub app_resync: Option<Duration>,
     /// How much later than that at the most, each at its own time
@@ -81,11 +81,15 @@ pub struct ApplicationFlags {
     pub inherit_spec_sync_options: Option<bool>,
 }
 
-/// A duration in Go's notation, or whole seconds.
+/// A duration as people write it, such as `3m`, `1h 30min` or `2 days`, in Go's
+/// notation as Argo CD has it, or whole seconds.
 fn pause(text: &str) -> Result<Duration, String> {
     let read = match text.parse() {
         Ok(seconds) => SignedDuration::from_secs(seconds),
-        Err(_) => duration::parse(text).map_err(|error| error.to_string())?,
+        Err(_) => match duration::parse(text) {
+            Ok(read) => read,
+            Err(_) => return humantime::parse_duration(text).map_err(|error| error.to_string()),
+        },
     };
     Duration::try_from(read).map_err(|_| "it is negative".to_owned())
 }

@@ -93,9 +93,12 @@ impl Picture<'_> {
     }
 }
 
-/// `12.3 s`; whole seconds without a fraction.
+/// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
 pub(super) fn seconds(time: Duration) -> String {
     match time.subsec_millis() / 100 {
+        _ if time.as_secs() >= 60 => {
+            humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
+        }
         0 => format!("{} s", time.as_secs()),
         tenths => format!("{}.{tenths} s", time.as_secs()),
     }

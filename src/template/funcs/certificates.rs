@@ -21,6 +21,7 @@ use x509_cert::serial_number::SerialNumber;
 use x509_cert::time::{Time, Validity};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo, Version};
 
+use super::certificate::Certificate;
 use super::encoding::decode64;
 use super::f;
 use super::keys::{Key, write_pem};
@@ -67,28 +68,6 @@ pub(super) const FUNCTIONS: &[Function] = &[
         made(&cert, &key)
     }),
 ];
-
-/// A certificate with its private key, both in PEM.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::template) struct Certificate {
-    cert: Str,
-    key: Str,
-}
-
-impl Certificate {
-    /// The name of the Go type.
-    pub const TYPE: &str = "sprig.certificate";
-
-    /// A field of the Go type.
-    pub fn field(&self, name: &str) -> Option<Value> {
-        self.fields().into_iter().find(|(field, _)| *field == name).map(|(_, value)| value)
-    }
-
-    /// The fields of the Go type in their order.
-    pub fn fields(&self) -> [(&'static str, Value); 2] {
-        [("Cert", Value::Str(self.cert.clone())), ("Key", Value::Str(self.key.clone()))]
-    }
-}
 
 fn made(cert: &[u8], key: &[u8]) -> Outcome {
     let certificate = Certificate { cert: Str::from(cert), key: Str::from(key) };

@@ -1,13 +1,11 @@
-//! Check sums, passwords and ciphers.
+//! Passwords and ciphers.
 
 use aes::Aes256;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use data_encoding::HEXLOWER;
 use hmac::{Hmac, Mac};
-use sha1::Sha1;
-use sha2::{Digest, Sha256, Sha512};
+use sha2::Sha256;
 
 use super::encoding::decode64;
 use super::f;
@@ -16,10 +14,6 @@ use crate::template::go::value::Value;
 use crate::template::go::{Args, Run};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    f("sha1sum", "s", |_, a| Ok(Value::str(HEXLOWER.encode(&Sha1::digest(a.bytes(0)))))),
-    f("sha256sum", "s", |_, a| Ok(Value::str(HEXLOWER.encode(&Sha256::digest(a.bytes(0)))))),
-    f("sha512sum", "s", |_, a| Ok(Value::str(HEXLOWER.encode(&Sha512::digest(a.bytes(0)))))),
-    f("adler32sum", "s", |_, a| Ok(Value::str(adler2::adler32_slice(a.bytes(0)).to_string()))),
     f("bcrypt", "s", |run, a| Ok(Value::str(hash_password(run, a.bytes(0))?))),
     f("htpasswd", "ss", |run, a| {
         let user = a.text(0);

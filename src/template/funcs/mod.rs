@@ -2,23 +2,31 @@
 //! adds to it (AS-130).
 
 mod case;
-pub(super) mod certificates;
+pub(super) mod certificate;
+#[cfg(feature = "sprig-crypto")]
+mod certificates;
 mod convert;
+#[cfg(feature = "sprig-crypto")]
 mod crypto;
 mod dates;
 mod defaults;
 mod dicts;
 mod encoding;
 mod json;
+#[cfg(feature = "sprig-crypto")]
 mod keys;
+#[cfg(any(test, not(feature = "sprig-crypto")))]
+mod left_out;
 mod lists;
 mod math;
+#[cfg(feature = "sprig-crypto")]
 mod numbers;
 mod paths;
 mod random;
 pub(super) mod regex;
 pub(super) mod semver;
 mod strings;
+mod sums;
 mod text_lists;
 mod url;
 mod url_parse;
@@ -28,8 +36,8 @@ mod yaml_write;
 use super::go::function::{Body, Function};
 
 /// All functions of the library.
-pub(super) fn tables() -> [&'static [Function]; 20] {
-    [
+pub(super) fn tables() -> impl Iterator<Item = &'static [Function]> {
+    let common = [
         strings::FUNCTIONS,
         case::FUNCTIONS,
         text_lists::FUNCTIONS,
@@ -46,11 +54,20 @@ pub(super) fn tables() -> [&'static [Function]; 20] {
         paths::FUNCTIONS,
         url::FUNCTIONS,
         encoding::FUNCTIONS,
-        crypto::FUNCTIONS,
+        sums::FUNCTIONS,
         random::FUNCTIONS,
-        keys::FUNCTIONS,
-        certificates::FUNCTIONS,
-    ]
+    ];
+    common.into_iter().chain(keys_and_certificates())
+}
+
+#[cfg(feature = "sprig-crypto")]
+fn keys_and_certificates() -> [&'static [Function]; 3] {
+    [crypto::FUNCTIONS, keys::FUNCTIONS, certificates::FUNCTIONS]
+}
+
+#[cfg(not(feature = "sprig-crypto"))]
+fn keys_and_certificates() -> [&'static [Function]; 1] {
+    [left_out::FUNCTIONS]
 }
 
 const fn f(name: &'static str, params: &'static str, body: Body) -> Function {

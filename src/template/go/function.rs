@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::run::Run;
 use super::value::Value;
 use crate::template::funcs;
-use crate::template::funcs::certificates::Certificate;
+use crate::template::funcs::certificate::Certificate;
 
 /// Why a function or method failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

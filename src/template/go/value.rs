@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::gotime::GoTime;
-use crate::template::funcs::certificates::Certificate;
+use crate::template::funcs::certificate::Certificate;
 use crate::template::funcs::semver::Version;
 
 /// A value; cloning is cheap and shares lists and dicts.

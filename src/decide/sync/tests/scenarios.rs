@@ -4,7 +4,7 @@ use jiff::SignedDuration;
 
 use super::super::*;
 use super::world::{World, manifest};
-use crate::api::operation::{OperationPhase, ResultCode, SyncPhase};
+use crate::api::operation::{OperationPhase, ResultCode};
 use crate::decide::health::Status;
 
 const ALL_RUN: &str = "successfully synced (all tasks run)";
