@@ -7,11 +7,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::blocking_resource::{self, Culprit};
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_summary::{Member, Standing, State, text};
+use super::rollout_summary::{Member, RolloutSummary, State};
 use crate::api::conditions::application_set as condition;
+use crate::api::time::to_rfc3339;
+use crate::api::{OperationPhase, Raw};
+use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
@@ -60,7 +62,7 @@ pub(super) struct Wait {
     /// What for, in words.
     pub reason: String,
     /// The resource that keeps it; `null` when it is none.
-    pub resource: Option<Culprit>,
+    pub resource: Option<BlockingResource>,
     /// Since when, and until when at most; empty where unknown.
     pub since: String,
     pub until: String,
@@ -91,22 +93,22 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Says why a set waits, from its status and the Applications of its namespace.
 pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
-    let standing = Standing::read(set, applications);
-    let waits = waits(set, &standing, applications);
+    let rollout = RolloutSummary::read(set, applications);
+    let waits = waits(set, &rollout, applications);
     Explanation {
-        summary: summary(&standing, &waits),
-        namespace: standing.namespace,
-        application_set: standing.application_set,
-        state: standing.state,
+        summary: summary(&rollout, &waits),
+        namespace: rollout.namespace,
+        application_set: rollout.application_set,
+        state: rollout.state,
         waits,
         conditions: conditions(set),
     }
 }
 
-fn summary(standing: &Standing, waits: &[Wait]) -> String {
-    let name = &standing.application_set;
+fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
+    let name = &rollout.application_set;
     let first = waits.first().map(|wait| {
-        let more = match unfinished(standing).count().max(waits.len()) - 1 {
+        let more = match unfinished(rollout).count().max(waits.len()) - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
@@ -116,29 +118,29 @@ fn summary(standing: &Standing, waits: &[Wait]) -> String {
             None => format!("{application}: {}{more}", wait.reason),
         }
     });
-    match (standing.state, first) {
+    match (rollout.state, first) {
         (State::Rolling, Some(first)) => {
-            let step = standing.step.unwrap_or_default();
-            format!("{name} waits in step {step} of {}: {first}", standing.steps)
+            let step = rollout.step.unwrap_or_default();
+            format!("{name} waits in step {step} of {}: {first}", rollout.steps)
         }
-        (State::Rolling, None) => format!("{name} goes on: {}", standing.message),
-        (State::Complete, _) => format!("{name} waits for nothing: {}", standing.message),
+        (State::Rolling, None) => format!("{name} goes on: {}", rollout.message),
+        (State::Complete, _) => format!("{name} waits for nothing: {}", rollout.message),
         (State::AllAtOnce, Some(first)) => format!("{name} has no steps, and waits for {first}"),
-        (State::AllAtOnce, None) => format!("{name} waits for nothing: {}", standing.message),
-        (State::Failed, _) => format!("{name} is stopped by an error: {}", standing.message),
+        (State::AllAtOnce, None) => format!("{name} waits for nothing: {}", rollout.message),
+        (State::Failed, _) => format!("{name} is stopped by an error: {}", rollout.message),
         (State::Deleting | State::Unseen | State::SwitchedOff, _) => {
-            format!("{name} does not roll out: {}", standing.message)
+            format!("{name} does not roll out: {}", rollout.message)
         }
     }
 }
 
 /// The Applications that keep the open step from being complete; without steps
 /// those that are not Healthy.
-fn unfinished(standing: &Standing) -> impl Iterator<Item = &Member> {
-    standing.applications.iter().filter(|member| match standing.state {
+fn unfinished(rollout: &RolloutSummary) -> impl Iterator<Item = &Member> {
+    rollout.applications.iter().filter(|member| match rollout.state {
         State::Rolling => {
             member.step.is_some()
-                && member.step == standing.step
+                && member.step == rollout.step
                 && member.phase != Phase::Healthy.name()
         }
         State::AllAtOnce => member.health != "Healthy",
@@ -148,32 +150,31 @@ fn unfinished(standing: &Standing) -> impl Iterator<Item = &Member> {
 
 fn waits(
     set: &Value,
-    standing: &Standing,
+    rollout: &RolloutSummary,
     applications: &BTreeMap<String, Arc<Value>>,
 ) -> Vec<Wait> {
-    let told =
-        set["status"]["rollout"]["waitingFor"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if standing.state == State::Rolling && !told.is_empty() {
+    let told = set.items("/status/rollout/waitingFor");
+    if rollout.state == State::Rolling && !told.is_empty() {
         let wait = |told: &Value| {
-            let name = text(told, "/application");
-            let member = standing.applications.iter().find(|member| member.application == name);
-            let mut wait = wait_of(set, &name, member, applications);
-            for (field, pointer) in [
-                (&mut wait.reason, "/reason"),
-                (&mut wait.since, "/since"),
-                (&mut wait.until, "/until"),
+            let name = told.field("application");
+            let member = rollout.applications.iter().find(|member| member.application == name);
+            let mut wait = wait_of(set, name, member, applications);
+            for (field, name) in [
+                (&mut wait.reason, "reason"),
+                (&mut wait.since, "since"),
+                (&mut wait.until, "until"),
             ] {
-                let told = text(told, pointer);
+                let told = told.field(name);
                 if !told.is_empty() {
-                    *field = told;
+                    *field = told.to_owned();
                 }
             }
-            wait.step = wait.step.or(standing.step);
+            wait.step = wait.step.or(rollout.step);
             wait
         };
         return told.iter().map(wait).collect();
     }
-    unfinished(standing)
+    unfinished(rollout)
         .map(|member| wait_of(set, &member.application, Some(member), applications))
         .collect()
 }
@@ -190,15 +191,16 @@ fn wait_of(
     let step = member.and_then(|member| member.step);
     // Whoever has not started yet is not kept by its own resources.
     let started = phase != Phase::Waiting.name();
-    let resource = live.filter(|_| started).and_then(|live| blocking_resource::of(live));
+    let blocking = live.filter(|_| started).map(|live| blocking_resource::of(live));
+    let Blocking { resource, since, .. } = blocking.unwrap_or_default();
     let mut reason = of(|member| &member.message);
     if reason.is_empty() {
         reason = match live {
             None => "the application does not exist yet".to_owned(),
             Some(live) => format!(
                 "it is {}, {}",
-                or_unknown(&text(live, "/status/sync/status")),
-                or_unknown(&text(live, "/status/health/status"))
+                or_unknown(live.text("/status/sync/status")),
+                or_unknown(live.text("/status/health/status"))
             ),
         };
     }
@@ -208,7 +210,10 @@ fn wait_of(
         step,
         sync: of(|member| &member.sync),
         health: of(|member| &member.health),
-        since: of(|member| &member.since),
+        since: match of(|member| &member.since) {
+            entry if entry.is_empty() => since.map(to_rfc3339).unwrap_or_default(),
+            entry => entry,
+        },
         until: String::new(),
         phase,
         reason,
@@ -227,12 +232,12 @@ fn advice(
     phase: &str,
     step: Option<usize>,
     live: Option<&Value>,
-    resource: Option<&Culprit>,
+    resource: Option<&BlockingResource>,
 ) -> String {
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
     let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
     let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
-    let operation = live.map(|live| text(live, "/status/operationState/phase")).unwrap_or_default();
+    let operation = live.map_or("", |live| live.text("/status/operationState/phase"));
     if phase == Phase::Waiting.name() && held {
         return format!(
             "maxUpdate of its step is 0: sync it by hand, for example: {}",
@@ -244,9 +249,9 @@ fn advice(
             .to_owned();
     }
     match resource {
-        Some(resource) if resource.status != "Suspended" => resource.look(),
-        Some(resource) => format!("resume it: {}", resource.look()),
-        None if matches!(operation.as_str(), "Failed" | "Error") => {
+        Some(resource) if resource.status != "Suspended" => look(resource),
+        Some(resource) => format!("resume it: {}", look(resource)),
+        None if OperationPhase::from_word(operation).has_failed() => {
             format!(
                 "mend what its operation failed on, then sync it again: {}",
                 sync_by_hand(name, live)
@@ -256,11 +261,21 @@ fn advice(
     }
 }
 
+/// How to look at a resource.
+fn look(resource: &BlockingResource) -> String {
+    let BlockingResource { group, kind, namespace, name, .. } = resource;
+    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+    let namespace = match namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("-n {namespace} "),
+    };
+    format!("kubectl {namespace}describe {}{group} {name}", kind.to_lowercase())
+}
+
 /// The command that syncs an Application. An operation that is written by hand
 /// has no sync options but its own (SE-304), so it gets those of the spec.
 fn sync_by_hand(name: &str, live: Option<&Value>) -> String {
-    let namespace = live.map(|live| text(live, "/metadata/namespace")).unwrap_or_default();
-    let namespace = match namespace.as_str() {
+    let namespace = match live.map_or("", Raw::namespace) {
         "" => String::new(),
         namespace => format!("-n {namespace} "),
     };
@@ -275,18 +290,15 @@ fn sync_by_hand(name: &str, live: Option<&Value>) -> String {
 
 fn conditions(set: &Value) -> Vec<Condition> {
     let wrong = |found: &&Value| {
-        let kind = text(found, "/type");
-        let is_bad =
-            [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG].contains(&kind.as_str());
-        is_bad && found["status"] == "True"
+        let kinds = [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG];
+        kinds.contains(&found.field("type")) && found.field("status") == "True"
     };
     let condition = |found: &Value| Condition {
-        kind: text(found, "/type"),
-        reason: text(found, "/reason"),
-        message: text(found, "/message"),
+        kind: found.field("type").to_owned(),
+        reason: found.field("reason").to_owned(),
+        message: found.field("message").to_owned(),
     };
-    let found = set["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    found.iter().filter(wrong).map(condition).collect()
+    set.items("/status/conditions").iter().filter(wrong).map(condition).collect()
 }
 
 /// The text for people.

@@ -6,7 +6,6 @@
 //! hold, or 2 on wrong use and unreadable input; the same input gives the same
 //! output.
 
-mod blocking_resource;
 mod cluster;
 mod completions;
 mod controller;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::is_owned;
@@ -19,7 +20,7 @@ use crate::desired::name_of;
 /// Where a set stands.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Standing {
+pub(super) struct RolloutSummary {
     pub namespace: String,
     pub application_set: String,
     /// `RollingSync` or `AllAtOnce`.
@@ -76,7 +77,7 @@ pub(super) struct Member {
     pub message: String,
 }
 
-impl Standing {
+impl RolloutSummary {
     /// Reads it. `applications` are those of the set's namespace, its own and
     /// others.
     pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
@@ -85,8 +86,8 @@ impl Standing {
         let steps = strategy.steps().len();
         let step = open_step(set, &stored);
         let (complete, total) = progress(set, &stored, applications);
-        let mut standing = Self {
-            namespace: text(set, "/metadata/namespace"),
+        let mut summary = Self {
+            namespace: set.text("/metadata/namespace").to_owned(),
             application_set: name_of(set).to_owned(),
             strategy: match strategy {
                 Strategy::AllAtOnce => "AllAtOnce",
@@ -97,12 +98,12 @@ impl Standing {
             steps,
             complete,
             total,
-            health: text(set, "/status/health/status"),
+            health: set.text("/status/health/status").to_owned(),
             message: String::new(),
             applications: members(set, &stored, applications),
         };
-        standing.message = standing.say(set);
-        standing
+        summary.message = summary.say(set);
+        summary
     }
 
     /// `2/3`, or a dash where there are no steps to be in.
@@ -133,8 +134,8 @@ impl Standing {
                 format!("{complete} of {total} applications are Healthy; there are no steps")
             }
             State::Complete => format!("all {steps} steps are complete"),
-            State::Rolling => match text(set, "/status/rollout/message") {
-                told if !told.is_empty() => told,
+            State::Rolling => match set.text("/status/rollout/message") {
+                told if !told.is_empty() => told.to_owned(),
                 _ => {
                     let step = self.step.unwrap_or_default();
                     format!("step {step} of {steps}: {complete} of {total} applications are done")
@@ -144,18 +145,13 @@ impl Standing {
     }
 }
 
-/// A text field, empty when it is not there.
-pub(super) fn text(value: &Value, pointer: &str) -> String {
-    value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
 /// The message of a condition that is `True`.
 pub(super) fn true_condition(set: &Value, kind: &str) -> Option<String> {
     let conditions = set["status"]["conditions"].as_array()?;
     let found = conditions
         .iter()
         .find(|condition| condition["type"] == kind && condition["status"] == "True")?;
-    Some(text(found, "/message"))
+    Some(found.text("/message").to_owned())
 }
 
 fn state(
@@ -229,8 +225,9 @@ fn members(
     let names: BTreeSet<&String> = owned.chain(stored.keys()).collect();
     let member = |name: &String| {
         let entry = stored.get(name);
-        let live =
-            |pointer| applications.get(name).map(|live| text(live, pointer)).unwrap_or_default();
+        let live = |pointer| {
+            applications.get(name).map(|live| live.text(pointer).to_owned()).unwrap_or_default()
+        };
         Member {
             application: name.clone(),
             step: entry.and_then(|entry| entry.step).map(|step| step + 1),

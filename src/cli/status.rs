@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::output::{self, Output, or_dash};
-use super::rollout_summary::{Member, Standing};
+use super::rollout_summary::{Member, RolloutSummary};
 use crate::desired::name_of;
 
 /// Prints where the rollouts of a cluster stand
@@ -38,7 +38,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let applications = cluster.applications_by_name(&cluster.namespace).await?;
             Ok((set, applications))
         })?;
-        args.output.print(&Standing::read(&set, &applications), one)?;
+        args.output.print(&RolloutSummary::read(&set, &applications), one)?;
         return Ok(ExitCode::SUCCESS);
     }
     let (sets, applications) = block_on(async {
@@ -46,13 +46,13 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
         Ok((cluster.application_sets(namespace).await?, cluster.applications(namespace).await?))
     })?;
-    args.output.print(&standings(&sets, applications), |standings| list(standings))?;
+    args.output.print(&summaries(&sets, applications), |summaries| list(summaries))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Where each set stands, by namespace and name; `applications` may be of
 /// several namespaces.
-pub(super) fn standings(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<Standing> {
+pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<RolloutSummary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of =
         |object: &Value| object["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
@@ -62,34 +62,35 @@ pub(super) fn standings(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> V
     }
     let none = BTreeMap::new();
     let read = |set: &Arc<Value>| {
-        Standing::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
+        RolloutSummary::read(set, by_namespace.get(&namespace_of(set)).unwrap_or(&none))
     };
-    let mut standings: Vec<Standing> = sets.iter().map(read).collect();
-    let key = |standing: &Standing| (standing.namespace.clone(), standing.application_set.clone());
-    standings.sort_by_key(key);
-    standings
+    let mut summaries: Vec<RolloutSummary> = sets.iter().map(read).collect();
+    let key =
+        |summary: &RolloutSummary| (summary.namespace.clone(), summary.application_set.clone());
+    summaries.sort_by_key(key);
+    summaries
 }
 
-pub(super) fn list(standings: &[Standing]) -> String {
-    if standings.is_empty() {
+pub(super) fn list(summaries: &[RolloutSummary]) -> String {
+    if summaries.is_empty() {
         return "There is no ApplicationSet; -A looks into all namespaces.\n".to_owned();
     }
-    let row = |standing: &Standing| {
+    let row = |summary: &RolloutSummary| {
         [
-            standing.namespace.clone(),
-            standing.application_set.clone(),
-            standing.strategy.to_owned(),
-            standing.step_text(),
-            format!("{}/{}", standing.complete, standing.total),
-            or_dash(&standing.health),
-            standing.message.clone(),
+            summary.namespace.clone(),
+            summary.application_set.clone(),
+            summary.strategy.to_owned(),
+            summary.step_text(),
+            format!("{}/{}", summary.complete, summary.total),
+            or_dash(&summary.health),
+            summary.message.clone(),
         ]
     };
     let header = ["NAMESPACE", "APPSET", "STRATEGY", "STEP", "DONE", "HEALTH", "MESSAGE"];
-    output::table(header, standings.iter().map(row))
+    output::table(header, summaries.iter().map(row))
 }
 
-pub(super) fn one(standing: &Standing) -> String {
+pub(super) fn one(summary: &RolloutSummary) -> String {
     let row = |member: &Member| {
         [
             member.application.clone(),
@@ -103,13 +104,13 @@ pub(super) fn one(standing: &Standing) -> String {
     };
     let title = format!(
         "ApplicationSet {}/{}: {}",
-        standing.namespace, standing.application_set, standing.message
+        summary.namespace, summary.application_set, summary.message
     );
     let mut text = output::printable(&title) + "\n";
-    if !standing.applications.is_empty() {
+    if !summary.applications.is_empty() {
         let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "SINCE", "MESSAGE"];
         text.push('\n');
-        text.push_str(&output::table(header, standing.applications.iter().map(row)));
+        text.push_str(&output::table(header, summary.applications.iter().map(row)));
     }
     text
 }

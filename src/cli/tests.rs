@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::explain::{Explanation, explain, show};
 use super::live_diff::{Change, Seen, compare};
-use super::rollout_summary::{Standing, State};
-use super::{blocking_resource, generate, output, status};
+use super::rollout_summary::{RolloutSummary, State};
+use super::{generate, output, status};
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
@@ -181,9 +181,9 @@ fn a_set_without_steps_waits_for_what_is_not_healthy() {
     .into();
     let explanation = explain(&all_at_once, &applications);
     assert_eq!(explanation.summary, "shop has no steps, and waits for b: it is Unknown, Missing");
-    let standing = Standing::read(&all_at_once, &applications);
+    let summary = RolloutSummary::read(&all_at_once, &applications);
     assert_eq!(
-        (standing.state, standing.complete, standing.total),
+        (summary.state, summary.complete, summary.total),
         (State::AllAtOnce, 1, 2),
         "c is not ours"
     );
@@ -214,50 +214,15 @@ fn sets_are_listed_by_namespace_and_name() {
         set["metadata"]["name"] = name.into();
         Arc::new(set)
     };
-    let standings =
-        status::standings(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new());
+    let summaries =
+        status::summaries(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new());
     let want = "\
 NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
 a           y        RollingSync   1/2    1/3    -        goes on
 a           z        RollingSync   1/2    1/3    -        goes on
 b           x        RollingSync   1/2    1/3    -        goes on
 ";
-    assert_eq!(status::list(&standings), want);
-}
-
-#[test]
-fn the_resource_at_fault_is_found_in_order_of_importance() {
-    let result = |name: &str, status: &str, hook: &str| {
-        let hook_type = if hook.is_empty() { "" } else { "PreSync" };
-        json!({"kind": "Job", "name": name, "status": status, "hookPhase": hook, "hookType": hook_type, "message": "why"})
-    };
-    let resource = |name: &str, sync: &str, health: &str| json!({"kind": "Pod", "name": name, "status": sync, "health": {"status": health}});
-    let of = |phase: &str, results: Value, resources: Value| {
-        let operation = json!({"phase": phase, "syncResult": {"resources": results}});
-        let status = json!({"operationState": operation, "resources": resources});
-        blocking_resource::of(&json!({ "status": status }))
-            .map(|culprit| (culprit.name, culprit.status))
-    };
-    let pair = |name: &str, status: &str| Some((name.to_owned(), status.to_owned()));
-    let ill = json!([
-        resource("a", "OutOfSync", "Healthy"),
-        resource("b", "Synced", "Progressing"),
-        resource("c", "Synced", "Degraded")
-    ]);
-    let failed = json!([result("x", "Synced", ""), result("y", "SyncFailed", "")]);
-    assert_eq!(of("Failed", failed.clone(), ill.clone()), pair("y", "SyncFailed"));
-    assert_eq!(
-        of("Succeeded", failed, ill),
-        pair("c", "Degraded"),
-        "results of a success are history"
-    );
-    let out = json!([resource("a", "OutOfSync", "Healthy")]);
-    assert_eq!(
-        of("Running", json!([result("h", "", "Running")]), out.clone()),
-        pair("h", "Running")
-    );
-    assert_eq!(of("Succeeded", json!([]), out), pair("a", "OutOfSync"));
-    assert_eq!(of("Succeeded", json!([]), json!([resource("a", "Synced", "Healthy")])), None);
+    assert_eq!(status::list(&summaries), want);
 }
 
 #[test]

@@ -3,10 +3,9 @@
 use serde_json::Value;
 
 use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus, SyncStatusCode};
-use crate::api::operation::{
-    OperationPhase, OperationState, ResourceResult, ResultCode, SyncPhase,
-};
+use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
+use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 
 /// What one version of an Application says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,27 +32,16 @@ pub(super) struct AppView {
     pub stage: String,
     /// What it waits for, or why it failed; empty when there is nothing to say.
     pub detail: String,
-    /// The resource at fault, as `group/Kind namespace/name`, and what it says.
-    pub fault: Option<Fault>,
     /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
     pub hooks: Vec<String>,
 }
 
-/// A resource that does not work.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Fault {
-    /// `group/Kind namespace/name`.
-    pub resource: String,
-    /// What is wrong with it; may be empty.
-    pub why: String,
-}
-
 impl AppView {
     /// Reads a raw Application. What cannot be read counts as not known.
-    pub fn read(application: &Value) -> Self {
-        let Ok(application) = api::read::<Application>(application) else { return Self::default() };
+    pub fn read(raw: &Value) -> Self {
+        let Ok(application) = api::read::<Application>(raw) else { return Self::default() };
         let status = application.status.unwrap_or_default();
-        let mut sighting = Self {
+        let mut view = Self {
             sync: status.sync.status,
             health: status.health.status,
             requested: application.operation.is_some(),
@@ -63,22 +51,21 @@ impl AppView {
             ..Self::default()
         };
         if let Some(state) = &status.operation_state {
-            sighting.operation = state.phase;
-            sighting.started_at =
+            view.operation = state.phase;
+            view.started_at =
                 state.started_at.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
-            sighting.judged_since = match (&state.finished_at, &status.reconciled_at) {
+            view.judged_since = match (&state.finished_at, &status.reconciled_at) {
                 // Whole seconds: the same one may be after.
                 (Some(finished), Some(at)) => at.0.as_second() >= finished.0.as_second(),
                 _ => false,
             };
-            sighting.hooks = ended_hooks(state);
+            view.hooks = ended_hooks(state);
             if state.phase.is_running() {
-                sighting.stage = stage(state, &status.resources);
+                view.stage = stage(state, &status.resources);
             }
         }
-        sighting.fault = fault(&status.resources, status.operation_state.as_ref());
-        sighting.detail = detail(&sighting, &status);
-        sighting
+        view.detail = detail(&view, &status, blocking_resource::of(raw));
+        view
     }
 
     /// Asked to sync, or syncing.
@@ -97,7 +84,7 @@ impl AppView {
     /// Its operation ended and did not lead to a working Application, and
     /// nothing is under way that could change that.
     pub fn has_failed(&self) -> bool {
-        let badly = matches!(self.operation, OperationPhase::Failed | OperationPhase::Error);
+        let badly = self.operation.has_failed();
         let degraded = self.operation == OperationPhase::Succeeded
             && self.judged_since
             && self.health == HealthStatus::Degraded;
@@ -140,84 +127,45 @@ fn ended_hooks(state: &OperationState) -> Vec<String> {
         .collect()
 }
 
-/// The resource that most likely explains why it does not work: one that is
-/// Degraded, else one that the operation failed on, else one that is not there
-/// or not ready.
-fn fault(resources: &[ResourceStatus], state: Option<&OperationState>) -> Option<Fault> {
-    let of_health = |wanted: HealthStatus| {
-        let resource = resources
-            .iter()
-            .find(|r| r.health.as_ref().is_some_and(|health| health.status == wanted))?;
-        let why = resource.health.as_ref().map(|health| health.message.clone());
-        Some(Fault { resource: title(resource), why: why.unwrap_or_default() })
-    };
-    of_health(HealthStatus::Degraded)
-        .or_else(|| failed_result(state?))
-        .or_else(|| of_health(HealthStatus::Progressing))
-        .or_else(|| of_health(HealthStatus::Missing))
-}
-
-fn failed_result(state: &OperationState) -> Option<Fault> {
-    let results = &state.sync_result.as_ref()?.resources;
-    let failed = |result: &&ResourceResult| {
-        result.status == ResultCode::SyncFailed
-            || matches!(result.hook_phase, OperationPhase::Failed | OperationPhase::Error)
-    };
-    let result = results.iter().find(failed)?;
-    let resource = ResourceStatus {
-        group: result.group.clone(),
-        kind: result.kind.clone(),
-        namespace: result.namespace.clone(),
-        name: result.name.clone(),
-        ..ResourceStatus::default()
-    };
-    Some(Fault { resource: title(&resource), why: result.message.clone() })
-}
-
-fn title(resource: &ResourceStatus) -> String {
-    let ResourceStatus { group, kind, namespace, name, .. } = resource;
-    let kind = if group.is_empty() { kind.clone() } else { format!("{group}/{kind}") };
-    match namespace.as_str() {
-        "" => format!("{kind} {name}"),
-        namespace => format!("{kind} {namespace}/{name}"),
+/// `group/Kind namespace/name: message`; its state is in another column.
+fn shown(resource: &BlockingResource) -> String {
+    let BlockingResource { group, kind, namespace, name, message, .. } = resource;
+    let group = if group.is_empty() { String::new() } else { format!("{group}/") };
+    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
+    match message.as_str() {
+        "" => format!("{group}{kind} {namespace}{name}"),
+        message => format!("{group}{kind} {namespace}{name}: {message}"),
     }
 }
 
-fn detail(sighting: &AppView, status: &api::ApplicationStatus) -> String {
+/// What it waits for, or why it failed, in the few words that the demo has room
+/// for.
+fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -> String {
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         // Anything else says no more than that it is running.
         let wait = state.message.strip_prefix("waiting for ");
         return wait.unwrap_or_default().to_owned();
     }
-    if sighting.requested {
+    if view.requested {
         return "the sync to begin".to_owned();
     }
-    if let Some(fault) = sighting.fault.as_ref().filter(|_| sighting.has_failed()) {
-        return fault.to_string();
+    if let Some(resource) = blocking.resource.as_ref().filter(|_| view.has_failed()) {
+        return shown(resource);
     }
-    if let Some(state) = state.filter(|_| sighting.has_failed()) {
+    if let Some(state) = state.filter(|_| view.has_failed()) {
         return state.message.clone();
     }
-    if sighting.is_done() {
+    if view.is_done() {
         return String::new();
     }
     let trouble = status.conditions.iter().find(|condition| is_error(condition));
     // A warning explains an Application that its sync did not bring in sync.
     let trouble = trouble.or(status.conditions.first().filter(|_| state.is_some()));
-    match (trouble, &sighting.fault) {
+    match (trouble, &blocking.resource) {
         (Some(condition), _) => condition.message.clone(),
-        (None, Some(fault)) if state.is_some() => fault.to_string(),
+        (None, Some(resource)) if state.is_some() => shown(resource),
         _ => String::new(),
-    }
-}
-
-impl std::fmt::Display for Fault {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.why.as_str() {
-            "" => f.write_str(&self.resource),
-            why => write!(f, "{}: {why}", self.resource),
-        }
     }
 }
 
@@ -262,9 +210,9 @@ mod tests {
             ),
         ];
         for (result, message, (stage, detail)) in cases {
-            let sighting = AppView::read(&application(&operation(result, message)));
-            assert_eq!((sighting.stage.as_str(), sighting.detail.as_str()), (stage, detail));
-            assert!(sighting.is_operating() && !sighting.is_done() && !sighting.has_failed());
+            let view = AppView::read(&application(&operation(result, message)));
+            assert_eq!((view.stage.as_str(), view.detail.as_str()), (stage, detail));
+            assert!(view.is_operating() && !view.is_done() && !view.has_failed());
         }
     }
 
@@ -281,9 +229,9 @@ mod tests {
             "operationState": {"phase": "Failed", "operation": {}, "message": "no",
                 "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"},
         });
-        let sighting = AppView::read(&application(&status));
-        assert!(sighting.has_failed());
-        assert_eq!(sighting.detail, "apps/Deployment n/web: it exceeded its progress deadline");
+        let view = AppView::read(&application(&status));
+        assert!(view.has_failed());
+        assert_eq!(view.detail, "apps/Deployment n/web: it exceeded its progress deadline");
     }
 
     #[test]

@@ -1,3 +1,4 @@
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::path::PathBuf;
@@ -765,7 +766,38 @@ fn the_message_names_three_and_counts_the_rest() {
     assert_eq!(combined.worst, [named]);
 }
 
-/// Where the shared vectors lie; they are not part of the repository.
+/// Our own objects, complete ones, as a cluster holds them.
+#[test]
+fn objects_of_a_cluster_have_the_health_of_the_table() {
+    let table: Value = crate::yaml::value(include_str!("../../../tests/data/health.yaml")).unwrap();
+    let mut verdicts: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for row in table.as_array().unwrap() {
+        let (object, name) = (&row["object"], row["of"].as_str().unwrap());
+        let (found, said) = verdict(object);
+        let found = found.map_or("none", Status::as_str);
+        let kind = object["kind"].as_str().unwrap();
+        assert_eq!(found, row["health"], "{kind}: {name}: {said}");
+        assert_eq!(said, row["message"].as_str().unwrap_or_default(), "{kind}: {name}");
+        let api_version = object["apiVersion"].as_str().unwrap();
+        let group = api_version.split_once('/').map_or("", |(group, _)| group);
+        let of_kind = verdicts.entry((group.to_owned(), kind.to_owned())).or_default();
+        of_kind.insert(found.to_owned());
+    }
+    for ((group, kind), verdicts) in &verdicts {
+        // The old group of Ingress has the rule of the new one.
+        let judged = rule(group, kind).is_some() && group != "extensions";
+        let both = verdicts.contains("Healthy") && verdicts.len() > 1;
+        assert!(!judged || both, "{group}/{kind} is only ever {verdicts:?} in the table");
+    }
+    let judged = verdicts.keys().filter(|(group, kind)| rule(group, kind).is_some()).count();
+    assert_eq!(judged, RULES, "a kind with a rule is not in the table");
+}
+
+/// How many groups and kinds have a rule; those of one rule count each.
+const RULES: usize = 24;
+
+/// Where further objects lie; they are not part of the repository, and the table
+/// above does without them.
 fn vectors() -> PathBuf {
     let shared = std::env::var("WAVEGATE_SHARED")
         .unwrap_or_else(|_| concat!(env!("CARGO_MANIFEST_DIR"), "/../shared").to_owned());

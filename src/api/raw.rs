@@ -1,0 +1,156 @@
+//! The one way to read fields of raw objects.
+//!
+//! Objects are untrusted: what is absent or of another type than expected reads
+//! as empty, never as an error. Where the difference matters, read the field as
+//! a type ([`super::read`]).
+
+use jiff::Timestamp;
+use serde_json::{Map, Value};
+
+use super::resource_key::split_api_version;
+
+/// Reads fields of a raw object.
+pub trait Raw {
+    /// The text at a JSON pointer such as `/status/sync/status`.
+    fn text(&self, pointer: &str) -> &str;
+
+    /// The text of a direct field.
+    fn field(&self, name: &str) -> &str;
+
+    /// The items of the list at a JSON pointer.
+    fn items(&self, pointer: &str) -> &[Value];
+
+    /// The point in time at a JSON pointer.
+    fn time(&self, pointer: &str) -> Option<Timestamp> {
+        self.text(pointer).parse().ok()
+    }
+
+    /// API group, empty for the core group.
+    fn group(&self) -> &str {
+        split_api_version(self.field("apiVersion")).0
+    }
+
+    /// API version within the group.
+    fn version(&self) -> &str {
+        split_api_version(self.field("apiVersion")).1
+    }
+
+    /// Kind.
+    fn kind(&self) -> &str {
+        self.field("kind")
+    }
+
+    /// Name.
+    fn name(&self) -> &str {
+        self.text("/metadata/name")
+    }
+
+    /// What a name is generated from.
+    fn generate_name(&self) -> &str {
+        self.text("/metadata/generateName")
+    }
+
+    /// Namespace.
+    fn namespace(&self) -> &str {
+        self.text("/metadata/namespace")
+    }
+
+    /// UID.
+    fn uid(&self) -> &str {
+        self.text("/metadata/uid")
+    }
+
+    /// Resource version.
+    fn resource_version(&self) -> &str {
+        self.text("/metadata/resourceVersion")
+    }
+
+    /// All labels.
+    fn labels(&self) -> Option<&Map<String, Value>>;
+
+    /// One label.
+    fn label(&self, key: &str) -> Option<&str> {
+        self.labels()?.get(key)?.as_str()
+    }
+
+    /// All annotations.
+    fn annotations(&self) -> Option<&Map<String, Value>>;
+
+    /// One annotation.
+    fn annotation(&self, key: &str) -> Option<&str> {
+        self.annotations()?.get(key)?.as_str()
+    }
+
+    /// The finalizers.
+    fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.items("/metadata/finalizers").iter().filter_map(Value::as_str)
+    }
+
+    /// Whether its deletion was accepted, and finalizers still hold it.
+    fn is_deleting(&self) -> bool {
+        !self.text("/metadata/deletionTimestamp").is_empty()
+    }
+
+    /// When its deletion was accepted.
+    fn deletion_timestamp(&self) -> Option<Timestamp> {
+        self.time("/metadata/deletionTimestamp")
+    }
+}
+
+impl Raw for Value {
+    fn text(&self, pointer: &str) -> &str {
+        self.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn field(&self, name: &str) -> &str {
+        self.get(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    fn items(&self, pointer: &str) -> &[Value] {
+        self.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn labels(&self) -> Option<&Map<String, Value>> {
+        self.get("metadata")?.get("labels")?.as_object()
+    }
+
+    fn annotations(&self) -> Option<&Map<String, Value>> {
+        self.get("metadata")?.get("annotations")?.as_object()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::Raw;
+
+    #[test]
+    fn fields_are_read_and_oddities_are_empty() {
+        let object = json!({
+            "apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {
+                "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "7",
+                "labels": {"a/b": "1"}, "annotations": {"c": "2", "odd": 3},
+                "finalizers": ["x", 4], "deletionTimestamp": "2026-01-01T00:00:00Z",
+            },
+            "status": {"conditions": [1, 2]},
+        });
+        assert_eq!((object.group(), object.version(), object.kind()), ("apps", "v1", "Deployment"));
+        assert_eq!((object.namespace(), object.name()), ("shop", "web"));
+        assert_eq!(
+            (object.uid(), object.resource_version(), object.generate_name()),
+            ("u", "7", "")
+        );
+        assert_eq!((object.label("a/b"), object.annotation("c")), (Some("1"), Some("2")));
+        assert_eq!((object.annotation("odd"), object.label("none")), (None, None));
+        assert_eq!(object.finalizers().collect::<Vec<_>>(), ["x"]);
+        assert_eq!(object.items("/status/conditions").len(), 2);
+        assert!(object.is_deleting() && object.deletion_timestamp().is_some());
+        for odd in [Value::Null, json!([]), json!({"metadata": 1, "kind": {}, "apiVersion": []})] {
+            assert_eq!((odd.name(), odd.kind(), odd.group(), odd.version()), ("", "", "", ""));
+            assert!(odd.labels().is_none() && odd.finalizers().next().is_none());
+            assert!(!odd.is_deleting() && odd.items("/metadata/finalizers").is_empty());
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! What an Application waits for: the one resource that keeps it from being
+//! Synced and Healthy, and why.
+//!
+//! The only answer to that question: the status of a set, Events, `explain`,
+//! `status` and the demo take it from here.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::conditions::application as condition;
+use crate::api::{HealthStatus, OperationPhase, Raw, ResourceKey};
+
+/// What an Application waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Blocking {
+    /// The resource that keeps it, where there is one.
+    pub resource: Option<BlockingResource>,
+    /// Why, for people; empty where nothing is known.
+    pub reason: String,
+    /// Since when, where known.
+    pub since: Option<Timestamp>,
+}
+
+/// A resource and what is wrong with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct BlockingResource {
+    /// API group, empty for the core group.
+    pub group: String,
+    /// Kind.
+    pub kind: String,
+    /// Empty for a cluster-scoped resource.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// A health, the result of a sync, a phase of an operation, or OutOfSync.
+    pub status: String,
+    /// Why, empty where the status says it all.
+    pub message: String,
+}
+
+impl BlockingResource {
+    fn of(resource: &Value, status: &str, message: &str) -> Self {
+        let text = |field| resource.field(field).to_owned();
+        Self {
+            group: text("group"),
+            kind: text("kind"),
+            namespace: text("namespace"),
+            name: text("name"),
+            status: status.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+
+    /// Which resource it is.
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
+    }
+
+    /// Its state and why.
+    fn state(&self) -> String {
+        match self.message.as_str() {
+            "" => self.status.clone(),
+            message => format!("{}: {message}", self.status),
+        }
+    }
+}
+
+/// `Kind namespace/name is Status: message`, for people.
+impl fmt::Display for BlockingResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.namespace.is_empty() { "" } else { "/" };
+        let Self { kind, namespace, name, .. } = self;
+        write!(f, "{kind} {namespace}{slash}{name} is {}", self.state())
+    }
+}
+
+/// Tells what an Application waits for, from its status.
+///
+/// The message of an operation that is under way or has failed is the reason,
+/// since it says what the sync waits for or what it failed on; the resource is
+/// found in the fields beside it. Everything else is told by the resource, by
+/// an error condition, or by the message of its health.
+pub fn of(application: &Value) -> Blocking {
+    let status = &application["status"];
+    let operation = &status["operationState"];
+    let phase = OperationPhase::from_word(operation.field("phase"));
+    let told = match phase.is_running() || phase.has_failed() {
+        true => operation.field("message"),
+        false => "",
+    };
+    let found = of_results(operation, status, phase).or_else(|| of_resources(status));
+    let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
+    let error = || {
+        let is_error = |found: &&Value| condition::is_error(found.field("type"));
+        status.items("/conditions").iter().find(is_error)
+    };
+    let reason = match (told, &resource) {
+        ("", Some(resource)) => format!("{} is {}", resource.key(), resource.state()),
+        ("", None) => match error() {
+            Some(error) => error.field("message").to_owned(),
+            None => status.text("/health/message").to_owned(),
+        },
+        (told, _) => told.to_owned(),
+    };
+    Blocking { resource, reason, since }
+}
+
+type Found = (BlockingResource, Option<Timestamp>);
+
+/// What failed in the operation, else what it waits for: a hook that runs
+/// before a resource that does. The results of one that succeeded are history.
+fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Option<Found> {
+    if phase == OperationPhase::Succeeded {
+        return None;
+    }
+    let results = operation.items("/syncResult/resources");
+    let since = |result: &Value| result.time("/since").or_else(|| operation.time("/startedAt"));
+    let failed = results.iter().find_map(|result| {
+        let states = [result.field("status"), result.field("hookPhase")];
+        let state = states.into_iter().find(|state| is_failure(state))?;
+        Some((BlockingResource::of(result, state, result.field("message")), since(result)))
+    });
+    if failed.is_some() || !phase.is_running() {
+        return failed;
+    }
+    let mut running = results.iter().filter(|result| {
+        OperationPhase::from_word(result.field("hookPhase")) == OperationPhase::Running
+    });
+    let is_hook = |result: &&Value| !result.field("hookType").is_empty();
+    let result = running.clone().find(is_hook).or_else(|| running.next())?;
+    let same = |resource: &&Value| {
+        let fields = ["group", "kind", "namespace", "name"];
+        fields.iter().all(|field| resource.field(field) == result.field(field))
+    };
+    let health = status.items("/resources").iter().find(same).map(|resource| &resource["health"]);
+    let found = match health.filter(|health| rank(health) > 0) {
+        Some(health) => {
+            BlockingResource::of(result, health.field("status"), health.field("message"))
+        }
+        None => BlockingResource::of(result, "Running", result.field("message")),
+    };
+    Some((found, since(result)))
+}
+
+/// What is not healthy, the worst first, else what is not synced; among equals
+/// the first one listed.
+fn of_resources(status: &Value) -> Option<Found> {
+    let resources = status.items("/resources");
+    let rank_of = |resource: &&Value| rank(&resource["health"]);
+    // `min_by_key` keeps the first of equals.
+    let worst = resources.iter().filter(|one| rank_of(one) > 0);
+    if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
+        let health = &worst["health"];
+        let since = health.time("/lastTransitionTime");
+        let since = since.or_else(|| status.time("/health/lastTransitionTime"));
+        let (state, message) = (health.field("status"), health.field("message"));
+        return Some((BlockingResource::of(worst, state, message), since));
+    }
+    let resource = resources.iter().find(|resource| resource.field("status") == "OutOfSync")?;
+    Some((BlockingResource::of(resource, "OutOfSync", ""), None))
+}
+
+fn is_failure(state: &str) -> bool {
+    matches!(state, "SyncFailed" | "PruneFailed" | "Failed" | "Error")
+}
+
+/// How bad a health is; 0 keeps nobody.
+fn rank(health: &Value) -> u8 {
+    let word = health.field("status");
+    match HealthStatus::from_word(word) {
+        _ if word.is_empty() => 0,
+        HealthStatus::Healthy => 0,
+        HealthStatus::Unknown => 1,
+        HealthStatus::Suspended => 2,
+        HealthStatus::Progressing => 3,
+        HealthStatus::Missing => 4,
+        HealthStatus::Degraded => 5,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::of;
+
+    fn result(name: &str, status: &str, phase: &str, hook: bool) -> Value {
+        json!({"kind": "Job", "name": name, "status": status, "hookPhase": phase,
+            "hookType": if hook { "PreSync" } else { "" }, "message": "why"})
+    }
+
+    fn resource(name: &str, sync: &str, health: &str) -> Value {
+        json!({"group": "apps", "kind": "Deployment", "namespace": "n", "name": name, "status": sync,
+            "health": {"status": health, "message": "so"}})
+    }
+
+    /// An Application with an operation of this phase.
+    fn application(phase: &str, results: Value, resources: Value) -> Value {
+        let operation = json!({"phase": phase, "startedAt": "2026-01-01T00:00:00Z",
+            "syncResult": {"resources": results}});
+        json!({"status": {"operationState": operation, "resources": resources}})
+    }
+
+    #[test]
+    fn the_resource_is_found_in_order_of_importance() {
+        let ill = json!([
+            resource("a", "OutOfSync", "Healthy"),
+            resource("b", "Synced", "Progressing"),
+            resource("c", "Synced", "Degraded"),
+            resource("d", "Synced", "Degraded"),
+        ]);
+        let failed =
+            json!([result("x", "Synced", "", false), result("y", "SyncFailed", "", false)]);
+        let out = json!([resource("a", "OutOfSync", "Healthy")]);
+        let running = json!([
+            result("done", "Synced", "Succeeded", true),
+            result("plain", "Synced", "Running", false),
+            result("hook", "", "Running", true),
+        ]);
+        let waits = json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "b",
+            "status": "Synced", "hookPhase": "Running"}]);
+        let unknown = json!([result("z", "Synced", "Paused", false)]);
+        let cases = [
+            ("a failure comes first", "Failed", &failed, &ill, Some(("y", "SyncFailed"))),
+            ("of a success it is history", "Succeeded", &failed, &ill, Some(("c", "Degraded"))),
+            ("a failed result while it runs", "Running", &failed, &ill, Some(("y", "SyncFailed"))),
+            ("a hook before a resource", "Running", &running, &ill, Some(("hook", "Running"))),
+            (
+                "the one that the sync waits for",
+                "Running",
+                &waits,
+                &ill,
+                Some(("b", "Progressing")),
+            ),
+            ("what ran when it failed is over", "Failed", &running, &out, Some(("a", "OutOfSync"))),
+            ("an unknown phase runs nothing", "Paused", &running, &out, Some(("a", "OutOfSync"))),
+            ("an unknown result runs nothing", "Running", &unknown, &out, Some(("a", "OutOfSync"))),
+            ("not synced", "", &json!([]), &out, Some(("a", "OutOfSync"))),
+            ("nothing", "", &json!([]), &json!([resource("a", "Synced", "Healthy")]), None),
+        ];
+        for (why, phase, results, resources, want) in cases {
+            let got = of(&application(phase, results.clone(), resources.clone())).resource;
+            let got = got.as_ref().map(|one| (one.name.as_str(), one.status.as_str()));
+            assert_eq!(got, want, "{why}");
+        }
+    }
+
+    #[test]
+    fn the_reason_is_the_operations_the_resources_or_a_conditions() {
+        let ill = json!([resource("web", "Synced", "Degraded")]);
+        let told = |phase: &str| {
+            let mut application = application(phase, json!([]), ill.clone());
+            application["status"]["operationState"]["message"] = "the operation's".into();
+            of(&application).reason
+        };
+        let own = "apps/Deployment:n/web is Degraded: so";
+        for (phase, want) in [
+            ("Running", "the operation's"),
+            ("Terminating", "the operation's"),
+            ("Failed", "the operation's"),
+            ("Error", "the operation's"),
+            ("Succeeded", own),
+            ("Paused", own),
+        ] {
+            assert_eq!(told(phase), want, "{phase}");
+        }
+        let condition = json!({"status": {"conditions": [
+            {"type": "SharedResourceWarning", "message": "a warning"},
+            {"type": "ComparisonError", "message": "cannot read the repository"}]}});
+        assert_eq!(of(&condition).reason, "cannot read the repository");
+        assert_eq!(of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
+        assert_eq!(of(&Value::Null), super::Blocking::default());
+    }
+
+    #[test]
+    fn since_when_is_told_by_the_wait_itself() {
+        let mut waits =
+            application("Running", json!([result("h", "", "Running", true)]), json!([]));
+        let since = |application: &Value| of(application).since.map(|at| at.to_string());
+        assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:00Z"), "the operation's start");
+        waits["status"]["operationState"]["syncResult"]["resources"][0]["since"] =
+            "2026-01-01T00:00:05Z".into();
+        assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:05Z"), "the task's");
+        let mut ill =
+            application("Succeeded", json!([]), json!([resource("a", "Synced", "Missing")]));
+        ill["status"]["health"]["lastTransitionTime"] = "2026-01-01T00:01:00Z".into();
+        assert_eq!(
+            since(&ill).as_deref(),
+            Some("2026-01-01T00:01:00Z"),
+            "the Application's health"
+        );
+    }
+}
