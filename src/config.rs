@@ -262,93 +262,13 @@ impl Config {
         config_map: &BTreeMap<String, String>,
     ) -> Result<Self, Error> {
         let mut read = Reader { environment, config_map, warnings: Vec::new() };
-        let policy_name = read.text(flags.policy, ("POLICY", "policy"), "");
-        let policy =
-            Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
-        let namespaces = read.list(flags.applicationset_namespaces, ("NAMESPACES", "namespaces"));
-        let timeout = read.pick(
-            flags.default_application_progressing_timeout,
-            ("DEFAULT_APPLICATION_PROGRESSING_TIMEOUT", "default.application.progressing.timeout"),
-            |text| text.parse().ok(),
-            300,
-        );
-        let drift = read.pick(
-            flags.progressive_sync_drift,
-            ("PROGRESSIVE_SYNC_DRIFT", "progressive.sync.drift"),
-            |text| clap::ValueEnum::from_str(text, true).ok(),
-            Drift::Capture,
-        );
-        let rollout = rollout::Settings {
-            rules: Rules {
-                progressing_timeout: (timeout > 0)
-                    .then(|| SignedDuration::from_secs(timeout.into())),
-                capture_drift: drift == Drift::Capture,
-            },
-            require_live_health: read.flag(
-                flags.progressive_sync_require_live_health,
-                ("PROGRESSIVE_SYNC_REQUIRE_LIVE_HEALTH", "progressive.sync.require.live.health"),
-                false,
-            ),
-            pin_revisions: read.flag(
-                flags.progressive_sync_pin_revisions,
-                ("PROGRESSIVE_SYNC_PIN_REVISIONS", "progressive.sync.pin.revisions"),
-                true,
-            ),
-        };
         let sync_engine = read.pick(
             flags.sync_engine,
             ("SYNC_ENGINE", "sync.engine"),
             |text| clap::ValueEnum::from_str(text, true).ok(),
             SyncEngine::Embedded,
         );
-        let application_sets = ApplicationSetSettings {
-            control_plane_namespace: flags
-                .namespace
-                .or_else(|| environment("POD_NAMESPACE"))
-                .filter(|namespace| !namespace.is_empty())
-                .unwrap_or_else(|| "argocd".to_owned()),
-            namespaces: Namespaces::parse(&namespaces).map_err(Error::Namespaces)?,
-            progressive_syncs: read.flag(
-                flags.enable_progressive_syncs,
-                ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
-                false,
-            ),
-            rollout,
-            policy,
-            policy_override: read.flag(
-                flags.enable_policy_override,
-                ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
-                policy_name.is_empty(),
-            ),
-            dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), false),
-            concurrent_reconciliations: read.pick(
-                flags.concurrent_reconciliations,
-                ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
-                |text| text.parse().ok().filter(|count| *count > 0),
-                10,
-            ),
-            concurrent_application_updates: usize::from(read.pick(
-                flags.concurrent_application_updates,
-                ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
-                |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
-                1,
-            )),
-            preserved_annotations: read.list(
-                flags.preserved_annotations,
-                ("GLOBAL_PRESERVED_ANNOTATIONS", "global.preserved.annotations"),
-            ),
-            preserved_labels: read.list(
-                flags.preserved_labels,
-                ("GLOBAL_PRESERVED_LABELS", "global.preserved.labels"),
-            ),
-            max_resources: read.pick(
-                flags.max_resources_status_count,
-                ("MAX_RESOURCES_STATUS_COUNT", "status.max.resources.count"),
-                |text| text.parse().ok(),
-                5000,
-            ) as usize,
-            windows_by_hand: sync_engine == SyncEngine::Embedded,
-        };
+        let application_sets = application_sets(&mut read, &flags, sync_engine)?;
         let allow_local_sources = read.flag(
             flags.allow_local_sources,
             ("ALLOW_LOCAL_SOURCES", "allow.local.sources"),
@@ -389,5 +309,97 @@ impl Config {
             application_sets: self.application_sets.clone(),
             applications: embedded.then(|| self.applications.clone()),
         }
+    }
+}
+
+/// The settings of the ApplicationSet controller.
+fn application_sets(
+    read: &mut Reader<'_>,
+    flags: &Flags,
+    sync_engine: SyncEngine,
+) -> Result<ApplicationSetSettings, Error> {
+    let policy_name = read.text(flags.policy.clone(), ("POLICY", "policy"), "");
+    let policy =
+        Policy::from_name(&policy_name).ok_or_else(|| Error::Policy(policy_name.clone()))?;
+    let namespaces =
+        read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
+    Ok(ApplicationSetSettings {
+        control_plane_namespace: (flags.namespace.clone())
+            .or_else(|| (read.environment)("POD_NAMESPACE"))
+            .filter(|namespace| !namespace.is_empty())
+            .unwrap_or_else(|| "argocd".to_owned()),
+        namespaces: Namespaces::parse(&namespaces).map_err(Error::Namespaces)?,
+        progressive_syncs: read.flag(
+            flags.enable_progressive_syncs,
+            ("ENABLE_PROGRESSIVE_SYNCS", "enable.progressive.syncs"),
+            false,
+        ),
+        rollout: rollout(read, flags),
+        policy,
+        policy_override: read.flag(
+            flags.enable_policy_override,
+            ("ENABLE_POLICY_OVERRIDE", "enable.policy.override"),
+            policy_name.is_empty(),
+        ),
+        dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), false),
+        concurrent_reconciliations: read.pick(
+            flags.concurrent_reconciliations,
+            ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),
+            |text| text.parse().ok().filter(|count| *count > 0),
+            10,
+        ),
+        concurrent_application_updates: usize::from(read.pick(
+            flags.concurrent_application_updates,
+            ("CONCURRENT_APPLICATION_UPDATES", "concurrent.application.updates"),
+            |text| text.parse().ok().filter(|count| (1..=200).contains(count)),
+            1,
+        )),
+        preserved_annotations: read.list(
+            flags.preserved_annotations.clone(),
+            ("GLOBAL_PRESERVED_ANNOTATIONS", "global.preserved.annotations"),
+        ),
+        preserved_labels: read.list(
+            flags.preserved_labels.clone(),
+            ("GLOBAL_PRESERVED_LABELS", "global.preserved.labels"),
+        ),
+        max_resources: read.pick(
+            flags.max_resources_status_count,
+            ("MAX_RESOURCES_STATUS_COUNT", "status.max.resources.count"),
+            |text| text.parse().ok(),
+            5000,
+        ) as usize,
+        windows_by_hand: sync_engine == SyncEngine::Embedded,
+    })
+}
+
+/// How it rolls out.
+fn rollout(read: &mut Reader<'_>, flags: &Flags) -> rollout::Settings {
+    let timeout = read.pick(
+        flags.default_application_progressing_timeout,
+        ("DEFAULT_APPLICATION_PROGRESSING_TIMEOUT", "default.application.progressing.timeout"),
+        |text| text.parse().ok(),
+        300,
+    );
+    let drift = read.pick(
+        flags.progressive_sync_drift,
+        ("PROGRESSIVE_SYNC_DRIFT", "progressive.sync.drift"),
+        |text| clap::ValueEnum::from_str(text, true).ok(),
+        Drift::Capture,
+    );
+    rollout::Settings {
+        rules: Rules {
+            progressing_timeout: (timeout > 0).then(|| SignedDuration::from_secs(timeout.into())),
+            capture_drift: drift == Drift::Capture,
+        },
+        require_live_health: read.flag(
+            flags.progressive_sync_require_live_health,
+            ("PROGRESSIVE_SYNC_REQUIRE_LIVE_HEALTH", "progressive.sync.require.live.health"),
+            false,
+        ),
+        pin_revisions: read.flag(
+            flags.progressive_sync_pin_revisions,
+            ("PROGRESSIVE_SYNC_PIN_REVISIONS", "progressive.sync.pin.revisions"),
+            true,
+        ),
     }
 }

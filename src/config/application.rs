@@ -10,7 +10,6 @@ use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::duration;
 use crate::settings::{ApplicationSettings, Namespaces};
-use crate::source::{Programs, RenderOptions};
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -129,193 +128,208 @@ pub(super) fn read(
     sets: &Namespaces,
     allow_local: bool,
 ) -> Result<ApplicationSettings, Error> {
-    let default = ApplicationSettings::default();
     let namespaces = read.list_in_full(
-        flags.application_namespaces,
+        flags.application_namespaces.clone(),
         ("ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
     );
     let namespaces = match namespaces.as_slice() {
         [] => sets.clone(),
         patterns => Namespaces::parse(patterns).map_err(Error::ApplicationNamespaces)?,
     };
-    let engine = |name: &str| format!("ARGOCD_APPLICATION_CONTROLLER_{name}");
-    let mut seconds = |flag: Option<u32>, variable: &str, key: &str, default: Duration| {
-        let parse = |text: &str| text.parse().ok();
-        let default = u32::try_from(default.as_secs()).unwrap_or(u32::MAX);
-        read.pick_in_full(flag, (variable, key), parse, default)
+    let mut settings = ApplicationSettings {
+        namespaces,
+        control_plane_namespace: namespace.to_owned(),
+        allow_local,
+        ..ApplicationSettings::default()
     };
-    let span = |seconds: u32| Duration::from_secs(seconds.into());
-    let signed = |seconds: u32| SignedDuration::from_secs(seconds.into());
-    let unsigned = |span: SignedDuration| Duration::try_from(span).unwrap_or_default();
+    times(read, &flags, &mut settings);
+    self_heal(read, &flags, &mut settings.self_heal);
+    limits(read, &flags, &mut settings);
+    tracking(read, &mut settings);
+    switches(read, &flags, &mut settings);
+    Ok(settings)
+}
 
-    let wave_delay = span(seconds(
+/// The name of a setting of the controller itself, in the environment.
+fn engine(name: &str) -> String {
+    format!("ARGOCD_APPLICATION_CONTROLLER_{name}")
+}
+
+/// Whole seconds. What is set is read into the setting.
+fn seconds(
+    read: &mut Reader<'_>,
+    flag: Option<u32>,
+    (variable, key): (&str, &str),
+    into: &mut SignedDuration,
+) {
+    let default = u32::try_from(into.as_secs()).unwrap_or(u32::MAX);
+    let found = read.pick_in_full(flag, (variable, key), |text| text.parse().ok(), default);
+    *into = SignedDuration::from_secs(found.into());
+}
+
+fn times(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    let mut whole = |flag, names, into: &mut Duration| {
+        let mut found = SignedDuration::try_from(*into).unwrap_or_default();
+        seconds(read, flag, names, &mut found);
+        *into = Duration::try_from(found).unwrap_or_default();
+    };
+    whole(
         flags.sync_wave_delay,
-        "ARGOCD_SYNC_WAVE_DELAY",
-        "controller.sync.wave.delay.seconds",
-        default.wave_delay,
-    ));
-    let sync_timeout = seconds(
-        flags.sync_timeout,
-        &engine("SYNC_TIMEOUT"),
-        "controller.sync.timeout.seconds",
-        Duration::ZERO,
+        ("ARGOCD_SYNC_WAVE_DELAY", "controller.sync.wave.delay.seconds"),
+        &mut settings.wave_delay,
     );
-    let repo_error_grace = span(seconds(
+    whole(
         flags.repo_error_grace_period_seconds,
-        "ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS",
-        "controller.repo.error.grace.period.seconds",
-        default.repo_error_grace,
-    ));
-    let heal = default.self_heal;
-    let self_heal = SelfHeal {
-        fixed: signed(seconds(
-            flags.self_heal_timeout_seconds,
-            &engine("SELF_HEAL_TIMEOUT_SECONDS"),
-            "controller.self.heal.timeout.seconds",
-            unsigned(heal.fixed),
-        )),
-        initial: signed(seconds(
-            flags.self_heal_backoff_timeout_seconds,
-            &engine("SELF_HEAL_BACKOFF_TIMEOUT_SECONDS"),
-            "controller.self.heal.backoff.timeout.seconds",
-            unsigned(heal.initial),
-        )),
-        cap: signed(seconds(
-            flags.self_heal_backoff_cap_seconds,
-            &engine("SELF_HEAL_BACKOFF_CAP_SECONDS"),
-            "controller.self.heal.backoff.cap.seconds",
-            unsigned(heal.cap),
-        )),
-        factor: read.pick_in_full(
-            flags.self_heal_backoff_factor,
-            (&engine("SELF_HEAL_BACKOFF_FACTOR"), "controller.self.heal.backoff.factor"),
-            |text| text.parse().ok(),
-            heal.factor,
-        ),
+        ("ARGOCD_REPO_ERROR_GRACE_PERIOD_SECONDS", "controller.repo.error.grace.period.seconds"),
+        &mut settings.repo_error_grace,
+    );
+    let mut timeout = SignedDuration::ZERO;
+    seconds(
+        read,
+        flags.sync_timeout,
+        (&engine("SYNC_TIMEOUT"), "controller.sync.timeout.seconds"),
+        &mut timeout,
+    );
+    settings.sync.sync_timeout = Some(timeout).filter(|timeout| timeout.is_positive());
+
+    let mut every = |flag: Option<Duration>, names: (&str, &str), into: &mut Duration| {
+        *into = read.pick_in_full(flag, names, |text| pause(text).ok(), *into);
     };
-    let mut every = |flag: Option<Duration>, variable: &str, key: &str, default: Duration| {
-        read.pick_in_full(flag, (variable, key), |text| pause(text).ok(), default)
-    };
-    let reconciliation_timeout = every(
+    every(
         flags.app_resync,
-        "ARGOCD_RECONCILIATION_TIMEOUT",
-        "timeout.reconciliation",
-        default.reconciliation_timeout,
+        ("ARGOCD_RECONCILIATION_TIMEOUT", "timeout.reconciliation"),
+        &mut settings.reconciliation_timeout,
     );
-    let reconciliation_jitter = every(
+    every(
         flags.app_resync_jitter,
-        "ARGOCD_RECONCILIATION_JITTER",
-        "timeout.reconciliation.jitter",
-        default.reconciliation_jitter,
+        ("ARGOCD_RECONCILIATION_JITTER", "timeout.reconciliation.jitter"),
+        &mut settings.reconciliation_jitter,
     );
-    let hard_reconciliation_timeout = every(
+    every(
         flags.app_hard_resync,
-        "ARGOCD_HARD_RECONCILIATION_TIMEOUT",
-        "timeout.hard.reconciliation",
-        default.hard_reconciliation_timeout,
+        ("ARGOCD_HARD_RECONCILIATION_TIMEOUT", "timeout.hard.reconciliation"),
+        &mut settings.hard_reconciliation_timeout,
     );
-    let parallel = read.pick_in_full(
+}
+
+fn self_heal(read: &mut Reader<'_>, flags: &ApplicationFlags, heal: &mut SelfHeal) {
+    let mut pause = |flag, name, key, into: &mut SignedDuration| {
+        seconds(read, flag, (&engine(name), key), into);
+    };
+    pause(
+        flags.self_heal_timeout_seconds,
+        "SELF_HEAL_TIMEOUT_SECONDS",
+        "controller.self.heal.timeout.seconds",
+        &mut heal.fixed,
+    );
+    pause(
+        flags.self_heal_backoff_timeout_seconds,
+        "SELF_HEAL_BACKOFF_TIMEOUT_SECONDS",
+        "controller.self.heal.backoff.timeout.seconds",
+        &mut heal.initial,
+    );
+    pause(
+        flags.self_heal_backoff_cap_seconds,
+        "SELF_HEAL_BACKOFF_CAP_SECONDS",
+        "controller.self.heal.backoff.cap.seconds",
+        &mut heal.cap,
+    );
+    heal.factor = read.pick_in_full(
+        flags.self_heal_backoff_factor,
+        (&engine("SELF_HEAL_BACKOFF_FACTOR"), "controller.self.heal.backoff.factor"),
+        |text| text.parse().ok(),
+        heal.factor,
+    );
+}
+
+/// How much at once, and how much memory.
+fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    settings.parallel = read.pick_in_full(
         flags.status_processors.map(usize::from),
         (&engine("STATUS_PROCESSORS"), "controller.status.processors"),
         |text| text.parse().ok().filter(|count| *count > 0),
-        default.parallel,
+        settings.parallel,
     );
     let limit = read.pick_in_full(
         flags.kubectl_parallelism_limit.map(i64::from),
         (&engine("KUBECTL_PARALLELISM_LIMIT"), "controller.kubectl.parallelism.limit"),
         |text| text.parse().ok(),
-        i64::try_from(default.parallel_applies).unwrap_or(i64::MAX),
+        i64::try_from(settings.parallel_applies).unwrap_or(i64::MAX),
     );
-    let mut bytes = |flag: Option<u64>, variable: &str, key: &str, default: u64| {
-        read.pick_in_full(flag, (variable, key), |text| size(text).ok(), default)
+    // Fewer than one is no limit (SE-566).
+    let limit = usize::try_from(limit).ok().filter(|limit| *limit > 0);
+    settings.parallel_applies = limit.unwrap_or(UNLIMITED);
+
+    let mut bytes = |flag: Option<u64>, names: (&str, &str), into: &mut u64| {
+        *into = read.pick_in_full(flag, names, |text| size(text).ok(), *into);
     };
-    let max_bytes = bytes(
+    bytes(
         flags.max_combined_directory_manifests_size,
-        "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
-        "reposerver.max.combined.directory.manifests.size",
-        default.render.max_bytes,
-    );
-    let manifest_memory = bytes(
-        flags.manifest_memory,
-        &engine("MANIFEST_MEMORY"),
-        "controller.manifest.memory",
-        default.manifest_memory,
-    );
-    let kept_manifest_memory = bytes(
-        flags.kept_manifest_memory,
-        &engine("KEPT_MANIFEST_MEMORY"),
-        "controller.kept.manifest.memory",
-        default.kept_manifest_memory,
-    );
-    let programs = Programs {
-        kustomize_remote: read.flag_in_full(
-            flags.kustomize_remote,
-            (&engine("KUSTOMIZE_REMOTE"), "controller.kustomize.remote"),
-            default.render.programs.kustomize_remote,
+        (
+            "ARGOCD_REPO_SERVER_MAX_COMBINED_DIRECTORY_MANIFESTS_SIZE",
+            "reposerver.max.combined.directory.manifests.size",
         ),
-        ..default.render.programs.clone()
-    };
+        &mut settings.render.max_bytes,
+    );
+    bytes(
+        flags.manifest_memory,
+        (&engine("MANIFEST_MEMORY"), "controller.manifest.memory"),
+        &mut settings.manifest_memory,
+    );
+    bytes(
+        flags.kept_manifest_memory,
+        (&engine("KEPT_MANIFEST_MEMORY"), "controller.kept.manifest.memory"),
+        &mut settings.kept_manifest_memory,
+    );
+}
+
+/// By what the objects of an Application are known: Argo CD has no flags for it.
+fn tracking(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
     let method = |text: &str| {
         let method = TrackingMethod::from_setting(text);
         (method != TrackingMethod::Annotation || text == "annotation").then_some(method)
     };
-    let text = |text: &str| Some(text.to_owned());
-    Ok(ApplicationSettings {
-        namespaces,
-        control_plane_namespace: namespace.to_owned(),
-        wave_delay,
-        reconciliation_timeout,
-        reconciliation_jitter,
-        hard_reconciliation_timeout,
-        repo_error_grace,
-        tracking_method: read.pick_in_full(
-            None,
-            ("", "application.resourceTrackingMethod"),
-            method,
-            default.tracking_method,
-        ),
-        instance_label: read.pick_in_full(
-            None,
-            ("", "application.instanceLabelKey"),
-            text,
-            default.instance_label.clone(),
-        ),
-        installation_id: read.pick_in_full(None, ("", "installationID"), text, String::new()),
-        parallel,
-        // Fewer than one is no limit (SE-566).
-        parallel_applies: usize::try_from(limit)
-            .ok()
-            .filter(|limit| *limit > 0)
-            .unwrap_or(UNLIMITED),
-        allow_local,
-        resource_health: read.flag_in_full(
-            flags.persist_resource_health,
-            (&engine("PERSIST_RESOURCE_HEALTH"), "controller.resource.health.persist"),
-            default.resource_health,
-        ),
-        inherit_sync_options: read.flag_in_full(
-            flags.inherit_spec_sync_options,
-            (&engine("INHERIT_SPEC_SYNC_OPTIONS"), "controller.inherit.spec.sync.options"),
-            default.inherit_sync_options,
-        ),
-        events: read.pick_in_full(
-            None,
-            ("ARGOCD_ENABLE_K8S_EVENT", ""),
-            |text| match text {
-                "all" => Some(true),
-                "none" => Some(false),
-                _ => None,
-            },
-            default.events,
-        ),
-        self_heal,
-        manifest_memory,
-        kept_manifest_memory,
-        render: RenderOptions { max_bytes, programs, ..default.render },
-        sync: crate::decide::sync::Settings {
-            sync_timeout: (sync_timeout > 0).then(|| signed(sync_timeout)),
-            ..default.sync.clone()
-        },
-        ..default
-    })
+    settings.tracking_method = read.pick_in_full(
+        None,
+        ("", "application.resourceTrackingMethod"),
+        method,
+        settings.tracking_method,
+    );
+    let mut text = |key, into: &mut String| {
+        let parse = |text: &str| Some(text.to_owned());
+        *into = read.pick_in_full(None, ("", key), parse, std::mem::take(into));
+    };
+    text("application.instanceLabelKey", &mut settings.instance_label);
+    text("installationID", &mut settings.installation_id);
+}
+
+fn switches(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut ApplicationSettings) {
+    let mut switch = |flag, name, key, into: &mut bool| {
+        *into = read.flag_in_full(flag, (&engine(name), key), *into);
+    };
+    switch(
+        flags.kustomize_remote,
+        "KUSTOMIZE_REMOTE",
+        "controller.kustomize.remote",
+        &mut settings.render.programs.kustomize_remote,
+    );
+    switch(
+        flags.persist_resource_health,
+        "PERSIST_RESOURCE_HEALTH",
+        "controller.resource.health.persist",
+        &mut settings.resource_health,
+    );
+    switch(
+        flags.inherit_spec_sync_options,
+        "INHERIT_SPEC_SYNC_OPTIONS",
+        "controller.inherit.spec.sync.options",
+        &mut settings.inherit_sync_options,
+    );
+    let events = |text: &str| match text {
+        "all" => Some(true),
+        "none" => Some(false),
+        _ => None,
+    };
+    settings.events =
+        read.pick_in_full(None, ("ARGOCD_ENABLE_K8S_EVENT", ""), events, settings.events);
 }
