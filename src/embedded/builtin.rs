@@ -3,6 +3,7 @@
 //! A row names a kind once; versions that share storage are listed together,
 //! the first one being the one that objects are kept in.
 
+use super::event_expiry;
 use super::kinds::{Generation, Kind, Registry, ResourceKey, Scale};
 
 /// A built-in kind: group, versions, kind, plural, short names, and flags:
@@ -96,7 +97,7 @@ pub(crate) fn register(registry: &mut Registry) {
         let has = |flag: char| flags.contains(flag);
         // Events are one storage under two groups.
         let storage = if plural == "events" {
-            ResourceKey::new("", "events")
+            event_expiry::events()
         } else {
             ResourceKey::new(group, plural)
         };

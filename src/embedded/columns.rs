@@ -114,41 +114,73 @@ fn list(value: &Value) -> &[Value] {
 
 fn cell(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
     let (spec, status) = (&object["spec"], &object["status"]);
+    let containers = || list(&spec["template"]["spec"]["containers"]).iter();
     match (kind.plural.as_str(), column) {
-        (_, "Containers") => {
-            json!(words(list(&spec["template"]["spec"]["containers"]).iter().map(|c| &c["name"])))
-        }
-        (_, "Images") => {
-            json!(words(list(&spec["template"]["spec"]["containers"]).iter().map(|c| &c["image"])))
-        }
+        (_, "Containers") => json!(words(containers().map(|c| &c["name"]))),
+        (_, "Images") => json!(words(containers().map(|c| &c["image"]))),
         (_, "Selector") => json!(selector(spec)),
-        ("pods", "Ready") => {
-            let ready =
-                list(&status["containerStatuses"]).iter().filter(|c| c["ready"] == true).count();
+        ("pods", _) => pod(column, object),
+        ("services", _) => service(column, spec, status),
+        ("nodes", _) => json!(if is_true(status, "Ready") { "Ready" } else { "NotReady" }),
+        ("namespaces", _) => json!(text(&status["phase"])),
+        ("configmaps" | "secrets" | "serviceaccounts", _) => contents(kind, column, object),
+        ("persistentvolumeclaims" | "persistentvolumes", _) => volume(kind, column, object),
+        ("events", _) => event(column, object),
+        (
+            "deployments"
+            | "statefulsets"
+            | "daemonsets"
+            | "replicasets"
+            | "replicationcontrollers",
+            _,
+        ) => workload(kind, column, spec, status),
+        ("jobs" | "cronjobs", _) => job(kind, column, object, now),
+        ("ingresses", _) => ingress(column, spec, status),
+        ("horizontalpodautoscalers" | "poddisruptionbudgets", _) => scaling(column, spec, status),
+        ("leases", _) => json!(text(&spec["holderIdentity"])),
+        ("customresourcedefinitions", _) => object["metadata"]["creationTimestamp"].clone(),
+        _ => Value::Null,
+    }
+}
+
+/// Whether a status condition is `True`.
+fn is_true(status: &Value, condition: &str) -> bool {
+    list(&status["conditions"]).iter().any(|c| c["type"] == condition && c["status"] == "True")
+}
+
+fn pod(column: &str, object: &Value) -> Value {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let containers = list(&status["containerStatuses"]);
+    match column {
+        "Ready" => {
+            let ready = containers.iter().filter(|c| c["ready"] == true).count();
             json!(format!("{ready}/{}", list(&spec["containers"]).len()))
         }
-        ("pods", "Status") => json!(pod_status(object)),
-        ("pods", "Restarts") => {
-            json!(
-                list(&status["containerStatuses"])
-                    .iter()
-                    .map(|c| number(&c["restartCount"]))
-                    .sum::<i64>()
-                    .to_string()
-            )
+        "Status" => json!(pod_status(object)),
+        "Restarts" => {
+            let restarts: i64 = containers.iter().map(|c| number(&c["restartCount"])).sum();
+            json!(restarts.to_string())
         }
-        ("pods", "IP") => json!(text(&status["podIP"])),
-        ("pods", "Node") => json!(text(&spec["nodeName"])),
-        ("services", "Type") => json!(text(&spec["type"])),
-        ("services", "Cluster-IP") => json!(text(&spec["clusterIP"])),
-        ("services", "External-IP") => {
-            let ingress = list(&status["loadBalancer"]["ingress"]);
-            let addresses =
-                ingress.iter().map(|i| if i["ip"].is_string() { &i["ip"] } else { &i["hostname"] });
-            let pending = spec["type"] == "LoadBalancer" && ingress.is_empty();
-            json!(if pending { "<pending>".to_owned() } else { words(addresses) })
+        "IP" => json!(text(&status["podIP"])),
+        _ => json!(text(&spec["nodeName"])),
+    }
+}
+
+/// Addresses that a load balancer gave.
+fn addresses(status: &Value) -> impl Iterator<Item = &Value> {
+    let ingress = list(&status["loadBalancer"]["ingress"]).iter();
+    ingress.map(|i| if i["ip"].is_string() { &i["ip"] } else { &i["hostname"] })
+}
+
+fn service(column: &str, spec: &Value, status: &Value) -> Value {
+    match column {
+        "Type" => json!(text(&spec["type"])),
+        "Cluster-IP" => json!(text(&spec["clusterIP"])),
+        "External-IP" => {
+            let pending = spec["type"] == "LoadBalancer" && addresses(status).next().is_none();
+            json!(if pending { "<pending>".to_owned() } else { words(addresses(status)) })
         }
-        ("services", _) => {
+        _ => {
             let port = |p: &Value| match p["nodePort"].as_i64() {
                 Some(node) => format!("{}:{node}/{}", p["port"], text(&p["protocol"])),
                 None => format!("{}/{}", p["port"], text(&p["protocol"])),
@@ -156,44 +188,42 @@ fn cell(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
             let ports = list(&spec["ports"]).iter().map(port).collect::<Vec<_>>().join(",");
             json!(if ports.is_empty() { "<none>".to_owned() } else { ports })
         }
-        ("nodes", _) => {
-            let ready = list(&status["conditions"])
-                .iter()
-                .any(|c| c["type"] == "Ready" && c["status"] == "True");
-            json!(if ready { "Ready" } else { "NotReady" })
-        }
-        ("namespaces" | "persistentvolumeclaims" | "persistentvolumes", "Status") => {
-            json!(text(&status["phase"]))
-        }
-        ("configmaps", _) => {
-            let count = |part: &str| object[part].as_object().map_or(0, serde_json::Map::len);
-            json!(count("data") + count("binaryData"))
-        }
-        ("secrets", "Data") => json!(object["data"].as_object().map_or(0, serde_json::Map::len)),
+    }
+}
+
+fn contents(kind: &Kind, column: &str, object: &Value) -> Value {
+    let count = |part: &str| object[part].as_object().map_or(0, serde_json::Map::len);
+    match (kind.plural.as_str(), column) {
+        ("configmaps", _) => json!(count("data") + count("binaryData")),
+        ("secrets", "Data") => json!(count("data")),
         ("secrets", _) => json!(text(&object["type"])),
-        ("serviceaccounts", _) => json!(list(&object["secrets"]).len()),
-        ("persistentvolumeclaims", "Volume") => {
-            json!(spec["volumeName"].as_str().unwrap_or_default())
-        }
-        ("persistentvolumeclaims", "Capacity") => {
-            json!(status["capacity"]["storage"].as_str().unwrap_or_default())
-        }
-        ("persistentvolumes", "Capacity") => json!(text(&spec["capacity"]["storage"])),
-        (_, "Access Modes") => json!(words(list(&spec["accessModes"]).iter())),
-        (_, "StorageClass") => json!(spec["storageClassName"].as_str().unwrap_or_default()),
-        ("persistentvolumes", "Reclaim Policy") => {
-            json!(text(&spec["persistentVolumeReclaimPolicy"]))
-        }
-        ("persistentvolumes", "Claim") => {
+        _ => json!(list(&object["secrets"]).len()),
+    }
+}
+
+fn volume(kind: &Kind, column: &str, object: &Value) -> Value {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let optional = |value: &Value| json!(value.as_str().unwrap_or_default());
+    match column {
+        "Status" => json!(text(&status["phase"])),
+        "Volume" => optional(&spec["volumeName"]),
+        "Capacity" if kind.is("", "persistentvolumes") => json!(text(&spec["capacity"]["storage"])),
+        "Capacity" => optional(&status["capacity"]["storage"]),
+        "Access Modes" => json!(words(list(&spec["accessModes"]).iter())),
+        "StorageClass" => optional(&spec["storageClassName"]),
+        "Reclaim Policy" => json!(text(&spec["persistentVolumeReclaimPolicy"])),
+        _ => {
             let claim = &spec["claimRef"];
-            json!(
-                claim["name"]
-                    .as_str()
-                    .map(|n| format!("{}/{n}", text(&claim["namespace"])))
-                    .unwrap_or_default()
-            )
+            let claim =
+                claim["name"].as_str().map(|n| format!("{}/{n}", text(&claim["namespace"])));
+            json!(claim.unwrap_or_default())
         }
-        ("events", "Object") => {
+    }
+}
+
+fn event(column: &str, object: &Value) -> Value {
+    match column {
+        "Object" => {
             let about = if object["involvedObject"].is_object() {
                 &object["involvedObject"]
             } else {
@@ -201,76 +231,77 @@ fn cell(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
             };
             json!(format!("{}/{}", text(&about["kind"]).to_lowercase(), text(&about["name"])))
         }
-        ("events", "Message") => {
+        "Message" => {
             json!(object["message"].as_str().or(object["note"].as_str()).unwrap_or_default())
         }
-        ("events", "Type") => json!(text(&object["type"])),
-        ("events", _) => json!(text(&object["reason"])),
+        "Type" => json!(text(&object["type"])),
+        _ => json!(text(&object["reason"])),
+    }
+}
+
+fn workload(kind: &Kind, column: &str, spec: &Value, status: &Value) -> Value {
+    json!(match (kind.plural.as_str(), column) {
         ("deployments" | "statefulsets", "Ready") => {
-            json!(format!("{}/{}", number(&status["readyReplicas"]), number(&spec["replicas"])))
+            let ready = number(&status["readyReplicas"]);
+            return json!(format!("{ready}/{}", number(&spec["replicas"])));
         }
-        ("deployments", "Up-to-date") => json!(number(&status["updatedReplicas"])),
-        ("deployments", _) => json!(number(&status["availableReplicas"])),
-        ("daemonsets", "Desired") => json!(number(&status["desiredNumberScheduled"])),
-        ("daemonsets", "Current") => json!(number(&status["currentNumberScheduled"])),
-        ("daemonsets", "Ready") => json!(number(&status["numberReady"])),
-        ("daemonsets", "Up-to-date") => json!(number(&status["updatedNumberScheduled"])),
-        ("daemonsets", _) => json!(number(&status["numberAvailable"])),
-        ("replicasets" | "replicationcontrollers", "Desired") => json!(number(&spec["replicas"])),
-        ("replicasets" | "replicationcontrollers", "Current") => json!(number(&status["replicas"])),
-        ("replicasets" | "replicationcontrollers", _) => json!(number(&status["readyReplicas"])),
+        ("deployments", "Up-to-date") => number(&status["updatedReplicas"]),
+        ("deployments", _) => number(&status["availableReplicas"]),
+        ("daemonsets", "Desired") => number(&status["desiredNumberScheduled"]),
+        ("daemonsets", "Current") => number(&status["currentNumberScheduled"]),
+        ("daemonsets", "Ready") => number(&status["numberReady"]),
+        ("daemonsets", "Up-to-date") => number(&status["updatedNumberScheduled"]),
+        ("daemonsets", _) => number(&status["numberAvailable"]),
+        (_, "Desired") => number(&spec["replicas"]),
+        (_, "Current") => number(&status["replicas"]),
+        _ => number(&status["readyReplicas"]),
+    })
+}
+
+fn job(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
+    let (spec, status) = (&object["spec"], &object["status"]);
+    match (kind.plural.as_str(), column) {
         ("jobs", "Status") => {
-            let is = |t: &str| {
-                list(&status["conditions"]).iter().any(|c| c["type"] == t && c["status"] == "True")
-            };
-            let word = [("Complete", "Complete"), ("Failed", "Failed"), ("Suspended", "Suspended")]
-                .into_iter()
-                .find(|(condition, _)| is(condition))
-                .map_or("Running", |(_, word)| word);
-            json!(word)
+            let end = ["Complete", "Failed", "Suspended"].into_iter().find(|c| is_true(status, c));
+            json!(end.unwrap_or("Running"))
         }
         ("jobs", "Completions") => {
             let wanted = spec["completions"].as_i64().unwrap_or(1);
             json!(format!("{}/{wanted}", number(&status["succeeded"])))
         }
         ("jobs", _) => json!(span(&status["startTime"], &status["completionTime"], now)),
-        ("cronjobs", "Schedule") => json!(text(&spec["schedule"])),
-        ("cronjobs", "Suspend") => json!(if spec["suspend"] == true { "True" } else { "False" }),
-        ("cronjobs", "Active") => json!(list(&status["active"]).len()),
-        ("cronjobs", _) => json!(
-            status["lastScheduleTime"]
-                .as_str()
-                .map_or("<none>".to_owned(), |t| super::clock::age(t, now))
-        ),
-        ("ingresses", "Class") => json!(text(&spec["ingressClassName"])),
-        ("ingresses", "Hosts") => {
-            let hosts = words(list(&spec["rules"]).iter().map(|r| &r["host"]));
-            json!(if hosts == "<none>" { "*".to_owned() } else { hosts })
+        (_, "Schedule") => json!(text(&spec["schedule"])),
+        (_, "Suspend") => json!(if spec["suspend"] == true { "True" } else { "False" }),
+        (_, "Active") => json!(list(&status["active"]).len()),
+        _ => {
+            let last = status["lastScheduleTime"].as_str();
+            json!(last.map_or("<none>".to_owned(), |t| super::clock::age(t, now)))
         }
-        ("ingresses", "Address") => {
-            let ingress = list(&status["loadBalancer"]["ingress"]);
-            let shown = words(
-                ingress.iter().map(|i| if i["ip"].is_string() { &i["ip"] } else { &i["hostname"] }),
-            );
-            json!(if shown == "<none>" { String::new() } else { shown })
+    }
+}
+
+fn ingress(column: &str, spec: &Value, status: &Value) -> Value {
+    let or = |shown: String, none: &str| if shown == "<none>" { none.to_owned() } else { shown };
+    match column {
+        "Class" => json!(text(&spec["ingressClassName"])),
+        "Hosts" => json!(or(words(list(&spec["rules"]).iter().map(|r| &r["host"])), "*")),
+        "Address" => json!(or(words(addresses(status)), "")),
+        _ => json!(if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" }),
+    }
+}
+
+fn scaling(column: &str, spec: &Value, status: &Value) -> Value {
+    match column {
+        "Reference" => {
+            let target = &spec["scaleTargetRef"];
+            json!(format!("{}/{}", text(&target["kind"]), text(&target["name"])))
         }
-        ("ingresses", _) => json!(if list(&spec["tls"]).is_empty() { "80" } else { "80, 443" }),
-        ("horizontalpodautoscalers", "Reference") => {
-            json!(format!(
-                "{}/{}",
-                text(&spec["scaleTargetRef"]["kind"]),
-                text(&spec["scaleTargetRef"]["name"])
-            ))
-        }
-        ("horizontalpodautoscalers", "MinPods") => json!(text(&spec["minReplicas"])),
-        ("horizontalpodautoscalers", "MaxPods") => json!(text(&spec["maxReplicas"])),
-        ("horizontalpodautoscalers", _) => json!(number(&status["currentReplicas"])),
-        ("poddisruptionbudgets", "Min available") => json!(or_na(&spec["minAvailable"])),
-        ("poddisruptionbudgets", "Max unavailable") => json!(or_na(&spec["maxUnavailable"])),
-        ("poddisruptionbudgets", _) => json!(number(&status["disruptionsAllowed"])),
-        ("leases", _) => json!(text(&spec["holderIdentity"])),
-        ("customresourcedefinitions", _) => object["metadata"]["creationTimestamp"].clone(),
-        _ => Value::Null,
+        "MinPods" => json!(text(&spec["minReplicas"])),
+        "MaxPods" => json!(text(&spec["maxReplicas"])),
+        "Replicas" => json!(number(&status["currentReplicas"])),
+        "Min available" => json!(or_na(&spec["minAvailable"])),
+        "Max unavailable" => json!(or_na(&spec["maxUnavailable"])),
+        _ => json!(number(&status["disruptionsAllowed"])),
     }
 }
 

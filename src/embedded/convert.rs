@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
-use super::store::Stored;
+use super::stored::{Object, Stored};
 
 /// Field names of an event: core, and `events.k8s.io`.
 const EVENT_FIELDS: &[(&str, &str)] = &[
@@ -24,10 +24,11 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// A stored object in the version of a kind; the same `Arc` when it already is.
 pub(crate) fn served(kind: &Kind, stored: &Arc<Stored>) -> Arc<Stored> {
     let wanted = kind.api_version();
-    if stored.slim["apiVersion"] == wanted.as_str() {
+    if stored.is_of(&wanted) {
         return stored.clone();
     }
-    Stored::new(to_version(kind, &wanted, stored.full()))
+    let Object { value, managed } = stored.object();
+    Stored::new(&Object { value: to_version(kind, &wanted, value), managed })
 }
 
 /// An object under another `apiVersion` of its kind.

@@ -11,7 +11,7 @@ use super::errors::Cause;
 use super::kinds::{Column, Custom, Generation, Kind, ResourceKey, Scale};
 use super::schema::Schema;
 use super::state::{State, is_deleting};
-use super::store::{Key, Place, Stored};
+use super::store::{Key, Place, Store};
 
 /// Finalizer that holds a definition until its objects are gone.
 pub(crate) const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
@@ -229,31 +229,38 @@ fn columns(version: &Value) -> Vec<Column> {
         .collect()
 }
 
+/// Where the objects of a definition are, by its name: `PLURAL.GROUP`.
+fn storage_of(name: &str) -> ResourceKey {
+    let (plural, group) = name.split_once('.').unwrap_or((name, ""));
+    ResourceKey::new(group, plural)
+}
+
 /// All objects of a definition.
-pub(crate) fn contents(state: &State, definition: &Value) -> Vec<Place> {
-    let spec = &definition["spec"];
-    let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-    let storage = ResourceKey::new(&text(&spec["group"]), &text(&spec["names"]["plural"]));
-    state
-        .store
+pub(crate) fn contents(store: &Store, name: &str) -> Vec<Place> {
+    let storage = storage_of(name);
+    store
         .table(&storage)
         .map(|t| t.objects.keys().map(|k| (storage.clone(), k.clone())).collect())
         .unwrap_or_default()
+}
+
+/// Whether a definition has no objects.
+pub(crate) fn is_empty(store: &Store, name: &str) -> bool {
+    store.table(&storage_of(name)).is_none_or(|table| table.objects.is_empty())
 }
 
 /// The definition that waits for the last object of a resource to go.
 pub(crate) fn definition_of(state: &State, storage: &ResourceKey) -> Option<Place> {
     let place = (resource(), Key::new("", format!("{}.{}", storage.resource, storage.group)));
     let stored = state.store.get(&place.0, &place.1)?;
-    is_deleting(&stored.slim).then_some(place)
+    stored.deleting.then_some(place)
 }
 
 /// Stops to serve the kinds of a definition that is gone.
-pub(crate) fn removed(state: &mut State, place: &Place, last: &Stored) {
+pub(crate) fn removed(state: &mut State, place: &Place) {
     if place.0 == resource() {
-        let spec = &last.slim["spec"];
-        let text = |v: &Value| v.as_str().unwrap_or_default().to_owned();
-        state.kinds.remove(&text(&spec["group"]), &text(&spec["names"]["plural"]));
+        let storage = storage_of(&place.1.name);
+        state.kinds.remove(&storage.group, &storage.resource);
         state.kinds_changed += 1;
     }
 }

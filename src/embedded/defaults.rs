@@ -124,11 +124,20 @@ pub(crate) fn on_update(kind: &Kind, old: &Value, object: &mut Value) {
         }
         _ => {}
     }
-    on_any(kind, object);
+    beside_spec(kind, object);
+    // A specification that is stored has its defaults.
+    if object.get("spec") != old.get("spec") {
+        on_spec(kind, object);
+    }
 }
 
 /// Defaults that a body gets when it is read, whatever is done with it.
 pub(crate) fn on_any(kind: &Kind, object: &mut Value) {
+    beside_spec(kind, object);
+    on_spec(kind, object);
+}
+
+fn beside_spec(kind: &Kind, object: &mut Value) {
     match kind.plural.as_str() {
         "customresourcedefinitions" => super::crd::default(object),
         "secrets" => {
@@ -171,6 +180,9 @@ pub(crate) fn on_any(kind: &Kind, object: &mut Value) {
         pod_spec(&mut object["template"]["spec"]);
         strip_nulls(&mut object["template"]);
     }
+}
+
+fn on_spec(kind: &Kind, object: &mut Value) {
     if !object["spec"].is_object() {
         return;
     }
@@ -188,20 +200,7 @@ pub(crate) fn on_any(kind: &Kind, object: &mut Value) {
             rolling(&mut spec["strategy"], &json!({"maxSurge": "25%", "maxUnavailable": "25%"}));
         }
         "replicasets" | "replicationcontrollers" => or(spec, "replicas", json!(1)),
-        "statefulsets" => {
-            or(spec, "replicas", json!(1));
-            or(spec, "revisionHistoryLimit", json!(10));
-            or(spec, "podManagementPolicy", json!("OrderedReady"));
-            or(spec, "updateStrategy", json!({}));
-            or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
-            rolling(&mut spec["updateStrategy"], &json!({"partition": 0}));
-            for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
-                or(claim, "apiVersion", json!("v1"));
-                or(claim, "kind", json!("PersistentVolumeClaim"));
-                or(&mut claim["spec"], "volumeMode", json!("Filesystem"));
-                or(claim, "status", json!({"phase": "Pending"}));
-            }
-        }
+        "statefulsets" => stateful_set(spec),
         "daemonsets" => {
             or(spec, "revisionHistoryLimit", json!(10));
             or(spec, "updateStrategy", json!({}));
@@ -252,6 +251,21 @@ fn rolling(strategy: &mut Value, fields: &Value) {
     or(strategy, "rollingUpdate", json!({}));
     for (key, value) in fields.as_object().into_iter().flatten() {
         or(&mut strategy["rollingUpdate"], key, value.clone());
+    }
+}
+
+fn stateful_set(spec: &mut Value) {
+    or(spec, "replicas", json!(1));
+    or(spec, "revisionHistoryLimit", json!(10));
+    or(spec, "podManagementPolicy", json!("OrderedReady"));
+    or(spec, "updateStrategy", json!({}));
+    or(&mut spec["updateStrategy"], "type", json!("RollingUpdate"));
+    rolling(&mut spec["updateStrategy"], &json!({"partition": 0}));
+    for claim in spec["volumeClaimTemplates"].as_array_mut().into_iter().flatten() {
+        or(claim, "apiVersion", json!("v1"));
+        or(claim, "kind", json!("PersistentVolumeClaim"));
+        or(&mut claim["spec"], "volumeMode", json!("Filesystem"));
+        or(claim, "status", json!({"phase": "Pending"}));
     }
 }
 

@@ -1,16 +1,20 @@
 //! DELETE requests, evictions, and the finalizers of namespaces.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
+use super::answer::Reply;
 use super::errors::ApiError;
 use super::gc::Propagation;
-use super::handler::{Call, Reply, found};
+use super::handler::Call;
 use super::kinds::Kind;
 use super::read::{self, partial};
 use super::request::{Query, View};
 use super::selectors::Selectors;
-use super::state::{is_deleting, namespaces};
-use super::store::{Key, Place, to_json};
+use super::state::namespaces;
+use super::store::{Key, Place};
+use super::stored::{Stored, to_json};
 use super::write::Writer;
 
 /// What a DELETE asks for, from its body or its query.
@@ -60,14 +64,12 @@ impl Options {
         })
     }
 
-    fn check(&self, kind: &Kind, object: &Value) -> Result<(), ApiError> {
-        let meta = &object["metadata"];
-        let name = meta["name"].as_str().unwrap_or_default();
-        for (what, wanted, field) in [
-            ("UID", &self.uid, "uid"),
-            ("ResourceVersion", &self.resource_version, "resourceVersion"),
+    fn check(&self, kind: &Kind, name: &str, stored: &Stored) -> Result<(), ApiError> {
+        let revision = stored.revision.to_string();
+        for (what, wanted, found) in [
+            ("UID", &self.uid, &*stored.uid),
+            ("ResourceVersion", &self.resource_version, &revision),
         ] {
-            let found = meta[field].as_str().unwrap_or_default();
             if let Some(wanted) = wanted
                 && wanted != found
             {
@@ -113,13 +115,17 @@ pub(crate) fn delete(
     body: Option<&Value>,
 ) -> Result<Reply, ApiError> {
     let options = Options::read(body, &call.query)?;
-    let current = found(writer)?;
+    let current = writer.found()?;
     let kind = writer.kind.clone();
-    options.check(&kind, &current.slim)?;
+    options.check(&kind, &writer.key.name, &current)?;
     if writer.place().0 == namespaces()
-        && matches!(writer.name.as_str(), "default" | "kube-system" | "kube-public")
+        && matches!(&*writer.key.name, "default" | "kube-system" | "kube-public")
     {
-        return Err(ApiError::forbidden(&kind, &writer.name, "this namespace may not be deleted"));
+        return Err(ApiError::forbidden(
+            &kind,
+            &writer.key.name,
+            "this namespace may not be deleted",
+        ));
     }
     let (last, gone) = if options.dry_run {
         (current, true)
@@ -128,12 +134,11 @@ pub(crate) fn delete(
         writer
             .state
             .delete(&place, options.propagation(&kind), writer.now)
-            .ok_or_else(|| ApiError::not_found(&kind, &writer.name))?
+            .ok_or_else(|| ApiError::not_found(&kind, &writer.key.name))?
     };
-    let last_value = &last.slim;
-    if gone && !returns_object(&kind) && !is_deleting(last_value) && !kind.is("", "namespaces") {
+    if gone && !returns_object(&kind) && !last.deleting && !kind.is("", "namespaces") {
         let mut details =
-            json!({"name": writer.name, "kind": kind.plural, "uid": last_value["metadata"]["uid"]});
+            json!({"name": &*writer.key.name, "kind": kind.plural, "uid": &*last.uid});
         if !kind.group.is_empty() {
             details["group"] = json!(kind.group);
         }
@@ -159,17 +164,17 @@ pub(crate) fn delete_collection(
     let options = Options::read(body, &call.query)?;
     let selectors =
         Selectors::parse(&kind, call.query.get("labelSelector"), call.query.get("fieldSelector"))?;
-    let chosen: Vec<(Key, Value)> = writer
+    let chosen: Vec<(Key, Arc<Stored>)> = writer
         .state
         .store
         .table(&kind.storage)
         .into_iter()
         .flat_map(|t| t.range(call.path.namespace.as_deref()))
-        .filter(|(_, stored)| selectors.matches(&stored.slim))
-        .map(|(key, stored)| (key.clone(), stored.full()))
+        .filter(|(key, stored)| selectors.matches(key, stored))
+        .map(|(key, stored)| (key.clone(), stored.clone()))
         .collect();
-    for (key, object) in &chosen {
-        options.check(&kind, object)?;
+    for (key, stored) in &chosen {
+        options.check(&kind, &key.name, stored)?;
         if !options.dry_run {
             let place: Place = (kind.storage.clone(), key.clone());
             writer.state.delete(&place, options.propagation(&kind), writer.now);
@@ -177,18 +182,19 @@ pub(crate) fn delete_collection(
     }
     let items: Vec<Value> = chosen
         .into_iter()
-        .map(|(_, object)| if call.view == View::Metadata { partial(&object) } else { object })
+        .map(|(_, stored)| stored.object().into_whole())
+        .map(|object| if call.view == View::Metadata { partial(object) } else { object })
         .collect();
     let list = json!({
         "kind": kind.list_kind, "apiVersion": kind.api_version(),
         "metadata": {"resourceVersion": writer.state.store.revision().to_string()}, "items": items,
     });
-    Ok(Reply::Json(200, to_json(&list)))
+    Ok(Reply::Json(200, to_json(&list).into()))
 }
 
 /// `pods/eviction`: a deletion; disruption budgets are not looked at.
 pub(crate) fn evict(writer: &mut Writer<'_>) -> Result<Reply, ApiError> {
-    found(writer)?;
+    writer.found()?;
     if !writer.dry_run {
         let place = writer.place();
         writer.state.delete(&place, Propagation::Background, writer.now);
@@ -198,7 +204,7 @@ pub(crate) fn evict(writer: &mut Writer<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `namespaces/finalize`: accepted; the server empties and removes namespaces itself.
-pub(crate) fn finalize(writer: &mut Writer<'_>, _body: &Value) -> Result<Reply, ApiError> {
-    let current = found(writer)?;
-    Ok(Reply::Json(200, current.json.to_vec()))
+pub(crate) fn finalize(writer: &mut Writer<'_>) -> Result<Reply, ApiError> {
+    let current = writer.found()?;
+    Ok(Reply::Json(200, current.json.clone()))
 }

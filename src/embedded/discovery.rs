@@ -6,12 +6,12 @@ use std::sync::Arc;
 use http::Method;
 use serde_json::{Value, json};
 
+use super::answer::Reply;
 use super::errors::ApiError;
-use super::handler::Reply;
 use super::kinds::{Kind, Registry};
 use super::protobuf;
 use super::request::ResourcePath;
-use super::store::to_json;
+use super::stored::to_json;
 
 /// `/version`.
 pub(crate) fn version() -> Value {
@@ -83,7 +83,7 @@ fn aggregated(accept: &str) -> Option<(&'static str, &'static str)> {
 pub(crate) fn legacy(kinds: &Registry, accept: &str) -> Reply {
     match aggregated(accept) {
         Some((version, media)) => {
-            Reply::Typed(media, to_json(&all(kinds, version, |group| group.is_empty())))
+            Reply::Typed(media, to_json(&all(kinds, version, |group| group.is_empty())).into())
         }
         None => {
             let versions = json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []});
@@ -95,7 +95,10 @@ pub(crate) fn legacy(kinds: &Registry, accept: &str) -> Reply {
 /// `/apis`.
 pub(crate) fn groups(kinds: &Registry, accept: &str) -> Reply {
     if let Some((version, media)) = aggregated(accept) {
-        return Reply::Typed(media, to_json(&all(kinds, version, |group| !group.is_empty())));
+        return Reply::Typed(
+            media,
+            to_json(&all(kinds, version, |group| !group.is_empty())).into(),
+        );
     }
     let groups: Vec<Value> = group_versions(kinds)
         .iter()

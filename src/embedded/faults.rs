@@ -33,6 +33,15 @@ pub struct RequestRecord {
     pub dry_run: bool,
 }
 
+impl RequestRecord {
+    /// Whether it asks to change what is stored.
+    fn is_write(&self) -> bool {
+        const WRITES: [&str; 6] =
+            ["create", "update", "patch", "apply", "delete", "deletecollection"];
+        !self.dry_run && WRITES.contains(&self.verb.as_str())
+    }
+}
+
 /// What a fault does to the request that it matches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
@@ -86,15 +95,30 @@ impl fmt::Debug for Fault {
 pub type Counts = BTreeMap<(String, String, String), u64>;
 
 /// Faults that wait and requests that were.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Ledger {
     faults: Vec<Fault>,
+    /// Whether requests are remembered one by one.
+    records_requests: bool,
     records: VecDeque<RequestRecord>,
     counts: Counts,
+    /// Requests that changed something, by client.
+    writes: BTreeMap<String, u64>,
     seq: u64,
 }
 
 impl Ledger {
+    pub fn new(records_requests: bool) -> Self {
+        Self {
+            faults: Vec::new(),
+            records_requests,
+            records: VecDeque::new(),
+            counts: Counts::new(),
+            writes: BTreeMap::new(),
+            seq: 0,
+        }
+    }
+
     pub fn inject(&mut self, fault: Fault) {
         self.faults.push(fault);
     }
@@ -103,18 +127,29 @@ impl Ledger {
         self.faults.clear();
     }
 
-    /// Records a request and gives back its number and the effects on it.
-    pub fn begin(&mut self, mut record: RequestRecord) -> (u64, Vec<Effect>) {
+    /// Gives a request its number, records it, and gives back the effects on it.
+    pub fn begin(&mut self, record: &mut RequestRecord) -> Vec<Effect> {
         self.seq += 1;
         record.seq = self.seq;
         let mut effects = Vec::new();
         for fault in &mut self.faults {
-            if fault.times > 0 && (fault.matcher)(&record) {
+            if fault.times > 0 && (fault.matcher)(record) {
                 fault.times -= 1;
                 effects.push(fault.effect.clone());
             }
         }
         self.faults.retain(|f| f.times > 0);
+        if self.records_requests {
+            self.count(record);
+            if self.records.len() == RECORDS {
+                self.records.pop_front();
+            }
+            self.records.push_back(record.clone());
+        }
+        effects
+    }
+
+    fn count(&mut self, record: &RequestRecord) {
         let resource = if record.subresource.is_empty() {
             record.resource.clone()
         } else {
@@ -125,20 +160,28 @@ impl Ledger {
         if self.counts.len() < RECORDS || self.counts.contains_key(&key) {
             *self.counts.entry(key).or_default() += 1;
         }
-        if self.records.len() == RECORDS {
-            self.records.pop_front();
-        }
-        self.records.push_back(record);
-        (self.seq, effects)
     }
 
-    pub fn end(&mut self, seq: u64, code: u16) {
+    /// Takes note of the answer to a request.
+    pub fn end(&mut self, request: &RequestRecord, code: u16) {
+        if request.is_write() && (200..300).contains(&code) {
+            // The names of clients are the clients' choice as well.
+            let full = self.writes.len() >= RECORDS;
+            match self.writes.get_mut(&request.client) {
+                Some(writes) => *writes += 1,
+                None if full => {}
+                None => drop(self.writes.insert(request.client.clone(), 1)),
+            }
+        }
         let first = self.records.front().map_or(0, |r| r.seq);
-        if let Some(record) =
-            seq.checked_sub(first).and_then(|i| self.records.get_mut(usize::try_from(i).ok()?))
-        {
+        let index = request.seq.checked_sub(first).and_then(|i| usize::try_from(i).ok());
+        if let Some(record) = index.and_then(|index| self.records.get_mut(index)) {
             record.code = code;
         }
+    }
+
+    pub fn writes(&self, client: &str) -> u64 {
+        self.writes.get(client).copied().unwrap_or(0)
     }
 
     pub fn records(&self) -> Vec<RequestRecord> {
@@ -152,5 +195,6 @@ impl Ledger {
     pub fn forget(&mut self) {
         self.records.clear();
         self.counts.clear();
+        self.writes.clear();
     }
 }

@@ -12,8 +12,9 @@ use serde_json::json;
 
 use super::clock::seconds;
 use super::crd;
-use super::state::{State, finalizers, is_deleting, namespaces, set_finalizers};
-use super::store::{Key, Place, Stored, owners};
+use super::state::{State, namespaces, set_finalizers};
+use super::store::{Key, Place};
+use super::stored::{Owner, Stored};
 
 /// Finalizer of an object that waits for its dependents to go first.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -60,25 +61,25 @@ impl State {
     }
 
     /// Follows up on a write: an object that waits to be deleted may go now.
-    pub fn written(&mut self, place: &Place, former_owners: &[String], now: Timestamp) {
-        let Some(stored) = self.store.get(&place.0, &place.1) else { return };
-        let mut work = Vec::new();
-        let current = owners(&stored.slim);
-        if is_deleting(&stored.slim) {
-            work.push(Work::Progress(place.clone()));
+    pub fn written(&mut self, place: &Place, former_owners: &[Owner], now: Timestamp) {
+        let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
+        let among = |owners: &[Owner], uid: &str| owners.iter().any(|owner| &*owner.uid == uid);
+        let mut work = VecDeque::new();
+        if stored.deleting {
+            work.push_back(Work::Progress(place.clone()));
         }
-        if current
-            .iter()
-            .any(|uid| self.store.place(uid).is_none() || !former_owners.iter().any(|f| f == uid))
-        {
-            work.push(Work::Check(place.clone()));
+        let current = &stored.owners;
+        if current.iter().any(|owner| {
+            self.store.place(&owner.uid).is_none() || !among(former_owners, &owner.uid)
+        }) {
+            work.push_back(Work::Check(place.clone()));
         }
-        for uid in former_owners.iter().filter(|f| !current.contains(&f.as_str())) {
-            if let Some(owner) = self.store.place(uid) {
-                work.push(Work::Progress(owner.clone()));
+        for former in former_owners.iter().filter(|former| !among(current, &former.uid)) {
+            if let Some(owner) = self.store.place(&former.uid) {
+                work.push_back(Work::Progress(owner.clone()));
             }
         }
-        self.settle(work.into(), now);
+        self.settle(work, now);
     }
 
     /// Removes an object that nothing holds any more, and settles what follows.
@@ -109,15 +110,14 @@ impl State {
         now: Timestamp,
     ) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
-        let mut object = stored.full();
-        let held = finalizers(&stored.slim);
-        let mut list: Vec<&str> =
-            held.iter().copied().filter(|f| *f != FOREGROUND && *f != ORPHAN).collect();
+        let mut list: Vec<&str> = stored.finalizers.iter().map(AsRef::as_ref).collect();
+        // A deletion that already waits for dependents goes on doing so.
+        if propagation != Propagation::Background || !stored.deleting {
+            list.retain(|f| *f != FOREGROUND && *f != ORPHAN);
+        }
         match propagation {
             Propagation::Foreground => list.push(FOREGROUND),
             Propagation::Orphan => list.push(ORPHAN),
-            // A deletion that already waits for dependents goes on doing so.
-            Propagation::Background if is_deleting(&object) => list.clone_from(&held),
             Propagation::Background => {}
         }
         let namespace = place.0 == namespaces();
@@ -127,70 +127,61 @@ impl State {
             }
             return;
         }
-        set_finalizers(&mut object, &list);
-        if !is_deleting(&object) {
-            object["metadata"]["deletionTimestamp"] = json!(seconds(now));
-            object["metadata"]["deletionGracePeriodSeconds"] = json!(0);
-            if let Some(generation) = object["metadata"]["generation"].as_i64() {
-                object["metadata"]["generation"] = json!(generation + 1);
+        let before = stored.object();
+        let mut object = before.clone();
+        let value = &mut object.value;
+        set_finalizers(value, &list);
+        if !stored.deleting {
+            value["metadata"]["deletionTimestamp"] = json!(seconds(now));
+            value["metadata"]["deletionGracePeriodSeconds"] = json!(0);
+            if let Some(generation) = value["metadata"]["generation"].as_i64() {
+                value["metadata"]["generation"] = json!(generation + 1);
             }
             if namespace {
-                object["status"]["phase"] = json!("Terminating");
+                value["status"]["phase"] = json!("Terminating");
             }
-            crd::mark_terminating(&place.0, &mut object, now);
+            crd::mark_terminating(&place.0, value, now);
         }
-        if object != stored.full() {
+        if object != before {
             self.store.put(&place.0, place.1.clone(), object);
         }
+        if list.contains(&FOREGROUND) {
+            queue.extend(self.store.dependents(&stored.uid).cloned().map(Work::Check));
+        }
+        queue.extend(
+            self.contents(place).into_iter().map(|p| Work::Delete(p, Propagation::Background)),
+        );
         queue.push_back(Work::Progress(place.clone()));
     }
 
-    /// Takes the server's own finalizers off an object whose time has come.
+    /// Takes the server's own finalizers off an object whose time has come. What
+    /// has to go first was told so when the deletion began: here nothing looks at
+    /// more than the first of what is left.
     fn progress(&mut self, place: &Place, queue: &mut VecDeque<Work>) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
-        if !is_deleting(&stored.slim) {
+        if !stored.deleting {
             return;
         }
-        let uid = stored.slim["metadata"]["uid"].as_str().unwrap_or_default();
-        let mut list = finalizers(&stored.slim);
+        let mut list: Vec<&str> = stored.finalizers.iter().map(AsRef::as_ref).collect();
         if list.contains(&ORPHAN) {
-            for dependent in self.store.dependents(uid) {
-                self.disown(&dependent, &[uid]);
+            let dependents: Vec<Place> = self.store.dependents(&stored.uid).cloned().collect();
+            for dependent in dependents {
+                self.disown(&dependent, &[&stored.uid]);
             }
             list.retain(|f| *f != ORPHAN);
         }
-        if list.contains(&FOREGROUND) {
-            let blocking: Vec<Place> =
-                self.store.dependents(uid).into_iter().filter(|d| self.blocks(d, uid)).collect();
-            for dependent in self.store.dependents(uid) {
-                if self.store.get(&dependent.0, &dependent.1).is_some_and(|d| !is_deleting(&d.slim))
-                {
-                    queue.push_back(Work::Check(dependent));
-                }
-            }
-            if blocking.is_empty() {
-                list.retain(|f| *f != FOREGROUND);
-            }
+        if list.contains(&FOREGROUND) && !self.is_blocked(&stored.uid) {
+            list.retain(|f| *f != FOREGROUND);
         }
-        if list.contains(&crd::CLEANUP) {
-            let contents = crd::contents(self, &stored.slim);
-            for object in &contents {
-                let deleting =
-                    self.store.get(&object.0, &object.1).is_some_and(|o| is_deleting(&o.slim));
-                if !deleting {
-                    queue.push_back(Work::Delete(object.clone(), Propagation::Background));
-                }
-            }
-            if contents.is_empty() {
-                list.retain(|f| *f != crd::CLEANUP);
-            }
+        if list.contains(&crd::CLEANUP) && crd::is_empty(&self.store, &place.1.name) {
+            list.retain(|f| *f != crd::CLEANUP);
         }
-        if place.0 == namespaces() && !self.empty_namespace(&place.1.name, queue) {
+        if place.0 == namespaces() && !self.store.is_empty(&place.1.name) {
             return;
         }
-        if list != finalizers(&stored.slim) {
-            let mut object = stored.full();
-            set_finalizers(&mut object, &list);
+        if list.len() != stored.finalizers.len() {
+            let mut object = stored.object();
+            set_finalizers(&mut object.value, &list);
             if !list.is_empty() {
                 self.store.put(&place.0, place.1.clone(), object);
                 return;
@@ -203,48 +194,42 @@ impl State {
         }
     }
 
-    /// Whether a dependent keeps a foreground deletion of its owner waiting.
-    fn blocks(&self, dependent: &Place, owner: &str) -> bool {
-        self.store.get(&dependent.0, &dependent.1).is_some_and(|d| {
-            d.slim["metadata"]["ownerReferences"].as_array().is_some_and(|refs| {
-                refs.iter().any(|r| r["uid"] == owner && r["blockOwnerDeletion"] == true)
-            })
-        })
+    /// Whether a dependent keeps the deletion of its owner in the foreground waiting.
+    fn is_blocked(&self, owner: &str) -> bool {
+        self.store
+            .dependents(owner)
+            .filter_map(|d| self.store.get(&d.0, &d.1))
+            .any(|dependent| dependent.owners.iter().any(|o| &*o.uid == owner && o.blocks))
     }
 
-    /// Starts to delete what is in a namespace; true when nothing is left.
-    fn empty_namespace(&mut self, namespace: &str, queue: &mut VecDeque<Work>) -> bool {
-        let left: Vec<Place> = self
-            .store
-            .tables()
-            .flat_map(|(resource, table)| {
-                table.range(Some(namespace)).map(|(k, _)| (resource.clone(), k.clone()))
-            })
-            .collect();
-        for place in &left {
-            let deleting = self.store.get(&place.0, &place.1).is_some_and(|o| is_deleting(&o.slim));
-            if !deleting {
-                queue.push_back(Work::Delete(place.clone(), Propagation::Background));
-            }
-        }
-        left.is_empty()
+    /// What goes with a namespace or with the definition of a kind, as far as
+    /// it is not going already.
+    fn contents(&self, place: &Place) -> Vec<Place> {
+        let mut contents = if place.0 == namespaces() {
+            self.store.places_in(&place.1.name)
+        } else if place.0 == crd::resource() {
+            crd::contents(&self.store, &place.1.name)
+        } else {
+            Vec::new()
+        };
+        contents.retain(|p| self.store.get(&p.0, &p.1).is_some_and(|object| !object.deleting));
+        contents
     }
 
     fn after_removal(&mut self, place: &Place, last: &Arc<Stored>, queue: &mut VecDeque<Work>) {
-        if let Some(uid) = last.slim["metadata"]["uid"].as_str() {
-            queue.extend(self.store.dependents(uid).into_iter().map(Work::Check));
-        }
-        for uid in owners(&last.slim) {
-            if let Some(owner) = self.store.place(uid) {
+        queue.extend(self.store.dependents(&last.uid).cloned().map(Work::Check));
+        for owner in &last.owners {
+            if let Some(owner) = self.store.place(&owner.uid) {
                 queue.push_back(Work::Progress(owner.clone()));
             }
         }
         if !place.1.namespace.is_empty()
-            && self.namespace(&place.1.namespace).is_some_and(|n| is_deleting(&n.slim))
+            && self.namespace(&place.1.namespace).is_some_and(|n| n.deleting)
         {
-            queue.push_back(Work::Progress((namespaces(), Key::new("", &place.1.namespace))));
+            queue
+                .push_back(Work::Progress((namespaces(), Key::new("", place.1.namespace.clone()))));
         }
-        crd::removed(self, place, last);
+        crd::removed(self, place);
         if let Some(definition) = crd::definition_of(self, &place.0) {
             queue.push_back(Work::Progress(definition));
         }
@@ -253,10 +238,10 @@ impl State {
     /// Deletes an object whose owners are all gone; otherwise forgets the owners that are.
     fn check_owners(&mut self, place: &Place, queue: &mut VecDeque<Work>) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
-        let mut absent = Vec::new();
-        let mut waiting = Vec::new();
+        let mut absent: Vec<&str> = Vec::new();
+        let mut waiting: Vec<&str> = Vec::new();
         let mut solid = 0;
-        for uid in owners(&stored.slim) {
+        for Owner { uid, .. } in &stored.owners {
             let owner = self
                 .store
                 .place(uid)
@@ -265,9 +250,7 @@ impl State {
                 .and_then(|p| self.store.get(&p.0, &p.1));
             match owner {
                 None => absent.push(uid),
-                Some(o) if is_deleting(&o.slim) && finalizers(&o.slim).contains(&FOREGROUND) => {
-                    waiting.push(uid)
-                }
+                Some(o) if o.deleting && o.has_finalizer(FOREGROUND) => waiting.push(uid),
                 Some(_) => solid += 1,
             }
         }
@@ -277,10 +260,8 @@ impl State {
         if solid > 0 {
             absent.extend(waiting);
             self.disown(place, &absent);
-        } else if !is_deleting(&stored.slim) {
-            let uid = stored.slim["metadata"]["uid"].as_str().unwrap_or_default();
-            let has_blocking = self.store.dependents(uid).iter().any(|d| self.blocks(d, uid));
-            let propagation = if !waiting.is_empty() && has_blocking {
+        } else if !stored.deleting {
+            let propagation = if !waiting.is_empty() && self.is_blocked(&stored.uid) {
                 Propagation::Foreground
             } else {
                 Propagation::Background
@@ -292,11 +273,12 @@ impl State {
     /// Takes owner references off an object.
     fn disown(&mut self, place: &Place, uids: &[&str]) {
         let Some(stored) = self.store.get(&place.0, &place.1) else { return };
-        let mut object = stored.full();
-        if let Some(refs) = object["metadata"]["ownerReferences"].as_array_mut() {
+        let mut object = stored.object();
+        let meta = &mut object.value["metadata"];
+        if let Some(refs) = meta["ownerReferences"].as_array_mut() {
             refs.retain(|r| !uids.contains(&r["uid"].as_str().unwrap_or_default()));
             if refs.is_empty()
-                && let Some(meta) = object["metadata"].as_object_mut()
+                && let Some(meta) = meta.as_object_mut()
             {
                 meta.remove("ownerReferences");
             }

@@ -1,22 +1,23 @@
 //! From a request to an answer: routing, faults, content types, verbs.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, Method, Request, Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, Limited, StreamBody};
+use http::{HeaderMap, Method, Request, Response, header, request};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Bytes;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::answer::{Reply, ResponseBody, answer, error_response, injected};
 use super::errors::ApiError;
 use super::faults::{Effect, RequestRecord};
 use super::kinds::Kind;
 use super::patching;
 use super::read::{self, ListRequest};
 use super::request::{Query, ResourcePath, Route, View, route, view};
-use super::store::Stored;
+use super::store::Key;
+use super::stored::{Object, Stored};
 use super::write::{FieldValidation, Ownership, Writer};
 use super::{Inner, deletion, discovery, openapi, scale, watch};
 
@@ -25,16 +26,6 @@ const BODY_LIMIT: usize = 3 << 20;
 
 /// How long the body of a request may take to arrive.
 const BODY_WITHIN: Duration = Duration::from_secs(60);
-
-/// Kibibytes of answers over the network that may wait to be read. Further
-/// requests are told to come later, and watches wait.
-pub(super) const UNREAD_LIMIT: usize = 256 << 10;
-
-/// Smaller answers are not counted.
-const SMALL: usize = 64 << 10;
-
-/// The body of an answer; a watch streams, all else is whole.
-pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
 /// The connection was cut on purpose: see [`Effect::DropAfterApplying`].
 #[derive(Debug, thiserror::Error)]
@@ -52,20 +43,6 @@ pub(crate) struct Call<'a> {
     pub dry_run: bool,
 }
 
-/// An answer before it is HTTP.
-pub(crate) enum Reply {
-    Json(u16, Vec<u8>),
-    /// Another form than plain JSON, which the content type says.
-    Typed(&'static str, Vec<u8>),
-    Watch(Box<watch::Watch>),
-}
-
-impl Reply {
-    pub fn value(code: u16, value: &Value) -> Self {
-        Self::Json(code, super::store::to_json(value))
-    }
-}
-
 /// Answers one request.
 pub(crate) async fn handle<B>(
     server: Arc<Inner>,
@@ -77,203 +54,86 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let (parts, body) = request.into_parts();
-    let agent = header_text(&parts.headers, header::USER_AGENT)
-        .split(['/', ' '])
-        .next()
-        .unwrap_or_default();
     let within = client.is_some();
-    let client = client.unwrap_or(agent).to_owned();
+    let client = client.unwrap_or_else(|| agent(&parts.headers));
     let query = Query::parse(parts.uri.query());
     let route = route(parts.uri.path());
-    let record = describe(&client, &parts.method, parts.uri.path(), &route, &query, &parts.headers);
-    let (seq, effects) = server.ledger.lock().begin(record);
+    let mut record = describe(client, &parts, &route, &query);
+    let effects = server.ledger.lock().begin(&mut record);
+    let end = |response: Response<ResponseBody>| {
+        server.ledger.lock().end(&record, response.status().as_u16());
+        Ok(response)
+    };
     let mut drop_after = false;
     for effect in effects {
         match effect {
             Effect::Latency(time) => tokio::time::sleep(time).await,
-            Effect::Status(code) => {
-                server.ledger.lock().end(seq, code);
-                return Ok(error_response(&injected(code)));
-            }
+            Effect::Status(code) => return end(error_response(&injected(code))),
             Effect::DropAfterApplying => drop_after = true,
         }
     }
-    let whole = Limited::new(body, BODY_LIMIT).collect();
-    let bytes = match tokio::time::timeout(BODY_WITHIN, whole).await {
-        Ok(Ok(body)) => body.to_bytes(),
-        Err(_) => {
-            let limit = BODY_WITHIN.as_secs();
-            let message = format!("the body of the request did not arrive within {limit} s");
-            let error = ApiError::new(408, "Timeout", message);
-            server.ledger.lock().end(seq, error.code);
-            return Ok(error_response(&error));
-        }
-        Ok(Err(_)) => {
-            let error =
-                ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}"));
-            server.ledger.lock().end(seq, error.code);
-            return Ok(error_response(&error));
-        }
+    let body = match read_body(body).await {
+        Ok(body) => body,
+        Err(error) => return end(error_response(&error)),
     };
-    let content_type = header_text(&parts.headers, header::CONTENT_TYPE);
-    let accept = header_text(&parts.headers, header::ACCEPT);
     let mut warnings = Vec::new();
+    let accept = header_text(&parts.headers, header::ACCEPT);
     let result = match route {
-        Route::Resource(path) => {
-            let manager = query.get("fieldManager").map_or_else(|| client.clone(), str::to_owned);
-            query.dry_run().and_then(|dry_run| {
-                let call = Call {
-                    path,
-                    view: view(accept),
-                    method: &parts.method,
-                    content_type,
-                    manager,
-                    dry_run,
-                    query,
-                };
-                dispatch(&server, &call, &bytes, &mut warnings)
-            })
-        }
+        Route::Resource(path) => query.dry_run().and_then(|dry_run| {
+            let call = Call {
+                path,
+                view: view(accept),
+                method: &parts.method,
+                content_type: header_text(&parts.headers, header::CONTENT_TYPE),
+                manager: query.get("fieldManager").unwrap_or(client).to_owned(),
+                dry_run,
+                query,
+            };
+            dispatch(&server, &call, &body, &mut warnings)
+        }),
         other => documents(&server, &other, &parts.method, accept),
     };
     if drop_after {
         return Err(Dropped);
     }
-    // Answers inside the process are taken at once.
-    let hold = |body: Vec<u8>| if within { Ok(Bytes::from(body)) } else { hold(&server, body) };
-    let result = result.and_then(|reply| {
-        Ok(match reply {
-            Reply::Json(code, body) => (code, "application/json", Ok(hold(body)?)),
-            Reply::Typed(content_type, body) => (200, content_type, Ok(hold(body)?)),
-            Reply::Watch(watch) => (200, "application/json", Err(watch)),
-        })
-    });
-    let response = match result {
-        Ok((code, content_type, Ok(body))) => respond(code, content_type, body, &warnings),
-        Ok((_, _, Err(watch))) => {
-            let unread = (!within).then(|| Arc::clone(&server.unread));
-            let body = StreamBody::new((*watch).into_stream(unread));
-            let mut response = Response::new(body.boxed_unsync());
-            response
-                .headers_mut()
-                .insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
-            response
+    end(answer(&server, within, result, &warnings))
+}
+
+/// Reads the body of a request, which has to come in time and in bounds.
+async fn read_body<B>(body: B) -> Result<Bytes, ApiError>
+where
+    B: http_body::Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let whole = Limited::new(body, BODY_LIMIT).collect();
+    match tokio::time::timeout(BODY_WITHIN, whole).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => {
+            Err(ApiError::too_large(format!("Request entity too large: limit is {BODY_LIMIT}")))
         }
-        Err(error) => error_response(&error),
-    };
-    server.ledger.lock().end(seq, response.status().as_u16());
-    Ok(response)
-}
-
-/// An answer that counts as unread until it has been handed to the network.
-pub(super) struct Unread {
-    bytes: Vec<u8>,
-    _room: tokio::sync::OwnedSemaphorePermit,
-}
-
-impl AsRef<[u8]> for Unread {
-    fn as_ref(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
-impl Unread {
-    pub fn held(bytes: Vec<u8>, room: tokio::sync::OwnedSemaphorePermit) -> Bytes {
-        Bytes::from_owner(Self { bytes, _room: room })
-    }
-
-    /// How much room so many bytes take; none for few of them.
-    pub fn room(bytes: usize) -> u32 {
-        let kibibytes = if bytes > SMALL { bytes.div_ceil(1 << 10) } else { 0 };
-        // One that is larger than all the room has it to itself.
-        u32::try_from(kibibytes.min(UNREAD_LIMIT)).unwrap_or(u32::MAX)
-    }
-}
-
-fn hold(server: &Inner, body: Vec<u8>) -> Result<Bytes, ApiError> {
-    let room = Unread::room(body.len());
-    if room == 0 {
-        return Ok(Bytes::from(body));
-    }
-    match server.unread.clone().try_acquire_many_owned(room) {
-        Ok(room) => Ok(Unread::held(body, room)),
         Err(_) => {
-            let message = format!(
-                "too many requests: {UNREAD_LIMIT} KiB of answers wait to be read, ask again later"
-            );
-            let mut error = ApiError::new(429, "TooManyRequests", message);
-            error.details.retry_after = Some(1);
-            Err(error)
+            let limit = BODY_WITHIN.as_secs();
+            let message = format!("the body of the request did not arrive within {limit} s");
+            Err(ApiError::new(408, "Timeout", message))
         }
     }
+}
+
+/// The first word of `User-Agent`.
+fn agent(headers: &HeaderMap) -> &str {
+    header_text(headers, header::USER_AGENT).split(['/', ' ']).next().unwrap_or_default()
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> &str {
     headers.get(name).and_then(|v| v.to_str().ok()).unwrap_or_default()
 }
 
-fn injected(code: u16) -> ApiError {
-    let (reason, message) = match code {
-        400 => ("BadRequest", "injected bad request"),
-        403 => ("Forbidden", "injected refusal"),
-        404 => ("NotFound", "injected absence"),
-        409 => ("Conflict", "injected conflict"),
-        // As the real one says of a JSON patch that does not fit.
-        422 => {
-            ("Invalid", "the server rejected our request due to an error in our request: injected")
-        }
-        410 => ("Expired", "injected expiry"),
-        429 => ("TooManyRequests", "injected: too many requests"),
-        503 => ("ServiceUnavailable", "injected: service unavailable"),
-        504 => ("Timeout", "injected timeout"),
-        _ => ("InternalError", "injected failure"),
-    };
-    let mut error = ApiError::new(code, reason, message);
-    error.details.retry_after = (code == 429).then_some(1);
-    error
-}
-
-fn respond(
-    code: u16,
-    content_type: &'static str,
-    body: Bytes,
-    warnings: &[String],
-) -> Response<ResponseBody> {
-    let mut response = Response::new(Full::new(body).boxed_unsync());
-    *response.status_mut() =
-        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
-    for warning in warnings {
-        let text = format!("299 - {:?}", warning.replace(['\\', '"'], "'"));
-        if let Ok(value) = header::HeaderValue::from_str(&text) {
-            headers.append(header::WARNING, value);
-        }
-    }
-    response
-}
-
-pub(super) fn error_response(error: &ApiError) -> Response<ResponseBody> {
-    let body = Bytes::from(super::store::to_json(&error.status()));
-    let mut response = respond(error.code, "application/json", body, &[]);
-    if let Some(seconds) = error.details.retry_after {
-        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(seconds));
-    }
-    response
-}
-
-fn describe(
-    client: &str,
-    method: &Method,
-    path: &str,
-    route: &Route,
-    query: &Query,
-    headers: &HeaderMap,
-) -> RequestRecord {
+fn describe(client: &str, parts: &request::Parts, route: &Route, query: &Query) -> RequestRecord {
     let mut record = RequestRecord { client: client.to_owned(), ..RequestRecord::default() };
+    let (method, headers) = (&parts.method, &parts.headers);
     let Route::Resource(target) = route else {
         record.verb = method.as_str().to_lowercase();
-        record.resource = path.to_owned();
+        record.resource = parts.uri.path().to_owned();
         return record;
     };
     let apply = header_text(headers, header::CONTENT_TYPE).starts_with("application/apply-patch");
@@ -312,7 +172,7 @@ fn documents(
     let state = server.state.lock();
     match route {
         Route::Version => Ok(Reply::value(200, &discovery::version())),
-        Route::Health => Ok(Reply::Json(200, b"ok".to_vec())),
+        Route::Health => Ok(Reply::Json(200, Bytes::from_static(b"ok"))),
         Route::LegacyVersions => Ok(discovery::legacy(&state.kinds, accept)),
         Route::Groups => Ok(discovery::groups(&state.kinds, accept)),
         Route::Group(group) => discovery::group(&state.kinds, group).map(|v| Reply::value(200, &v)),
@@ -362,18 +222,13 @@ fn dispatch(
         return Err(ApiError::no_such_path());
     }
     check_subresource(&kind, path)?;
-    let is_watch = *call.method == Method::GET && call.query.flag("watch");
-    if is_watch {
-        let name = path.name.as_deref();
-        let watch = watch::open(
-            server,
-            &mut state,
-            &kind,
-            path.namespace.as_deref(),
-            name,
-            &call.query,
-            call.view,
-        )?;
+    if kind.is_event() {
+        state.expire_events(now);
+    }
+    if *call.method == Method::GET && call.query.flag("watch") {
+        let (namespace, name) = (path.namespace.as_deref(), path.name.as_deref());
+        let watch =
+            watch::open(server, &mut state, &kind, namespace, name, &call.query, call.view)?;
         return Ok(Reply::Watch(Box::new(watch)));
     }
     let validation = match call.query.get("fieldValidation") {
@@ -388,61 +243,75 @@ fn dispatch(
         state: &mut state,
         kind: kind.clone(),
         subresource: path.subresource.clone(),
-        namespace: path.namespace.clone().unwrap_or_default(),
-        name: path.name.clone().unwrap_or_default(),
+        key: Key::new(
+            path.namespace.as_deref().unwrap_or_default(),
+            path.name.as_deref().unwrap_or_default(),
+        ),
         manager: call.manager.clone(),
         now,
         dry_run: call.dry_run,
         validation,
         warnings: Vec::new(),
     };
-    let done = match (call.method, path.name.is_some()) {
-        (&Method::GET, false) => {
-            let request = ListRequest {
-                kind: &kind,
-                namespace: path.namespace.as_deref(),
-                query: &call.query,
-                view: call.view,
-                now,
-            };
-            let page = read::select(writer.state, &request)?;
-            drop(state);
-            return Ok(Reply::Json(200, page.render(&request)));
-        }
-        (&Method::GET, true) if path.subresource == "scale" => {
-            return scale::get(&writer).map(|v| Reply::value(200, &v));
-        }
-        (&Method::GET, true) => (200, found(&writer)?),
-        (&Method::POST, false) if path.subresource.is_empty() => {
-            create(&mut writer, body.unwrap_or_default())?
-        }
-        (&Method::POST, true) if path.subresource == "eviction" => {
-            return deletion::evict(&mut writer);
-        }
-        (&Method::PUT, true) if path.subresource == "scale" => {
-            return scale::replace(&mut writer, body.unwrap_or_default())
-                .map(|v| Reply::value(200, &v));
-        }
-        (&Method::PUT, true) if path.subresource == "finalize" => {
-            return deletion::finalize(&mut writer, &body.unwrap_or_default());
-        }
-        (&Method::PUT, true) => (200, replace(&mut writer, body.unwrap_or_default())?),
-        (&Method::PATCH, true) => patching::patch(&mut writer, call, &body.unwrap_or_default())?,
-        (&Method::DELETE, true) if path.subresource.is_empty() => {
-            return deletion::delete(&mut writer, call, body.as_ref());
-        }
-        (&Method::DELETE, false) => {
-            return deletion::delete_collection(&mut writer, call, body.as_ref());
-        }
-        _ => return Err(ApiError::method_not_allowed(&kind)),
-    };
+    let done = apply(&mut writer, call, body)?;
     warnings.append(&mut writer.warnings);
     drop(state);
-    let (code, stored) = done;
-    if path.subresource == "scale" {
-        return Ok(Reply::value(code, &scale::of(&kind, &stored.slim)?));
+    // What needs no lock: most of the work of a large answer.
+    Ok(match done {
+        Done::Reply(reply) => reply,
+        Done::Page(page) => Reply::Json(200, page.render(&list_request(&kind, call, now)).into()),
+        Done::Object(code, stored) if path.subresource == "scale" => {
+            Reply::value(code, &scale::of(&kind, &stored.value())?)
+        }
+        Done::Object(code, stored) => {
+            Reply::Json(code, read::render(&kind, &stored, call.view, &call.query, now))
+        }
+    })
+}
+
+/// What came of a request, before it is an answer.
+enum Done {
+    Reply(Reply),
+    Page(read::Page),
+    Object(u16, Arc<Stored>),
+}
+
+/// Carries out what the method asks.
+fn apply(writer: &mut Writer<'_>, call: &Call<'_>, body: Option<Value>) -> Result<Done, ApiError> {
+    let value = |value: Value| Done::Reply(Reply::value(200, &value));
+    let subresource = call.path.subresource.as_str();
+    let is_named = call.path.name.is_some();
+    Ok(match (call.method, is_named, subresource) {
+        (&Method::GET, false, _) => {
+            let kind = writer.kind.clone();
+            Done::Page(read::select(writer.state, &list_request(&kind, call, writer.now))?)
+        }
+        (&Method::GET, true, _) => Done::Object(200, writer.found()?),
+        (&Method::POST, false, "") => Done::Object(201, create(writer, body.unwrap_or_default())?),
+        (&Method::POST, true, "eviction") => Done::Reply(deletion::evict(writer)?),
+        (&Method::PUT, true, "scale") => value(scale::replace(writer, body.unwrap_or_default())?),
+        (&Method::PUT, true, "finalize") => Done::Reply(deletion::finalize(writer)?),
+        (&Method::PUT, true, _) => Done::Object(200, replace(writer, body.unwrap_or_default())?),
+        (&Method::PATCH, true, _) => {
+            let (code, stored) = patching::patch(writer, call, &body.unwrap_or_default())?;
+            Done::Object(code, stored)
+        }
+        (&Method::DELETE, true, "") => Done::Reply(deletion::delete(writer, call, body.as_ref())?),
+        (&Method::DELETE, false, _) => {
+            Done::Reply(deletion::delete_collection(writer, call, body.as_ref())?)
+        }
+        _ => return Err(ApiError::method_not_allowed(&writer.kind)),
+    })
+}
+
+fn list_request<'a>(kind: &'a Kind, call: &'a Call<'_>, now: Timestamp) -> ListRequest<'a> {
+    ListRequest {
+        kind,
+        namespace: call.path.namespace.as_deref(),
+        query: &call.query,
+        view: call.view,
+        now,
     }
-    Ok(Reply::Json(code, read::render(&kind, &stored, call.view, &call.query, now)))
 }
 
 fn check_subresource(kind: &Kind, path: &ResourcePath) -> Result<(), ApiError> {
@@ -457,24 +326,19 @@ fn check_subresource(kind: &Kind, path: &ResourcePath) -> Result<(), ApiError> {
     if known { Ok(()) } else { Err(ApiError::no_such_path()) }
 }
 
-/// The object that a request names.
-pub(crate) fn found(writer: &Writer<'_>) -> Result<Arc<Stored>, ApiError> {
-    writer.current().ok_or_else(|| ApiError::not_found(&writer.kind, &writer.name))
-}
-
-fn create(writer: &mut Writer<'_>, mut body: Value) -> Result<(u16, Arc<Stored>), ApiError> {
-    if writer.kind.namespaced && writer.namespace.is_empty() {
+fn create(writer: &mut Writer<'_>, mut body: Value) -> Result<Arc<Stored>, ApiError> {
+    if writer.kind.namespaced && writer.key.namespace.is_empty() {
         // A creation without a namespace in the URL is possible for old clients only.
         return Err(ApiError::method_not_allowed(&writer.kind));
     }
     writer.check_identity(&mut body)?;
-    let body = writer.to_stored(body);
-    Ok((201, writer.create(body, Ownership::Update)?))
+    let body = Object::new(writer.to_stored(body));
+    writer.create(body, Ownership::Update)
 }
 
 fn replace(writer: &mut Writer<'_>, mut body: Value) -> Result<Arc<Stored>, ApiError> {
     writer.check_identity(&mut body)?;
-    let current = found(writer)?;
+    let current = writer.current()?;
     let version = body["metadata"]["resourceVersion"].as_str().unwrap_or_default();
     if !writer.kind.is_builtin() && version.is_empty() {
         let cause = super::errors::Cause::invalid(
@@ -482,8 +346,8 @@ fn replace(writer: &mut Writer<'_>, mut body: Value) -> Result<Arc<Stored>, ApiE
             &json!("0x0"),
             "must be specified for an update",
         );
-        return Err(ApiError::invalid(&writer.kind, &writer.name, vec![cause]));
+        return Err(ApiError::invalid(&writer.kind, &writer.key.name, vec![cause]));
     }
-    let body = writer.to_stored(body);
+    let body = Object::new(writer.to_stored(body));
     writer.update(&current, body, Ownership::Update)
 }

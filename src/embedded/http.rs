@@ -20,8 +20,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::Inner;
+use super::answer::{ResponseBody, error_response};
 use super::guard::Guard;
-use super::handler::{Dropped, ResponseBody, error_response, handle};
+use super::handler::{Dropped, handle};
 use super::patient::Patient;
 
 /// Connections at a time; further ones are closed at once.

@@ -120,6 +120,11 @@ impl Kind {
         self.group == group && self.plural == plural
     }
 
+    /// Whether this is one of the two kinds of Events.
+    pub fn is_event(&self) -> bool {
+        self.is_builtin() && &*self.storage.resource == "events" && self.storage.group.is_empty()
+    }
+
     /// Whether this is the kind that defines kinds.
     pub fn is_crd(&self) -> bool {
         self.is("apiextensions.k8s.io", "customresourcedefinitions")

@@ -23,8 +23,10 @@
 //! and watches hand out the stored bytes. Time follows tokio's clock, so that
 //! under paused time nothing here waits for real.
 
+mod answer;
 mod builtin;
 mod builtin_rules;
+mod checks;
 mod clock;
 mod columns;
 mod convert;
@@ -33,13 +35,16 @@ mod defaults;
 mod deletion;
 mod discovery;
 mod errors;
+mod event_expiry;
 mod faults;
+mod field_set;
 mod gc;
 mod guard;
 mod handler;
 mod http;
 mod jsonpath;
 mod kinds;
+mod log;
 mod managed_fields;
 mod openapi;
 mod patch;
@@ -53,6 +58,7 @@ mod schema;
 mod selectors;
 mod state;
 mod store;
+mod stored;
 mod table;
 mod typed;
 mod validate;
@@ -70,10 +76,12 @@ use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+pub use self::answer::ResponseBody;
 pub use self::faults::{Counts, Effect, Fault, Matcher, RequestRecord};
 pub use self::guard::{Guard, Unusable};
-pub use self::handler::{Dropped, ResponseBody};
+pub use self::handler::Dropped;
 pub use self::http::ApiService;
+pub use self::store::Memory;
 
 /// What all handles of one server share.
 struct Inner {
@@ -108,11 +116,22 @@ impl Server {
     /// An empty server: namespaces `default`, `kube-system`, `kube-public` and
     /// `kube-node-lease`, built-in kinds, no custom ones.
     pub fn new() -> Self {
+        Self::with(faults::Ledger::new(true))
+    }
+
+    /// The same without a record of single requests: for servers that run long
+    /// or have much to do. [`Self::requests`] and [`Self::counts`] stay empty.
+    pub fn without_request_log() -> Self {
+        Self::with(faults::Ledger::new(false))
+    }
+
+    fn with(ledger: faults::Ledger) -> Self {
         let clock = clock::Clock::new();
         let state = Mutex::new(state::State::new(clock.now()));
         let drops = tokio::sync::watch::Sender::new(0);
-        let unread = Arc::new(tokio::sync::Semaphore::new(handler::UNREAD_LIMIT));
-        Self { inner: Arc::new(Inner { state, clock, ledger: Mutex::default(), drops, unread }) }
+        let unread = Arc::new(tokio::sync::Semaphore::new(answer::UNREAD_LIMIT));
+        let ledger = Mutex::new(ledger);
+        Self { inner: Arc::new(Inner { state, clock, ledger, drops, unread }) }
     }
 
     /// A client inside the process, attributed to `in-process`.
@@ -180,6 +199,11 @@ impl Server {
         self.inner.state.lock().store.revision()
     }
 
+    /// What is kept: objects and past changes.
+    pub fn memory(&self) -> Memory {
+        self.inner.state.lock().store.memory()
+    }
+
     /// The requests so far, oldest first; of many only the last 20,000.
     pub fn requests(&self) -> Vec<RequestRecord> {
         self.inner.ledger.lock().records()
@@ -188,6 +212,12 @@ impl Server {
     /// How often each client used each verb on each resource (`deployments/status` for a subresource).
     pub fn counts(&self) -> Counts {
         self.inner.ledger.lock().counts()
+    }
+
+    /// How many requests of a client changed something, or might have: those
+    /// that create, update, patch, apply or delete, and were granted.
+    pub fn writes(&self, client: &str) -> u64 {
+        self.inner.ledger.lock().writes(client)
     }
 
     /// Forgets recorded requests and counts.

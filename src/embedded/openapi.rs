@@ -6,8 +6,8 @@
 
 use serde_json::{Map, Value, json};
 
+use super::answer::Reply;
 use super::errors::ApiError;
-use super::handler::Reply;
 use super::kinds::{Kind, Registry};
 
 /// `/openapi/v2`: a document without paths. kubectl reads it in protobuf only.
@@ -25,7 +25,7 @@ pub(crate) fn v2(accept: &str) -> Reply {
     };
     let info = [field(1, b"Kubernetes"), field(2, b"v1.33.0")].concat();
     let document = [field(1, b"2.0"), field(2, &info), field(8, b"")].concat();
-    Reply::Typed("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", document)
+    Reply::Typed("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", document.into())
 }
 
 fn group_path(kind: &Kind) -> String {

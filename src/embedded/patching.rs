@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::convert;
 use super::errors::{ApiError, Cause};
-use super::handler::{Call, found};
+use super::handler::Call;
+use super::kinds::Kind;
 use super::patch::{apply, json, merge, shape::Shape, strategic};
 use super::protobuf;
 use super::scale;
-use super::store::Stored;
+use super::stored::{Object, Stored};
 use super::typed;
-use super::write::{Ownership, Writer};
+use super::write::{Current, Ownership, Writer};
 
 /// Reads a body as JSON, or as YAML where that is allowed.
 ///
@@ -67,13 +68,17 @@ pub(crate) fn patch(
         let message = "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
         return Err(ApiError::new(422, "Invalid", message));
     }
-    let current = found(writer)?;
+    let current = writer.current()?;
     let scaling = writer.subresource == "scale";
     let kind = writer.kind.clone();
     let mut object = if scaling {
-        scale::of(&kind, &current.slim)?
+        scale::of(&kind, &current.object.value)?
     } else {
-        convert::served(&kind, &current).full()
+        let Object { value, managed } = current.object.clone();
+        let object =
+            Object { value: convert::to_version(&kind, &kind.api_version(), value), managed };
+        // Few patches say something about managers; without them there is less to carry along.
+        if says_managers(patch) { object.into_whole() } else { object.value }
     };
     match media {
         "application/json-patch+json" => json::apply(&mut object, patch)?,
@@ -84,24 +89,40 @@ pub(crate) fn patch(
         "application/strategic-merge-patch+json" if kind.is_builtin() => {
             strategic::apply(Shape::root(&kind), &mut object, patch)?;
         }
-        _ => {
-            let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
-            if kind.is_builtin() {
-                accepted.push("application/strategic-merge-patch+json");
-            }
-            accepted.push("application/apply-patch+yaml");
-            return Err(ApiError::unsupported_media_type(format!(
-                "the body of the request was in an unknown format - accepted media types include: {}",
-                accepted.join(", ")
-            )));
-        }
+        _ => return Err(unknown_patch(&kind)),
     }
     if scaling {
         return Ok((200, scale::store(writer, &current, &object)?));
     }
     writer.check_identity(&mut object)?;
-    let object = writer.to_stored(object);
+    let object = Object::new(writer.to_stored(object));
     Ok((200, writer.update(&current, object, Ownership::Update)?))
+}
+
+/// Whether a patch may read or write `metadata.managedFields`.
+fn says_managers(patch: &Value) -> bool {
+    let within = |path: &Value| {
+        let path = path.as_str().unwrap_or_default();
+        matches!(path, "" | "/metadata") || path.starts_with("/metadata/managedFields")
+    };
+    match patch {
+        Value::Array(operations) => {
+            operations.iter().any(|o| within(&o["path"]) || o.get("from").is_some_and(within))
+        }
+        other => other["metadata"].get("managedFields").is_some(),
+    }
+}
+
+fn unknown_patch(kind: &Kind) -> ApiError {
+    let mut accepted = vec!["application/json-patch+json", "application/merge-patch+json"];
+    if kind.is_builtin() {
+        accepted.push("application/strategic-merge-patch+json");
+    }
+    accepted.push("application/apply-patch+yaml");
+    ApiError::unsupported_media_type(format!(
+        "the body of the request was in an unknown format - accepted media types include: {}",
+        accepted.join(", ")
+    ))
 }
 
 fn server_side_apply(
@@ -124,7 +145,7 @@ fn server_side_apply(
         return Err(ApiError::bad_request("metadata.managedFields must be nil"));
     }
     writer.check_identity(&mut config)?;
-    let mut config = writer.to_stored(config);
+    let mut config = Object::new(writer.to_stored(config)).value;
     if kind.is_builtin() {
         typed::quantities(&mut config);
     }
@@ -135,21 +156,20 @@ fn server_side_apply(
         force: call.query.flag("force"),
         now: writer.now,
     };
-    match writer.current() {
-        Some(current) => {
-            let merged = apply::apply(&kind, Some(&current.full()), &config, &request)?;
-            Ok((200, writer.update(&current, merged, Ownership::Applied)?))
-        }
-        None if !writer.subresource.is_empty() => Err(ApiError::not_found(&kind, &writer.name)),
-        None => {
+    let current = match writer.found() {
+        Ok(stored) => Current { object: stored.object(), stored },
+        Err(_) if writer.subresource.is_empty() => {
             if config["metadata"]["uid"].as_str().is_some_and(|u| !u.is_empty()) {
                 let detail = "uid mismatch: the provided object specified uid, and no existing object was found";
-                return Err(ApiError::conflict(&kind, &writer.name, detail));
+                return Err(ApiError::conflict(&kind, &writer.key.name, detail));
             }
             let created = apply::apply(&kind, None, &config, &request)?;
-            Ok((201, writer.create(created, Ownership::Applied)?))
+            return Ok((201, writer.create(created, Ownership::Applied)?));
         }
-    }
+        Err(error) => return Err(error),
+    };
+    let merged = apply::apply(&kind, Some(&current.object), &config, &request)?;
+    Ok((200, writer.update(&current, merged, Ownership::Applied)?))
 }
 
 /// An applied configuration may only have fields that the kind has.
@@ -160,7 +180,7 @@ fn refuse_unknown(writer: &Writer<'_>, config: &Value) -> Result<(), ApiError> {
     if let Some(schema) = kind.schema() {
         schema.prune(&mut scratch, &mut unknown);
     } else if kind.is_builtin() {
-        typed::normalise(kind, scratch, &mut unknown).map_err(|e| {
+        typed::normalise(kind, &mut scratch, None, &mut unknown).map_err(|e| {
             ApiError::bad_request(format!("failed to create typed patch object: {e}"))
         })?;
     }
@@ -170,8 +190,8 @@ fn refuse_unknown(writer: &Writer<'_>, config: &Value) -> Result<(), ApiError> {
         "InternalError",
         format!(
             "failed to create typed patch object ({}/{}; {}, Kind={}): .{first}: field not declared in schema",
-            writer.namespace,
-            writer.name,
+            writer.key.namespace,
+            writer.key.name,
             kind.api_version(),
             kind.kind
         ),

@@ -1,12 +1,13 @@
 //! Get and list: pages, selectors, views.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hyper::body::Bytes;
 use jiff::Timestamp;
-use serde::ser::SerializeMap as _;
 use serde_json::{Value, json};
 
 use super::convert;
@@ -15,7 +16,8 @@ use super::kinds::Kind;
 use super::request::{Query, View};
 use super::selectors::Selectors;
 use super::state::State;
-use super::store::{Key, Stored, to_json};
+use super::store::Key;
+use super::stored::{Stored, to_json};
 use super::table;
 
 /// An object in the form that was asked for, as JSON.
@@ -25,37 +27,29 @@ pub(crate) fn render(
     view: View,
     query: &Query,
     now: Timestamp,
-) -> Vec<u8> {
+) -> Bytes {
     let object = convert::served(kind, stored);
     match view {
-        View::Object => object.json.to_vec(),
-        View::Metadata => to_json(&partial(&object.full())),
+        View::Object => object.json.clone(),
+        View::Metadata => partial_json(&object).into(),
         View::Table => {
             let include = table::Include::parse(query.get("includeObject"));
-            let meta = json!({"resourceVersion": object.slim["metadata"]["resourceVersion"]});
-            to_json(&table::table(kind, &[object], include, meta, true, now))
+            let meta = json!({"resourceVersion": object.revision.to_string()});
+            to_json(&table::table(kind, &[object], include, meta, true, now)).into()
         }
     }
 }
 
 /// `PartialObjectMetadata` of an object.
-pub(crate) fn partial(object: &Value) -> Value {
-    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
+pub(crate) fn partial(mut object: Value) -> Value {
+    json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"].take()})
 }
 
-/// An object without `apiVersion` and `kind`: so it appears in lists of built-in kinds.
-struct Bare<'a>(&'a Value);
-
-impl serde::Serialize for Bare<'_> {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        for (key, value) in self.0.as_object().into_iter().flatten() {
-            if key != "apiVersion" && key != "kind" {
-                map.serialize_entry(key, value)?;
-            }
-        }
-        map.end()
-    }
+/// The same as JSON.
+pub(crate) fn partial_json(stored: &Stored) -> Vec<u8> {
+    const HEAD: &[u8] =
+        br#"{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":"#;
+    [HEAD, stored.metadata(), b"}"].concat()
 }
 
 /// Where the next page begins: behind this key, as of this revision.
@@ -134,37 +128,35 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
     let Some(table) = state.store.table(&kind.storage) else {
         return Ok(Page { items: Vec::new(), revision, next: None, remaining: None });
     };
-    // Only a page that something has changed under needs the past.
-    let moved = table.since(revision).is_none_or(|mut changes| changes.next().is_some());
-    let past: Option<BTreeMap<Key, Arc<Stored>>> = if revision != current && moved {
-        let message = "The provided continue parameter is too old to display a consistent list result. \
-             You can start a new list without the continue parameter.";
-        Some(table.at(revision).ok_or_else(|| ApiError::expired(message))?)
+    let message = "The provided continue parameter is too old to display a consistent list result. \
+         You can start a new list without the continue parameter.";
+    let past = if revision == current {
+        BTreeMap::new()
     } else {
-        None
+        table.log.past(revision).ok_or_else(|| ApiError::expired(message))?
     };
-    let start = token.as_ref().map(|t| Key::new(&t.ns, &t.name));
-    let objects = past.as_ref().unwrap_or(&table.objects);
-    let lower = match (&start, request.namespace) {
-        (Some(start), _) => std::ops::Bound::Excluded(start.clone()),
-        (None, Some(ns)) => std::ops::Bound::Included(Key::new(ns, "")),
-        (None, None) => std::ops::Bound::Unbounded,
-    };
-    let mut matching = objects
-        .range((lower, std::ops::Bound::Unbounded))
-        .take_while(|(key, _)| request.namespace.is_none_or(|ns| key.namespace == ns))
-        .filter(|(_, stored)| selectors.matches(&stored.slim));
+    let start = token.as_ref().map(|t| Key::new(t.ns.as_str(), t.name.as_str()));
     if let (Some(namespace), Some(name), None) =
         (request.namespace, selectors.pinned_name(), &start)
     {
-        let found = objects.get(&Key::new(namespace, name)).filter(|s| selectors.matches(&s.slim));
+        let key = Key::new(namespace, name);
+        let found = past.get(&key).copied().unwrap_or_else(|| table.objects.get(&key));
+        let items = found.filter(|stored| selectors.matches(&key, stored)).cloned();
         return Ok(Page {
-            items: found.cloned().into_iter().collect(),
+            items: items.into_iter().collect(),
             revision,
             next: None,
             remaining: None,
         });
     }
+    let lower = match (&start, request.namespace) {
+        (Some(start), _) => Bound::Excluded(start.clone()),
+        (None, Some(ns)) => Bound::Included(Key::new(ns, "")),
+        (None, None) => Bound::Unbounded,
+    };
+    let mut matching = as_it_was(&table.objects, &past, lower)
+        .take_while(|(key, _)| request.namespace.is_none_or(|ns| *key.namespace == *ns))
+        .filter(|(key, stored)| selectors.matches(key, stored));
     if limit == 0 {
         let items = matching.map(|(_, stored)| stored.clone()).collect();
         return Ok(Page { items, revision, next: None, remaining: None });
@@ -175,13 +167,34 @@ pub(crate) fn select(state: &State, request: &ListRequest<'_>) -> Result<Page, A
         items.push(stored.clone());
         last = Some(key.clone());
     }
-    let left = matching.count();
-    let next = last
-        .filter(|_| left > 0)
-        .map(|key| Continue { rv: revision, ns: key.namespace, name: key.name }.write());
     // The real one counts the rest only where no selector hides some of it.
-    let remaining = (next.is_some() && selectors.is_empty()).then_some(left);
+    let counted = selectors.is_empty();
+    let left = if counted { matching.count() } else { usize::from(matching.next().is_some()) };
+    let next = last.filter(|_| left > 0).map(|key| {
+        let (ns, name) = (key.namespace.to_string(), key.name.to_string());
+        Continue { rv: revision, ns, name }.write()
+    });
+    let remaining = (next.is_some() && counted).then_some(left);
     Ok(Page { items, revision, next, remaining })
+}
+
+/// Objects from a key on, with what has changed since as it was before.
+fn as_it_was<'a>(
+    objects: &'a BTreeMap<Key, Arc<Stored>>,
+    past: &'a BTreeMap<&'a Key, Option<&'a Arc<Stored>>>,
+    from: Bound<Key>,
+) -> impl Iterator<Item = (&'a Key, &'a Arc<Stored>)> {
+    let unchanged =
+        objects.range((from.clone(), Bound::Unbounded)).filter(|(key, _)| !past.contains_key(key));
+    let changed = past
+        .range::<Key, _>((from.as_ref(), Bound::Unbounded))
+        .filter_map(|(key, stored)| Some((*key, (*stored)?)));
+    let (mut unchanged, mut changed) = (unchanged.peekable(), changed.peekable());
+    std::iter::from_fn(move || match (unchanged.peek(), changed.peek()) {
+        (Some((a, _)), Some((b, _))) if b < a => changed.next(),
+        (Some(_), _) => unchanged.next(),
+        (None, _) => changed.next(),
+    })
 }
 
 impl Page {
@@ -221,10 +234,11 @@ impl Page {
             }
             let item = convert::served(kind, item);
             if request.view == View::Metadata {
-                out.extend(to_json(&partial(&item.full())));
+                out.extend(partial_json(&item));
             } else if kind.is_builtin() {
-                // Writing to memory cannot fail.
-                let _ = serde_json::to_writer(&mut out, &Bare(&item.full()));
+                // So the real one lists them: the list says what its items are.
+                out.push(b'{');
+                out.extend_from_slice(item.body());
             } else {
                 out.extend_from_slice(&item.json);
             }

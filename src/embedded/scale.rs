@@ -5,10 +5,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::errors::{ApiError, Cause};
-use super::handler::found;
 use super::kinds::Kind;
-use super::store::Stored;
-use super::write::{Ownership, Writer};
+use super::stored::Stored;
+use super::write::{Current, Ownership, Writer};
 
 /// The `Scale` of an object.
 pub(crate) fn of(kind: &Kind, object: &Value) -> Result<Value, ApiError> {
@@ -46,22 +45,17 @@ fn selector_text(selector: &Value) -> String {
         .join(",")
 }
 
-/// Reads the scale of the object that a request names.
-pub(crate) fn get(writer: &Writer<'_>) -> Result<Value, ApiError> {
-    of(&writer.kind, &found(writer)?.slim)
-}
-
 /// Replaces the scale of the object that a request names.
 pub(crate) fn replace(writer: &mut Writer<'_>, scale: Value) -> Result<Value, ApiError> {
-    let current = found(writer)?;
+    let current = writer.current()?;
     let stored = store(writer, &current, &scale)?;
-    of(&writer.kind, &stored.slim)
+    of(&writer.kind, &stored.value())
 }
 
 /// Writes the replicas of a scale into its object.
 pub(crate) fn store(
     writer: &mut Writer<'_>,
-    current: &Arc<Stored>,
+    current: &Current,
     scale: &Value,
 ) -> Result<Arc<Stored>, ApiError> {
     let kind = writer.kind.clone();
@@ -70,13 +64,14 @@ pub(crate) fn store(
     if replicas < 0 {
         let cause =
             Cause::invalid("spec.replicas", &json!(replicas), "must be greater than or equal to 0");
-        return Err(ApiError::invalid(&kind, &writer.name, vec![cause]));
+        return Err(ApiError::invalid(&kind, &writer.key.name, vec![cause]));
     }
-    let mut object = current.full();
+    let mut object = current.object.clone();
+    let value = &mut object.value;
     if let Some(version) = scale["metadata"]["resourceVersion"].as_str().filter(|v| !v.is_empty()) {
-        object["metadata"]["resourceVersion"] = json!(version);
+        value["metadata"]["resourceVersion"] = json!(version);
     }
-    let mut at = &mut object;
+    let mut at = value;
     for part in &paths.spec {
         if !at.is_object() && !at.is_null() {
             let message = format!(

@@ -4,6 +4,7 @@
 //! (`x-kubernetes-validations`) are not evaluated.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use regex::Regex;
 use serde_json::{Map, Value};
@@ -149,37 +150,39 @@ impl Schema {
 
     /// Removes fields that the schema does not know and gives back their paths.
     pub fn prune(&self, object: &mut Value, dropped: &mut Vec<String>) {
-        self.prune_at(object, "", true, dropped);
+        self.prune_at(object, &Path::Root, true, dropped);
     }
 
-    fn prune_at(&self, value: &mut Value, path: &str, resource: bool, dropped: &mut Vec<String>) {
+    fn prune_at(
+        &self,
+        value: &mut Value,
+        path: &Path<'_>,
+        resource: bool,
+        dropped: &mut Vec<String>,
+    ) {
+        // Metadata is the API server's own; the schema may only restrict the name.
+        let own = |key: &str| resource && matches!(key, "apiVersion" | "kind" | "metadata");
         match value {
             Value::Object(map) => {
                 if !self.preserve_unknown && matches!(self.additional, Additional::Absent) {
                     map.retain(|key, _| {
-                        let known = self.properties.contains_key(key)
-                            || (resource
-                                && matches!(key.as_str(), "apiVersion" | "kind" | "metadata"));
+                        let known = self.properties.contains_key(key) || own(key);
                         if !known {
-                            dropped.push(join(path, key));
+                            dropped.push(path.field(key).to_string());
                         }
                         known
                     });
                 }
-                for (key, child) in map.iter_mut() {
-                    // Metadata is the API server's own; the schema may only restrict the name.
-                    if resource && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
-                        continue;
-                    }
+                for (key, child) in map.iter_mut().filter(|(key, _)| !own(key)) {
                     if let Some(schema) = self.field(key) {
-                        schema.prune_at(child, &join(path, key), schema.embedded, dropped);
+                        schema.prune_at(child, &path.field(key), schema.embedded, dropped);
                     }
                 }
             }
             Value::Array(list) => {
                 if let Some(items) = &self.items {
                     for (i, child) in list.iter_mut().enumerate() {
-                        items.prune_at(child, &format!("{path}[{i}]"), items.embedded, dropped);
+                        items.prune_at(child, &path.item(i), items.embedded, dropped);
                     }
                 }
             }
@@ -225,6 +228,31 @@ impl Schema {
     }
 }
 
-pub(crate) fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_owned() } else { format!("{path}.{key}") }
+/// The way to a place in an object; only made a text where it is told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Path<'a> {
+    Root,
+    Field(&'a Path<'a>, &'a str),
+    Item(&'a Path<'a>, usize),
+}
+
+impl<'a> Path<'a> {
+    pub fn field(&'a self, name: &'a str) -> Self {
+        Self::Field(self, name)
+    }
+
+    pub fn item(&'a self, index: usize) -> Self {
+        Self::Item(self, index)
+    }
+}
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Path::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
 }

@@ -6,6 +6,8 @@ use serde_json::Value;
 
 use super::errors::ApiError;
 use super::kinds::Kind;
+use super::store::Key;
+use super::stored::Stored;
 
 /// One requirement on a label.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,33 +57,39 @@ impl Selectors {
             .map(|(_, v, _)| v.as_str())
     }
 
-    pub fn matches(&self, object: &Value) -> bool {
-        if self.is_empty() {
-            return true;
-        }
-        let labels = object["metadata"]["labels"].as_object();
-        let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
-        let labels_match = self.labels.iter().all(|requirement| match requirement {
-            Requirement::In(key, values) => {
-                label(key).is_some_and(|v| values.iter().any(|w| w == v))
-            }
-            Requirement::NotIn(key, values) => {
-                label(key).is_none_or(|v| values.iter().all(|w| w != v))
-            }
-            Requirement::Exists(key) => label(key).is_some(),
-            Requirement::Missing(key) => label(key).is_none(),
-            Requirement::Greater(key, n) => {
+    pub fn matches(&self, key: &Key, stored: &Stored) -> bool {
+        self.labels.iter().all(|requirement| requirement.holds(|label| stored.label(label)))
+            && self.match_fields(key, stored)
+    }
+
+    fn match_fields(&self, key: &Key, stored: &Stored) -> bool {
+        // Most ask for the name only, which needs no look into the object.
+        let mut object = None;
+        self.fields.iter().all(|(path, value, equal)| {
+            let found = match path.as_str() {
+                "metadata.name" => *key.name == **value,
+                "metadata.namespace" => *key.namespace == **value,
+                _ => field(object.get_or_insert_with(|| stored.value()), path) == *value,
+            };
+            found == *equal
+        })
+    }
+}
+
+impl Requirement {
+    fn holds<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        match self {
+            Self::In(key, values) => label(key).is_some_and(|v| values.iter().any(|w| w == v)),
+            Self::NotIn(key, values) => label(key).is_none_or(|v| values.iter().all(|w| w != v)),
+            Self::Exists(key) => label(key).is_some(),
+            Self::Missing(key) => label(key).is_none(),
+            Self::Greater(key, n) => {
                 label(key).and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v > *n)
             }
-            Requirement::Less(key, n) => {
+            Self::Less(key, n) => {
                 label(key).and_then(|v| v.parse::<i64>().ok()).is_some_and(|v| v < *n)
             }
-        });
-        labels_match
-            && self
-                .fields
-                .iter()
-                .all(|(path, value, equal)| (field(object, path) == *value) == *equal)
+        }
     }
 }
 

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use super::builtin;
 use super::clock::{Ids, seconds};
 use super::errors::ApiError;
+use super::event_expiry::EventExpiry;
 use super::kinds::{Kind, Registry, ResourceKey};
-use super::store::{Key, Store, Stored};
+use super::store::{Key, Store};
+use super::stored::{Object, Stored};
 
 /// Objects, kinds and identifiers of one server.
 #[derive(Debug)]
@@ -17,6 +19,7 @@ pub(crate) struct State {
     pub store: Store,
     pub kinds: Registry,
     pub ids: Ids,
+    pub event_expiry: EventExpiry,
     /// Last address given to a Service.
     pub cluster_ip: u32,
     /// Bumped when kinds come or go: documents made from them are then old.
@@ -27,8 +30,14 @@ impl State {
     pub fn new(now: Timestamp) -> Self {
         let mut kinds = Registry::default();
         builtin::register(&mut kinds);
-        let mut state =
-            Self { store: Store::new(), kinds, ids: Ids::new(), cluster_ip: 1, kinds_changed: 1 };
+        let mut state = Self {
+            store: Store::new(),
+            kinds,
+            ids: Ids::new(),
+            event_expiry: EventExpiry::default(),
+            cluster_ip: 1,
+            kinds_changed: 1,
+        };
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             let namespace = json!({
                 "apiVersion": "v1", "kind": "Namespace",
@@ -38,7 +47,7 @@ impl State {
                 },
                 "spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"},
             });
-            state.store.put(&namespaces(), Key::new("", name), namespace);
+            state.store.put(&namespaces(), Key::new("", name), Object::new(namespace));
         }
         state
     }
@@ -57,7 +66,7 @@ impl State {
         let Some(found) = self.namespace(namespace) else {
             return Err(ApiError::namespace_not_found(namespace));
         };
-        if is_deleting(&found.slim) {
+        if found.deleting {
             let detail = format!(
                 "unable to create new content in namespace {namespace} because it is being terminated"
             );

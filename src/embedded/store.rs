@@ -3,109 +3,41 @@
 //! Knows nothing of requests or rules: whoever writes has checked before.
 //! Objects are shared, never copied: a read hands out the stored `Arc`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
-use hyper::body::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
 use super::kinds::ResourceKey;
-
-/// Changes kept per resource; a watch that falls further behind gets 410.
-const LOG_LIMIT: usize = 10_000;
-
-/// Bytes of changed objects kept per resource, so that few large objects do
-/// not hold much memory. Counted as serialised.
-const LOG_BYTES: usize = 64 << 20;
-
-/// A stored object. Never changed: a write puts another one in its place.
-#[derive(Debug)]
-pub(crate) struct Stored {
-    /// The object without its managed fields, which as values would take
-    /// several times the memory of all the rest.
-    pub slim: Value,
-    /// The managed fields as JSON.
-    managed: Option<Box<str>>,
-    /// The whole object as JSON: made once, shared by all who read or watch.
-    pub json: Bytes,
-}
-
-impl Stored {
-    pub fn new(mut value: Value) -> Arc<Self> {
-        let json = Bytes::from(to_json(&value));
-        let managed = value
-            .get_mut("metadata")
-            .and_then(Value::as_object_mut)
-            .and_then(|meta| meta.remove("managedFields"))
-            .map(|fields| fields.to_string().into_boxed_str());
-        Arc::new(Self { slim: value, managed, json })
-    }
-
-    /// The whole object, as a value of its own.
-    pub fn full(&self) -> Value {
-        let mut value = self.slim.clone();
-        if let Some(managed) = &self.managed {
-            // Written by ourselves: it can be read.
-            value["metadata"]["managedFields"] = serde_json::from_str(managed).unwrap_or_default();
-        }
-        value
-    }
-}
-
-pub(crate) fn to_json(value: &Value) -> Vec<u8> {
-    // A `Value` has string keys only, so that serialising cannot fail.
-    serde_json::to_vec(value).unwrap_or_default()
-}
+use super::log::{Change, Log};
+use super::stored::{Object, Stored, Text};
 
 /// A place in a resource. Cluster-scoped objects have an empty namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
-    pub namespace: String,
-    pub name: String,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
 }
 
 impl Key {
-    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
-}
-
-/// One change. `before` is absent for a creation, `after` is absent for a removal.
-#[derive(Clone, Debug)]
-pub(crate) struct Change {
-    pub revision: u64,
-    pub key: Key,
-    pub before: Option<Arc<Stored>>,
-    /// For a removal: the object with the revision of the removal.
-    pub after: Arc<Stored>,
-    pub removed: bool,
 }
 
 /// The objects of one resource, and how they came to be.
 #[derive(Debug)]
 pub(crate) struct Table {
     pub objects: BTreeMap<Key, Arc<Stored>>,
-    log: VecDeque<Change>,
-    log_bytes: usize,
-    /// Nothing resumes from before this revision.
-    compacted: u64,
-    /// The last change that is no longer in the log: a watch that has seen it misses nothing.
-    lost: u64,
+    pub log: Log,
     /// Told of each change; the value is its revision.
     changed: watch::Sender<u64>,
 }
 
 impl Table {
     fn new() -> Self {
-        Self {
-            objects: BTreeMap::new(),
-            log: VecDeque::new(),
-            log_bytes: 0,
-            compacted: 0,
-            lost: 0,
-            changed: watch::Sender::new(0),
-        }
+        Self { objects: BTreeMap::new(), log: Log::default(), changed: watch::Sender::new(0) }
     }
 
     pub fn subscribe(&self) -> watch::Receiver<u64> {
@@ -124,59 +56,30 @@ impl Table {
                 Box::new(
                     self.objects
                         .range(Key::new(ns, "")..)
-                        .take_while(move |(k, _)| k.namespace == wanted),
+                        .take_while(move |(k, _)| *k.namespace == *wanted),
                 )
             }
         }
     }
 
-    /// Changes after a revision, oldest first; `None` when some are forgotten.
-    pub fn since(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
-        if revision < self.compacted { None } else { self.unseen(revision) }
-    }
-
-    /// As [`Self::since`], for a watch that was open all the time: compaction
-    /// does not trouble it unless it was behind.
-    pub fn unseen(&self, revision: u64) -> Option<impl Iterator<Item = &Change>> {
-        if revision < self.lost {
-            return None;
-        }
-        let start = self.log.partition_point(|c| c.revision <= revision);
-        Some(self.log.range(start..))
-    }
-
-    /// The objects as they were at a revision; `None` when that is forgotten.
-    pub fn at(&self, revision: u64) -> Option<BTreeMap<Key, Arc<Stored>>> {
-        let mut objects = self.objects.clone();
-        let changes: Vec<&Change> = self.since(revision)?.collect();
-        for change in changes.into_iter().rev() {
-            match &change.before {
-                Some(before) => objects.insert(change.key.clone(), before.clone()),
-                None => objects.remove(&change.key),
-            };
-        }
-        Some(objects)
-    }
-
     fn record(&mut self, change: Change) {
         let revision = change.revision;
-        self.log_bytes += change.after.json.len();
-        self.log.push_back(change);
-        while self.log.len() > LOG_LIMIT || self.log_bytes > LOG_BYTES {
-            let Some(oldest) = self.log.pop_front() else { break };
-            self.log_bytes = self.log_bytes.saturating_sub(oldest.after.json.len());
-            self.compacted = self.compacted.max(oldest.revision);
-            self.lost = oldest.revision;
-        }
+        self.log.push(change);
         self.changed.send_replace(revision);
     }
+}
 
-    fn compact(&mut self, revision: u64) {
-        self.lost = self.log.back().map_or(self.lost, |last| last.revision);
-        self.log.clear();
-        self.log_bytes = 0;
-        self.compacted = revision;
-    }
+/// What a server keeps: see [`Server::memory`](super::Server::memory).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Objects that are stored.
+    pub objects: usize,
+    /// Bytes of them, as JSON.
+    pub object_bytes: usize,
+    /// Past changes, from which watches are answered.
+    pub changes: usize,
+    /// Bytes of objects that only these keep.
+    pub change_bytes: usize,
 }
 
 /// An object's place in the store.
@@ -188,9 +91,9 @@ pub(crate) struct Store {
     revision: u64,
     tables: BTreeMap<ResourceKey, Table>,
     /// Who names an owner of this UID.
-    dependents: HashMap<String, BTreeSet<Place>>,
+    dependents: HashMap<Box<str>, BTreeSet<Place>>,
     /// Where the object of this UID is.
-    places: HashMap<String, Place>,
+    places: HashMap<Box<str>, Place>,
 }
 
 impl Store {
@@ -215,8 +118,16 @@ impl Store {
         self.tables.entry(resource.clone()).or_insert_with(Table::new)
     }
 
-    pub fn tables(&self) -> impl Iterator<Item = (&ResourceKey, &Table)> {
-        self.tables.iter()
+    /// What is kept, in objects and bytes.
+    pub fn memory(&self) -> Memory {
+        let mut memory = Memory::default();
+        for table in self.tables.values() {
+            memory.objects += table.objects.len();
+            memory.object_bytes += table.objects.values().map(|o| o.json.len()).sum::<usize>();
+            memory.changes += table.log.len();
+            memory.change_bytes += table.log.bytes();
+        }
+        memory
     }
 
     pub fn get(&self, resource: &ResourceKey, key: &Key) -> Option<&Arc<Stored>> {
@@ -227,48 +138,82 @@ impl Store {
         self.places.get(uid)
     }
 
-    pub fn dependents(&self, uid: &str) -> Vec<Place> {
-        self.dependents.get(uid).map(|d| d.iter().cloned().collect()).unwrap_or_default()
+    /// Who names this owner.
+    pub fn dependents(&self, uid: &str) -> impl Iterator<Item = &Place> {
+        self.dependents.get(uid).into_iter().flatten()
+    }
+
+    /// Whether nothing is left in a namespace.
+    pub fn is_empty(&self, namespace: &str) -> bool {
+        self.tables.values().all(|table| table.range(Some(namespace)).next().is_none())
+    }
+
+    /// Everything in a namespace.
+    pub fn places_in(&self, namespace: &str) -> Vec<Place> {
+        self.tables
+            .iter()
+            .flat_map(|(resource, table)| {
+                table.range(Some(namespace)).map(|(key, _)| (resource.clone(), key.clone()))
+            })
+            .collect()
     }
 
     /// Stores an object under a new revision, which is written into it.
-    pub fn put(&mut self, resource: &ResourceKey, key: Key, mut value: Value) -> Arc<Stored> {
+    pub fn put(&mut self, resource: &ResourceKey, key: Key, mut object: Object) -> Arc<Stored> {
+        let text = self.write(&mut object);
+        self.commit(resource, key, &object.value, text)
+    }
+
+    /// An object as it will be stored next: under the revision that comes.
+    pub fn write(&self, object: &mut Object) -> Text {
+        let revision = self.revision + 1;
+        object.value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
+        Text::write(object)
+    }
+
+    /// Stores what [`Self::write`] has just written.
+    pub fn commit(
+        &mut self,
+        resource: &ResourceKey,
+        key: Key,
+        value: &Value,
+        text: Text,
+    ) -> Arc<Stored> {
         self.revision += 1;
-        let revision = self.revision;
-        value["metadata"]["resourceVersion"] = Value::String(revision.to_string());
-        let after = Stored::new(value);
+        let after = Stored::from_text(text, value);
         let table = self.tables.entry(resource.clone()).or_insert_with(Table::new);
         let before = table.objects.insert(key.clone(), after.clone());
-        if before.as_ref().is_none_or(|b| owners(&b.slim) != owners(&after.slim)) {
+        let change = Change {
+            revision: self.revision,
+            key: key.clone(),
+            before: before.clone(),
+            after: after.clone(),
+            removed: false,
+        };
+        table.record(change);
+        if before.as_ref().is_none_or(|before| before.owners != after.owners) {
             if let Some(before) = &before {
-                self.unlink(&before.slim, resource, &key);
+                self.unlink(before, resource, &key);
             }
-            self.link(&after.slim, resource, &key);
+            self.link(&after, resource, &key);
         }
-        if before.is_none()
-            && let Some(uid) = after.slim["metadata"]["uid"].as_str()
-        {
-            self.places.insert(uid.to_owned(), (resource.clone(), key.clone()));
+        if before.is_none() && !after.uid.is_empty() {
+            self.places.insert(after.uid.clone(), (resource.clone(), key));
         }
-        let change = Change { revision, key, before, after: after.clone(), removed: false };
-        self.table_mut(resource).record(change);
         after
     }
 
     /// Removes an object and gives back its last state, with the revision of the removal.
     pub fn remove(&mut self, resource: &ResourceKey, key: &Key) -> Option<Arc<Stored>> {
         let before = self.tables.get_mut(resource)?.objects.remove(key)?;
+        self.unlink(&before, resource, key);
+        self.places.remove(&before.uid);
+        let mut last = before.object();
+        let text = self.write(&mut last);
         self.revision += 1;
-        let revision = self.revision;
-        self.unlink(&before.slim, resource, key);
-        if let Some(uid) = before.slim["metadata"]["uid"].as_str() {
-            self.places.remove(uid);
-        }
-        let mut last = before.full();
-        last["metadata"]["resourceVersion"] = Value::String(revision.to_string());
-        let after = Stored::new(last);
+        let after = Stored::from_text(text, &last.value);
         let change = Change {
-            revision,
+            revision: self.revision,
             key: key.clone(),
             before: Some(before),
             after: after.clone(),
@@ -284,35 +229,27 @@ impl Store {
         self.revision += 1;
         let revision = self.revision;
         for table in self.tables.values_mut() {
-            table.compact(revision);
+            table.log.compact(revision);
         }
     }
 
-    fn link(&mut self, value: &Value, resource: &ResourceKey, key: &Key) {
-        for uid in owners(value) {
+    fn link(&mut self, stored: &Stored, resource: &ResourceKey, key: &Key) {
+        for owner in &stored.owners {
             self.dependents
-                .entry(uid.to_owned())
+                .entry(owner.uid.clone())
                 .or_default()
                 .insert((resource.clone(), key.clone()));
         }
     }
 
-    fn unlink(&mut self, value: &Value, resource: &ResourceKey, key: &Key) {
-        for uid in owners(value) {
-            if let Some(set) = self.dependents.get_mut(uid) {
+    fn unlink(&mut self, stored: &Stored, resource: &ResourceKey, key: &Key) {
+        for owner in &stored.owners {
+            if let Some(set) = self.dependents.get_mut(&owner.uid) {
                 set.remove(&(resource.clone(), key.clone()));
                 if set.is_empty() {
-                    self.dependents.remove(uid);
+                    self.dependents.remove(&owner.uid);
                 }
             }
         }
     }
-}
-
-/// UIDs of the owners of an object, in their order.
-pub(crate) fn owners(value: &Value) -> Vec<&str> {
-    value["metadata"]["ownerReferences"]
-        .as_array()
-        .map(|refs| refs.iter().filter_map(|r| r["uid"].as_str()).collect())
-        .unwrap_or_default()
 }

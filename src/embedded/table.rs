@@ -10,7 +10,7 @@ use super::columns;
 use super::jsonpath;
 use super::kinds::{Column, Kind};
 use super::read::partial;
-use super::store::Stored;
+use super::stored::Stored;
 
 /// How much of the object comes with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(crate) fn table(
     let rows: Vec<Value> = objects
         .iter()
         .map(|stored| {
-            let object = &stored.slim;
+            let object = &stored.value();
             let cells = match custom {
                 Some(columns) => custom_cells(columns, object, now),
                 None => columns::cells(kind, object, now),
@@ -55,8 +55,8 @@ pub(crate) fn table(
             let mut row = json!({"cells": cells});
             match include {
                 Include::None => {}
-                Include::Metadata => row["object"] = partial(&stored.full()),
-                Include::Object => row["object"] = stored.full(),
+                Include::Metadata => row["object"] = partial(stored.object().into_whole()),
+                Include::Object => row["object"] = stored.object().into_whole(),
             }
             row
         })

@@ -2,18 +2,19 @@
 //!
 //! Gives causes in the words of the real API server; never changes an object.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::errors::Cause;
-use super::schema::{Additional, ListType, Schema, join};
+use super::schema::{ListType, Path, Schema};
 
 /// More causes than this are not collected; the first ones say enough.
 const MAX_CAUSES: usize = 50;
 
-/// Checks an object of a custom kind.
-pub(crate) fn custom(schema: &Schema, object: &Value) -> Vec<Cause> {
+/// Checks an object of a custom kind. Fields at the top that are as in `old` are
+/// not checked again.
+pub(crate) fn custom(schema: &Schema, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    check(schema, object, "", &mut causes);
+    check(schema, object, old, &Path::Root, &mut causes);
     causes
 }
 
@@ -42,21 +43,21 @@ fn type_fits(schema: &Schema, value: &Value) -> bool {
     }
 }
 
-fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check(
+    schema: &Schema,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    causes: &mut Vec<Cause>,
+) {
     if causes.len() >= MAX_CAUSES {
         return;
     }
     if value.is_null() && (schema.nullable || schema.kind.is_empty()) {
         return;
     }
-    let at = if path.is_empty() { "<nil>" } else { path };
     if !type_fits(schema, value) {
-        let wanted = if schema.int_or_string { "integer,string" } else { schema.kind.as_str() };
-        let shown = Value::String(type_of(value).to_owned());
-        let detail = format!("{at} in body must be of type {wanted}: {shown}");
-        let mut cause = Cause::invalid(path, &shown, detail);
-        cause.reason = "FieldValueTypeInvalid";
-        causes.push(cause);
+        causes.push(wrong_type(schema, value, path));
         return;
     }
     if let Some(allowed) = &schema.allowed
@@ -66,41 +67,16 @@ fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
             .iter()
             .map(|v| v.as_str().map_or_else(|| v.to_string(), str::to_owned))
             .collect::<Vec<_>>();
-        causes.push(Cause::unsupported(path, value, &names));
+        causes.push(Cause::unsupported(path.to_string(), value, &names));
     }
     match value {
-        Value::Object(map) => {
-            for name in &schema.required {
-                if !map.contains_key(name) {
-                    causes.push(Cause::required(join(path, name), ""));
-                }
-            }
-            count(
-                schema.min_properties,
-                schema.max_properties,
-                map.len(),
-                "properties",
-                value,
-                path,
-                causes,
-            );
-            for (key, child) in map {
-                if path.is_empty() && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
-                    continue;
-                }
-                if let Some(known) = schema.properties.get(key) {
-                    check(known, child, &join(path, key), causes);
-                } else if let Additional::Each(each) = &schema.additional {
-                    check(each, child, &join(path, key), causes);
-                }
-            }
-        }
+        Value::Object(map) => check_map(schema, map, value, old, path, causes),
         Value::Array(list) => {
             count(schema.min_items, schema.max_items, list.len(), "items", value, path, causes);
             unique(schema, list, path, causes);
             if let Some(items) = &schema.items {
                 for (i, child) in list.iter().enumerate() {
-                    check(items, child, &format!("{path}[{i}]"), causes);
+                    check(items, child, None, &path.item(i), causes);
                 }
             }
         }
@@ -111,7 +87,45 @@ fn check(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     check_combinations(schema, value, path, causes);
 }
 
-fn unique(schema: &Schema, list: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn wrong_type(schema: &Schema, value: &Value, path: &Path<'_>) -> Cause {
+    let path = path.to_string();
+    let at = if path.is_empty() { "<nil>" } else { &path };
+    let wanted = if schema.int_or_string { "integer,string" } else { schema.kind.as_str() };
+    let shown = Value::String(type_of(value).to_owned());
+    let detail = format!("{at} in body must be of type {wanted}: {shown}");
+    let mut cause = Cause::invalid(path.as_str(), &shown, detail);
+    cause.reason = "FieldValueTypeInvalid";
+    cause
+}
+
+fn check_map(
+    schema: &Schema,
+    map: &Map<String, Value>,
+    value: &Value,
+    old: Option<&Value>,
+    path: &Path<'_>,
+    causes: &mut Vec<Cause>,
+) {
+    for name in schema.required.iter().filter(|name| !map.contains_key(*name)) {
+        causes.push(Cause::required(path.field(name).to_string(), ""));
+    }
+    let (min, max) = (schema.min_properties, schema.max_properties);
+    count(min, max, map.len(), "properties", value, path, causes);
+    let root = matches!(path, Path::Root);
+    for (key, child) in map {
+        if root && matches!(key.as_str(), "apiVersion" | "kind" | "metadata") {
+            continue;
+        }
+        if old.is_some_and(|old| old.get(key) == Some(child)) {
+            continue;
+        }
+        if let Some(known) = schema.field(key) {
+            check(known, child, None, &path.field(key), causes);
+        }
+    }
+}
+
+fn unique(schema: &Schema, list: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
     let identity = |item: &Value| match &schema.list_type {
         ListType::Map(keys) => {
             Some(Value::Array(keys.iter().map(|k| item[k.as_str()].clone()).collect()))
@@ -124,7 +138,7 @@ fn unique(schema: &Schema, list: &[Value], path: &str, causes: &mut Vec<Cause>) 
         let Some(id) = identity(item) else { return };
         if seen.contains(&id) {
             let message = format!("Duplicate value: {item}");
-            causes.push(Cause::new("FieldValueDuplicate", format!("{path}[{i}]"), message));
+            causes.push(Cause::new("FieldValueDuplicate", path.item(i).to_string(), message));
         }
         seen.push(id);
     }
@@ -136,57 +150,63 @@ fn count(
     len: usize,
     what: &str,
     value: &Value,
-    path: &str,
+    path: &Path<'_>,
     causes: &mut Vec<Cause>,
 ) {
     let len = len as u64;
     if let Some(max) = max.filter(|m| len > *m) {
         let message = format!("Too many: {len}: must have at most {max} {what}");
-        causes.push(Cause::new("FieldValueTooMany", path, message));
+        causes.push(Cause::new("FieldValueTooMany", path.to_string(), message));
     }
     if let Some(min) = min.filter(|m| len < *m) {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body should have at least {min} {what}"),
         ));
     }
 }
 
-fn check_text(schema: &Schema, text: &str, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_text(
+    schema: &Schema,
+    text: &str,
+    value: &Value,
+    path: &Path<'_>,
+    causes: &mut Vec<Cause>,
+) {
     let len = text.chars().count() as u64;
     if let Some(max) = schema.max_length.filter(|m| len > *m) {
         let message = format!("Too long: may not be more than {max} bytes");
-        causes.push(Cause::new("FieldValueTooLong", path, message));
+        causes.push(Cause::new("FieldValueTooLong", path.to_string(), message));
     }
     if let Some(min) = schema.min_length.filter(|m| len < *m) {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body should be at least {min} chars long"),
         ));
     }
     if let Some(pattern) = schema.pattern.as_ref().filter(|p| !p.is_match(text)) {
         let detail = format!("{path} in body should match '{}'", pattern.as_str());
-        causes.push(Cause::invalid(path, value, detail));
+        causes.push(Cause::invalid(path.to_string(), value, detail));
     }
     if schema.format == "date-time" && text.parse::<jiff::Timestamp>().is_err() {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body must be of type date-time: {value}"),
         ));
     }
 }
 
-fn check_number(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_number(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
     let Some(n) = value.as_f64() else { return };
     if let Some(max) = schema.maximum
         && (n > max || (schema.exclusive_maximum && n >= max))
     {
         let relation = if schema.exclusive_maximum { "less than" } else { "less than or equal to" };
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body should be {relation} {max}"),
         ));
@@ -197,7 +217,7 @@ fn check_number(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cau
         let relation =
             if schema.exclusive_minimum { "greater than" } else { "greater than or equal to" };
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body should be {relation} {min}"),
         ));
@@ -206,39 +226,39 @@ fn check_number(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cau
         && (n / step).fract() != 0.0
     {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body should be a multiple of {step}"),
         ));
     }
 }
 
-fn check_combinations(schema: &Schema, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+fn check_combinations(schema: &Schema, value: &Value, path: &Path<'_>, causes: &mut Vec<Cause>) {
     let fits = |branch: &Schema| {
         let mut found = Vec::new();
-        check(branch, value, path, &mut found);
+        check(branch, value, None, path, &mut found);
         found.is_empty()
     };
     for branch in &schema.all_of {
-        check(branch, value, path, causes);
+        check(branch, value, None, path, causes);
     }
     if !schema.any_of.is_empty() && !schema.any_of.iter().any(fits) {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body must validate at least one schema (anyOf)"),
         ));
     }
     if !schema.one_of.is_empty() && schema.one_of.iter().filter(|b| fits(b)).count() != 1 {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body must validate one and only one schema (oneOf)"),
         ));
     }
     if schema.not.as_ref().is_some_and(|branch| fits(branch)) {
         causes.push(Cause::invalid(
-            path,
+            path.to_string(),
             value,
             format!("{path} in body must not validate the schema (not)"),
         ));

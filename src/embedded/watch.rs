@@ -16,15 +16,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::Instant;
 
 use super::Inner;
+use super::answer::Unread;
 use super::convert;
 use super::errors::ApiError;
-use super::handler::Unread;
 use super::kinds::Kind;
-use super::read::partial;
+use super::log::Change;
+use super::read::partial_json;
 use super::request::{Query, View};
 use super::selectors::Selectors;
 use super::state::State;
-use super::store::{Change, Stored, to_json};
+use super::stored::{Object, Stored, to_json};
 use super::table;
 
 /// How often a quiet watch is told the current revision, when it asked for that.
@@ -123,13 +124,12 @@ pub(crate) fn open(
         // Objects are shared: what is told of them is made when it is read.
         watch.initial = table
             .range(namespace)
-            .map(|(_, stored)| stored)
-            .filter(|stored| watch.selectors.matches(&stored.slim))
-            .cloned()
+            .filter(|(key, stored)| watch.selectors.matches(key, stored))
+            .map(|(_, stored)| stored.clone())
             .collect();
         watch.cursor = current;
         watch.initial_end = streaming_list && bookmarks;
-    } else if table.since(asked).is_none() {
+    } else if table.log.since(asked).is_none() {
         let message = format!("too old resource version: {asked} ({current})");
         watch.fail(&ApiError::expired(message));
     }
@@ -150,7 +150,7 @@ impl Watch {
                 && room > 0
                 && let Ok(room) = unread.clone().acquire_many_owned(room).await
             {
-                bytes = Unread::held(bytes.into(), room);
+                bytes = Unread::held(bytes, room);
             }
             Some((Ok(Frame::data(bytes)), (watch, unread)))
         })
@@ -230,7 +230,7 @@ impl Watch {
             let state = server.state.lock();
             let current = state.store.revision();
             let Some(table) = state.store.table(&self.kind.storage) else { return false };
-            let Some(mut changes) = table.unseen(self.cursor).map(Iterator::peekable) else {
+            let Some(mut changes) = table.log.unseen(self.cursor).map(Iterator::peekable) else {
                 let message = format!("too old resource version: {} ({current})", self.cursor);
                 drop(state);
                 self.fail(&ApiError::expired(message));
@@ -253,11 +253,12 @@ impl Watch {
             (batch, more)
         };
         for change in changes {
-            if self.namespace.as_ref().is_some_and(|ns| *ns != change.key.namespace) {
+            if self.namespace.as_ref().is_some_and(|ns| **ns != *change.key.namespace) {
                 continue;
             }
-            let before = change.before.as_ref().is_some_and(|b| self.selectors.matches(&b.slim));
-            let after = !change.removed && self.selectors.matches(&change.after.slim);
+            let selected = |stored: &Stored| self.selectors.matches(&change.key, stored);
+            let before = change.before.as_ref().is_some_and(|before| selected(before));
+            let after = !change.removed && selected(&change.after);
             let kind = match (before, after) {
                 (false, false) => continue,
                 (false, true) => "ADDED",
@@ -268,9 +269,10 @@ impl Watch {
                 self.event(kind, &change.after)
             } else {
                 // It left the selection: shown as it was, at the revision of the change.
-                let mut last = change.before.as_ref().map(|b| b.full()).unwrap_or_default();
-                last["metadata"]["resourceVersion"] = json!(change.revision.to_string());
-                self.event(kind, &Stored::new(last))
+                let before = change.before.as_ref().map(|before| before.object());
+                let mut last: Object = before.unwrap_or_default();
+                last.value["metadata"]["resourceVersion"] = json!(change.revision.to_string());
+                self.event(kind, &Stored::new(&last))
             };
             self.ready.push_back(event);
         }
@@ -281,9 +283,9 @@ impl Watch {
         let object = convert::served(&self.kind, stored);
         let rendered = match self.view {
             View::Object => return line(kind, &object.json),
-            View::Metadata => partial(&object.full()),
+            View::Metadata => return line(kind, &partial_json(&object)),
             View::Table => {
-                let meta = json!({"resourceVersion": object.slim["metadata"]["resourceVersion"]});
+                let meta = json!({"resourceVersion": object.revision.to_string()});
                 let now = self.server.clock.now();
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 table::table(&self.kind, &[object], self.include, meta, columns, now)

@@ -5,17 +5,16 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::checks::check_size;
 use super::clock::seconds;
 use super::errors::{ApiError, Cause};
 use super::kinds::{Generation, Kind};
 use super::state::{State, finalizers, is_deleting};
-use super::store::{Key, Place, Stored, owners, to_json};
-use super::{builtin_rules, convert, crd, defaults, managed_fields, typed, validate};
-
-/// What etcd accepts for one object, as the real one is set up by default.
-const OBJECT_LIMIT: usize = 1536 << 10;
+use super::store::{Key, Place};
+use super::stored::{Object, Stored, Text};
+use super::{convert, crd, defaults, managed_fields, typed};
 
 /// What becomes of fields that the kind does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +33,20 @@ pub(crate) enum Ownership {
     Applied,
 }
 
+/// An object that is stored, and its tree.
+pub(crate) struct Current {
+    pub stored: Arc<Stored>,
+    pub object: Object,
+}
+
 /// What a write needs to know about its request.
 pub(crate) struct Writer<'a> {
     pub state: &'a mut State,
     pub kind: Arc<Kind>,
     pub subresource: String,
-    /// From the URL; empty for cluster-scoped kinds.
-    pub namespace: String,
-    /// From the URL; empty for a creation by POST.
-    pub name: String,
+    /// From the URL: the namespace is empty for cluster-scoped kinds, the name
+    /// for a creation by POST.
+    pub key: Key,
     pub manager: String,
     pub now: Timestamp,
     pub dry_run: bool,
@@ -51,108 +55,64 @@ pub(crate) struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    pub fn key(&self) -> Key {
-        Key::new(&self.namespace, &self.name)
-    }
-
     pub fn place(&self) -> Place {
-        (self.kind.storage.clone(), self.key())
+        (self.kind.storage.clone(), self.key.clone())
     }
 
-    pub fn current(&self) -> Option<Arc<Stored>> {
-        self.state.store.get(&self.kind.storage, &self.key()).cloned()
+    /// The object that the request names.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` when there is none.
+    pub fn found(&self) -> Result<Arc<Stored>, ApiError> {
+        let found = self.state.store.get(&self.kind.storage, &self.key);
+        found.cloned().ok_or_else(|| ApiError::not_found(&self.kind, &self.key.name))
     }
 
-    /// Checks that a body is of the kind and in the place that the URL names.
-    pub fn check_identity(&self, object: &mut Value) -> Result<(), ApiError> {
-        let kind = &self.kind;
-        if !object.is_object() {
-            return Err(ApiError::bad_request("the request body is no JSON object"));
-        }
-        if !object["metadata"].is_object() {
-            object["metadata"] = json!({});
-        }
-        for (field, wanted) in [("apiVersion", kind.api_version()), ("kind", kind.kind.clone())] {
-            match object[field].as_str() {
-                Some(found) if found == wanted => {}
-                None | Some("") if kind.is_builtin() => object[field] = json!(wanted),
-                None | Some("") => {
-                    let shown = if field == "kind" { "Kind" } else { "apiVersion" };
-                    return Err(ApiError::bad_request(format!("Object '{shown}' is missing")));
-                }
-                Some(found) => {
-                    return Err(ApiError::bad_request(format!(
-                        "the {field} of the provided object ({found}) does not match the request's ({wanted})"
-                    )));
-                }
-            }
-        }
-        let meta = &mut object["metadata"];
-        match meta["namespace"].as_str() {
-            None | Some("") if kind.namespaced => meta["namespace"] = json!(self.namespace),
-            None => {}
-            Some(found) if found == self.namespace => {}
-            Some(_) if !kind.namespaced => {
-                if let Some(meta) = meta.as_object_mut() {
-                    meta.remove("namespace");
-                }
-            }
-            Some(_) => {
-                return Err(ApiError::bad_request(
-                    "the namespace of the provided object does not match the namespace sent on the request",
-                ));
-            }
-        }
-        if !self.name.is_empty() {
-            match meta["name"].as_str() {
-                None | Some("") => meta["name"] = json!(self.name),
-                Some(found) if found == self.name => {}
-                Some(found) => {
-                    return Err(ApiError::bad_request(format!(
-                        "the name of the object ({found}) does not match the name on the URL ({})",
-                        self.name
-                    )));
-                }
-            }
-        }
-        Ok(())
+    /// The same with its tree, to write another state of it.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::found`].
+    pub fn current(&self) -> Result<Current, ApiError> {
+        let stored = self.found()?;
+        Ok(Current { object: stored.object(), stored })
     }
 
     /// Drops unknown fields, fills in defaults; refuses what cannot be read.
-    fn normalise(&mut self, mut object: Value) -> Result<Value, ApiError> {
-        typed::metadata(&mut object).map_err(ApiError::bad_request)?;
-        let kind = self.kind.clone();
+    fn normalise(&mut self, object: &mut Value, old: Option<&Value>) -> Result<(), ApiError> {
+        if old.is_none_or(|old| old["metadata"] != object["metadata"]) {
+            typed::metadata(object).map_err(ApiError::bad_request)?;
+        }
+        let kind = &self.kind;
         let mut dropped = Vec::new();
         if let Some(schema) = kind.schema() {
-            schema.prune(&mut object, &mut dropped);
-            schema.fill_defaults(&mut object);
+            schema.prune(object, &mut dropped);
+            schema.fill_defaults(object);
         } else if kind.is_builtin() {
-            object = typed::normalise(&kind, object, &mut dropped).map_err(|e| {
+            typed::normalise(kind, object, old, &mut dropped).map_err(|e| {
                 ApiError::bad_request(format!(
                     "{} in version {:?} cannot be handled as a {}: {e}",
                     kind.kind, kind.version, kind.kind
                 ))
             })?;
         }
+        if dropped.is_empty() {
+            return Ok(());
+        }
+        let unknown = dropped.iter().map(|field| format!("unknown field {field:?}"));
         match self.validation {
             FieldValidation::Ignore => {}
-            FieldValidation::Warn => {
-                self.warnings.extend(dropped.iter().map(|f| format!("unknown field {f:?}")));
-            }
-            FieldValidation::Strict if dropped.is_empty() => {}
+            FieldValidation::Warn => self.warnings.extend(unknown),
             FieldValidation::Strict => {
-                let list = dropped
-                    .iter()
-                    .map(|f| format!("unknown field {f:?}"))
-                    .collect::<Vec<_>>()
-                    .join(", ");
+                let list = unknown.collect::<Vec<_>>().join(", ");
                 return Err(ApiError::bad_request(format!(
                     "{} in version {:?} cannot be handled as a {}: strict decoding error: {list}",
                     kind.kind, kind.version, kind.kind
                 )));
             }
         }
-        Ok(object)
+        Ok(())
     }
 
     /// Creates an object.
@@ -160,30 +120,80 @@ impl Writer<'_> {
     /// # Errors
     ///
     /// Whatever the real one refuses: a missing namespace, a taken name, invalid fields.
-    pub fn create(&mut self, object: Value, ownership: Ownership) -> Result<Arc<Stored>, ApiError> {
+    pub fn create(
+        &mut self,
+        mut object: Object,
+        ownership: Ownership,
+    ) -> Result<Arc<Stored>, ApiError> {
         let kind = self.kind.clone();
-        let mut object = self.normalise(object)?;
-        let object_name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        self.normalise(&mut object.value, None)?;
+        self.check_creation(&object.value)?;
+        let generated = self.set_name(&mut object.value)?;
+        self.identify(&mut object.value);
+        if kind.is_builtin() {
+            defaults::on_any(&kind, &mut object.value);
+        }
+        if matches!(ownership, Ownership::Update) {
+            // Before the server adds what is its own: addresses, first status.
+            managed_fields::record_update(&kind, None, &mut object, &self.manager, "", self.now);
+        }
+        let value = &mut object.value;
+        if kind.is_builtin() {
+            defaults::on_create(&kind, value, self.state, self.now);
+        }
+        self.check(value, None)?;
+        let name = value["metadata"]["name"].as_str().unwrap_or_default();
+        let key = Key::new(self.key.namespace.clone(), name);
+        if self.state.store.get(&kind.storage, &key).is_some() {
+            let mut e = ApiError::already_exists(&kind, &key.name);
+            if generated {
+                e.message
+                    .push_str(", the server was not able to generate a unique name for the object");
+            }
+            return Err(e);
+        }
+        if kind.is_builtin() {
+            defaults::finish(&kind, value);
+        }
+        if kind.is_crd() {
+            if crd::taken(self.state, value) {
+                let detail = "the group belongs to the API server itself";
+                return Err(ApiError::forbidden(&kind, &key.name, detail));
+            }
+            crd::establish(value, self.now);
+        }
+        self.key = key;
+        self.store(object, None)
+    }
+
+    /// Refuses to create where nothing can be created now.
+    fn check_creation(&self, object: &Value) -> Result<(), ApiError> {
+        let (kind, meta) = (&self.kind, &object["metadata"]);
         if kind.namespaced {
-            self.state.check_namespace(&kind, &self.namespace, &object_name)?;
+            let name = meta["name"].as_str().unwrap_or_default();
+            self.state.check_namespace(kind, &self.key.namespace, name)?;
         }
         if let Some(definition) = crd::definition_of(self.state, &kind.storage) {
-            let mut e = ApiError::method_not_allowed(&kind);
+            let mut e = ApiError::method_not_allowed(kind);
             e.message = format!(
                 "create not allowed while custom resource definition {} is terminating",
                 definition.1.name
             );
             return Err(e);
         }
-        if object["metadata"]["resourceVersion"].as_str().is_some_and(|v| !v.is_empty() && v != "0")
-        {
+        if meta["resourceVersion"].as_str().is_some_and(|v| !v.is_empty() && v != "0") {
             return Err(ApiError::new(
                 500,
                 "InternalError",
                 "Internal error occurred: resourceVersion should not be set on objects to be created",
             ));
         }
-        let generated = self.set_name(&mut object)?;
+        Ok(())
+    }
+
+    /// Sets what makes a new object one of its own, and drops what it may not bring.
+    fn identify(&mut self, object: &mut Value) {
+        let kind = &self.kind;
         let meta = &mut object["metadata"];
         meta["uid"] = json!(self.state.ids.uid());
         meta["creationTimestamp"] = json!(seconds(self.now));
@@ -207,54 +217,33 @@ impl Writer<'_> {
         {
             map.remove("status");
         }
-        if kind.is_builtin() {
-            defaults::on_any(&kind, &mut object);
-        }
-        if matches!(ownership, Ownership::Update) {
-            // Before the server adds what is its own: addresses, first status.
-            let manager = self.manager.clone();
-            managed_fields::record_update(&kind, None, &mut object, &manager, "", self.now);
-        }
-        if kind.is_builtin() {
-            defaults::on_create(&kind, &mut object, self.state, self.now);
-        }
-        self.check(&object, None)?;
-        let key =
-            Key::new(&self.namespace, object["metadata"]["name"].as_str().unwrap_or_default());
-        if self.state.store.get(&kind.storage, &key).is_some() {
-            return Err(if generated {
-                let mut e = ApiError::already_exists(&kind, &key.name);
-                e.message = format!(
-                    "{}, the server was not able to generate a unique name for the object",
-                    e.message
-                );
-                e
-            } else {
-                ApiError::already_exists(&kind, &key.name)
-            });
-        }
-        if kind.is_builtin() {
-            defaults::finish(&kind, &mut object);
-        }
-        if kind.is_crd() {
-            if crd::taken(self.state, &object) {
-                let detail = "the group belongs to the API server itself";
-                return Err(ApiError::forbidden(&kind, &key.name, detail));
-            }
-            crd::establish(&mut object, self.now);
-        }
-        self.check_size(&object)?;
+    }
+
+    /// Stores an object unless it is a dry run, and follows up on it.
+    fn store(
+        &mut self,
+        mut object: Object,
+        former: Option<&Stored>,
+    ) -> Result<Arc<Stored>, ApiError> {
         if self.dry_run {
-            return Ok(Stored::new(object));
+            let text = Text::write(&object);
+            check_size(&text)?;
+            return Ok(Stored::from_text(text, &object.value));
         }
-        self.name.clone_from(&key.name);
-        let stored = self.state.store.put(&kind.storage, key, object);
-        if kind.is_crd() {
-            crd::register(self.state, &stored.slim);
+        let text = self.state.store.write(&mut object);
+        check_size(&text)?;
+        let place = self.place();
+        let stored = self.state.store.commit(&place.0, place.1.clone(), &object.value, text);
+        if self.kind.is_crd() {
+            crd::register(self.state, &object.value);
         }
-        if !owners(&stored.slim).is_empty() {
-            let place = self.place();
-            self.state.written(&place, &[], self.now);
+        if self.kind.is_event() {
+            let former = former.map(|former| former.revision);
+            self.state.event_written(&place.1, former, stored.revision, self.now);
+        }
+        let former = former.map_or(&[][..], |former| &former.owners);
+        if stored.deleting || *stored.owners != *former {
+            self.state.written(&place, former, self.now);
         }
         Ok(stored)
     }
@@ -288,115 +277,62 @@ impl Writer<'_> {
     /// `Conflict` when the new state names another resource version or UID, else as for [`Self::create`].
     pub fn update(
         &mut self,
-        old: &Arc<Stored>,
-        new: Value,
+        current: &Current,
+        mut new: Object,
         ownership: Ownership,
     ) -> Result<Arc<Stored>, ApiError> {
         let kind = self.kind.clone();
-        let mut new = self.normalise(new)?;
-        let old_value = &old.full();
-        self.check_preconditions(old_value, &new)?;
-        self.carry_over(old_value, &mut new);
+        let old = &current.object.value;
+        self.normalise(&mut new.value, Some(old))?;
+        self.check_preconditions(old, &new.value)?;
+        self.carry_over(old, &mut new.value);
         if kind.is_builtin() {
-            defaults::on_update(&kind, old_value, &mut new);
-            defaults::finish(&kind, &mut new);
+            defaults::on_update(&kind, old, &mut new.value);
+            defaults::finish(&kind, &mut new.value);
         }
-        self.check_finalizers(old_value, &new)?;
-        if generation_differs(&kind, old_value, &new) {
-            let generation = old_value["metadata"]["generation"].as_i64().unwrap_or(0);
-            new["metadata"]["generation"] = json!(generation + 1);
+        self.check_finalizers(old, &new.value)?;
+        if generation_differs(&kind, old, &new.value) {
+            let generation = old["metadata"]["generation"].as_i64().unwrap_or(0);
+            new.value["metadata"]["generation"] = json!(generation + 1);
         }
         if kind.is_crd() {
-            crd::establish(&mut new, self.now);
+            crd::establish(&mut new.value, self.now);
         }
-        self.check(&new, Some(old_value))?;
+        self.check(&new.value, Some(old))?;
         if matches!(ownership, Ownership::Update) {
-            let (manager, subresource) = (self.manager.clone(), self.subresource.clone());
             managed_fields::record_update(
                 &kind,
-                Some(old_value),
+                Some(&current.object),
                 &mut new,
-                &manager,
-                &subresource,
+                &self.manager,
+                &self.subresource,
                 self.now,
             );
         }
         // Compared under the old revision: a write that changes nothing is none.
-        new["metadata"]["resourceVersion"] = old_value["metadata"]["resourceVersion"].clone();
-        if new == *old_value || managed_fields::same_but_times(old_value, &new) {
-            return Ok(old.clone());
+        copy(&old["metadata"], &mut new.value["metadata"], "resourceVersion");
+        let managed = current.object.managed.as_ref();
+        if new.value == *old && managed_fields::same_but_times(managed, new.managed.as_ref()) {
+            return Ok(current.stored.clone());
         }
-        self.check_size(&new)?;
-        if self.dry_run {
-            return Ok(Stored::new(new));
-        }
-        let place = self.place();
-        let former: Vec<String> = owners(old_value).into_iter().map(str::to_owned).collect();
-        let gone =
-            is_deleting(&new) && finalizers(&new).is_empty() && !namespace_holds(&kind, &new);
-        if gone {
+        let gone = is_deleting(&new.value)
+            && finalizers(&new.value).is_empty()
+            && !namespace_holds(&kind, &new.value);
+        if gone && !self.dry_run {
             // As the real one does: the last state is never stored, the removal shows it.
-            let last = self.state.remove_now(&place, self.now);
-            return Ok(last.map_or_else(|| old.clone(), |_| Stored::new(new)));
+            self.state.remove_now(&self.place(), self.now);
+            return Ok(Stored::new(&new));
         }
-        let owners_differ = former != owners(&new);
-        let deleting = is_deleting(&new);
-        let stored = self.state.store.put(&place.0, place.1.clone(), new);
-        if kind.is_crd() {
-            crd::register(self.state, &stored.slim);
-        }
-        if owners_differ || deleting {
-            self.state.written(&place, &former, self.now);
-        }
-        Ok(stored)
-    }
-
-    fn check_preconditions(&self, old: &Value, new: &Value) -> Result<(), ApiError> {
-        let (was, is) = (&old["metadata"], &new["metadata"]);
-        if let Some(uid) = is["uid"].as_str().filter(|u| !u.is_empty())
-            && was["uid"] != uid
-        {
-            let found = was["uid"].as_str().unwrap_or_default();
-            let detail = format!(
-                "Precondition failed: UID in precondition: {uid}, UID in object meta: {found}"
-            );
-            return Err(ApiError::conflict(&self.kind, &self.name, &detail));
-        }
-        match is["resourceVersion"].as_str().filter(|v| !v.is_empty() && *v != "0") {
-            Some(version) if was["resourceVersion"] != version => {
-                Err(ApiError::stale(&self.kind, &self.name))
-            }
-            _ => Ok(()),
-        }
+        self.store(new, Some(&current.stored))
     }
 
     /// Puts back what this endpoint may not change.
     fn carry_over(&self, old: &Value, new: &mut Value) {
-        let kind = &self.kind;
         if self.subresource == "status" {
-            let status = new.get("status").cloned();
-            let managed = new["metadata"].get("managedFields").cloned();
-            let mut kept = old.clone();
-            match status {
-                Some(status) => kept["status"] = status,
-                None => {
-                    if let Some(map) = kept.as_object_mut() {
-                        map.remove("status");
-                    }
-                }
-            }
-            match managed {
-                Some(managed) => kept["metadata"]["managedFields"] = managed,
-                None => {
-                    if let Some(meta) = kept["metadata"].as_object_mut() {
-                        meta.remove("managedFields");
-                    }
-                }
-            }
-            *new = kept;
+            keep_all_but_status(old, new);
             return;
         }
-        if kind.status {
+        if self.kind.status {
             copy(old, new, "status");
         }
         for field in [
@@ -416,74 +352,32 @@ impl Writer<'_> {
         }
     }
 
-    fn check_finalizers(&self, old: &Value, new: &Value) -> Result<(), ApiError> {
-        if !is_deleting(old) {
-            return Ok(());
-        }
-        let held = finalizers(old);
-        let added: Vec<&str> = finalizers(new).into_iter().filter(|f| !held.contains(f)).collect();
-        if added.is_empty() {
-            return Ok(());
-        }
-        let detail = format!(
-            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-            added.iter().map(|f| format!("{f:?}")).collect::<Vec<_>>().join(", ")
-        );
-        Err(ApiError::invalid(
-            &self.kind,
-            &self.name,
-            vec![Cause::forbidden("metadata.finalizers", detail)],
-        ))
-    }
-
-    /// Validates the whole object.
-    fn check(&self, object: &Value, old: Option<&Value>) -> Result<(), ApiError> {
-        let kind = &self.kind;
-        let mut causes = Vec::new();
-        if old.is_none() {
-            causes.extend(builtin_rules::name(kind, object));
-        }
-        causes.extend(validate::metadata(object));
-        if let Some(schema) = kind.schema() {
-            causes.extend(validate::custom(schema, object));
-        } else if kind.is_crd() {
-            causes.extend(crd::validate(object));
-        } else if kind.is_builtin() {
-            causes.extend(builtin_rules::check(kind, object, old));
-        }
-        if causes.is_empty() {
-            return Ok(());
-        }
-        let name = object["metadata"]["name"].as_str().unwrap_or_default();
-        Err(ApiError::invalid(kind, name, causes))
-    }
-
-    fn check_size(&self, object: &Value) -> Result<(), ApiError> {
-        let size = to_json(object).len();
-        if size > OBJECT_LIMIT {
-            return Err(ApiError::new(
-                500,
-                "",
-                format!("etcdserver: request is too large: {size} bytes"),
-            ));
-        }
-        Ok(())
-    }
-
     /// A body in the version of the request, as stored.
     pub fn to_stored(&self, object: Value) -> Value {
         convert::to_version(&self.kind, &self.kind.stored_as, object)
     }
 }
 
+/// Makes a field what it is elsewhere. Most are so already.
 fn copy(from: &Value, to: &mut Value, field: &str) {
     match from.get(field) {
+        Some(value) if to.get(field) == Some(value) => {}
         Some(value) => to[field] = value.clone(),
         None => {
             if let Some(map) = to.as_object_mut() {
                 map.remove(field);
             }
         }
+    }
+}
+
+fn keep_all_but_status(old: &Value, new: &mut Value) {
+    if let Some(map) = new.as_object_mut() {
+        map.retain(|field, _| field == "status" || old.get(field).is_some());
+    }
+    for field in old.as_object().into_iter().flat_map(Map::keys).filter(|field| *field != "status")
+    {
+        copy(old, new, field);
     }
 }
 
@@ -494,22 +388,26 @@ fn namespace_holds(kind: &Kind, object: &Value) -> bool {
 }
 
 fn generation_differs(kind: &Kind, old: &Value, new: &Value) -> bool {
-    let but = |skip: &[&str]| {
-        let rest = |v: &Value| {
-            let map = v.as_object().cloned().unwrap_or_default();
-            map.into_iter()
-                .filter(|(k, _)| !skip.contains(&k.as_str()))
-                .collect::<serde_json::Map<_, _>>()
-        };
-        rest(old) != rest(new)
-    };
     match kind.generation {
         Generation::None => false,
         Generation::Spec if old.get("spec").is_none() && new.get("spec").is_none() => {
-            but(&["metadata", "status"])
+            differ(old, new, &["metadata", "status"])
         }
         Generation::Spec => old.get("spec") != new.get("spec"),
-        Generation::AllButStatus => but(&["metadata", "status"]),
-        Generation::AllButMetadata => but(&["metadata"]),
+        Generation::AllButStatus => differ(old, new, &["metadata", "status"]),
+        Generation::AllButMetadata => differ(old, new, &["metadata"]),
     }
+}
+
+/// Whether two objects differ in other fields than these.
+fn differ(old: &Value, new: &Value, except: &[&str]) -> bool {
+    !fields_but(old, except).eq(fields_but(new, except))
+}
+
+fn fields_but<'a>(
+    object: &'a Value,
+    except: &'a [&str],
+) -> impl Iterator<Item = (&'a String, &'a Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(|(field, _)| !except.contains(&field.as_str()))
 }

@@ -4,9 +4,11 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::super::errors::{ApiError, Cause};
+use super::super::field_set::{FieldSet, compare, element, fields_of};
 use super::super::kinds::Kind;
-use super::super::managed_fields::{self as managed, FieldSet, Manager};
+use super::super::managed_fields::{self as managed, Manager};
 use super::super::schema::ListType;
+use super::super::stored::Object;
 use super::shape::Shape;
 
 /// What an apply request says about itself.
@@ -27,19 +29,18 @@ pub(crate) struct Request<'a> {
 /// `Conflict` with one cause per field that another manager owns, unless forced.
 pub(crate) fn apply(
     kind: &Kind,
-    live: Option<&Value>,
+    live: Option<&Object>,
     config: &Value,
     request: &Request<'_>,
-) -> Result<Value, ApiError> {
+) -> Result<Object, ApiError> {
     let shape = Shape::root(kind);
-    let empty = json!({});
-    let base = live.unwrap_or(&empty);
-    let mut managers = managed::read(base).unwrap_or_default();
-    if managers.is_empty() && live.is_some() {
+    let mut managers =
+        live.and_then(|live| managed::read(live.managed.as_ref())).unwrap_or_default();
+    if let Some(live) = live.filter(|_| managers.is_empty()) {
         // Nobody is known to own what was there before: one stand-in does.
         let mut before =
             Manager::new("before-first-apply", false, kind.api_version(), "", request.now);
-        before.fields = managed::fields_of(shape, &without_managers(base));
+        before.fields = fields_of(shape, &live.value);
         before.fields.strip();
         managers.push(before);
     }
@@ -47,16 +48,12 @@ pub(crate) fn apply(
     let mut me =
         Manager::new(request.manager, true, kind.api_version(), request.subresource, request.now);
     let config = relevant(kind, config, request.subresource);
-    me.fields = managed::fields_of(shape, &config);
+    me.fields = fields_of(shape, &config);
     me.fields.strip();
-    let last = managers.iter().find(|m| m.same(&me)).cloned();
 
-    let mut merged = base.clone();
+    let mut merged = live.map_or_else(|| json!({}), |live| live.value.clone());
     merge(shape, &mut merged, &config);
-    if let Some(meta) = merged["metadata"].as_object_mut() {
-        meta.remove("managedFields");
-    }
-    if let Some(last) = &last {
+    if let Some(last) = managers.iter().find(|m| m.same(&me)) {
         let mut owned = me.fields.clone();
         for other in managers.iter().filter(|m| !m.same(&me)) {
             owned.union(&other.fields);
@@ -64,22 +61,12 @@ pub(crate) fn apply(
         prune(shape, &mut merged, &last.fields, &owned);
     }
 
-    let comparison = managed::compare(kind, live, &merged);
-    let mut causes = Vec::new();
-    for other in managers.iter().filter(|m| !m.same(&me)) {
-        for path in other.fields.intersection(&comparison.changed).paths() {
-            let mut message = format!("conflict with {:?}", other.name);
-            if !other.subresource.is_empty() {
-                message = format!("{message} with subresource {:?}", other.subresource);
-            }
-            if !other.apply {
-                message = format!("{message} using {}", other.api_version);
-            }
-            causes.push(Cause::new("FieldManagerConflict", path, message));
+    let comparison = compare(kind, live.map(|live| &live.value), &merged);
+    if !request.force {
+        let causes = conflicts(&managers, &me, &comparison.changed);
+        if !causes.is_empty() {
+            return Err(ApiError::apply_conflict(causes));
         }
-    }
-    if !causes.is_empty() && !request.force {
-        return Err(ApiError::apply_conflict(causes));
     }
     managed::take(&mut managers, &me, &comparison);
     match managers.iter_mut().find(|m| m.same(&me)) {
@@ -91,21 +78,30 @@ pub(crate) fn apply(
         }
         None => managers.push(me),
     }
-    managed::write(&mut merged, managers);
-    Ok(merged)
+    Ok(Object { value: merged, managed: managed::write(managers) })
 }
 
-fn without_managers(object: &Value) -> Value {
-    let mut object = object.clone();
-    if let Some(meta) = object["metadata"].as_object_mut() {
-        meta.remove("managedFields");
+/// What would be taken from other managers.
+fn conflicts(managers: &[Manager], me: &Manager, changed: &FieldSet) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for other in managers.iter().filter(|m| !m.same(me)) {
+        for path in other.fields.intersection(changed).paths() {
+            let mut message = format!("conflict with {:?}", other.name);
+            if !other.subresource.is_empty() {
+                message = format!("{message} with subresource {:?}", other.subresource);
+            }
+            if !other.apply {
+                message = format!("{message} using {}", other.api_version);
+            }
+            causes.push(Cause::new("FieldManagerConflict", path, message));
+        }
     }
-    object
+    causes
 }
 
 /// The part of a configuration that the endpoint takes.
 fn relevant(kind: &Kind, config: &Value, subresource: &str) -> Value {
-    let mut config = without_managers(config);
+    let mut config = config.clone();
     if let Some(map) = config.as_object_mut() {
         if subresource == "status" {
             map.retain(|k, _| matches!(k.as_str(), "apiVersion" | "kind" | "status"));
@@ -135,11 +131,11 @@ fn merge(shape: Shape<'_>, target: &mut Value, config: &Value) {
             }
             let Some(target) = target.as_array_mut() else { return };
             for item in list {
-                let id = managed::element(shape, &kind, item);
+                let id = element(shape, &kind, item);
                 let found = id.and_then(|id| {
-                    target.iter().position(|t| {
-                        managed::element(shape, &kind, t).as_deref() == Some(id.as_str())
-                    })
+                    target
+                        .iter()
+                        .position(|t| element(shape, &kind, t).as_deref() == Some(id.as_str()))
                 });
                 match found {
                     Some(i) if matches!(kind, ListType::Map(_)) => {
@@ -157,14 +153,13 @@ fn merge(shape: Shape<'_>, target: &mut Value, config: &Value) {
 
 /// Items of the configuration come in its order; others keep their place behind the one they followed.
 fn reorder(shape: Shape<'_>, kind: &ListType, items: &mut Vec<Value>, config: &[Value]) {
-    let wanted: Vec<Option<String>> =
-        config.iter().map(|c| managed::element(shape, kind, c)).collect();
+    let wanted: Vec<Option<String>> = config.iter().map(|c| element(shape, kind, c)).collect();
     let mut last = 0;
     let mut ranked: Vec<(usize, usize, Value)> = items
         .drain(..)
         .enumerate()
         .map(|(i, item)| {
-            let id = managed::element(shape, kind, &item);
+            let id = element(shape, kind, &item);
             match wanted.iter().position(|w| *w == id) {
                 Some(r) => {
                     last = r + 1;
@@ -180,9 +175,9 @@ fn reorder(shape: Shape<'_>, kind: &ListType, items: &mut Vec<Value>, config: &[
 
 /// Removes what was applied last time and is owned by nobody now.
 fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet) {
-    for (element, was) in &last.children {
-        let still = owned.children.get(element).filter(|o| !o.is_empty());
-        if let Some(key) = element.strip_prefix("f:") {
+    for (path, was) in last.children() {
+        let still = owned.get(path).filter(|o| !o.is_empty());
+        if let Some(key) = path.strip_prefix("f:") {
             let Some(map) = value.as_object_mut() else { continue };
             match still {
                 None => {
@@ -190,7 +185,7 @@ fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet)
                 }
                 Some(still) => {
                     if let Some(child) = map.get_mut(key)
-                        && !was.children.is_empty()
+                        && !was.is_leaf()
                     {
                         prune(shape.field(key), child, was, still);
                     }
@@ -199,14 +194,13 @@ fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet)
         } else {
             let kind = shape.list_type();
             let Some(list) = value.as_array_mut() else { continue };
-            let position = list
-                .iter()
-                .position(|i| managed::element(shape, &kind, i).as_deref() == Some(element));
+            let position =
+                list.iter().position(|i| element(shape, &kind, i).as_deref() == Some(path));
             match (position, still) {
                 (Some(i), None) => {
                     list.remove(i);
                 }
-                (Some(i), Some(still)) if !was.children.is_empty() => {
+                (Some(i), Some(still)) if !was.is_leaf() => {
                     prune(shape.item(), &mut list[i], was, still)
                 }
                 _ => {}

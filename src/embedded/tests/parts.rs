@@ -8,6 +8,8 @@ use crate::embedded::kinds::Registry;
 use crate::embedded::request::{Query, ResourcePath, Route, View, route, view};
 use crate::embedded::schema::Schema;
 use crate::embedded::selectors::Selectors;
+use crate::embedded::store::Key;
+use crate::embedded::stored::{Object, Stored};
 use crate::embedded::{builtin, clock, discovery, jsonpath, protobuf, validate};
 
 fn path(text: &str) -> ResourcePath {
@@ -92,8 +94,10 @@ fn selectors_match_as_a_table() {
         ("tier>0,tier<2", true),
         ("tier>1", false),
     ];
+    let (key, pod) = (Key::new("default", "p"), Stored::new(&Object::new(pod)));
+    let matches = |selectors: Selectors| selectors.matches(&key, &pod);
     for (text, want) in labels {
-        assert_eq!(Selectors::parse(pods, Some(text), None).unwrap().matches(&pod), want, "{text}");
+        assert_eq!(matches(Selectors::parse(pods, Some(text), None).unwrap()), want, "{text}");
     }
     let fields = [
         ("spec.nodeName=n", true),
@@ -102,7 +106,7 @@ fn selectors_match_as_a_table() {
         ("metadata.namespace=x", false),
     ];
     for (text, want) in fields {
-        assert_eq!(Selectors::parse(pods, None, Some(text)).unwrap().matches(&pod), want, "{text}");
+        assert_eq!(matches(Selectors::parse(pods, None, Some(text)).unwrap()), want, "{text}");
     }
     for bad in ["a b", "=x", "a in x", "a>b"] {
         assert!(Selectors::parse(pods, Some(bad), None).is_err(), "{bad}");
@@ -192,10 +196,10 @@ fn schemas_prune_default_and_validate() {
     schema.fill_defaults(&mut object);
     assert_eq!(object["spec"]["list"], json!([{"a": 1}]));
     assert_eq!(object["spec"]["free"], json!({"x": 1, "known": {}}));
-    assert!(validate::custom(&schema, &object).is_empty());
+    assert!(validate::custom(&schema, &object, None).is_empty());
     object["spec"]["one"] = json!({"x": "", "y": ""});
     object["spec"]["time"] = json!("yesterday");
-    let causes = validate::custom(&schema, &object);
+    let causes = validate::custom(&schema, &object, None);
     let fields: Vec<&str> = causes.iter().map(|c| c.field.as_str()).collect();
     assert_eq!(fields, ["spec.one", "spec.time"]);
 }

@@ -1,0 +1,161 @@
+//! From what came of a request to an HTTP answer.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use http::{Response, StatusCode, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Bytes;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::Inner;
+use super::errors::ApiError;
+use super::stored::to_json;
+use super::watch::Watch;
+
+/// Kibibytes of answers over the network that may wait to be read. Further
+/// requests are told to come later, and watches wait.
+pub(super) const UNREAD_LIMIT: usize = 256 << 10;
+
+/// Smaller answers are not counted.
+const SMALL: usize = 64 << 10;
+
+/// The body of an answer; a watch streams, all else is whole.
+pub type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
+
+/// An answer before it is HTTP.
+pub(crate) enum Reply {
+    Json(u16, Bytes),
+    /// Another form than plain JSON, which the content type says.
+    Typed(&'static str, Bytes),
+    Watch(Box<Watch>),
+}
+
+impl Reply {
+    pub fn value(code: u16, value: &Value) -> Self {
+        Self::Json(code, to_json(value).into())
+    }
+}
+
+/// Makes an answer HTTP. Those over the network count until they are read;
+/// within the process they are taken at once.
+pub(super) fn answer(
+    server: &Inner,
+    within: bool,
+    result: Result<Reply, ApiError>,
+    warnings: &[String],
+) -> Response<ResponseBody> {
+    let hold = |body: Bytes| if within { Ok(body) } else { hold(server, body) };
+    let whole = |code, media, body| {
+        hold(body).map_or_else(|e| error_response(&e), |body| respond(code, media, body, warnings))
+    };
+    match result {
+        Ok(Reply::Json(code, body)) => whole(code, "application/json", body),
+        Ok(Reply::Typed(media, body)) => whole(200, media, body),
+        Ok(Reply::Watch(watch)) => {
+            let unread = (!within).then(|| Arc::clone(&server.unread));
+            let body = StreamBody::new((*watch).into_stream(unread));
+            let mut response = Response::new(body.boxed_unsync());
+            let media = header::HeaderValue::from_static("application/json");
+            response.headers_mut().insert(header::CONTENT_TYPE, media);
+            response
+        }
+        Err(error) => error_response(&error),
+    }
+}
+
+/// An answer that counts as unread until it has been handed to the network.
+pub(super) struct Unread {
+    bytes: Bytes,
+    _room: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Unread {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Unread {
+    pub fn held(bytes: Bytes, room: OwnedSemaphorePermit) -> Bytes {
+        Bytes::from_owner(Self { bytes, _room: room })
+    }
+
+    /// How much room so many bytes take; none for few of them.
+    pub fn room(bytes: usize) -> u32 {
+        let kibibytes = if bytes > SMALL { bytes.div_ceil(1 << 10) } else { 0 };
+        // One that is larger than all the room has it to itself.
+        u32::try_from(kibibytes.min(UNREAD_LIMIT)).unwrap_or(u32::MAX)
+    }
+}
+
+fn hold(server: &Inner, body: Bytes) -> Result<Bytes, ApiError> {
+    let room = Unread::room(body.len());
+    if room == 0 {
+        return Ok(body);
+    }
+    match server.unread.clone().try_acquire_many_owned(room) {
+        Ok(room) => Ok(Unread::held(body, room)),
+        Err(_) => {
+            let message = format!(
+                "too many requests: {UNREAD_LIMIT} KiB of answers wait to be read, ask again later"
+            );
+            let mut error = ApiError::new(429, "TooManyRequests", message);
+            error.details.retry_after = Some(1);
+            Err(error)
+        }
+    }
+}
+
+/// The error that a fault asks for.
+pub(super) fn injected(code: u16) -> ApiError {
+    let (reason, message) = match code {
+        400 => ("BadRequest", "injected bad request"),
+        403 => ("Forbidden", "injected refusal"),
+        404 => ("NotFound", "injected absence"),
+        409 => ("Conflict", "injected conflict"),
+        // As the real one says of a JSON patch that does not fit.
+        422 => {
+            ("Invalid", "the server rejected our request due to an error in our request: injected")
+        }
+        410 => ("Expired", "injected expiry"),
+        429 => ("TooManyRequests", "injected: too many requests"),
+        503 => ("ServiceUnavailable", "injected: service unavailable"),
+        504 => ("Timeout", "injected timeout"),
+        _ => ("InternalError", "injected failure"),
+    };
+    let mut error = ApiError::new(code, reason, message);
+    error.details.retry_after = (code == 429).then_some(1);
+    error
+}
+
+fn respond(
+    code: u16,
+    content_type: &'static str,
+    body: Bytes,
+    warnings: &[String],
+) -> Response<ResponseBody> {
+    let mut response = Response::new(Full::new(body).boxed_unsync());
+    *response.status_mut() =
+        StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(content_type));
+    for warning in warnings {
+        let text = format!("299 - {:?}", warning.replace(['\\', '"'], "'"));
+        if let Ok(value) = header::HeaderValue::from_str(&text) {
+            headers.append(header::WARNING, value);
+        }
+    }
+    response
+}
+
+pub(super) fn error_response(error: &ApiError) -> Response<ResponseBody> {
+    let body = to_json(&error.status()).into();
+    let mut response = respond(error.code, "application/json", body, &[]);
+    if let Some(seconds) = error.details.retry_after {
+        response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from(seconds));
+    }
+    response
+}
