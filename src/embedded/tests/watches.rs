@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{MAPS, get, map, post, send, with_maps};
 
 /// Opens a watch: a stream of event type and object.
-async fn open(
+pub(super) async fn open(
     client: &kube::Client,
     query: &str,
 ) -> futures::stream::BoxStream<'static, (String, Value)> {
