@@ -74,7 +74,7 @@ impl Environment {
     ///
     /// When the definitions are refused or a part cannot be started.
     pub async fn start(world: &Fixtures, failing: BTreeSet<String>) -> anyhow::Result<Self> {
-        let server = Server::new();
+        let server = Server::without_request_log();
         let client = server.client_as(MANAGER);
         let stop = CancellationToken::new();
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
@@ -191,18 +191,9 @@ impl Environment {
         Ok(address)
     }
 
-    /// How many requests of the controllers changed something. Of very many
-    /// requests only the last ones are counted.
+    /// How many requests of the controllers were granted that write.
     pub fn writes(&self) -> u64 {
-        const WRITES: [&str; 6] =
-            ["create", "update", "patch", "apply", "delete", "deletecollection"];
-        let is_write = |request: &&crate::embedded::RequestRecord| {
-            request.client == CONTROLLERS
-                && !request.dry_run
-                && (200..300).contains(&request.code)
-                && WRITES.contains(&request.verb.as_str())
-        };
-        self.server.requests().iter().filter(is_write).count() as u64
+        self.server.writes(CONTROLLERS)
     }
 }
 
