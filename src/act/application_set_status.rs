@@ -5,7 +5,7 @@ use kube::{Api, Client};
 use serde_json::{Value, json};
 
 use crate::watch::failure::{has_code, is_outdated};
-use crate::watch::object::{Object, resource};
+use crate::watch::object::{Object, Parsed, resource};
 
 /// What became of a status write.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub enum Written {
 /// # Errors
 ///
 /// When the API server refuses or cannot be reached.
-pub async fn write(client: &Client, set: &Object, wanted: &Value) -> Result<Written, kube::Error> {
+pub async fn write(client: &Client, set: &Parsed, wanted: &Value) -> Result<Written, kube::Error> {
     let wanted = super::told::status(&set.value()["status"], wanted);
     let Some(patch) = patch(set.value(), &wanted) else { return Ok(Written::Unchanged) };
     let api: Api<Object> =

@@ -8,9 +8,10 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::application_set_status::is_conflict;
+use crate::api::ObjectKey;
 use crate::decide::application_set::{Delete, Patch, WritePlan};
+use crate::watch::control_plane::{Cache, Origin};
 use crate::watch::failure::has_code;
-use crate::watch::mutation_cache::MutationCache;
 use crate::watch::object::{Object, resource};
 
 /// What was done to one Application.
@@ -63,20 +64,16 @@ impl Outcome {
 #[derive(Clone, Debug)]
 pub struct Writer {
     api: Api<Object>,
-    overlay: Arc<MutationCache>,
+    namespace: String,
+    cache: Arc<Cache>,
     parallel: usize,
 }
 
 impl Writer {
     /// A writer with at most `parallel` requests under way.
-    pub fn new(
-        client: &Client,
-        namespace: &str,
-        overlay: Arc<MutationCache>,
-        parallel: usize,
-    ) -> Self {
+    pub fn new(client: &Client, namespace: &str, cache: Arc<Cache>, parallel: usize) -> Self {
         let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
-        Self { api, overlay, parallel: parallel.max(1) }
+        Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
     }
 
     /// Carries out a plan: syncs to start, creations, other patches; each list
@@ -126,7 +123,7 @@ impl Writer {
             // Nothing can be gone that was to be created: something else is
             // missing, and looking again would not bring it back.
             Err(error) if has_code(&error, 404) => Err(error),
-            result => self.settle("", result),
+            result => self.settle(result),
         };
         Outcome { application, act: Act::Create, result }
     }
@@ -141,7 +138,7 @@ impl Writer {
                 (false, true) => Act::Update,
                 (false, false) => Act::Refresh,
             },
-            result: self.settle(&patch.replaces, result),
+            result: self.settle(result),
         }
     }
 
@@ -149,21 +146,26 @@ impl Writer {
         let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         let result = match self.api.delete(&delete.name, &params).await {
-            Ok(_) => Ok(Done::Written),
+            Ok(answer) => {
+                match answer.left() {
+                    Some(object) => self.cache.wrote(object, Origin::ApplicationSets),
+                    None => {
+                        let key = ObjectKey::new(&self.namespace, &delete.name);
+                        self.cache.gone(&key, &delete.uid, Origin::ApplicationSets);
+                    }
+                }
+                Ok(Done::Written)
+            }
             Err(error) if is_conflict(&error) => Ok(Done::Outdated),
             Err(error) => Err(error),
         };
         Outcome { application: delete.name.clone(), act: Act::Delete, result }
     }
 
-    fn settle(
-        &self,
-        replaced: &str,
-        result: Result<Object, kube::Error>,
-    ) -> Result<Done, kube::Error> {
+    fn settle(&self, result: Result<Object, kube::Error>) -> Result<Done, kube::Error> {
         match result {
             Ok(object) => {
-                self.overlay.wrote(replaced, object);
+                self.cache.wrote(object, Origin::ApplicationSets);
                 Ok(Done::Written)
             }
             Err(error) if is_conflict(&error) => Ok(Done::Outdated),

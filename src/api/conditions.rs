@@ -36,6 +36,8 @@ pub mod application_set {
         pub const REFRESH_APPLICATION_ERROR: &str = "RefreshApplicationError";
         /// A rollout has no steps.
         pub const APPLICATION_SET_ROLLOUT_ERROR: &str = "ApplicationSetRolloutError";
+        /// A reconcile failed by a bug.
+        pub const INTERNAL_ERROR: &str = "InternalError";
         /// Applications are not deleted yet, because other writes failed.
         pub const DELETIONS_WAIT: &str = "DeletionsWait";
         /// No errors.

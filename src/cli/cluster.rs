@@ -15,9 +15,9 @@ use super::error::Error;
 use crate::api::Cluster as KnownCluster;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::watch::connection::{self, Unusable};
+use crate::watch::control_plane;
 use crate::watch::failure::{chain, has_code, reason};
-use crate::watch::object::{Object, resource};
-use crate::watch::stores;
+use crate::watch::object::{Object, api, resource};
 
 /// The longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -100,7 +100,7 @@ impl Cluster {
             Api::namespaced_with(self.client.clone(), namespace, &resource("ApplicationSet"));
         let place = format!("ApplicationSet {namespace}/{name}");
         let set = within(place, api.get_opt(name)).await?;
-        Ok(set.map(|set| Arc::clone(set.value())))
+        Ok(set.map(|set| Arc::new(set.parse())))
     }
 
     /// As [`Cluster::application_set`], where it must exist.
@@ -149,7 +149,7 @@ impl Cluster {
         let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
         let place = format!("cluster Secrets of namespace {namespace}");
         let secrets = within(place, api.list(&ListParams::default().labels(&labels))).await?;
-        Ok(stores::clusters_of(secrets.items.iter()))
+        Ok(control_plane::clusters_of(secrets.items.iter()))
     }
 
     /// The keys of a ConfigMap; none when there is none.
@@ -164,7 +164,7 @@ impl Cluster {
     }
 
     async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
-        let api = stores::api(&self.client, namespace, &resource(kind));
+        let api = api(&self.client, namespace, &resource(kind));
         let place = match namespace {
             Some(namespace) => format!("{kind}s of namespace {namespace}"),
             None => format!("{kind}s of all namespaces"),
@@ -173,7 +173,7 @@ impl Cluster {
         let mut params = ListParams::default().limit(PAGE);
         loop {
             let page = within(place.clone(), api.list(&params)).await?;
-            objects.extend(page.items.iter().map(|object| Arc::clone(object.value())));
+            objects.extend(page.items.iter().map(|object| Arc::new(object.parse())));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
                 None => return Ok(objects),

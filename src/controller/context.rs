@@ -4,18 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
-use kube::runtime::reflector::Store;
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::act::events::Events;
+use crate::api::ObjectKey;
 use crate::clock::Clock;
 use crate::decide::rollout::phase::Observed;
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
-use crate::watch::stores::Cache;
+use crate::watch::control_plane::{Cache, ControlPlane};
 
 /// What all passes share.
 pub struct Context {
@@ -25,19 +24,13 @@ pub struct Context {
     pub settings: ApplicationSetSettings,
     /// Where the time comes from.
     pub clock: Clock,
-    /// The sets.
-    pub sets: Cache,
-    /// The Applications.
-    pub applications: Cache,
-    /// The projects.
-    pub projects: Cache,
-    /// The Secrets that describe clusters.
-    pub clusters: Store<Secret>,
+    /// What is watched.
+    pub control_plane: Arc<ControlPlane>,
     /// Events about sets.
     pub events: Events,
-    /// What is remembered of each set between two passes, by UID: nothing that
-    /// could not be computed again.
-    pub memory: Mutex<HashMap<String, Memory>>,
+    /// What is remembered of each set between two passes: nothing that could not
+    /// be computed again.
+    pub memory: Mutex<HashMap<ObjectKey, Memory>>,
 }
 
 impl Context {
@@ -47,27 +40,26 @@ impl Context {
             || self.settings.namespaces.matches(namespace)
     }
 
-    /// Takes what is remembered of a set; it is put back after the pass.
-    pub fn take_memory(&self, uid: &str) -> Memory {
-        self.memory.lock().remove(uid).unwrap_or_default()
+    /// The objects of a namespace, by name.
+    pub fn in_namespace(&self, cache: &Cache, namespace: &str) -> BTreeMap<String, Arc<Value>> {
+        let objects = cache.in_namespace(namespace).into_iter();
+        objects.map(|(name, object)| (name, Arc::new(object.parse()))).collect()
     }
 
-    /// Puts back what is remembered of a set; drops what is remembered of sets
-    /// that are gone.
-    pub fn put_memory(&self, uid: &str, memory: Memory) {
-        let mut all = self.memory.lock();
-        all.insert(uid.to_owned(), memory);
-        if all.len() > self.sets.store.len() {
-            let sets = self.sets.store.state();
-            let known: BTreeSet<&str> =
-                sets.iter().filter_map(|set| set.value()["metadata"]["uid"].as_str()).collect();
-            all.retain(|uid, _| known.contains(uid.as_str()));
-        }
+    /// Takes what is remembered of a set; it is put back after the pass.
+    pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
+        let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
+        memory.unwrap_or_else(|| Memory { uid: uid.to_owned(), ..Memory::default() })
+    }
+
+    /// Puts back what is remembered of a set.
+    pub fn put_memory(&self, key: &ObjectKey, memory: Memory) {
+        self.memory.lock().insert(key.clone(), memory);
     }
 
     /// Forgets a set.
-    pub fn forget(&self, uid: &str) {
-        self.memory.lock().remove(uid);
+    pub fn forget(&self, key: &ObjectKey) {
+        self.memory.lock().remove(key);
     }
 }
 
@@ -75,17 +67,18 @@ impl Context {
 /// again.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The set's UID: another of the same name has nothing to do with it.
+    pub uid: String,
+    /// Passes in a row that were decided on something outdated.
+    pub conflicts: u32,
     /// The last generation, with the `metadata.generation` and the strategy it
     /// is for.
     pub generated: Option<Arc<Generated>>,
     /// What was read from each Application, with what it was read from.
     pub observed: BTreeMap<String, Observed>,
-    /// The live and the generated object that `observed` was read from.
-    pub read_from: HashMap<String, (Arc<Value>, Option<Arc<Value>>)>,
-    /// Failed passes in a row, for the backoff.
-    pub failures: u32,
-    /// Passes in a row that were decided on something outdated, for the backoff.
-    pub conflicts: u32,
+    /// The version of the live object and the generated one that `observed` was
+    /// read from.
+    pub read_from: HashMap<String, (Value, Option<Arc<Value>>)>,
     /// Failures that were told by an event, by Application: told again only
     /// once they change.
     pub told: BTreeMap<String, String>,

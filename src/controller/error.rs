@@ -1,12 +1,18 @@
-//! Why a pass of the ApplicationSet controller stopped, and what that leads to.
+//! Why a reconcile stopped before it was through, and what that leads to.
 
 use std::time::Duration;
 
-/// Why a pass stopped before its plan was carried out. Errors of what users
-/// wrote are none of these: they are told by the status.
+use crate::act::application_status;
+use crate::watch::control_plane::Forbidden;
+
+/// Why a reconcile, or a controller, stopped. Errors of what users wrote are
+/// none of these: they are told by the status.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The status could not be written.
+    /// The status of an Application could not be written.
+    #[error(transparent)]
+    ApplicationStatus(#[from] application_status::Error),
+    /// The status of a set could not be written.
     #[error("cannot write the status of ApplicationSet {name}: {reason}")]
     Status {
         /// The set, as `namespace/name`.
@@ -22,15 +28,6 @@ pub enum Error {
         /// The server's words.
         reason: String,
     },
-    /// The pass panicked: a bug, which must not take the other sets along
-    /// (AS-149).
-    #[error("the pass over ApplicationSet {name} panicked: {message}")]
-    Panic {
-        /// The set, as `namespace/name`.
-        name: String,
-        /// What the panic said.
-        message: String,
-    },
     /// Applications could not be written; the status names the first.
     #[error(
         "cannot write {count} of the applications of ApplicationSet {name}; the first is {first}"
@@ -43,38 +40,43 @@ pub enum Error {
         /// The first one by name, with the reason.
         first: String,
     },
+    /// The reconcile panicked: a bug, which must not take others along.
+    #[error("the reconcile failed unexpectedly: {0}")]
+    Panic(String),
+    /// The reconcile took too long.
+    #[error("the reconcile did not end within {} s: a request hangs", .0.as_secs())]
+    TimeLimit(Duration),
+    /// The control plane cannot be watched.
+    #[error(transparent)]
+    Watch(#[from] Forbidden),
 }
 
-/// The wait before a failed pass is tried again: it doubles from 0.2 s to
-/// 5 minutes, with up to a quarter more by chance, so that what failed together
-/// does not come back together.
-pub fn backoff(failures: u32, chance: f64) -> Duration {
-    let base = 0.2 * f64::from(2_u32.saturating_pow(failures.saturating_sub(1).min(16)));
-    Duration::from_secs_f64(base.min(300.0) * (1.0 + 0.25 * chance.clamp(0.0, 1.0)))
+/// What follows an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The same again after a pause.
+    Retry,
+    /// Again soon, decided on what is newer.
+    Outdated,
+    /// There is nothing left to work on.
+    Gone,
+    /// As [`Self::Retry`], and the object says that this is a bug.
+    Bug,
 }
 
-/// The wait before a pass whose decision was outdated is made again, by how many
-/// were in a row: the watch shows the change soon, and when it does not, asking
-/// faster does not help. Doubles from 0.1 s to 25.6 s.
-pub fn after_conflict(conflicts: u32) -> Duration {
-    Duration::from_millis(100 << conflicts.saturating_sub(1).min(8))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{after_conflict, backoff};
-
-    #[test]
-    fn conflicts_with_a_watch_that_lags_do_not_become_a_hot_loop() {
-        let waits = [0, 1, 2, 3, 1000].map(|count| after_conflict(count).as_millis());
-        assert_eq!(waits, [100, 100, 200, 400, 25_600]);
-    }
-
-    #[test]
-    fn waits_grow_and_are_bounded() {
-        let seconds = |failures| backoff(failures, 0.0).as_secs_f64();
-        assert_eq!([seconds(0), seconds(1), seconds(2), seconds(5)], [0.2, 0.2, 0.4, 3.2]);
-        assert_eq!(seconds(1000), 300.0);
-        assert!(backoff(1, 1.0) > backoff(1, 0.0));
+impl Error {
+    /// The one place where it is said what follows an error.
+    pub fn verdict(&self) -> Verdict {
+        match self {
+            Self::ApplicationStatus(application_status::Error::Stale { .. }) => Verdict::Outdated,
+            Self::ApplicationStatus(application_status::Error::Gone { .. }) => Verdict::Gone,
+            Self::Panic(_) => Verdict::Bug,
+            Self::ApplicationStatus(application_status::Error::Failed { .. })
+            | Self::Status { .. }
+            | Self::Patch { .. }
+            | Self::Applications { .. }
+            | Self::TimeLimit(_)
+            | Self::Watch(_) => Verdict::Retry,
+        }
     }
 }

@@ -9,6 +9,7 @@ pub mod application_set;
 pub mod context;
 pub mod error;
 pub mod leader;
+mod runtime;
 
 use std::sync::Arc;
 
@@ -18,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::source::Repositories;
+use crate::watch::control_plane::{ControlPlane, Forbidden, Scope};
 use crate::watch::read_only;
 
 /// Why the controllers stopped by themselves.
@@ -25,7 +27,7 @@ use crate::watch::read_only;
 pub enum Stopped {
     /// The Application controller cannot run.
     #[error("the application controller stopped")]
-    Application(#[source] application::Error),
+    Application(#[source] Forbidden),
     /// A controller ended although nobody told it to.
     #[error("a controller ended by itself; this is a bug")]
     Unexpected,
@@ -33,8 +35,7 @@ pub enum Stopped {
 
 /// Runs the controllers until `shutdown`: both, or without settings for the
 /// application controller (`--sync-engine=external`) only the first. In a dry
-/// run neither of them writes
-/// anything, and the client they are given could not.
+/// run neither of them writes anything, and the client they are given could not.
 ///
 /// # Errors
 ///
@@ -53,26 +54,44 @@ pub async fn run(
     let stop = shutdown.child_token();
     // Whichever way this function is left, nothing goes on behind its back.
     let _guard = stop.clone().drop_guard();
-    let sets = application_set::run(client.clone(), settings.application_sets, clock, stop.clone());
+    let control_plane = Arc::new(ControlPlane::new(scope(&settings)));
+    let watches = async {
+        let ended = control_plane.run(&client, &stop).await.map_err(Stopped::Application);
+        ended.and(until(&shutdown))
+    };
     let sets = async {
-        sets.await;
-        if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
+        let (client, caches) = (client.clone(), control_plane.clone());
+        application_set::run(client, caches, settings.application_sets, clock, stop.clone()).await;
+        until(&shutdown)
     };
     let applications = async {
         match settings.applications {
-            None => {
-                shutdown.cancelled().await;
-                Ok(())
-            }
+            None => shutdown.cancelled().await,
             Some(settings) => {
-                let ran = application::run(client.clone(), settings, sources, stop.clone()).await;
-                match ran {
-                    Err(error) => Err(Stopped::Application(error)),
-                    Ok(()) if shutdown.is_cancelled() => Ok(()),
-                    Ok(()) => Err(Stopped::Unexpected),
-                }
+                let (client, caches) = (client.clone(), control_plane.clone());
+                application::run(client, caches, settings, sources, stop.clone()).await;
             }
         }
+        until(&shutdown)
     };
-    tokio::try_join!(sets, applications).map(|_| ())
+    tokio::try_join!(watches, sets, applications).map(|_| ())
+}
+
+/// Only a shutdown ends a controller.
+fn until(shutdown: &CancellationToken) -> Result<(), Stopped> {
+    if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
+}
+
+/// What both controllers together have to know. With no namespaces besides, the
+/// rest of the cluster is not even watched.
+fn scope(settings: &Settings) -> Scope {
+    let (sets, applications) = (&settings.application_sets, &settings.applications);
+    let of_sets = !sets.namespaces.is_empty();
+    let of_applications = applications.as_ref().is_some_and(|own| !own.namespaces.is_empty());
+    Scope {
+        namespace: sets.control_plane_namespace.clone(),
+        sets_everywhere: of_sets,
+        applications_everywhere: of_sets || of_applications,
+        syncs: applications.is_some(),
+    }
 }

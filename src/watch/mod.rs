@@ -4,9 +4,9 @@
 pub mod cluster_cache;
 pub mod clusters;
 pub mod connection;
+pub mod control_plane;
 pub mod failure;
 pub mod follow;
 pub mod mutation_cache;
 pub mod object;
 pub mod read_only;
-pub mod stores;

@@ -31,6 +31,7 @@ use wavegate::controller::application;
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::settings::ApplicationSettings;
 use wavegate::source::{self, Allow, Repositories};
+use wavegate::watch::control_plane::{ControlPlane, Scope};
 
 mod gaps;
 mod retries;
@@ -107,13 +108,22 @@ impl World {
     /// Starts the controller.
     fn run(&mut self) {
         let stop = CancellationToken::new();
-        let work = application::run(
-            self.server.client_as(CONTROLLER),
-            self.settings.clone(),
-            self.sources.clone(),
-            stop.clone(),
-        );
-        let task = tokio::spawn(async move { work.await.unwrap() });
+        let scope = Scope {
+            namespace: self.settings.control_plane_namespace.clone(),
+            sets_everywhere: false,
+            applications_everywhere: !self.settings.namespaces.is_empty(),
+            syncs: true,
+        };
+        let caches = Arc::new(ControlPlane::new(scope));
+        let client = self.server.client_as(CONTROLLER);
+        let (settings, sources) = (self.settings.clone(), self.sources.clone());
+        let work =
+            application::run(client.clone(), caches.clone(), settings, sources, stop.clone());
+        let token = stop.clone();
+        let task = tokio::spawn(async move {
+            let watches = async { caches.run(&client, &token).await.unwrap() };
+            tokio::join!(work, watches);
+        });
         self.controller = Some((task, stop));
     }
 

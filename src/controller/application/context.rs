@@ -7,14 +7,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::Error;
+use super::credentials::RepositorySecrets;
 use super::events;
+use super::projects::Projects;
 use super::queue::Queue;
 use super::revisions::Revisions;
-use super::store::Store;
 use crate::act::application_status;
 use crate::act::events::Events;
 use crate::api::ObjectKey;
@@ -22,21 +22,21 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::tracking::Tracking;
 use crate::api::tracking::instance_name;
 use crate::api::{ApplicationSource, ResourceKey};
+use crate::controller::error::Error;
+use crate::controller::runtime::{Slots, spread};
 use crate::decide::app_state::refresh::Request;
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::decide::merge_patch::merge_patch;
+use crate::redact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::Cluster;
 use crate::watch::clusters::Clusters;
+use crate::watch::control_plane::{ControlPlane, Origin};
 
 /// How many renderings of one Application are kept: what is compared, and what
 /// an operation syncs.
 const KEPT: usize = 3;
-
-/// How long a pass waits for a repository before others get its slot. Most
-/// answers are kept ones, and come at once.
-const ASIDE_AFTER: Duration = Duration::from_millis(50);
 
 /// Longer than any process runs: thirty years.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -65,7 +65,11 @@ pub struct Context {
     /// Their revisions.
     pub revisions: Revisions,
     /// What is watched in the control plane.
-    pub store: Arc<Store>,
+    pub control_plane: Arc<ControlPlane>,
+    /// Projects, as they are used.
+    pub projects: Projects,
+    /// Credentials of repositories.
+    pub credentials: RepositorySecrets,
     /// Destinations.
     pub clusters: Clusters,
     /// Who is next.
@@ -73,7 +77,7 @@ pub struct Context {
     /// Kubernetes Events; absent when switched off.
     pub events: Option<Events>,
     /// Who may work: a pass holds one while it runs.
-    pub slots: Arc<Semaphore>,
+    pub slots: Slots,
     /// Something has changed that a project which is being deleted may wait for.
     pub leaving: Notify,
     memories: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<Memory>>>>,
@@ -169,42 +173,6 @@ impl Memory {
     }
 }
 
-/// A slot that is given away for a while.
-struct Lent(Option<Arc<Semaphore>>);
-
-impl Lent {
-    fn new(slots: Arc<Semaphore>) -> Self {
-        slots.add_permits(1);
-        Self(Some(slots))
-    }
-
-    async fn take_back(mut self) {
-        // Stays in place while waiting, in case that this is dropped.
-        if let Some(slots) = self.0.clone()
-            && let Ok(slot) = slots.acquire().await
-        {
-            slot.forget();
-        }
-        self.0 = None;
-    }
-}
-
-impl Drop for Lent {
-    fn drop(&mut self) {
-        let Some(slots) = self.0.take() else { return };
-        // The pass was cut off and gives its own slot back: one is too many.
-        if slots.forget_permits(1) == 0
-            && let Ok(runtime) = tokio::runtime::Handle::try_current()
-        {
-            runtime.spawn(async move {
-                if let Ok(slot) = slots.acquire_owned().await {
-                    slot.forget();
-                }
-            });
-        }
-    }
-}
-
 /// An Application, and what it shall become.
 #[derive(Clone, Debug)]
 pub struct Draft {
@@ -227,22 +195,26 @@ impl Context {
         client: kube::Client,
         settings: ApplicationSettings,
         sources: Arc<Repositories>,
-        store: Arc<Store>,
+        control_plane: Arc<ControlPlane>,
         clusters: Clusters,
         queue: Arc<Queue>,
     ) -> Self {
         let resource = application_status::resource();
         let component = "argocd-application-controller";
-        let slots = Arc::new(Semaphore::new(settings.parallel.max(1)));
+        let slots = Slots::new(settings.parallel);
         let events = settings
             .events
             .then(|| Events::new(client.clone(), component, resource, settings.dry_run));
+        let namespace = settings.control_plane_namespace.clone();
+        let projects = Projects::new(control_plane.projects.clone(), namespace);
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
             client: crate::watch::cluster_cache::Client(client),
             settings,
             sources,
-            store,
+            projects,
+            credentials: RepositorySecrets::default(),
+            control_plane,
             clusters,
             queue,
             events,
@@ -253,19 +225,9 @@ impl Context {
         }
     }
 
-    /// Waits for a repository without keeping others from their turn: after a
-    /// moment the slot of this pass is given away until there is an answer.
+    /// Waits for a repository without keeping others from their turn.
     pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
-        tokio::pin!(work);
-        tokio::select! {
-            biased;
-            done = &mut work => return done,
-            () = tokio::time::sleep(ASIDE_AFTER) => {}
-        }
-        let slot = Lent::new(self.slots.clone());
-        let done = work.await;
-        slot.take_back().await;
-        done
+        self.slots.aside(work).await
     }
 
     /// Drops renderings, the longest unused first, until those of all
@@ -305,6 +267,17 @@ impl Context {
             let mib = limit >> 20;
             tracing::debug!(application = %key, "manifests in use take more than {mib} MiB");
         }
+    }
+
+    /// An Application, the newest that is known.
+    pub fn application(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        Some(Arc::new(self.control_plane.applications.get(key)?.parse()))
+    }
+
+    /// Takes over an Application as the server has just given it to us.
+    pub fn wrote(&self, application: &Value) {
+        redact::know_urls_of(&application["spec"]);
+        self.control_plane.applications.wrote(application.clone().into(), Origin::Applications);
     }
 
     /// The time.
@@ -354,7 +327,7 @@ impl Context {
     /// has changed it.
     pub async fn save(
         &self,
-        key: &ObjectKey,
+        _key: &ObjectKey,
         memory: &mut Memory,
         draft: &mut Draft,
     ) -> Result<(), Error> {
@@ -372,12 +345,12 @@ impl Context {
             Ok(None) => return Ok(()),
             Err(error) => {
                 if let application_status::Error::Stale { newest, .. } = &error {
-                    self.store.put(key, Arc::new(newest.as_ref().clone()));
+                    self.wrote(newest);
                 }
                 return Err(error.into());
             }
         };
-        self.store.put(key, written.clone());
+        self.wrote(&written);
         memory.last_patch = Some((patch, written["metadata"]["resourceVersion"].clone()));
         events::publish(self, &draft.base, &written).await;
         *draft = Draft::new(written);
@@ -387,7 +360,7 @@ impl Context {
     /// When to look up the revision of an Application again; `None` for never.
     pub fn expires(&self, key: &ObjectKey, memory: &Memory) -> Option<Instant> {
         let timeout = self.settings.reconciliation_timeout;
-        let jitter = self.settings.reconciliation_jitter.mul_f64(super::queue::spread(key));
+        let jitter = self.settings.reconciliation_jitter.mul_f64(spread(key));
         // What is too far away for a clock is never.
         let after = |since: Option<Instant>, time: Duration| {
             since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time))

@@ -10,7 +10,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::context::{Context, Draft, Memory};
-use super::error::Error;
 use super::observe::{self, ClusterState, Destination, Trouble};
 use super::queue::Trigger;
 use crate::act::apply::Applier;
@@ -21,6 +20,7 @@ use crate::api::annotations as names;
 use crate::api::hooks::HookType;
 use crate::api::operation::SyncPhase;
 use crate::api::tracking::Tracking;
+use crate::controller::error::Error;
 use crate::decide::app_state::condition::{Condition, OF_DELETION};
 use crate::decide::app_state::delete_hooks::{self, DeleteHook, Next};
 use crate::decide::app_state::deletion::{self, Cascade};

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::context::{Context, Memory, Rendered};
-use super::store::Project;
+use super::projects::Project;
 use crate::api::ObjectKey;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
 use crate::api::kind::{GroupVersionKind, Served};
@@ -119,7 +119,7 @@ pub async fn place(
         "" => "default".to_owned(),
         name => name.to_owned(),
     };
-    let project = match ctx.store.project(&project_name) {
+    let project = match ctx.projects.get(&project_name) {
         Some(Ok(project)) => project,
         Some(Err(reason)) => {
             return Err(invalid(format!("project {project_name} cannot be read: {reason}")));
@@ -192,7 +192,7 @@ pub async fn revisions(
         if let Some(revision) = known.get(index).filter(|revision| !revision.is_empty()) {
             source.target_revision.clone_from(revision);
         }
-        let credentials = ctx.store.credentials(&source.repo_url);
+        let credentials = ctx.credentials.of(&source.repo_url);
         let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh);
         let resolved = ctx.aside(resolved).await;
         revisions.push(resolved.map_err(of_source)?);
@@ -235,7 +235,7 @@ pub async fn manifests(
     let mut references = BTreeMap::new();
     for (raw, revision) in raw_sources.iter().zip(revisions) {
         let url = raw["repoURL"].as_str().unwrap_or_default();
-        let credentials = ctx.store.credentials(url);
+        let credentials = ctx.credentials.of(url);
         let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
         let checkout = ctx.aside(checkout).await.map_err(of_source)?;
         if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {

@@ -8,7 +8,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::context::{Context, Draft, Memory, Rendered, off_worker};
-use super::error::Error;
 use super::execute::Executor;
 use super::observe::{self, ClusterState, Destination, Trouble};
 use super::queue::Trigger;
@@ -20,6 +19,7 @@ use crate::api::path_segment;
 use crate::api::sync_options::{CREATE_NAMESPACE, RESPECT_IGNORE_DIFFERENCES};
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ResourceKey};
+use crate::controller::error::Error;
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::owner::Owner;
 use crate::decide::app_state::{self, Comparison, auto_sync, deletion, spec};

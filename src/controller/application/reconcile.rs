@@ -10,12 +10,13 @@ use tokio::time::Instant;
 use super::compare::{self, Reason};
 use super::context::{Context, Draft, Memory};
 use super::dry_run;
-use super::error::Error;
 use super::finalize;
 use super::operate::{self, Driven};
 use super::queue::{ReconcileResult, Trigger};
 use crate::api::ObjectKey;
 use crate::api::annotations::is_skipped;
+use crate::controller::error::Error;
+use crate::controller::runtime::panic_text;
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::refresh::{Level, Request, asked_for};
 use crate::decide::app_state::{deletion, spec};
@@ -32,9 +33,7 @@ pub async fn reconcile(
 ) -> Result<ReconcileResult, Error> {
     let memory = ctx.memory(key);
     let mut memory = memory.lock().await;
-    let Some(application) = ctx.store.application(key) else {
-        drop(memory);
-        ctx.forget(key).await;
+    let Some(application) = ctx.application(key) else {
         return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&application) {
@@ -101,10 +100,10 @@ async fn drive(
     let driven = AssertUnwindSafe(operate::drive(ctx, key, memory, draft, trigger));
     let panic = match driven.catch_unwind().await {
         Ok(driven) => return driven,
-        Err(panic) => super::words_of(panic.as_ref()),
+        Err(panic) => panic_text(panic.as_ref()),
     };
     tracing::error!(application = %key, error = %panic, "operation failed internally");
-    if let Some(stored) = ctx.store.application(key) {
+    if let Some(stored) = ctx.application(key) {
         *draft = Draft::new(stored);
     }
     match operation::stage(&draft.wanted) {

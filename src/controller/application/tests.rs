@@ -5,6 +5,7 @@ use super::*;
 use crate::embedded::Server;
 use crate::settings::ApplicationSettings;
 use crate::source::Settings as SourceSettings;
+use crate::watch::control_plane::Scope;
 
 /// A pass that panicked left the Application without a word, for ever.
 #[tokio::test]
@@ -30,7 +31,13 @@ async fn a_pass_that_panics_says_so_on_its_application() {
 
     let folder = tempfile::tempdir().unwrap();
     let sources = Repositories::open(folder.path(), SourceSettings::default()).unwrap();
-    let (store, queue) = (Arc::new(Store::default()), Arc::new(Queue::default()));
+    let scope = Scope {
+        namespace: "argocd".to_owned(),
+        sets_everywhere: false,
+        applications_everywhere: true,
+        syncs: true,
+    };
+    let (caches, queue) = (Arc::new(ControlPlane::new(scope)), Arc::new(Queue::new(BACKOFF)));
     let mark =
         Mark { method: ApplicationSettings::default().tracking_method, label: String::new() };
     let (wake, _woken) = mpsc::unbounded_channel();
@@ -39,16 +46,17 @@ async fn a_pass_that_panics_says_so_on_its_application() {
         client,
         ApplicationSettings::default(),
         Arc::new(sources),
-        store,
+        caches,
         clusters,
         queue,
     );
     let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
-    ctx.store.put(&key, Arc::new(serde_json::to_value(created).unwrap()));
-    let trigger = Trigger { request: Request::new(Level::Live), at: tokio::time::Instant::now() };
+    ctx.wrote(&serde_json::to_value(created).unwrap());
 
-    let ended = contained(&ctx, &key, trigger, async { panic!("out of {}", "cheese") }).await;
-    assert!(matches!(ended, ReconcileResult::Failed));
+    let controller = Controller(Arc::new(ctx));
+    let reconcile = async { panic!("out of {}", "cheese") };
+    let ended = runtime::contained(&controller, &key, reconcile).await;
+    assert_eq!(ended, ReconcileResult::Failed);
     let stored = api.get("a").await.unwrap();
     let condition = &stored.data["status"]["conditions"][0];
     assert_eq!(condition["type"], "UnknownError");

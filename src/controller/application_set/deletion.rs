@@ -19,14 +19,14 @@ use crate::decide::application_set::policy::Policy;
 use crate::decide::application_set::status;
 use crate::decide::rollout::steps;
 use crate::watch::failure::reason;
-use crate::watch::object::{Object, resource};
+use crate::watch::object::{Object, Parsed, resource};
 
 /// How long to wait for Applications to go if no event arrives (AS-505).
 const WHILE_DELETING: Duration = Duration::from_secs(10);
 
 /// One pass over a set that is being deleted.
 pub async fn reconcile(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     policy: Policy,
     memory: &mut Memory,
@@ -50,7 +50,7 @@ pub async fn reconcile(
             None => Ok(Next::Again),
         };
     }
-    let existing = context.applications.in_namespace(set.namespace());
+    let existing = context.in_namespace(&context.control_plane.applications, set.namespace());
     // Also when the feature is off: the finalizer was promised (AS-380).
     let reverse = deletion::is_reverse(set.value());
     let stage = deletion::stage(set.value(), &existing, policy, reverse);
@@ -61,7 +61,7 @@ pub async fn reconcile(
     let writer = Writer::new(
         &context.client,
         set.namespace(),
-        Arc::clone(&context.applications.overlay),
+        Arc::clone(&context.control_plane.applications),
         context.settings.concurrent_application_updates,
     );
     match stage {
@@ -103,12 +103,12 @@ pub async fn reconcile(
 
 /// Whether the set asks for reverse deletion and lacks the finalizer that makes
 /// it effective.
-pub fn needs_finalizer(set: &Object) -> bool {
+pub fn needs_finalizer(set: &Parsed) -> bool {
     deletion::is_reverse(set.value()) && !has_finalizer(set)
 }
 
 /// Adds the finalizer.
-pub async fn add_finalizer(set: &Object, context: &Context) -> Result<(), Error> {
+pub async fn add_finalizer(set: &Parsed, context: &Context) -> Result<(), Error> {
     let mut finalizers = finalizers(set);
     finalizers.push(RESOURCES_FINALIZER.into());
     let patch = json!({
@@ -118,7 +118,7 @@ pub async fn add_finalizer(set: &Object, context: &Context) -> Result<(), Error>
 }
 
 /// Patches the set itself; a conflict is left to the next pass.
-pub async fn patch_set(set: &Object, context: &Context, patch: Value) -> Result<(), Error> {
+pub async fn patch_set(set: &Parsed, context: &Context, patch: Value) -> Result<(), Error> {
     let api: Api<Object> =
         Api::namespaced_with(context.client.clone(), set.namespace(), &resource("ApplicationSet"));
     let params = PatchParams::default();
@@ -132,15 +132,15 @@ pub async fn patch_set(set: &Object, context: &Context, patch: Value) -> Result<
     }
 }
 
-fn finalizers(set: &Object) -> Vec<Value> {
+fn finalizers(set: &Parsed) -> Vec<Value> {
     set.value()["metadata"]["finalizers"].as_array().cloned().unwrap_or_default()
 }
 
-fn has_finalizer(set: &Object) -> bool {
+fn has_finalizer(set: &Parsed) -> bool {
     finalizers(set).iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
 }
 
-fn without_finalizer(set: &Object) -> Vec<Value> {
+fn without_finalizer(set: &Parsed) -> Vec<Value> {
     let mut finalizers = finalizers(set);
     finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
     finalizers

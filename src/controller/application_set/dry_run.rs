@@ -13,7 +13,7 @@ use crate::decide::application_set::deletion::Stage;
 use crate::decide::application_set::{self, patch};
 use crate::decide::rollout::RolloutPlan;
 use crate::desired::name_of;
-use crate::watch::object::Object;
+use crate::watch::object::Parsed;
 
 /// A deadline that has passed stays so, since nothing is written: a set is
 /// looked at again no sooner.
@@ -29,7 +29,7 @@ pub fn tell(lines: Vec<String>, memory: &mut Memory) {
 }
 
 /// What would be done to the set itself.
-pub fn of_set(set: &Object, needs_finalizer: bool) -> Vec<String> {
+pub fn of_set(set: &Parsed, needs_finalizer: bool) -> Vec<String> {
     let mut lines = Vec::new();
     if needs_finalizer {
         lines.push(format!("add the finalizer {RESOURCES_FINALIZER}"));

@@ -13,7 +13,7 @@ use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::status::step_text;
 use crate::desired;
 use crate::watch::failure::reason as words;
-use crate::watch::object::Object;
+use crate::watch::object::Parsed;
 
 /// After this time a wait is told as stalled where there is no timeout.
 const STALLED: SignedDuration = SignedDuration::from_secs(300);
@@ -41,7 +41,7 @@ pub fn generated(generated: &Generated, rolling: bool) {
 
 /// The decision is persisted.
 pub async fn after_decision(
-    set: &Object,
+    set: &Parsed,
     old: &Value,
     context: &Context,
     plan: Option<&RolloutPlan>,
@@ -59,7 +59,7 @@ pub async fn after_decision(
 }
 
 /// A failure is told when it appears and when it changes.
-pub async fn failures(set: &Object, old: &Value, context: &Context, failure: Option<&Failure>) {
+pub async fn failures(set: &Parsed, old: &Value, context: &Context, failure: Option<&Failure>) {
     let Some(failure) = failure else { return };
     let condition = |of: &Value| {
         let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -79,7 +79,7 @@ pub async fn failures(set: &Object, old: &Value, context: &Context, failure: Opt
 
 /// A rollout that is configured badly, or a feature that is switched off, is
 /// told when the text changes.
-async fn misconfigured(set: &Object, old: &Value, context: &Context) {
+async fn misconfigured(set: &Parsed, old: &Value, context: &Context) {
     let message = |of: &Value| {
         let conditions = of["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let condition =
@@ -98,7 +98,7 @@ async fn misconfigured(set: &Object, old: &Value, context: &Context) {
     }
 }
 
-async fn transitions(set: &Object, context: &Context, plan: &RolloutPlan) {
+async fn transitions(set: &Parsed, context: &Context, plan: &RolloutPlan) {
     for transition in &plan.transitions {
         let from = transition.from.map_or("-", |phase| phase.name());
         let (application, step) = (&transition.application, step_text(transition.step));
@@ -128,7 +128,7 @@ async fn transitions(set: &Object, context: &Context, plan: &RolloutPlan) {
 }
 
 /// A step that opened, and the end of the rollout.
-async fn steps(set: &Object, old: &Value, context: &Context, plan: &RolloutPlan) {
+async fn steps(set: &Parsed, old: &Value, context: &Context, plan: &RolloutPlan) {
     let told = |of: &Value| {
         let rollout = &of["status"]["rollout"];
         (rollout["step"].clone(), rollout["progress"].as_str().map(is_complete))
@@ -151,7 +151,7 @@ fn is_complete(progress: &str) -> bool {
 
 /// Waits that go on for longer than the timeout, once each (AS-611).
 async fn stalled(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     plan: &RolloutPlan,
     memory: &mut Memory,
@@ -194,7 +194,7 @@ pub fn is_same_error(a: &str, b: &str) -> bool {
 
 /// The writes were tried.
 pub async fn after_writes(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     outcomes: &[Outcome],
     writes: &application_set::WritePlan,

@@ -13,12 +13,12 @@ use crate::decide::application_set::policy::Policy;
 use crate::decide::application_set::{autosync, is_owned, observe, validate};
 use crate::desired;
 use crate::entropy::environment;
-use crate::watch::object::Object;
+use crate::watch::object::Parsed;
 
 /// Generates the set's Applications, unless its spec is the one that was
 /// generated last. `rolling` tells whether automated sync is switched off.
 pub fn generate(
-    set: &Object,
+    set: &Parsed,
     rolling: bool,
     now: Timestamp,
     memory: &mut Memory,
@@ -77,13 +77,17 @@ pub fn observe_all(
                 (None, None) => true,
                 (Some(_), None) | (None, Some(_)) => false,
             };
-            Arc::ptr_eq(old_live, live) && same_wanted
+            *old_live == version(live) && same_wanted
         });
         if !same || !memory.observed.contains_key(name) {
             let observed = observe::observe(live, wanted.map(Arc::as_ref), ignore);
             memory.observed.insert(name.clone(), observed);
         }
-        read_from.insert(name.clone(), (Arc::clone(live), wanted.map(Arc::clone)));
+        read_from.insert(name.clone(), (version(live), wanted.map(Arc::clone)));
     }
     memory.read_from = read_from;
+}
+
+fn version(live: &Value) -> Value {
+    live["metadata"]["resourceVersion"].clone()
 }

@@ -11,6 +11,7 @@ use super::{deletion, dry_run, events, observe};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Act, Done, Outcome, Writer};
 use crate::api::Cluster;
+use crate::api::ObjectKey;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::api::conditions::application_set::reason;
 use crate::controller::context::{Context, Generated, Memory};
@@ -24,9 +25,9 @@ use crate::decide::application_set::windows;
 use crate::decide::application_set::{self, Gate, Held, operation};
 use crate::decide::rollout::steps::{self, Labels, Problem, Strategy};
 use crate::decide::rollout::{self, Generated as Member, RolloutPlan, status as entries};
+use crate::watch::control_plane::Origin;
 use crate::watch::failure::reason as words;
-use crate::watch::object::Object;
-use crate::watch::{mutation_cache, stores};
+use crate::watch::object::Parsed;
 
 /// How long to wait after an error that only a change can mend (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
@@ -80,11 +81,10 @@ impl Seen {
 
 /// Runs one pass.
 pub async fn reconcile(
-    set: &Object,
+    set: &Parsed,
     context: &Arc<Context>,
     memory: &mut Memory,
 ) -> Result<Next, Error> {
-    wait_for_caches(context).await;
     let now = context.clock.now();
     let policy = policy(set, context);
     if !set.value()["metadata"]["deletionTimestamp"].is_null() {
@@ -135,7 +135,7 @@ pub async fn reconcile(
     let writer = Writer::new(
         &context.client,
         set.namespace(),
-        Arc::clone(&context.applications.overlay),
+        Arc::clone(&context.control_plane.applications),
         context.settings.concurrent_application_updates,
     );
     // Nobody's sync waits for an event to be written.
@@ -163,9 +163,8 @@ pub async fn reconcile(
         record(&set, context, &status::compute(&after, now)).await?;
     }
     finish_refresh(&set, context).await?;
-    let unseen = context.applications.overlay.has_creations(set.namespace());
     let unasked = writes.postponed > 0;
-    Ok(next(plan.as_ref(), bad_input.is_some(), unseen, unasked, &outcomes, now))
+    Ok(next(plan.as_ref(), bad_input.is_some(), unasked, &outcomes, now))
 }
 
 /// What is known, and what follows from it.
@@ -178,17 +177,14 @@ struct Decided {
 /// Looks and decides on a thread of its own: templates and jq rules are what
 /// users wrote, and while they run, others are served.
 async fn decide(
-    set: &Object,
+    set: &Parsed,
     context: &Arc<Context>,
     policy: Policy,
     memory: &mut Memory,
     now: Timestamp,
 ) -> Decided {
     let (set, context, span) = (set.clone(), Arc::clone(context), tracing::Span::current());
-    let failures = memory.failures;
     let mut taken = std::mem::take(memory);
-    // Should it end in a panic, its failures still count.
-    memory.failures = failures;
     let work = move || {
         let _entered = span.entered();
         let seen = look(&set, &context, policy, &mut taken, now);
@@ -209,30 +205,16 @@ async fn decide(
     }
 }
 
-/// Decisions on half-filled caches would be decisions on absences that are
-/// none.
-async fn wait_for_caches(context: &Context) {
-    let ready = futures::join!(
-        context.applications.store.wait_until_ready(),
-        context.projects.store.wait_until_ready(),
-        context.clusters.wait_until_ready(),
-    );
-    if ready.0.is_err() || ready.1.is_err() || ready.2.is_err() {
-        // The watches are gone: the controller is being shut down.
-        futures::future::pending::<()>().await;
-    }
-}
-
-fn policy(set: &Object, context: &Context) -> Policy {
+fn policy(set: &Parsed, context: &Context) -> Policy {
     context.settings.policy.effective(own_policy(set), context.settings.policy_override)
 }
 
-fn own_policy(set: &Object) -> Option<&str> {
+fn own_policy(set: &Parsed) -> Option<&str> {
     set.value()["spec"]["syncPolicy"]["applicationsSync"].as_str()
 }
 
 fn look(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     policy: Policy,
     memory: &mut Memory,
@@ -247,12 +229,13 @@ fn look(
         events::generated(&generated, rolling);
     }
     let (ignore, ignore_problems) = Ignore::read(set.value());
-    let existing = context.applications.in_namespace(set.namespace());
+    let existing = context.in_namespace(&context.control_plane.applications, set.namespace());
     observe::observe_all(set.value(), &existing, &generated, &ignore, policy, memory);
-    let projects = context.projects.in_namespace(&context.settings.control_plane_namespace);
+    let projects = context
+        .in_namespace(&context.control_plane.projects, &context.settings.control_plane_namespace);
     let known = Known {
         projects: projects.keys().cloned().collect(),
-        clusters: stores::clusters(&context.clusters),
+        clusters: context.control_plane.clusters(),
     };
     let mut invalid = generated.problems.clone();
     for (name, application) in &generated.applications {
@@ -290,7 +273,7 @@ fn is_stuck(seen: &Seen, context: &Context) -> bool {
 }
 
 fn decide_rollout(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     seen: &Seen,
     memory: &Memory,
@@ -326,7 +309,7 @@ fn decide_rollout(
 }
 
 fn decide_writes(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     policy: Policy,
     seen: &Seen,
@@ -423,21 +406,39 @@ fn first_of<'a>(
 
 /// Writes the status; `None` when the set changed in the meantime.
 pub async fn record(
-    set: &Object,
+    set: &Parsed,
     context: &Context,
     wanted: &Value,
-) -> Result<Option<Object>, Error> {
+) -> Result<Option<Parsed>, Error> {
     match status_writer::write(&context.client, set, wanted).await {
         Ok(Written::Unchanged) => Ok(Some(set.clone())),
         Ok(Written::Changed(new)) => {
-            context.sets.overlay.wrote(set.resource_version(), new.clone());
-            Ok(Some(new))
+            context.control_plane.sets.wrote(new.clone(), Origin::ApplicationSets);
+            Ok(Some(new.parsed()))
         }
         Ok(Written::Conflict) => Ok(None),
         Err(error) => {
             let name = format!("{}/{}", set.namespace(), set.name());
             Err(Error::Status { name, reason: words(&error) })
         }
+    }
+}
+
+/// Says on a set that its reconcile failed by a bug. The next one that works
+/// takes that back.
+pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
+    if context.settings.dry_run {
+        return;
+    }
+    let Some(set) = context.control_plane.sets.get(key) else { return };
+    let set = set.parsed();
+    let message = format!("{error}; this is a bug of wavegate, other sets are not concerned");
+    let failure = Failure { reason: reason::INTERNAL_ERROR, message };
+    let wanted = status::held_deletion(set.value(), &failure, context.clock.now());
+    match record(&set, context, &wanted).await {
+        Ok(Some(new)) => events::failures(&new, set.value(), context, Some(&failure)).await,
+        Ok(None) => {}
+        Err(error) => tracing::warn!(%error, "cannot tell that it failed"),
     }
 }
 
@@ -454,7 +455,7 @@ fn held(outcomes: &[Outcome]) -> Option<Held> {
 
 /// The failure to tell when writes failed: that of the first Application by
 /// name (AS-157).
-fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure, Error)> {
+fn failed(set: &Parsed, outcomes: &[Outcome], policy: Policy) -> Option<(Failure, Error)> {
     let mut failures: Vec<(&Outcome, &kube::Error)> = outcomes
         .iter()
         .filter_map(|outcome| Some((outcome, outcome.result.as_ref().err()?)))
@@ -486,7 +487,7 @@ fn failed(set: &Object, outcomes: &[Outcome], policy: Policy) -> Option<(Failure
 }
 
 /// Removes the refresh annotation once a pass has come to its end (AS-420).
-async fn finish_refresh(set: &Object, context: &Context) -> Result<(), Error> {
+async fn finish_refresh(set: &Parsed, context: &Context) -> Result<(), Error> {
     if set.value()["metadata"]["annotations"][APPLICATION_SET_REFRESH].is_null() {
         return Ok(());
     }
@@ -499,7 +500,6 @@ async fn finish_refresh(set: &Object, context: &Context) -> Result<(), Error> {
 fn next(
     plan: Option<&RolloutPlan>,
     bad_input: bool,
-    unseen: bool,
     unasked: bool,
     outcomes: &[Outcome],
     now: Timestamp,
@@ -513,8 +513,6 @@ fn next(
             Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100))
         }),
         bad_input.then_some(AFTER_BAD_INPUT),
-        // Until the watch shows what was created, its end could be missed.
-        unseen.then_some(mutation_cache::LIFETIME),
         unasked.then_some(Duration::ZERO),
     ];
     waits.into_iter().flatten().min().map_or(Next::Wait, Next::After)

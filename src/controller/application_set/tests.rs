@@ -5,6 +5,7 @@ mod deletions;
 mod differences;
 mod rollouts;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
@@ -15,6 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::clock::Clock;
 use crate::embedded::Server;
 use crate::settings::ApplicationSetSettings;
+use crate::watch::control_plane::{ControlPlane, Scope};
 use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
@@ -46,8 +48,19 @@ impl ClusterState {
 
     fn run(server: &Server, settings: ApplicationSetSettings) -> DropGuard {
         let stop = CancellationToken::new();
-        let run = super::run(server.client_as("sets"), settings, Clock::system(), stop.clone());
+        let client = server.client_as("sets");
+        let scope = Scope {
+            namespace: NAMESPACE.to_owned(),
+            sets_everywhere: false,
+            applications_everywhere: false,
+            syncs: false,
+        };
+        let caches = Arc::new(ControlPlane::new(scope));
+        let run =
+            super::run(client.clone(), caches.clone(), settings, Clock::system(), stop.clone());
         tokio::spawn(run);
+        let token = stop.clone();
+        tokio::spawn(async move { caches.run(&client, &token).await });
         stop.drop_guard()
     }
 
@@ -79,9 +92,9 @@ impl ClusterState {
         let look = async {
             loop {
                 if let Some(object) = api.get_opt(name).await.unwrap()
-                    && holds(object.value())
+                    && holds(object.parsed().value())
                 {
-                    return (**object.value()).clone();
+                    return object.parse();
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

@@ -41,7 +41,7 @@ async fn until_told(world: &ClusterState, name: &str, parts: &[&str]) {
     let look = async {
         loop {
             let set = api.get(name).await.unwrap();
-            if parts.iter().all(|part| tells(set.value(), part)) {
+            if parts.iter().all(|part| tells(&set.parse(), part)) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;

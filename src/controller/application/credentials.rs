@@ -1,0 +1,108 @@
+//! Credentials of repositories, by the Secrets that hold them.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Secret;
+use parking_lot::RwLock;
+
+use crate::redact;
+use crate::source::Credentials;
+
+/// The credentials of all repositories.
+#[derive(Debug, Default)]
+pub struct RepositorySecrets {
+    all: RwLock<BTreeMap<String, Repository>>,
+}
+
+#[derive(Debug)]
+struct Repository {
+    url: String,
+    /// Whether it is for all repositories whose URL starts like this.
+    prefix: bool,
+    credentials: Credentials,
+}
+
+impl RepositorySecrets {
+    /// What is needed to read a repository: its own Secret, else the longest
+    /// prefix of a template for many.
+    pub fn of(&self, url: &str) -> Option<Credentials> {
+        let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_lowercase();
+        let wanted = bare(url);
+        let all = self.all.read();
+        let own = all.values().find(|entry| !entry.prefix && bare(&entry.url) == wanted);
+        let template = || {
+            let fit = all.values().filter(|entry| {
+                entry.prefix && !entry.url.is_empty() && is_below(&wanted, &bare(&entry.url))
+            });
+            fit.max_by_key(|entry| entry.url.len())
+        };
+        let has_any = |entry: &&Repository| entry.credentials != Credentials::default();
+        own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
+    }
+
+    /// Takes over a Secret of a repository.
+    pub fn put(&self, secret: &Secret, prefix: bool) {
+        let text = |field: &str| {
+            let data = secret.data.as_ref().and_then(|data| data.get(field));
+            data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
+        };
+        let credentials = Credentials {
+            username: text("username").trim().to_owned(),
+            password: text("password").trim().to_owned(),
+            ssh_private_key: text("sshPrivateKey"),
+            insecure_skip_server_verification: text("insecure").trim() == "true"
+                || text("insecureIgnoreHostKey").trim() == "true",
+            ..Credentials::default()
+        };
+        let entry = Repository { url: text("url").trim().to_owned(), prefix, credentials };
+        redact::know_url(&entry.url);
+        redact::know_secret(&entry.credentials.password);
+        self.all.write().insert(name(secret), entry);
+    }
+
+    /// Takes over that such a Secret is gone.
+    pub fn remove(&self, secret: &Secret) {
+        self.all.write().remove(&name(secret));
+    }
+}
+
+fn name(secret: &Secret) -> String {
+    secret.metadata.name.clone().unwrap_or_default()
+}
+
+/// Whether a repository is what credentials for a prefix are meant for: on the
+/// same host, at least. `https://git.example.com` is no prefix of
+/// `https://git.example.com.evil.org`, nor of `https://git.example.com@evil.org`.
+fn is_below(url: &str, prefix: &str) -> bool {
+    let Some(rest) = url.strip_prefix(prefix) else { return false };
+    // Of an scp address the path follows a colon.
+    let (after_scheme, ends_host) = match prefix.split_once("://") {
+        Some((_, after_scheme)) => (after_scheme, ['/'].as_slice()),
+        None => (prefix, ['/', ':'].as_slice()),
+    };
+    rest.is_empty() || after_scheme.contains(ends_host) || rest.starts_with(ends_host)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn credentials_of_a_prefix_stay_on_their_host() {
+        let cases = [
+            ("https://git.example.com", "https://git.example.com", true),
+            ("https://git.example.com", "https://git.example.com/org/repo", true),
+            ("https://git.example.com/org", "https://git.example.com/organisation/repo", true),
+            ("https://git.example.com", "https://git.example.com.evil.org/repo", false),
+            ("https://git.example.com", "https://git.example.com@evil.org/repo", false),
+            ("https://git.example.com", "https://git.example.com:8443/repo", false),
+            ("https://", "https://evil.org/repo", false),
+            ("git@git.example.com", "git@git.example.com:org/repo", true),
+            ("git@git.example.com:org", "git@git.example.com:org/repo", true),
+            ("git@git.example.com", "git@git.example.com.evil.org:org/repo", false),
+        ];
+        for (prefix, url, want) in cases {
+            assert_eq!(is_below(url, prefix), want, "{url} below {prefix}");
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Which Applications a change in the control plane wakes.
+
+use k8s_openapi::api::core::v1::Secret;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use super::context::Context;
+use super::projects;
+use crate::api::ObjectKey;
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::decide::app_state::refresh::{Level, Request};
+use crate::redact;
+use crate::watch::control_plane::{Change, Kind, Origin};
+use crate::watch::object::Object;
+
+/// Values of the label for repositories, and whether they are for many.
+const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
+
+/// Wakes Applications as long as changes come.
+pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
+    while let Some(change) = changes.recv().await {
+        match change.kind {
+            Kind::Application => application(ctx, &change),
+            Kind::Project => project(ctx, &change),
+            Kind::Secret => secret(ctx, &change),
+            Kind::ApplicationSet => {}
+        }
+    }
+}
+
+/// Whether an Application is this controller's business.
+pub fn is_handled(ctx: &Context, key: &ObjectKey) -> bool {
+    key.namespace == ctx.settings.control_plane_namespace
+        || ctx.settings.namespaces.matches(&key.namespace)
+}
+
+fn application(ctx: &Context, change: &Change) {
+    if !is_handled(ctx, &change.key) {
+        return;
+    }
+    // What we write ourselves is nothing new to us.
+    if change.origin == Origin::Applications && change.new.is_some() {
+        return;
+    }
+    let Some(new) = &change.new else {
+        ctx.queue.wake(&change.key, Request::default());
+        ctx.leaving.notify_one();
+        return;
+    };
+    let new = new.parse();
+    redact::know_urls_of(&new["spec"]);
+    let old = change.old.as_ref().map(Object::parse);
+    if old.as_ref().is_none_or(|old| counts(old, &new)) {
+        // A rollout waits for what it starts.
+        match new["operation"].is_object() {
+            true => ctx.queue.wake_first(&change.key, Request::default()),
+            false => ctx.queue.wake(&change.key, Request::default()),
+        }
+        // It may refer to another project now.
+        ctx.leaving.notify_one();
+    }
+}
+
+fn project(ctx: &Context, change: &Change) {
+    let differs = projects::differs(change.old.as_ref(), change.new.as_ref());
+    if differs {
+        for key in of_project(ctx, &change.key.name) {
+            ctx.queue.wake(&key, Request::new(Level::Live));
+        }
+    }
+    ctx.leaving.notify_one();
+}
+
+/// Applications of a project, as far as this controller handles them.
+pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
+    #[derive(Default, Deserialize)]
+    struct Spec {
+        #[serde(default)]
+        project: Value,
+    }
+    #[derive(Deserialize)]
+    struct Application {
+        #[serde(default)]
+        spec: Spec,
+    }
+    let is_of = |object: &Object| {
+        let read = object.read::<Application>().unwrap_or(Application { spec: Spec::default() });
+        let own = read.spec.project.as_str().unwrap_or_default();
+        own == project || (own.is_empty() && project == "default")
+    };
+    let all = ctx.control_plane.applications.all().into_iter();
+    all.filter(|object| is_handled(ctx, &object.key()) && is_of(object))
+        .map(|object| object.key())
+        .collect()
+}
+
+/// Takes over the Secrets that are known already.
+pub fn take_secrets(ctx: &Context) {
+    for secret in ctx.control_plane.secrets.all() {
+        take_secret(ctx, None, secret.read().ok());
+    }
+}
+
+fn secret(ctx: &Context, change: &Change) {
+    let read = |object: &Option<Object>| object.as_ref()?.read::<Secret>().ok();
+    if !take_secret(ctx, read(&change.old), read(&change.new)) {
+        return;
+    }
+    // Clusters and credentials change seldom, and anybody may be concerned.
+    for key in ctx.control_plane.applications.keys() {
+        if is_handled(ctx, &key) {
+            ctx.queue.wake(&key, Request::new(Level::Live));
+        }
+    }
+}
+
+/// Takes over what a Secret says. Whether it is of clusters or repositories.
+fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
+    let type_of = |secret: &Secret| {
+        let labels = secret.metadata.labels.as_ref();
+        labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL)).cloned()
+    };
+    let before = old.as_ref().and_then(type_of);
+    let now = new.as_ref().and_then(type_of);
+    if let Some(old) = old.filter(|_| before != now) {
+        ctx.credentials.remove(&old);
+        ctx.clusters.remove(&old);
+    }
+    if let (Some(new), Some(now)) = (&new, &now) {
+        match REPOSITORIES.into_iter().find(|(name, _)| name == now) {
+            Some((_, prefix)) => ctx.credentials.put(new, prefix),
+            None if now == SECRET_TYPE_CLUSTER => {
+                ctx.clusters.put(new);
+            }
+            None => return false,
+        }
+    }
+    before.is_some() || now.is_some()
+}
+
+/// Whether a change is more than what the controller writes itself: a status
+/// that somebody else has changed counts only for its operation.
+fn counts(old: &Value, new: &Value) -> bool {
+    let metadata = |object: &Value| {
+        let own = &object["metadata"];
+        ["annotations", "labels", "finalizers", "deletionTimestamp", "uid"]
+            .map(|field| own[field].clone())
+    };
+    let state = |object: &Value| object["status"]["operationState"]["phase"].clone();
+    old["spec"] != new["spec"]
+        || old["operation"] != new["operation"]
+        || state(old) != state(new)
+        || metadata(old) != metadata(new)
+        || old["status"]["sync"] != new["status"]["sync"]
+}

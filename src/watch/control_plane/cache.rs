@@ -1,0 +1,262 @@
+//! The objects of one kind of the control plane: as watched, and as written by
+//! ourselves.
+//!
+//! Plain data: events and answers go in, changes come out.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, RwLock};
+use serde::Deserialize;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch;
+
+use super::Kind;
+use crate::api::ObjectKey;
+use crate::watch::mutation_cache::{Gone, is_older, number};
+use crate::watch::object::Object;
+
+/// Who brought a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The watch.
+    Watch,
+    /// The ApplicationSet controller wrote it.
+    ApplicationSets,
+    /// The Application controller wrote it.
+    Applications,
+}
+
+/// An object that is not what it was.
+#[derive(Clone, Debug)]
+pub struct Change {
+    /// Its kind.
+    pub kind: Kind,
+    /// Which one.
+    pub key: ObjectKey,
+    /// What was known before.
+    pub old: Option<Object>,
+    /// What is known now; absent when it is gone.
+    pub new: Option<Object>,
+    /// Who brought it.
+    pub origin: Origin,
+}
+
+#[derive(Debug)]
+struct Entry {
+    object: Object,
+    /// The UID of the ApplicationSet that controls it.
+    owner: Option<Arc<str>>,
+    /// In which listing it was last seen or written.
+    listing: u64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    objects: BTreeMap<ObjectKey, Entry>,
+    /// By the UID of the ApplicationSet that controls them.
+    owned: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
+    gone: Gone,
+    listing: u64,
+}
+
+/// The objects of one kind.
+#[derive(Debug)]
+pub struct Cache {
+    kind: Kind,
+    inner: RwLock<Inner>,
+    listed: watch::Sender<bool>,
+    subscribers: Mutex<Vec<UnboundedSender<Change>>>,
+}
+
+impl Cache {
+    /// Nothing is known yet.
+    pub fn new(kind: Kind) -> Self {
+        let (inner, subscribers) = (RwLock::default(), Mutex::default());
+        Self { kind, inner, listed: watch::Sender::new(false), subscribers }
+    }
+
+    /// The kind.
+    pub fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// One object, the newest that is known.
+    pub fn get(&self, key: &ObjectKey) -> Option<Object> {
+        self.inner.read().objects.get(key).map(|entry| entry.object.clone())
+    }
+
+    /// All objects of a namespace, by name.
+    pub fn in_namespace(&self, namespace: &str) -> BTreeMap<String, Object> {
+        let from = ObjectKey::new(namespace, "");
+        let inner = self.inner.read();
+        let entries = inner.objects.range(from..).take_while(|(key, _)| key.namespace == namespace);
+        entries.map(|(key, entry)| (key.name.clone(), entry.object.clone())).collect()
+    }
+
+    /// Those that an ApplicationSet controls, by its UID.
+    pub fn owned_by(&self, uid: &str) -> Vec<Object> {
+        let inner = self.inner.read();
+        let keys = inner.owned.get(uid).into_iter().flatten();
+        keys.filter_map(|key| Some(inner.objects.get(key)?.object.clone())).collect()
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Vec<Object> {
+        self.inner.read().objects.values().map(|entry| entry.object.clone()).collect()
+    }
+
+    /// Their keys.
+    pub fn keys(&self) -> Vec<ObjectKey> {
+        self.inner.read().objects.keys().cloned().collect()
+    }
+
+    /// Waits until all were listed once. Before that nothing may be decided: an
+    /// absence could be none.
+    pub async fn listed(&self) {
+        // The sender lives as long as this does.
+        let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
+    }
+
+    /// The changes from now on; what is known already comes first, as new.
+    pub fn subscribe(&self) -> UnboundedReceiver<Change> {
+        let (send, receive) = unbounded_channel();
+        let inner = self.inner.write();
+        for (key, entry) in &inner.objects {
+            let (key, new) = (key.clone(), Some(entry.object.clone()));
+            let _ =
+                send.send(Change { kind: self.kind, key, old: None, new, origin: Origin::Watch });
+        }
+        self.subscribers.lock().push(send);
+        receive
+    }
+
+    /// Takes over the answer to a write of our own.
+    pub fn wrote(&self, object: Object, by: Origin) {
+        self.put(object, by);
+    }
+
+    /// Takes over that the server has removed an object at our request.
+    pub fn gone(&self, key: &ObjectKey, uid: &str, by: Origin) {
+        let mut inner = self.inner.write();
+        inner.gone.remember(uid);
+        if inner.objects.get(key).is_some_and(|entry| entry.object.uid() == uid) {
+            self.drop_entry(&mut inner, key, by);
+        }
+    }
+
+    pub(super) fn put(&self, object: Object, origin: Origin) {
+        let key = object.key();
+        let mut inner = self.inner.write();
+        if inner.gone.contains(object.uid()) {
+            return;
+        }
+        let listing = inner.listing;
+        if let Some(entry) = inner.objects.get_mut(&key) {
+            entry.listing = listing;
+            let (known, new) = (entry.object.resource_version(), object.resource_version());
+            if (known == new && !new.is_empty()) || is_older(number(new), number(known)) {
+                return;
+            }
+        }
+        let old = inner.take(&key);
+        let owner = match self.kind {
+            Kind::Application => owner(&object).map(|owner| inner.own(&owner.uid, &key)),
+            Kind::ApplicationSet | Kind::Project | Kind::Secret => None,
+        };
+        inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
+        self.tell(Change { kind: self.kind, key, old, new: Some(object), origin });
+    }
+
+    /// The watch says that an object is gone.
+    pub(super) fn deleted(&self, object: &Object) {
+        self.gone(&object.key(), object.uid(), Origin::Watch);
+    }
+
+    /// A listing is asked for: what is written from now on may be missing in it.
+    pub(super) fn begin(&self) {
+        self.inner.write().listing += 1;
+    }
+
+    /// The listing is complete: what it did not have is gone. Gives back what was
+    /// written since it began and was not in it: whether that is there has to be
+    /// asked, as the watch tells nothing about it if it is gone already.
+    pub(super) fn end(&self, seen: &BTreeSet<ObjectKey>) -> Vec<Object> {
+        let mut inner = self.inner.write();
+        let listing = inner.listing;
+        let unseen = inner.objects.iter().filter(|(key, _)| !seen.contains(*key));
+        let (gone, unsure): (Vec<_>, Vec<_>) =
+            unseen.partition(|(_, entry)| entry.listing < listing);
+        let gone: Vec<ObjectKey> = gone.into_iter().map(|(key, _)| key.clone()).collect();
+        let unsure = unsure.into_iter().map(|(_, entry)| entry.object.clone()).collect();
+        for key in gone {
+            let uid = inner.objects.get(&key).map(|entry| entry.object.uid().to_owned());
+            inner.gone.remember(&uid.unwrap_or_default());
+            self.drop_entry(&mut inner, &key, Origin::Watch);
+        }
+        self.listed.send_replace(true);
+        unsure
+    }
+
+    fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
+        let Some(old) = inner.take(key) else { return };
+        self.tell(Change { kind: self.kind, key: key.clone(), old: Some(old), new: None, origin });
+    }
+
+    /// Under the lock of the objects, so that changes come in their order.
+    fn tell(&self, change: Change) {
+        self.subscribers.lock().retain(|subscriber| subscriber.send(change.clone()).is_ok());
+    }
+}
+
+impl Inner {
+    fn own(&mut self, uid: &str, key: &ObjectKey) -> Arc<str> {
+        let known = self.owned.get_key_value(uid).map(|(uid, _)| Arc::clone(uid));
+        let uid = known.unwrap_or_else(|| uid.into());
+        self.owned.entry(Arc::clone(&uid)).or_default().insert(key.clone());
+        uid
+    }
+
+    fn take(&mut self, key: &ObjectKey) -> Option<Object> {
+        let Entry { object, owner, .. } = self.objects.remove(key)?;
+        if let Some(uid) = owner
+            && let Some(keys) = self.owned.get_mut(&uid)
+        {
+            keys.remove(key);
+            if keys.is_empty() {
+                self.owned.remove(&uid);
+            }
+        }
+        Some(object)
+    }
+}
+
+/// The ApplicationSet that controls an Application.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct Owner {
+    kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    #[serde(default)]
+    controller: Option<bool>,
+}
+
+/// The ApplicationSet that controls an Application, if one does.
+pub fn owner(application: &Object) -> Option<Owner> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Metadata {
+        #[serde(default)]
+        owner_references: Option<Vec<Owner>>,
+    }
+    #[derive(Deserialize)]
+    struct Application {
+        metadata: Metadata,
+    }
+    let owners = application.read::<Application>().ok()?.metadata.owner_references?;
+    owners
+        .into_iter()
+        .find(|owner| owner.kind == "ApplicationSet" && owner.controller == Some(true))
+}

@@ -1,0 +1,250 @@
+//! What both controllers know of the control plane: ApplicationSets,
+//! Applications, AppProjects, and the Secrets of clusters and repositories.
+//!
+//! ```text
+//! API server ── one watch per kind ──> cache ──> changes ──> both controllers
+//! our own writes ─────────────────────^
+//! ```
+//!
+//! There is one watch of each kind, and one copy of each object. The answer to a
+//! write of ours counts at once, for the other controller too, and until the
+//! watch shows something newer.
+
+mod cache;
+mod clusters;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ApiResource;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::failure::{has_code, reason};
+use super::follow::{follow_asking, told};
+use super::object::{Object, api, resource};
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+
+use crate::api::Cluster;
+
+pub use cache::{Cache, Change, Origin, Owner, owner};
+pub use clusters::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER, clusters_of};
+
+/// Objects per page of a listing.
+const PAGE: u32 = 500;
+
+/// The kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// ApplicationSets.
+    ApplicationSet,
+    /// Applications.
+    Application,
+    /// AppProjects.
+    Project,
+    /// Secrets of clusters and repositories.
+    Secret,
+}
+
+impl Kind {
+    /// Their name in messages.
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::ApplicationSet => "ApplicationSets",
+            Self::Application => "Applications",
+            Self::Project => "AppProjects",
+            Self::Secret => "Secrets",
+        }
+    }
+
+    fn resource(self) -> ApiResource {
+        match self {
+            Self::ApplicationSet => resource("ApplicationSet"),
+            Self::Application => resource("Application"),
+            Self::Project => resource("AppProject"),
+            Self::Secret => ApiResource::erase::<Secret>(&()),
+        }
+    }
+}
+
+/// A kind of the control plane may not be watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("cannot watch {what}: {reason}")]
+pub struct Forbidden {
+    /// Which kind.
+    pub what: &'static str,
+    /// What the server said.
+    pub reason: String,
+}
+
+/// What is watched.
+#[derive(Clone, Debug)]
+pub struct Scope {
+    /// The namespace of projects and Secrets.
+    pub namespace: String,
+    /// Whether ApplicationSets are watched in all namespaces, or in that one.
+    pub sets_everywhere: bool,
+    /// The same of Applications.
+    pub applications_everywhere: bool,
+    /// Whether Applications are synced from here. Then the credentials of
+    /// clusters and repositories are needed, and a kind that may not be watched
+    /// is an error; otherwise Secrets are kept without credentials.
+    pub syncs: bool,
+}
+
+/// The caches.
+#[derive(Debug)]
+pub struct ControlPlane {
+    scope: Scope,
+    /// ApplicationSets.
+    pub sets: Arc<Cache>,
+    /// Applications.
+    pub applications: Arc<Cache>,
+    /// AppProjects.
+    pub projects: Arc<Cache>,
+    /// Secrets of clusters and repositories.
+    pub secrets: Arc<Cache>,
+}
+
+impl ControlPlane {
+    /// Nothing is known before [`Self::run`].
+    pub fn new(scope: Scope) -> Self {
+        Self {
+            scope,
+            sets: Arc::new(Cache::new(Kind::ApplicationSet)),
+            applications: Arc::new(Cache::new(Kind::Application)),
+            projects: Arc::new(Cache::new(Kind::Project)),
+            secrets: Arc::new(Cache::new(Kind::Secret)),
+        }
+    }
+
+    /// Waits until every kind was listed once.
+    pub async fn listed(&self) {
+        self.sets.listed().await;
+        self.listed_for_applications().await;
+    }
+
+    /// The same, but for ApplicationSets, which no Application needs.
+    pub async fn listed_for_applications(&self) {
+        self.applications.listed().await;
+        self.projects.listed().await;
+        self.secrets.listed().await;
+    }
+
+    /// The clusters that Applications may name, the local one included.
+    pub fn clusters(&self) -> Vec<Cluster> {
+        let secrets = self.secrets.all();
+        let secrets: Vec<Secret> =
+            secrets.iter().filter_map(|secret| secret.read().ok()).filter(is_cluster).collect();
+        clusters_of(secrets.iter())
+    }
+
+    /// Watches until `stop`.
+    ///
+    /// # Errors
+    ///
+    /// [`Forbidden`] when Applications are synced from here and a kind that this
+    /// needs may not be watched. No other failure ends it: it is told in the log,
+    /// and tried again.
+    pub async fn run(&self, client: &Client, stop: &CancellationToken) -> Result<(), Forbidden> {
+        let watches = async {
+            let [sets, applications, projects, secrets] =
+                [&self.sets, &self.applications, &self.projects, &self.secrets]
+                    .map(|cache| self.follow(client, cache));
+            tokio::try_join!(sets, applications, projects, secrets).map(drop)
+        };
+        stop.run_until_cancelled(watches).await.unwrap_or(Ok(()))
+    }
+
+    async fn follow(&self, client: &Client, cache: &Arc<Cache>) -> Result<(), Forbidden> {
+        let kind = cache.kind();
+        let everywhere = match kind {
+            Kind::ApplicationSet => self.scope.sets_everywhere,
+            Kind::Application => self.scope.applications_everywhere,
+            Kind::Project | Kind::Secret => false,
+        };
+        let namespace = (!everywhere).then_some(self.scope.namespace.as_str());
+        let api = api(client, namespace, &kind.resource());
+        let mut config = watcher::Config::default().page_size(PAGE);
+        if kind == Kind::Secret {
+            config = config.labels(&match self.scope.syncs {
+                true => SECRET_TYPE_LABEL.to_owned(),
+                false => format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}"),
+            });
+        }
+        let asked = Arc::clone(cache);
+        let events = follow_asking(api, config, move || asked.begin());
+        let mut events = told(events, kind.plural().to_owned());
+        let mut seen = BTreeSet::new();
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => seen.clear(),
+                Ok(Event::InitApply(object)) => {
+                    seen.insert(object.key());
+                    cache.put(self.kept(kind, object), Origin::Watch);
+                }
+                Ok(Event::Apply(object)) => cache.put(self.kept(kind, object), Origin::Watch),
+                Ok(Event::Delete(object)) => cache.deleted(&object),
+                Ok(Event::InitDone) => {
+                    let unsure = cache.end(&std::mem::take(&mut seen));
+                    self.ask(client, cache, unsure).await;
+                }
+                Err(error) => self.judge(kind, &error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What is kept of an object.
+    fn kept(&self, kind: Kind, object: Object) -> Object {
+        if kind != Kind::Secret || self.scope.syncs {
+            return object;
+        }
+        let mut secret = object.parse();
+        if let Some(data) = secret.get_mut("data").and_then(Value::as_object_mut) {
+            data.retain(|key, _| key == "name" || key == "server");
+        }
+        secret.into()
+    }
+
+    /// Whether a failure is one that no retry mends.
+    fn judge(&self, kind: Kind, error: &watcher::Error) -> Result<(), Forbidden> {
+        let needed = self.scope.syncs && kind != Kind::ApplicationSet;
+        match error {
+            watcher::Error::InitialListFailed(cause) if needed && has_code(cause, 403) => {
+                Err(Forbidden { what: kind.plural(), reason: reason(cause) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Asks for objects of which a listing did not tell whether they are there.
+    async fn ask(&self, client: &Client, cache: &Cache, unsure: Vec<Object>) {
+        for object in unsure {
+            let namespace = Some(object.namespace());
+            let api: Api<Object> = api(client, namespace, &cache.kind().resource());
+            match api.get_opt(object.name()).await {
+                Ok(Some(found)) if found.uid() == object.uid() => {}
+                Ok(_) => cache.deleted(&object),
+                // The next listing tells.
+                Err(error) => {
+                    tracing::debug!(key = %object.key(), error = reason(&error), "not read");
+                }
+            }
+        }
+    }
+}
+
+/// Whether a Secret describes a cluster.
+fn is_cluster(secret: &Secret) -> bool {
+    let labels = secret.metadata.labels.as_ref();
+    labels
+        .and_then(|labels| labels.get(SECRET_TYPE_LABEL))
+        .is_some_and(|t| t == SECRET_TYPE_CLUSTER)
+}
