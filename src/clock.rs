@@ -1,7 +1,7 @@
-//! The one place where the time comes from.
+//! The clock, injected wherever the time is needed.
 //!
-//! Shells read the clock once per pass and hand the time down, so that a
-//! decision sees one moment. Tests move a clock by hand.
+//! Controllers read it once per reconcile and pass the time on, so that a decision uses
+//! one point in time. Tests advance a clock manually.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,22 +12,22 @@ use parking_lot::Mutex;
 /// A source of time. Cheap to clone; clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
-    /// `None`: the system's clock.
+    /// `None` is the system clock.
     moved: Option<Arc<Mutex<Timestamp>>>,
 }
 
 impl Clock {
-    /// The system's clock.
+    /// The system clock.
     pub fn system() -> Self {
         Self::default()
     }
 
-    /// A clock that stands still until it is moved.
+    /// A clock that is advanced manually.
     pub fn standing_at(at: Timestamp) -> Self {
         Self { moved: Some(Arc::new(Mutex::new(at))) }
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         match &self.moved {
             Some(at) => *at.lock(),
@@ -35,7 +35,7 @@ impl Clock {
         }
     }
 
-    /// Moves a standing clock; the system's stays as it is.
+    /// Advances a manual clock; has no effect on the system clock.
     pub fn advance(&self, by: SignedDuration) {
         if let Some(at) = &self.moved {
             let mut at = at.lock();
@@ -44,8 +44,7 @@ impl Clock {
     }
 }
 
-/// How much time of the processor this thread has used: a measure of work that
-/// does not depend on what else the machine does.
+/// CPU time of this thread: a measure of work that does not depend on the load of the machine.
 pub fn thread_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();

@@ -1,28 +1,28 @@
-//! The one place where chance comes from.
+//! The source of random bytes.
 //!
-//! Only a few template functions ask for it (`uuidv4`, `genPrivateKey`, …), and
-//! what they make may be a key: so it is the operating system's chance or none.
+//! Only some template functions use it (`uuidv4`, `genPrivateKey`, …). They may create
+//! keys, so only random bytes of the operating system are used.
 
 use jiff::Timestamp;
 
 use crate::template::go::{Env, Random};
 
-/// What templates may know of the world: the time that is given, the system's
-/// chance, and how much time of the processor this thread has used.
+/// Environment of templates: the given time, the system's random bytes, and the CPU time
+/// of this thread.
 pub fn environment(now: Timestamp) -> Env {
     Env::new(now, Box::new(SystemRandom), crate::clock::thread_time)
 }
 
-/// The operating system's source of random bytes.
+/// Random bytes of the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemRandom;
 
 impl Random for SystemRandom {
-    /// Fills the buffer, or ends the process: a template must not go on with
-    /// keys that can be guessed. Systems that Wavegate runs on always answer.
+    /// Fills the buffer, or exits the process: a template must not create keys that can
+    /// be guessed. Supported systems always return random bytes.
     fn fill(&mut self, buffer: &mut [u8]) {
         if let Err(error) = getrandom::fill(buffer) {
-            tracing::error!(%error, "the operating system gives no random bytes");
+            tracing::error!(%error, "the operating system returned no random bytes");
             std::process::abort();
         }
     }

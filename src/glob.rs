@@ -14,33 +14,33 @@
 //! Everything else matches itself, and the whole text has to match. Without a
 //! separator, `*` and `**` are the same.
 //!
-//! A pattern that is not well formed is an error and never a text that stands
-//! for itself: a denial that silently matches nothing lets everything through.
-//! Use [`allows`] and [`denies`] where a rule has to hold all the same.
+//! An invalid pattern is an error and never matches literally: a deny rule that silently
+//! matches nothing would allow everything. Use [`allows`] and [`denies`] where a rule
+//! must be enforced anyway.
 
-/// Longest pattern, in bytes. No URL or path that is matched is longer.
+/// Longest pattern, in bytes.
 const MAX_PATTERN: usize = 4096;
 
-/// How deep braces may nest: reading and matching them recurse.
+/// Limit on nested braces: parsing and matching recurse.
 const MAX_NESTING: usize = 16;
 
-/// Most memory of one compiled expression, in bytes.
+/// Limit on the memory of one compiled expression, in bytes.
 const MAX_EXPRESSION: usize = 1 << 20;
 
-/// A pattern that was read.
+/// A parsed pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     tokens: Vec<Token>,
     separator: Option<char>,
 }
 
-/// What is wrong with a pattern.
+/// Why a pattern is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("pattern {pattern:?}: {reason}")]
 pub struct InvalidGlob {
-    /// The pattern, its beginning when it is long.
+    /// The pattern, truncated.
     pub pattern: String,
-    /// What is wrong, and what to write instead.
+    /// Why it is invalid, and how to write it.
     pub reason: &'static str,
 }
 
@@ -53,18 +53,18 @@ enum Token {
     Either(Vec<Vec<Token>>),
 }
 
-/// Whether the whole text matches; a pattern that cannot be read matches none.
+/// Whether the whole text matches; an invalid pattern matches nothing.
 pub fn allows(pattern: &str, text: &str, separator: Option<char>) -> bool {
     Glob::read(pattern, separator).is_ok_and(|glob| glob.matches(text))
 }
 
-/// Whether the whole text matches; a pattern that cannot be read matches all.
+/// Whether the whole text matches; an invalid pattern matches everything.
 pub fn denies(pattern: &str, text: &str, separator: Option<char>) -> bool {
     Glob::read(pattern, separator).map_or(true, |glob| glob.matches(text))
 }
 
 impl Glob {
-    /// Reads a pattern over texts without separators: `*` matches everything.
+    /// Parses a pattern for texts without separators: `*` matches everything.
     ///
     /// # Errors
     ///
@@ -125,8 +125,8 @@ impl Glob {
         (1 + count(&self.tokens)).saturating_mul(1 + length as u64)
     }
 
-    /// Which lengths of the text can be matched, given those matched so far.
-    /// Nothing is tried twice, so no pattern takes exponential time.
+    /// The lengths of the text that can be matched, from those matched so far. Avoids
+    /// repeated work, so matching is not exponential.
     fn walk(&self, tokens: &[Token], text: &[char], mut reach: Vec<bool>) -> Vec<bool> {
         for token in tokens {
             match token {
@@ -160,7 +160,7 @@ impl Glob {
         reach
     }
 
-    /// Whether a token stands for this one character.
+    /// Whether a token matches this character.
     fn fits(&self, token: &Token, c: char) -> bool {
         match token {
             Token::Exact(own) => *own == c,
@@ -188,15 +188,15 @@ impl NamePattern {
     ///
     /// # Errors
     ///
-    /// What is wrong with the glob or the expression, in words. Look-around is
-    /// not supported, since it cannot be matched in linear time.
+    /// Why the glob or the expression is invalid. Look-around is not supported, since it
+    /// cannot be matched in linear time.
     pub fn new(pattern: &str) -> Result<Self, String> {
         let inner = pattern.strip_prefix('/').and_then(|rest| rest.strip_suffix('/'));
         let Some(expression) = inner else {
             return Glob::new(pattern).map(Self::Glob).map_err(|error| error.to_string());
         };
         let read = regex::RegexBuilder::new(expression).size_limit(MAX_EXPRESSION).build();
-        // The last line is the reason; those before it draw the place.
+        // The last line is the reason; the lines before show the position.
         let reason = |error: regex::Error| {
             let text = error.to_string();
             let last = text.lines().last().unwrap_or_default().trim();
@@ -217,7 +217,7 @@ impl NamePattern {
 
 struct Reader<'a> {
     rest: std::iter::Peekable<std::str::Chars<'a>>,
-    /// How many braces are open.
+    /// Number of open braces.
     depth: usize,
 }
 
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_allows_nothing_and_denies_everything() {
+    fn invalid_patterns_allow_nothing_and_deny_everything() {
         let long = "a".repeat(MAX_PATTERN + 1);
         let deep = format!("{}a{}", "{".repeat(17), "}".repeat(17));
         for pattern in
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn hostile_patterns_end() {
+    fn expensive_patterns_are_bounded() {
         let text = "a".repeat(2000);
         for pattern in [
             format!("{}b", "*a".repeat(2000)),

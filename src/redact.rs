@@ -1,17 +1,16 @@
-//! Takes credentials out of texts for people.
+//! Removes credentials from texts for users.
 //!
-//! Everything that people get to see goes through here at the place where it
-//! leaves the program: status conditions and operation messages, Events, log
-//! lines, and what the command line prints for people. What is hidden:
+//! All output passes through this module where it leaves the program: conditions and
+//! operation messages, Events, log lines, and the text output of the command line. It
+//! hides:
 //!
-//! - URLs and credentials that are known as such: they were read from a Secret,
-//!   or stand in a field for URLs ([`know_url`], [`know_secret`]);
-//! - user names and passwords of anything that has the form of a URL, or of
-//!   `user:password@host:path`;
-//! - values of parameters of a URL whose names speak of credentials.
+//! - URLs and credentials that are known: from a Secret, or from a field for URLs
+//!   ([`know_url`], [`know_secret`]);
+//! - user names and passwords in texts of the form of a URL or of `user:password@host:path`;
+//! - values of URL parameters whose names indicate credentials.
 //!
-//! Where it is not clear what belongs to a password, more is hidden rather than
-//! less. Hiding twice changes nothing.
+//! Where the end of a password is ambiguous, it hides more rather than less. Redacting is
+//! idempotent.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
@@ -20,47 +19,46 @@ use std::sync::{Arc, LazyLock};
 use parking_lot::RwLock;
 use serde_json::Value;
 
-/// What stands in the place of a credential.
+/// Replacement of a credential.
 pub const HIDDEN: &str = "***";
 
-/// How many credentials are known at most; the oldest are forgotten first. One
-/// takes some hundred bytes.
+/// Most known credentials; the oldest are removed first. Each takes some hundred bytes.
 const MAX_KNOWN: usize = 8192;
-/// Shorter ones are not looked for by themselves: they would hide words.
+/// Minimum length of a known credential: shorter ones would hide ordinary words.
 const MIN_SECRET: usize = 8;
-/// Longest URL that is remembered, in bytes; no server has longer ones.
+/// Longest known URL, in bytes.
 const MAX_URL: usize = 2048;
-/// How far behind a blank the `@` of a password is looked for, in bytes.
+/// How far after a space the `@` of a password is searched for, in bytes.
 const REACH: usize = 512;
 
-/// Fields that hold one URL or a list of them.
+/// Fields that contain one URL or a list of them.
 const URL_FIELDS: [&str; 5] = ["repoURL", "server", "url", "sourceRepos", "proxy"];
-/// Fields of statuses and reports that hold words for people.
+/// Fields of statuses and reports that contain messages.
 const WORDS: [&str; 5] = ["message", "reason", "error", "why", "warning"];
-/// Parts of the names of parameters that hold credentials, in lower case.
+/// Parts of parameter names that indicate credentials, in lower case.
 const SENSITIVE: [&str; 11] =
     ["token", "key", "secret", "pass", "pwd", "auth", "sig", "cred", "jwt", "session", "sas"];
 
-/// Texts that are known to be credentials, or to hold some.
+/// Texts that are, or contain, credentials.
 #[derive(Default)]
 struct Known {
-    /// By their beginnings: long ones, since most begin as `https://` does, and
-    /// short ones of those that are not that long.
+    /// Indexed by their first bytes: long ones, since most start with `https://`, and
+    /// short ones for shorter texts.
     long: HashMap<[u8; LONG_START], Vec<Secret>>,
     short: HashMap<[u8; MIN_SECRET], Vec<Secret>>,
     order: VecDeque<Secret>,
 }
 
-/// How many bytes of a text its place is found by.
+/// Length of the long index, in bytes.
 const LONG_START: usize = 16;
 
-/// A text, and what is shown instead.
+/// A text and its replacement.
 type Secret = Arc<(String, String)>;
 
 static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(RwLock::default);
 
 impl Known {
-    /// Those that begin as a text does.
+    /// Entries with the same first bytes.
     fn alike(&self, text: &[u8]) -> impl Iterator<Item = &Secret> {
         let long = text.first_chunk().and_then(|start| self.long.get(start));
         let short = text.first_chunk().and_then(|start| self.short.get(start));
@@ -71,7 +69,7 @@ impl Known {
         self.alike(text.as_bytes()).any(|known| known.0 == text)
     }
 
-    /// The list that a text is in, or would be; none for one that is too short.
+    /// The list of a text; `None` when the text is too short.
     fn list(&mut self, text: &str) -> Option<&mut Vec<Secret>> {
         match text.as_bytes().first_chunk().copied() {
             Some(start) => Some(self.long.entry(start).or_default()),
@@ -86,7 +84,7 @@ impl Known {
         let known = Arc::new((text.to_owned(), shown.to_owned()));
         let Some(list) = self.list(text) else { return };
         list.push(Arc::clone(&known));
-        // The longest that fits is what was meant.
+        // Longest match first.
         list.sort_by_key(|known| std::cmp::Reverse(known.0.len()));
         self.order.push_back(known);
         while self.order.len() > MAX_KNOWN {
@@ -112,7 +110,7 @@ impl Known {
             let found = self.alike(rest).find(|known| rest.starts_with(known.0.as_bytes()));
             match found {
                 Some(known) => {
-                    // Both begin and end with whole characters.
+                    // Both are at character boundaries.
                     let shown = shown.get_or_insert_default();
                     shown.push_str(&text[told..at]);
                     shown.push_str(&known.1);
@@ -129,7 +127,7 @@ impl Known {
     }
 }
 
-/// Remembers a text in all its spellings.
+/// Adds a text in all its spellings.
 fn know(text: &str, shown: &str) {
     let spellings = spellings(text);
     if spellings.iter().all(|spelling| KNOWN.read().has(spelling)) {
@@ -139,8 +137,8 @@ fn know(text: &str, shown: &str) {
     spellings.iter().for_each(|spelling| known.add(spelling, shown));
 }
 
-/// Remembers a URL as it was written, if it holds credentials: in texts it is
-/// then recognised whatever characters are in it.
+/// Adds a URL as written if it contains credentials, so that it is recognized in texts
+/// whatever characters it contains.
 pub fn know_url(written: &str) {
     if written.len() < MIN_SECRET || written.len() > MAX_URL {
         return;
@@ -151,8 +149,7 @@ pub fn know_url(written: &str) {
     }
 }
 
-/// Remembers a password or a token. Short ones are not: whoever uses one knows
-/// the texts that it may be in.
+/// Adds a password or a token, unless it is too short.
 pub fn know_secret(secret: &str) {
     let secret = secret.trim();
     if secret.len() >= MIN_SECRET {
@@ -160,7 +157,7 @@ pub fn know_secret(secret: &str) {
     }
 }
 
-/// Remembers the URLs with credentials in a raw object, by the names of fields.
+/// Adds the URLs with credentials in the URL fields of a raw object.
 pub fn know_urls_of(object: &Value) {
     let is_url = |field: &str| URL_FIELDS.contains(&field);
     match object {
@@ -180,7 +177,7 @@ pub fn know_urls_of(object: &Value) {
     }
 }
 
-/// A text as it is, and as it stands inside quotes.
+/// A text unchanged, and as written inside quotes.
 fn spellings(text: &str) -> Vec<String> {
     let quoted = format!("{text:?}");
     let quoted = quoted[1..quoted.len() - 1].to_owned();
@@ -190,7 +187,7 @@ fn spellings(text: &str) -> Vec<String> {
     }
 }
 
-/// A text of any kind without credentials.
+/// Removes credentials from any text.
 pub fn text(text: &str) -> Cow<'_, str> {
     let known = KNOWN.read().hide(text);
     let parsed = if known.contains("://") { Cow::Owned(urls(&known)) } else { known };
@@ -198,8 +195,8 @@ pub fn text(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { shown }
 }
 
-/// A text that is one URL, without credentials. To be used where it is known
-/// where the URL ends: a password with a blank is no riddle then.
+/// Removes credentials from a text that is one URL. Its end is known, so a password may
+/// contain a space.
 pub fn url(written: &str) -> String {
     match written.split_once("://") {
         Some((scheme, rest)) => format!("{scheme}://{}", without_credentials(rest)),
@@ -207,8 +204,7 @@ pub fn url(written: &str) -> String {
     }
 }
 
-/// Hides credentials in all words for people in a raw object: the fields
-/// `message` and the like.
+/// Removes credentials from the message fields of a raw object.
 pub fn messages(object: &mut Value) {
     match object {
         Value::Object(fields) => {
@@ -228,7 +224,7 @@ pub fn messages(object: &mut Value) {
     }
 }
 
-/// All URLs in a text.
+/// Redacts all URLs in a text.
 fn urls(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -243,7 +239,7 @@ fn urls(text: &str) -> String {
     shown
 }
 
-/// Where a URL in a text ends, given what follows `://`.
+/// End of a URL in a text, from the part after `://`.
 fn end_of_url(text: &str) -> usize {
     let end = end_of_word(text, 0);
     let word = &text[..end];
@@ -251,8 +247,8 @@ fn end_of_url(text: &str) -> usize {
     if word.contains('@') || !authority.contains(':') || is_host(authority) {
         return end;
     }
-    // A user name and the first part of a password with a blank or a quote in
-    // it: it goes on until the next `@`.
+    // A user name and the first part of a password with a space or a quote: the URL
+    // extends to the next `@`.
     let line = &text[..text.find('\n').unwrap_or(text.len())];
     let next = line.find("://").unwrap_or(line.len());
     let reach = text.floor_char_boundary(next.min(end + REACH));
@@ -262,8 +258,7 @@ fn end_of_url(text: &str) -> usize {
     }
 }
 
-/// The end of the word that goes on at `from`. A quote is part of a word when
-/// the word goes on behind it.
+/// End of the word at `from`. A quote is part of a word when the word continues after it.
 fn end_of_word(text: &str, from: usize) -> usize {
     let is_quote = |c: char| matches!(c, '\'' | '"' | '<' | '>' | '`');
     let mut characters = text[from..].char_indices().peekable();
@@ -299,18 +294,18 @@ fn is_host(authority: &str) -> bool {
     named && port.chars().all(|c| c.is_ascii_digit())
 }
 
-/// A URL behind its `://`.
+/// A URL after its `://`.
 fn without_credentials(rest: &str) -> String {
     let Some(at) = end_of_credentials(rest) else { return without_parameters(rest) };
     format!("{HIDDEN}{}", without_parameters(&rest[at..]))
 }
 
-/// The place of the `@` that ends user name and password.
+/// Position of the `@` that ends user name and password.
 fn end_of_credentials(rest: &str) -> Option<usize> {
     let authority = authority_of(rest);
     let own = authority.rfind('@');
-    // A password may hold '/', '?', '#' and '@' as they are. What follows the
-    // last '@' tells then: a host, or the end of a path.
+    // A password may contain '/', '?', '#' and '@' unescaped. The text after the last '@'
+    // decides: a host, or the end of a path.
     let clear = own.is_some() || is_host(authority);
     let before_query = &rest[..rest.find(['?', '#']).unwrap_or(rest.len())];
     let last = if clear { before_query.rfind('@') } else { rest.rfind('@') };
@@ -321,13 +316,13 @@ fn end_of_credentials(rest: &str) -> Option<usize> {
             let colon = authority.contains(':');
             (!clear || is_behind_password(rest, last, colon)).then_some(last)
         }
-        // A password that somebody has cut off.
+        // A truncated password.
         (None, None) if !clear && authority.contains(':') => Some(authority.len()),
         (None, None) => None,
     }
 }
 
-/// Whether what follows an `@` is a host and not the end of a path.
+/// Whether the text after an `@` is a host and not the end of a path.
 fn is_behind_password(rest: &str, at: usize, colon: bool) -> bool {
     let after = &rest[at + 1..];
     let authority = authority_of(after);
@@ -338,7 +333,7 @@ fn is_behind_password(rest: &str, at: usize, colon: bool) -> bool {
     is_host(authority) && (letters || number) && (colon || dotted)
 }
 
-/// Hides the values of parameters that hold credentials, in query and fragment.
+/// Hides the values of credential parameters in query and fragment.
 fn without_parameters(rest: &str) -> String {
     let Some(start) = rest.find(['?', '#']) else { return rest.to_owned() };
     let mut shown = rest[..=start].to_owned();
@@ -364,8 +359,8 @@ fn is_sensitive(name: &str) -> bool {
     SENSITIVE.iter().any(|part| name.contains(part))
 }
 
-/// Hides the user and the password of each `user:password@host:path`, which
-/// people write in the belief that ssh understood it.
+/// Hides user and password of each `user:password@host:path`, which ssh does not support
+/// but users write.
 fn scp_forms(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -383,7 +378,7 @@ fn scp_forms(text: &str) -> String {
         let written = user.split_once(':').is_some_and(|(name, password)| {
             !name.is_empty() && !password.is_empty() && !user.contains("//")
         });
-        // An image and its digest look the same.
+        // An image with a digest has the same form.
         let digest = host.starts_with("sha") && host[3..].chars().all(|c| c.is_ascii_digit());
         let path = path.chars().next().is_some_and(|c| !c.is_whitespace());
         if written && path && !digest && is_host(host) {

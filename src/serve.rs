@@ -9,28 +9,28 @@ use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Whether the process does its work; set by whoever knows.
+/// Readiness of the process, shared by its parts.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness(Arc<AtomicBool>);
 
 impl Readiness {
-    /// Says that it does, or no longer does.
+    /// Sets the readiness.
     pub fn set(&self, ready: bool) {
         self.0.store(ready, Ordering::Relaxed);
     }
 
-    /// What was said last; not ready at first.
+    /// The current readiness; not ready at first.
     pub fn get(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Answers `/healthz` and `/readyz` until `shutdown`.
+/// Serves `/healthz` and `/readyz` until `shutdown`.
 ///
 /// # Errors
 ///
-/// When the address cannot be listened on; it is named as given. An address
-/// such as `:8081` means all interfaces.
+/// When the address cannot be used; the error contains it as given. An address such as
+/// `:8081` means all interfaces.
 pub async fn probes(
     addr: String,
     readiness: Readiness,
@@ -46,7 +46,7 @@ pub async fn probes(
             if ready {
                 (StatusCode::OK, "ok")
             } else {
-                (StatusCode::SERVICE_UNAVAILABLE, "not ready: it is starting or stopping")
+                (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting or stopping")
             }
         }
     };

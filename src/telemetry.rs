@@ -1,5 +1,5 @@
-//! Logs: to standard error, as text or JSON lines, never to standard output,
-//! which belongs to the data that a command prints.
+//! Logging: text or JSON lines on standard error, since standard output is for the data
+//! of a command.
 
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::terminal;
 
-/// How a log line is written.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// For humans.
     #[default]
     Text,
     /// One JSON object per line.
@@ -31,70 +31,71 @@ impl FromStr for Format {
     }
 }
 
-/// Why logs cannot be set up.
+/// Why logging cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// No such format.
+    /// Unknown format.
     #[error("log format: \"{0}\" is neither text nor json")]
     Format(String),
-    /// No such level.
-    #[error("log level: \"{level}\" is none of trace, debug, info, warn, error, off: {reason}")]
+    /// Unknown level.
+    #[error("log level: \"{level}\" is not one of trace, debug, info, warn, error, off: {reason}")]
     Level {
-        /// What was asked for.
+        /// The given level.
         level: String,
-        /// Why it cannot be used.
+        /// Why it is invalid.
         reason: String,
     },
 }
 
-/// Starts logging. The environment's `RUST_LOG` wins over `level`; a `RUST_LOG`
-/// that cannot be read does not.
+/// Starts logging. `RUST_LOG` takes precedence over `level`, unless it is invalid.
 ///
-/// The first call counts, later ones change nothing.
+/// Only the first call has an effect.
 ///
 /// # Errors
 ///
-/// When there is no such level; nothing is logged then.
+/// When the level is unknown; nothing is logged then.
 pub fn init(format: Format, level: &str) -> Result<(), Error> {
     let wrong =
         |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
     let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| told_once(asked, level));
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| without_library_logs(asked, level));
     let colour = std::io::stderr().is_terminal() && !is_set("NO_COLOR");
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(move || Redacted(std::io::stderr(), format))
         .with_ansi(colour)
-        // A closed standard error is no reason to panic.
+        // A closed standard error must not cause a panic.
         .log_internal_errors(false);
     let started = match format {
         Format::Text => lines.try_init(),
         Format::Json => lines.json().flatten_event(true).try_init(),
     };
-    // The only way to fail is that logging was started before.
+    // Fails only when logging was started before.
     drop(started);
     Ok(())
 }
 
-/// What the client library says by itself, and is left out: a line for each
-/// request that failed and each attempt to watch, where we say it once for each
-/// reason, and one for each connection whose certificate need not be trusted.
-const TOLD_BY_US: [(&str, &str); 2] =
+/// Log targets of the client library that are disabled by default: it logs each failed
+/// request, each attempt to watch and each unverified connection, which we log once per
+/// reason.
+const LIBRARY_TARGETS: [(&str, &str); 2] =
     [("kube_client", "kube_client=off"), ("kube_runtime", "kube_runtime::watcher=off")];
 
-/// Leaves that out. Whoever asks for the library by its name, or for more than
-/// information of everything, gets all of it; so does `RUST_LOG`.
-fn told_once(filter: EnvFilter, asked: &str) -> EnvFilter {
+/// Disables these targets, unless `asked` names the library or requests more than `info`
+/// for everything. `RUST_LOG` is not affected.
+fn without_library_logs(filter: EnvFilter, asked: &str) -> EnvFilter {
     let everything = asked.split(',').map(str::trim).any(|part| {
         matches!(part.parse(), Ok(LevelFilter::DEBUG | LevelFilter::TRACE | LevelFilter::OFF))
     });
-    let left_out = TOLD_BY_US.into_iter().filter(|(name, _)| !everything && !asked.contains(name));
+    let left_out =
+        LIBRARY_TARGETS.into_iter().filter(|(name, _)| !everything && !asked.contains(name));
     left_out
         .filter_map(|(_, directive)| directive.parse().ok())
         .fold(filter, EnvFilter::add_directive)
 }
 
-/// Standard error, without credentials and without what a terminal would obey.
+/// Standard error, with credentials removed and control characters escaped.
 struct Redacted(std::io::Stderr, Format);
 
 impl Write for Redacted {
@@ -102,7 +103,7 @@ impl Write for Redacted {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
         let text = String::from_utf8_lossy(line);
         let text = crate::redact::text(&text);
-        // The library has escaped what would start a colour in the fields.
+        // The library has escaped control characters in fields.
         let text = match self.1 {
             Format::Text => terminal::printable_lines(&text, true),
             Format::Json => terminal::json(&text).into_owned(),
@@ -125,8 +126,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn attempts_to_watch_are_not_told_one_by_one_unless_asked_for() {
-        let filter = |level: &str| told_once(EnvFilter::new(level), level).to_string();
+    fn library_logs_are_disabled_unless_requested() {
+        let filter = |level: &str| without_library_logs(EnvFilter::new(level), level).to_string();
         assert_eq!(filter("info"), "kube_runtime::watcher=off,kube_client=off,info");
         assert_eq!(filter("error"), "kube_runtime::watcher=off,kube_client=off,error");
         assert_eq!(filter("off"), "off");
@@ -150,10 +151,10 @@ mod tests {
         );
         let wrong = init(Format::Text, "wavegate=loud").unwrap_err();
         assert!(
-            wrong.to_string().starts_with("log level: \"wavegate=loud\" is none of"),
+            wrong.to_string().starts_with("log level: \"wavegate=loud\" is not one of"),
             "{wrong}"
         );
         assert_eq!(init(Format::Text, "warn"), Ok(()));
-        assert_eq!(init(Format::Json, "info"), Ok(()), "the first call counts");
+        assert_eq!(init(Format::Json, "info"), Ok(()), "only the first call has an effect");
     }
 }

@@ -1,21 +1,20 @@
-//! What may be shown on a terminal, whatever a resource or a file holds.
+//! Escapes characters that must not be written to a terminal.
 //!
-//! Control characters move the cursor and change what was printed before, and
-//! characters that reorder text make it read as what it is not. Neither is
-//! ever printed raw: not in tables, JSON, YAML, errors or log lines.
+//! Control characters move the cursor and change previous output, and bidirectional
+//! characters reorder the text. Neither is printed unescaped: not in tables, JSON, YAML,
+//! errors or log lines.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character is never printed raw. Line breaks are for the caller.
+/// Whether a character must be escaped. Line breaks are handled by the caller.
 pub fn is_hostile(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{feff}')
         || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// A text on one line that cannot move the cursor: what is hostile is written
-/// as an escape such as `\u{9b}`.
+/// A single-line text; hostile characters are escaped, such as `\u{9b}`.
 pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -32,7 +31,7 @@ pub fn printable(text: &str) -> String {
     out
 }
 
-/// As [`printable`], for a text of several lines that may hold our own colours.
+/// Like [`printable`], for a text of several lines that may contain our own colours.
 pub fn printable_lines(text: &str, colour: bool) -> String {
     let keep = |c: char| c == '\n' || (c == '\u{1b}' && colour) || !is_hostile(c);
     if text.chars().all(keep) {
@@ -41,8 +40,8 @@ pub fn printable_lines(text: &str, colour: bool) -> String {
     text.chars().map(|c| if keep(c) { c.to_string() } else { printable(&c.to_string()) }).collect()
 }
 
-/// JSON text with the same meaning, where what is hostile is written as
-/// `\u009b`. JSON has such characters within strings only, line breaks apart.
+/// Equivalent JSON text with hostile characters escaped as `\u009b`. Apart from line
+/// breaks, JSON contains such characters only in strings.
 pub fn json(text: &str) -> Cow<'_, str> {
     let raw = |c: char| c != '\n' && is_hostile(c);
     if !text.contains(raw) {

@@ -1,15 +1,14 @@
-//! YAML in and out, the way Kubernetes reads and prints it.
+//! Reads and writes YAML as Kubernetes does.
 //!
-//! This is the one place that knows which YAML library is used. What goes in
-//! and out are [`serde_json::Value`]s, since that is what a Kubernetes object is.
+//! The only module that uses the YAML library. Values are [`serde_json::Value`]s, since a
+//! Kubernetes object is JSON.
 //!
-//! Reading follows what `kubectl` does with a manifest: YAML 1.1 booleans
-//! (`yes`, `on`, …), octal numbers with a leading zero, keys that are no
-//! strings become strings, and a float without a fraction becomes an integer.
-//! Of a key that is repeated the last value counts, and [`Document::repeated`]
-//! says so. Input is not trusted: depth, number of values, the memory that they
-//! take and the expansion of aliases are bounded, for JSON as for YAML. Nothing
-//! here reads a file, and no tag or include makes it do so.
+//! Reading follows `kubectl`: YAML 1.1 booleans (`yes`, `on`, …), octal numbers with a
+//! leading zero, keys that are not strings become strings, and a float without a fraction
+//! becomes an integer. Of a duplicate key the last value is used, which
+//! [`Document::repeated`] reports. Input is not trusted: depth, number of values, memory
+//! and the expansion of aliases are limited, for JSON as for YAML. No tag or include
+//! reads a file.
 
 mod node;
 
@@ -22,34 +21,34 @@ use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 pub use node::weight;
 use node::{Budget, Node, OVER_LIMIT};
 
-/// How deep mappings and lists may be nested. Kubernetes objects stay below 40;
-/// each level takes some 20 kB of stack in a debug build.
+/// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes
+/// about 20 kB of stack in a debug build.
 pub const MAX_DEPTH: usize = 64;
-/// How many scalars, lists and mappings one document may hold, aliases expanded.
+/// Limit on the scalars, lists and mappings of one document, with aliases expanded.
 pub const MAX_NODES: usize = 500_000;
-/// How much memory the values of one text may take, in bytes, as [`weight`]
-/// counts: 10 MB of usual manifests take some 100 MB.
+/// Limit on the memory of the values of one text, in bytes, as counted by [`weight`]: 10
+/// MB of typical manifests take about 100 MB.
 pub const MAX_MEMORY: u64 = 256 << 20;
-/// How many parser events the aliases of one text may add.
+/// Limit on the parser events that the aliases of one text may add.
 const MAX_ALIAS_EVENTS: usize = 100_000;
 
-/// One document of a text, and where it starts.
+/// One document of a text, and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Document {
-    /// Line of its first content, 1 for the first line of the text.
+    /// First line of its content, counted from 1.
     pub line: usize,
-    /// Its content; never null, since empty documents are left out.
+    /// Its content; never null, since empty documents are skipped.
     pub value: Value,
-    /// Keys that are there twice, the first ten; the last value counts.
+    /// Duplicate keys, the first ten; the last value is used.
     pub repeated: Vec<Repeated>,
 }
 
-/// A key that its mapping holds twice.
+/// A duplicate key of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Repeated {
-    /// The key with those above it, such as `metadata.labels.app`.
+    /// The path of the key, such as `metadata.labels.app`.
     pub path: String,
-    /// Line of the later one, counted from 1 in the whole text.
+    /// Line of the later key, counted from 1 in the whole text.
     pub line: usize,
 }
 
@@ -57,47 +56,47 @@ impl fmt::Display for Repeated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "line {}: key {:?} is there twice, the last one counts; remove the other",
+            "line {}: key {:?} is duplicated, the last value is used; remove the other",
             self.line, self.path
         )
     }
 }
 
-/// Why a text could not be read or a value not be printed.
+/// Why a text could not be parsed or a value could not be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The text is not YAML, or more than is allowed.
+    /// The text is not valid YAML, or exceeds a limit.
     #[error("line {line}, column {column}: {reason}")]
     At {
         /// Line, counted from 1 in the whole text.
         line: u64,
         /// Column, counted from 1.
         column: u64,
-        /// What is wrong there.
+        /// The problem.
         reason: String,
     },
-    /// As [`Error::At`], where no place is known.
+    /// Like [`Error::At`], without a position.
     #[error("{reason}")]
     Somewhere {
-        /// What is wrong.
+        /// The problem.
         reason: String,
     },
-    /// The bytes are neither UTF-8 nor marked as UTF-16.
+    /// The bytes are neither UTF-8 nor UTF-16 with a byte order mark.
     #[error("byte {offset}: not UTF-8 text")]
     Encoding {
-        /// Offset of the first wrong byte.
+        /// Offset of the first invalid byte.
         offset: usize,
     },
-    /// [`value`] was given no document or several.
+    /// [`value`] expects exactly one document.
     #[error("expected one document, found {found}")]
     Count {
-        /// How many documents there are.
+        /// Number of documents.
         found: usize,
     },
 }
 
 impl Error {
-    /// Whether the text may be right, and is only more than is allowed.
+    /// Whether the text only exceeds a limit.
     pub fn is_limit(&self) -> bool {
         matches!(self, Self::At { reason, .. } | Self::Somewhere { reason } if reason.starts_with(OVER_LIMIT))
     }
@@ -105,7 +104,7 @@ impl Error {
 
 /// Bytes as text: UTF-8 with or without a byte order mark, or UTF-16 with one.
 ///
-/// Fails with [`Error::Encoding`] on anything else.
+/// Fails with [`Error::Encoding`] otherwise.
 pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
     let units = |pair: fn([u8; 2]) -> u16| bytes[2..].chunks(2).map(move |c| (c, pair));
     let utf16 = match bytes {
@@ -121,7 +120,7 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
     let mut text = String::with_capacity(bytes.len());
     let whole = units.map(|(chunk, pair)| match chunk {
         [a, b] => pair([*a, *b]),
-        // A lone surrogate: an odd last byte is as wrong as one.
+        // An odd last byte is as invalid as a lone surrogate.
         _ => 0xd800,
     });
     for (index, unit) in char::decode_utf16(whole).enumerate() {
@@ -132,19 +131,19 @@ pub fn decode(bytes: &[u8]) -> Result<Cow<'_, str>, Error> {
 
 /// All documents of a YAML or JSON text, in order.
 ///
-/// Documents that are empty, `null` or only a comment are left out. The first
-/// mistake fails the whole text: half a manifest is worse than none.
+/// Empty documents, `null` and documents with only comments are skipped. The first error
+/// fails the whole text.
 pub fn documents(text: &str) -> Result<Vec<Document>, Error> {
     documents_within(text, MAX_MEMORY)
 }
 
-/// As [`documents`], with another limit than [`MAX_MEMORY`].
+/// Like [`documents`], with another limit than [`MAX_MEMORY`].
 pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
     let text = without_mark(text);
     if text.trim_start().starts_with(['{', '[']) {
         match json_documents(text, memory) {
             Ok(documents) => return Ok(documents),
-            // YAML in flow style starts like JSON too, and tells the place.
+            // YAML in flow style starts like JSON, too, and reports the position.
             Err(JsonError::Syntax) => {}
             Err(JsonError::Limit(error)) => return Err(error),
         }
@@ -152,12 +151,12 @@ pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error>
     yaml_documents(text, memory)
 }
 
-/// The one value of a JSON text, and the text behind it (SE-100).
+/// The JSON value at the start of a text, and the rest of the text (SE-100).
 ///
 /// # Errors
 ///
-/// [`Error::At`] when it is no JSON, or more than [`MAX_NODES`] or
-/// [`MAX_MEMORY`] allow; [`Error::Count`] when there is nothing.
+/// [`Error::At`] when it is not valid JSON, or exceeds [`MAX_NODES`] or the memory;
+/// [`Error::Count`] when there is no value.
 pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
     let text = without_mark(text);
     let _budget = Budget::new(memory, MAX_NODES);
@@ -179,20 +178,20 @@ fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
         Err(Stop::Error(error)) => return Err(error),
         Ok(documents) => return Ok(documents),
     }
-    // Once more, with the place of every key: that takes twice the time.
+    // Parsed again with the position of every key, which takes twice the time.
     read::<true>(text, memory).map_err(|stop| match stop {
         Stop::Error(error) => error,
-        Stop::Repeated => Error::Somewhere { reason: "a key is there twice".to_owned() },
+        Stop::Repeated => Error::Somewhere { reason: "duplicate key".to_owned() },
     })
 }
 
 enum Stop {
-    /// A key is there twice.
+    /// A key is duplicated.
     Repeated,
     Error(Error),
 }
 
-/// Reads all documents; with places, a key may be repeated.
+/// Reads all documents; with positions, keys may be duplicated.
 fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, Stop> {
     let budget = Budget::new(memory, usize::MAX);
     let mut bytes = text.as_bytes();
@@ -220,15 +219,15 @@ fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, St
     Ok(documents)
 }
 
-/// The only document of a text; [`Error::Count`] when there is none or more. A
-/// repeated key is an error here, since the caller has no place for warnings.
+/// The only document of a text; [`Error::Count`] otherwise. A duplicate key is an error
+/// here, since the caller reports no warnings.
 pub fn value(text: &str) -> Result<Value, Error> {
     let mut documents = documents(text)?;
     match (documents.pop(), documents.len()) {
         (Some(document), 0) => match document.repeated.first() {
             None => Ok(document.value),
             Some(Repeated { path, line }) => {
-                let reason = format!("line {line}: key {path:?} is there twice; remove one");
+                let reason = format!("line {line}: key {path:?} is duplicated; remove one");
                 Err(Error::Somewhere { reason })
             }
         },
@@ -236,14 +235,14 @@ pub fn value(text: &str) -> Result<Value, Error> {
     }
 }
 
-/// A value as YAML: keys sorted, block style, two spaces, lists not indented,
-/// strings quoted where a YAML 1.1 reader would take them for something else.
+/// A value as YAML: sorted keys, block style, two spaces, lists not indented, strings
+/// quoted where a YAML 1.1 parser would read another type.
 ///
-/// Ends with a newline and has no `---`. Reading it gives the same value,
-/// floats without a fraction apart. Fails only on what JSON cannot hold.
+/// Ends with a newline and has no `---`. Parsing it gives the same value, except for
+/// floats without a fraction. Fails only for values that are not valid JSON.
 pub fn to_string(value: &Value) -> Result<String, Error> {
     let options = serde_saphyr::ser_options! {
-        // Long lines stay whole, as kubectl has them.
+        // Long lines are not folded, as in kubectl.
         min_fold_chars: usize::MAX,
         folded_wrap_chars: usize::MAX,
     };
@@ -251,13 +250,13 @@ pub fn to_string(value: &Value) -> Result<String, Error> {
         .map_err(|error| Error::Somewhere { reason: error.to_string() })
 }
 
-/// Several values as one YAML text, `---` between them.
+/// Several values as one YAML text, separated by `---`.
 pub fn to_string_all<'a>(values: impl IntoIterator<Item = &'a Value>) -> Result<String, Error> {
     let texts: Vec<String> = values.into_iter().map(to_string).collect::<Result<_, _>>()?;
     Ok(texts.join("---\n"))
 }
 
-/// The text without the byte order mark that some editors put first.
+/// The text without a leading byte order mark.
 fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
@@ -275,7 +274,7 @@ fn from_json(error: &serde_json::Error) -> Error {
     Error::At { line: line as u64, column: column as u64, reason }
 }
 
-/// The text read as a series of JSON values.
+/// The text parsed as a sequence of JSON values.
 fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
     let budget = Budget::new(memory, MAX_NODES);
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
@@ -284,7 +283,7 @@ fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
         let from = stream.byte_offset();
         let Some(node) = stream.next() else { return Ok(documents) };
         let node = node.map_err(|error| match from_json(&error) {
-            // What serde_json itself says never begins like this.
+            // Messages of serde_json never start like this.
             Error::At { reason, line, column } if reason.starts_with(OVER_LIMIT) => {
                 JsonError::Limit(Error::At { reason, line, column })
             }
@@ -295,20 +294,20 @@ fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
             let repeated = located(&text[from..stream.byte_offset()], node.repeated, line);
             documents.push(Document { line, value: node.value, repeated });
         }
-        // The memory is shared by all, the number of values is not.
+        // The memory limit applies to all values together, the number of values to each.
         budget.renew(MAX_NODES);
     }
 }
 
-/// The line of the first content from an offset on.
+/// The first line of content after an offset.
 fn line_of(text: &str, from: usize) -> usize {
     let rest = &text[from..];
     let start = text.len() - rest.trim_start().len();
     1 + text[..start].matches('\n').count()
 }
 
-/// Finds the lines of repeated keys of a JSON text that starts at `line`, by
-/// reading it as YAML; where that fails they are at its first line.
+/// Finds the lines of duplicate keys of a JSON text that starts at `line`, by parsing it
+/// as YAML; otherwise they are at its first line.
 fn located(text: &str, repeated: Vec<Repeated>, line: usize) -> Vec<Repeated> {
     if repeated.is_empty() {
         return repeated;

@@ -59,7 +59,7 @@ pub struct KindRef<'a> {
     pub kind: &'a str,
 }
 
-/// The groups whose kinds are part of Kubernetes itself.
+/// API groups that are part of Kubernetes.
 const BUILT_IN_GROUPS: [&str; 22] = [
     "",
     "admissionregistration.k8s.io",
@@ -86,15 +86,15 @@ const BUILT_IN_GROUPS: [&str; 22] = [
 ];
 
 impl<'a> KindRef<'a> {
-    /// Reads `apiVersion` and `kind`; what is absent is empty.
+    /// Reads `apiVersion` and `kind`; absent fields are empty.
     pub fn of(object: &'a Value) -> Self {
         let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));
         Self { group, version, kind: text("kind") }
     }
 
-    /// Whether Kubernetes itself has the kind, so that its merge keys and
-    /// defaults are known (SE-153). Others are custom resources.
+    /// Whether the kind is part of Kubernetes, so that its merge keys and defaults are
+    /// known (SE-153). Others are custom resources.
     pub fn is_built_in(self) -> bool {
         BUILT_IN_GROUPS.contains(&self.group)
     }
@@ -104,8 +104,8 @@ impl<'a> KindRef<'a> {
         self.group == "apiextensions.k8s.io" && self.kind == "CustomResourceDefinition"
     }
 
-    /// Where the kind holds a Pod's spec, as field names from the root; `None`
-    /// for a kind without one, or a custom resource.
+    /// The path of the Pod's spec in the kind, as field names from the root; `None` for a
+    /// kind without one, or a custom resource.
     pub fn pod_spec(self) -> Option<&'static [&'static str]> {
         match (self.group, self.kind) {
             ("", "Pod") => Some(&["spec"]),

@@ -1,5 +1,4 @@
-//! The cluster of the current kube context, for the commands that look into
-//! one. Nothing here writes.
+//! Read-only access to the cluster of the current kube context.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,12 +18,12 @@ use crate::watch::control_plane;
 use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, api, resource};
 
-/// The longest wait for an answer.
+/// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How many objects one request asks for.
+/// Page size of list requests.
 const PAGE: u32 = 500;
 
-/// Which cluster, and where in it.
+/// Kube context and namespace.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ClusterArgs {
     /// Namespace; the one of the kube context by default
@@ -35,12 +34,12 @@ pub(super) struct ClusterArgs {
     pub context: Option<String>,
 }
 
-/// A client for a context of the kubeconfig; without one for the current
-/// context, or for the cluster that this process runs in.
+/// A client for a context of the kubeconfig; without a context, for the current one, or
+/// for the cluster that this process runs in.
 ///
 /// # Errors
 ///
-/// When there is no usable kubeconfig; the message says how to give one.
+/// When there is no usable kubeconfig; the message says how to provide one.
 pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
     Ok(connect(context).await?)
 }
@@ -74,10 +73,10 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
     })
 }
 
-/// A place in a cluster to read from.
+/// A connection to a cluster, with a default namespace.
 pub(super) struct Cluster {
     client: Client,
-    /// The namespace that was asked for, else the context's.
+    /// The requested namespace, or that of the context.
     pub namespace: String,
 }
 
@@ -90,7 +89,7 @@ impl Cluster {
         Ok(Self { client, namespace })
     }
 
-    /// One ApplicationSet; `None` when there is none of that name.
+    /// One ApplicationSet; `None` when it does not exist.
     pub async fn application_set(
         &self,
         namespace: &str,
@@ -103,12 +102,12 @@ impl Cluster {
         Ok(set.map(|set| Arc::new(set.parse())))
     }
 
-    /// As [`Cluster::application_set`], where it must exist.
+    /// Like [`Cluster::application_set`], for a set that must exist.
     pub async fn expect_application_set(&self, name: &str) -> Result<Arc<Value>, Error> {
         let found = self.application_set(&self.namespace, name).await?;
         found.ok_or_else(|| {
             let place = format!("ApplicationSet {}/{name}", self.namespace);
-            let why = "there is none; name another namespace with -n, or list them with wavegate status -A";
+            let why = "it does not exist; select another namespace with -n, or list all with wavegate status -A";
             Error::input("cannot find", place, why)
         })
     }
@@ -121,7 +120,7 @@ impl Cluster {
         self.list("ApplicationSet", namespace).await
     }
 
-    /// All Applications of a namespace, or of all, in the API server's order.
+    /// All Applications of a namespace, or of all namespaces, in the order of the API server.
     pub async fn applications(&self, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
         self.list("Application", namespace).await
     }
@@ -143,7 +142,7 @@ impl Cluster {
         self.list("AppProject", Some(namespace)).await
     }
 
-    /// The clusters that a control plane knows, the local one included.
+    /// The clusters registered in a control plane, including the local one.
     pub async fn clusters(&self, namespace: &str) -> Result<Vec<KnownCluster>, Error> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
@@ -152,7 +151,7 @@ impl Cluster {
         Ok(control_plane::clusters_of(secrets.items.iter()))
     }
 
-    /// The keys of a ConfigMap; none when there is none.
+    /// The keys of a ConfigMap; empty when it does not exist.
     pub async fn config_map(
         &self,
         namespace: &str,
@@ -182,7 +181,7 @@ impl Cluster {
     }
 }
 
-/// Waits for an answer, but not for ever.
+/// Awaits a response, with a timeout.
 async fn within<T>(
     place: String,
     request: impl Future<Output = Result<T, kube::Error>>,
@@ -191,18 +190,18 @@ async fn within<T>(
     match tokio::time::timeout(TIMEOUT, request).await {
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(error)) if has_code(&error, 404) => {
-            let why = "the kind is not known there; apply the output of wavegate crds first";
+            let why = "the CustomResourceDefinition is not installed; apply the output of wavegate crds first";
             Err(Error::input(what, place, why))
         }
         Ok(Err(error)) => Err(Error::input(what, place, reason(&error))),
         Err(_) => {
-            let why = format!("no answer within {} s; check the kube context", TIMEOUT.as_secs());
+            let why = format!("no response within {} s; check the kube context", TIMEOUT.as_secs());
             Err(Error::input(what, place, why))
         }
     }
 }
 
-/// Runs what talks to a cluster to its end.
+/// Runs a future that accesses a cluster to completion.
 pub(super) fn block_on<T>(future: impl Future<Output = Result<T, Error>>) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     Ok(runtime.block_on(future)?)

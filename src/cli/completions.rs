@@ -1,4 +1,4 @@
-//! `wavegate completions`: what a shell needs to complete our command line.
+//! `wavegate completions`: completion scripts for shells.
 
 use std::process::ExitCode;
 

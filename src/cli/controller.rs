@@ -1,5 +1,5 @@
-//! How the controller of a cluster is set up, and which projects and clusters
-//! it knows: for `plan --live`, which shows what that controller would do.
+//! Settings of the controller in a cluster, and the projects and clusters it can use, for
+//! `plan --live`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,36 +10,36 @@ use crate::decide::application_set::validate::Known;
 use crate::desired::name_of;
 use crate::settings::ApplicationSetSettings;
 
-/// The flags that the controller is started with, as far as they count for what
-/// it writes. Its environment and its ConfigMaps are read by themselves.
+/// Flags of the controller that affect what it writes. Its environment and its ConfigMaps
+/// are read separately.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "As the controller is run, with --live")]
+#[command(next_help_heading = "Settings of the controller, with --live")]
 pub(super) struct ControllerArgs {
-    /// Namespace of the control plane: its projects, cluster Secrets and
-    /// ConfigMaps count
+    /// Namespace of the control plane, with its projects, cluster Secrets and ConfigMaps
     #[arg(long, value_name = "NAMESPACE")]
     control_plane_namespace: Option<String>,
-    /// Whether RollingSync is enabled; true unless a ConfigMap says otherwise
+    /// Whether progressive syncs (RollingSync) are enabled; true unless a ConfigMap
+    /// disables them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     enable_progressive_syncs: Option<bool>,
-    /// What sets may do to their Applications: sync, create-update,
-    /// create-delete or create-only
+    /// Default policy for changes to Applications: sync, create-update, create-delete or
+    /// create-only
     #[arg(long, value_name = "POLICY")]
     policy: Option<String>,
-    /// Whether a set may choose its own policy; true unless a policy is given
+    /// Whether an ApplicationSet may set its own policy; true unless a policy is given
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     enable_policy_override: Option<bool>,
-    /// Annotations of Applications that are left alone, comma separated
+    /// Annotations of Applications to preserve, comma-separated
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     preserved_annotations: Option<Vec<String>>,
-    /// Labels of Applications that are left alone, comma separated
+    /// Labels of Applications to preserve, comma-separated
     #[arg(long, value_name = "KEYS", value_delimiter = ',')]
     preserved_labels: Option<Vec<String>>,
 }
 
-/// What the controller goes by besides the set and its Applications.
+/// Settings and environment of the controller.
 pub(super) struct Controller {
-    /// How it is set up.
+    /// Settings.
     pub settings: ApplicationSetSettings,
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeSet<String>>,
@@ -48,12 +48,12 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    /// Reads how the controller is set up. What may not be read is noted on
-    /// standard error, and taken to be as the set wants it.
+    /// Reads the settings of the controller. What cannot be read is reported on standard
+    /// error and assumed to match the set.
     ///
     /// # Errors
     ///
-    /// When a setting cannot be used: the controller would not start by it.
+    /// When a setting is invalid: the controller would not start with it.
     pub async fn read(cluster: &Cluster, args: &ControllerArgs) -> Result<Self, Error> {
         let flags = || Flags {
             namespace: args.control_plane_namespace.clone(),
@@ -77,8 +77,8 @@ impl Controller {
                 keys.entry(key).or_insert(value);
             }
         }
-        // A flag of the controller's Deployment cannot be seen from here, and
-        // who plans a rollout means one that happens.
+        // Flags of the controller's Deployment are not read, so a planned rollout is
+        // assumed to be enabled.
         keys.entry(PROGRESSIVE_SYNCS_KEY.to_owned()).or_insert_with(|| "true".to_owned());
         let settings = resolve(&keys)?.application_sets;
         let projects = unless_unreadable(cluster.projects(&namespace).await);
@@ -88,7 +88,7 @@ impl Controller {
         Ok(Self { settings, projects, clusters })
     }
 
-    /// What is known to exist; `assumed` where that cannot be read.
+    /// The existing projects and clusters; `assumed` where they cannot be read.
     pub fn known(&self, assumed: Known) -> Known {
         Known {
             projects: self.projects.clone().unwrap_or(assumed.projects),
@@ -97,7 +97,7 @@ impl Controller {
     }
 }
 
-/// What was read; where it could not be, that is noted.
+/// The result of a read; reports an error and returns `None`.
 fn unless_unreadable<T>(read: Result<T, Error>) -> Option<T> {
-    read.map_err(|error| note(&format!("{error}; it is left out of the plan"))).ok()
+    read.map_err(|error| note(&format!("{error}; the plan ignores it"))).ok()
 }

@@ -5,13 +5,12 @@ use std::process::ExitCode;
 use super::output;
 use crate::api::crds::{KINDS, yaml};
 
-/// Prints the CustomResourceDefinitions, to be applied to a cluster
+/// Print the CustomResourceDefinitions, to apply them to a cluster
 ///
-/// The same bytes as under crds/ of the sources: all, one after another, or
-/// those of the kinds that are named.
+/// Prints the files of crds/ unchanged: all of them, or those of the given kinds.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// Only these kinds
+    /// Print only these kinds
     #[arg(value_name = "KIND", ignore_case = true, value_parser = KINDS)]
     kinds: Vec<String>,
 }

@@ -1,4 +1,4 @@
-//! `wavegate diff`: what applying a manifest would change.
+//! `wavegate diff`: the changes that applying a manifest would make.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -6,26 +6,26 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::{DOES_NOT_HOLD, Error, note};
+use super::error::{CHECK_FAILED, Error, note};
 use super::input::{self, Object};
 use super::output::{self, Output};
 use crate::api::resource_key::split_api_version;
 use crate::decide::diff::{Comparison, Config, compare, unified};
 
-/// Prints what applying an object would change in a cluster
+/// Print the changes that applying an object would make in a cluster
 ///
-/// Both sides are brought into one spelling first, so that defaults, status
-/// and fields of others are no difference. Values of Secrets are masked.
-/// Exits 1 when there is a difference.
+/// Both objects are normalized first, so that defaults, status and fields of other
+/// managers are ignored. Values of Secrets are masked. Exits with 1 when there is a
+/// difference.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// File with the object as it should be; empty when it should not exist
+    /// File with the desired object; empty when it should not exist
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
-    /// File with the object as the cluster has it; empty when it has none
+    /// File with the live object; empty when it does not exist
     #[arg(long, value_name = "FILE")]
     live: PathBuf,
-    /// File with an Application, for its ignoreDifferences
+    /// File with an Application whose ignoreDifferences are used
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -35,23 +35,23 @@ pub(super) struct Args {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// Whether applying would change anything, or pruning would delete it.
+    /// Whether applying would change the object, or pruning would delete it.
     modified: bool,
     group: String,
     kind: String,
     namespace: String,
     name: String,
-    changes: Vec<Change>,
-    /// The object as it is, in the spelling that was compared.
+    changes: Vec<FieldChange>,
+    /// The normalized live object.
     live: Value,
-    /// What it would become.
+    /// The normalized predicted object.
     predicted: Value,
-    /// Rules that failed on this object and were skipped.
+    /// Rules that failed for this object and were skipped.
     skipped_rules: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct Change {
+struct FieldChange {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<Value>,
@@ -86,12 +86,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     args.output.print(&report(&object.value, &comparison, modified), |_| {
         output::printable_lines(&unified(&comparison, colour), colour)
     })?;
-    Ok(if modified { ExitCode::from(DOES_NOT_HOLD) } else { ExitCode::SUCCESS })
+    Ok(if modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
 }
 
 fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
     let [group, kind, namespace, name] = identity(object);
-    let change = |change: &crate::decide::diff::Change| Change {
+    let change = |change: &crate::decide::diff::Change| FieldChange {
         path: change.path.clone(),
         from: change.from.clone(),
         to: change.to.clone(),
@@ -109,13 +109,13 @@ fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
     }
 }
 
-/// The only object of a file; `None` for an empty one.
+/// The only object of a file; `None` when the file is empty.
 fn one(path: &Path) -> Result<Option<Object>, Error> {
     let mut objects = input::objects_of(path)?;
     match objects.len() {
         0 | 1 => Ok(objects.pop()),
         count => {
-            let why = format!("{count} objects, one is wanted; split it");
+            let why = format!("contains {count} objects, expected one; split the file");
             Err(Error::input("cannot compare", path.display().to_string(), why))
         }
     }
@@ -126,7 +126,7 @@ fn config(path: Option<&Path>) -> Result<Config, Error> {
     let objects = input::objects_of(path)?;
     let application = objects.iter().find(|object| object.value["kind"] == "Application");
     let Some(application) = application else {
-        let why = "holds no Application";
+        let why = "contains no Application";
         return Err(Error::input("cannot use --config", path.display().to_string(), why));
     };
     let (config, problems) = Config::from_application(&application.value);
@@ -139,7 +139,7 @@ fn config(path: Option<&Path>) -> Result<Config, Error> {
     }
 }
 
-/// Two different objects are not compared: the answer would mean nothing.
+/// Different objects cannot be compared.
 fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
     let (one, other) = (identity(&desired.value), identity(&live.value));
     let namespaces_differ = one[2] != other[2] && !one[2].is_empty() && !other[2].is_empty();
@@ -151,7 +151,9 @@ fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
     }
     let version = |object: &Object| object.value["apiVersion"].as_str().map(str::to_owned);
     if version(desired) != version(live) {
-        note("the two are of different API versions, which are not converted");
+        note(
+            "the desired and the live object have different API versions, which are not converted",
+        );
     }
     Ok(())
 }

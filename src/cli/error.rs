@@ -1,4 +1,4 @@
-//! Errors of the command line: what, where, why, and the exit code.
+//! Errors of the command line, and their exit codes.
 
 use std::fmt;
 use std::io::Write;
@@ -6,12 +6,12 @@ use std::process::ExitCode;
 
 use super::output::printable;
 
-/// The exit code when what was checked does not hold.
-pub(super) const DOES_NOT_HOLD: u8 = 1;
-/// The exit code for wrong use and unreadable input.
-const WRONG_USE: u8 = 2;
+/// Exit code of a failed check.
+pub(super) const CHECK_FAILED: u8 = 1;
+/// Exit code of a usage error and of invalid input.
+const USAGE_ERROR: u8 = 2;
 
-/// Why a command could not do what was asked; shown as `what: where: why`.
+/// An error of a command, printed as `what: where: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Error {
     what: String,
@@ -21,30 +21,29 @@ pub(super) struct Error {
 }
 
 impl Error {
-    /// Wrong use or unreadable input. `why` also says what to do about it,
-    /// unless that is plain.
+    /// A usage error or invalid input. `why` includes a remedy, unless that is obvious.
     pub fn input(
         what: impl Into<String>,
         place: impl Into<String>,
         why: impl fmt::Display,
     ) -> Self {
-        Self { what: what.into(), place: place.into(), why: why.to_string(), code: WRONG_USE }
+        Self { what: what.into(), place: place.into(), why: why.to_string(), code: USAGE_ERROR }
     }
 
-    /// The input could be read and does not hold what was checked.
+    /// A failed check of valid input.
     pub fn check(
         what: impl Into<String>,
         place: impl Into<String>,
         why: impl fmt::Display,
     ) -> Self {
-        Self { code: DOES_NOT_HOLD, ..Self::input(what, place, why) }
+        Self { code: CHECK_FAILED, ..Self::input(what, place, why) }
     }
 }
 
 impl Error {
-    /// The same error where it says that a check did not hold.
-    pub fn of_a_check(self) -> Self {
-        Self { code: DOES_NOT_HOLD, ..self }
+    /// The same error with the exit code of a failed check.
+    pub fn into_check(self) -> Self {
+        Self { code: CHECK_FAILED, ..self }
     }
 }
 
@@ -56,26 +55,25 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// Prints an error to standard error and gives the exit code that it leads to:
-/// 2, unless a check did not hold.
+/// Prints an error to standard error and returns its exit code: 2, unless a check failed.
 pub fn report(error: &anyhow::Error) -> ExitCode {
-    complain("error", &crate::watch::failure::chain(error.as_ref()));
-    let code = error.downcast_ref::<Error>().map_or(WRONG_USE, |error| error.code);
+    print_line("error", &crate::watch::failure::chain(error.as_ref()));
+    let code = error.downcast_ref::<Error>().map_or(USAGE_ERROR, |error| error.code);
     ExitCode::from(code)
 }
 
-/// Tells something besides: what was left out, what is odd.
+/// Prints a note to standard error.
 pub(super) fn note(text: &str) {
-    complain("note", text);
+    print_line("note", text);
 }
 
-/// Tells that something checked does not hold, where more may follow.
+/// Prints a failed check to standard error; more may follow.
 pub(super) fn fault(error: &Error) {
-    complain("error", &error.to_string());
+    print_line("error", &error.to_string());
 }
 
-fn complain(kind: &str, text: &str) {
-    // A closed standard error leaves nobody to tell.
+fn print_line(kind: &str, text: &str) {
+    // A closed standard error is ignored.
     let text = crate::redact::text(text);
     let _ = writeln!(std::io::stderr(), "{kind}: {}", printable(&text));
 }

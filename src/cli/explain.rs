@@ -1,4 +1,4 @@
-//! `wavegate explain`: why a rollout waits, down to the resource.
+//! `wavegate explain`: what a rollout is waiting for, down to the resource.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_summary::{Member, RolloutSummary, State};
+use super::rollout_summary::{MemberSummary, RolloutSummary, State};
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
@@ -18,13 +18,13 @@ use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
 
-/// Says why a rollout waits: for which Application, for which resource
+/// Explain what a rollout is waiting for: which Application and which resource
 ///
-/// Reads from the cluster of the kube context and writes nothing. The first
-/// line is the answer, details follow.
+/// Reads from the cluster of the kube context and changes nothing. The first line is the
+/// summary, details follow.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The ApplicationSet
+    /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: String,
     #[command(flatten)]
@@ -33,40 +33,40 @@ pub(super) struct Args {
     output: Output,
 }
 
-/// Why a set waits.
+/// What a set is waiting for.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
     pub namespace: String,
     pub application_set: String,
     pub state: State,
-    /// The answer in one line.
+    /// Summary in one line.
     pub summary: String,
-    /// Who waits, in the order of importance; at most those that the status
-    /// lists.
+    /// The Applications that the rollout is waiting for, most important first; at most
+    /// those listed in the status.
     pub waits: Vec<Wait>,
-    /// Conditions that tell of something wrong.
+    /// Conditions that report a problem.
     pub conditions: Vec<Condition>,
 }
 
-/// One Application that is waited for.
+/// An Application that the rollout is waiting for.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Wait {
     pub application: String,
-    /// From 1; `null` outside a rollout.
+    /// Step, counted from 1; `null` outside a rollout.
     pub step: Option<usize>,
     pub phase: String,
     pub sync: String,
     pub health: String,
-    /// What for, in words.
+    /// Reason of the wait.
     pub reason: String,
-    /// The resource that keeps it; `null` when it is none.
+    /// The blocking resource; `null` when there is none.
     pub resource: Option<BlockingResource>,
-    /// Since when, and until when at most; empty where unknown.
+    /// Start and latest end of the wait; empty when unknown.
     pub since: String,
     pub until: String,
-    /// What a person can do; empty when nothing has to be done.
+    /// Suggested action; empty when no action is required.
     pub advice: String,
 }
 
@@ -91,7 +91,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Says why a set waits, from its status and the Applications of its namespace.
+/// Explains a set from its status and the Applications of its namespace.
 pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
     let rollout = RolloutSummary::read(set, applications);
     let waits = waits(set, &rollout, applications);
@@ -123,10 +123,10 @@ fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
             let step = rollout.step.unwrap_or_default();
             format!("{name} waits in step {step} of {}: {first}", rollout.steps)
         }
-        (State::Rolling, None) => format!("{name} goes on: {}", rollout.message),
-        (State::Complete, _) => format!("{name} waits for nothing: {}", rollout.message),
-        (State::AllAtOnce, Some(first)) => format!("{name} has no steps, and waits for {first}"),
-        (State::AllAtOnce, None) => format!("{name} waits for nothing: {}", rollout.message),
+        (State::Rolling, None) => format!("{name} is progressing: {}", rollout.message),
+        (State::Complete, _) => format!("{name} is not waiting: {}", rollout.message),
+        (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
+        (State::AllAtOnce, None) => format!("{name} is not waiting: {}", rollout.message),
         (State::Failed, _) => format!("{name} is stopped by an error: {}", rollout.message),
         (State::Deleting | State::Unseen | State::SwitchedOff, _) => {
             format!("{name} does not roll out: {}", rollout.message)
@@ -134,9 +134,9 @@ fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
     }
 }
 
-/// The Applications that keep the open step from being complete; without steps
-/// those that are not Healthy.
-fn unfinished(rollout: &RolloutSummary) -> impl Iterator<Item = &Member> {
+/// The Applications that are not complete in the current step; without steps, those that
+/// are not Healthy.
+fn unfinished(rollout: &RolloutSummary) -> impl Iterator<Item = &MemberSummary> {
     rollout.applications.iter().filter(|member| match rollout.state {
         State::Rolling => {
             member.step.is_some()
@@ -153,10 +153,10 @@ fn waits(
     rollout: &RolloutSummary,
     applications: &BTreeMap<String, Arc<Value>>,
 ) -> Vec<Wait> {
-    let told = set.items("/status/rollout/waitingFor");
-    if rollout.state == State::Rolling && !told.is_empty() {
-        let wait = |told: &Value| {
-            let name = told.field("application");
+    let reported = set.items("/status/rollout/waitingFor");
+    if rollout.state == State::Rolling && !reported.is_empty() {
+        let wait = |reported: &Value| {
+            let name = reported.field("application");
             let member = rollout.applications.iter().find(|member| member.application == name);
             let mut wait = wait_of(set, name, member, applications);
             for (field, name) in [
@@ -164,15 +164,15 @@ fn waits(
                 (&mut wait.since, "since"),
                 (&mut wait.until, "until"),
             ] {
-                let told = told.field(name);
-                if !told.is_empty() {
-                    *field = told.to_owned();
+                let reported = reported.field(name);
+                if !reported.is_empty() {
+                    *field = reported.to_owned();
                 }
             }
             wait.step = wait.step.or(rollout.step);
             wait
         };
-        return told.iter().map(wait).collect();
+        return reported.iter().map(wait).collect();
     }
     unfinished(rollout)
         .map(|member| wait_of(set, &member.application, Some(member), applications))
@@ -182,23 +182,23 @@ fn waits(
 fn wait_of(
     set: &Value,
     name: &str,
-    member: Option<&Member>,
+    member: Option<&MemberSummary>,
     applications: &BTreeMap<String, Arc<Value>>,
 ) -> Wait {
     let live = applications.get(name);
-    let of = |field: fn(&Member) -> &String| member.map(field).cloned().unwrap_or_default();
+    let of = |field: fn(&MemberSummary) -> &String| member.map(field).cloned().unwrap_or_default();
     let phase = of(|member| &member.phase);
     let step = member.and_then(|member| member.step);
-    // Whoever has not started yet is not kept by its own resources.
+    // Resources do not block an Application whose sync has not started.
     let started = phase != Phase::Waiting.name();
     let blocking = live.filter(|_| started).map(|live| blocking_resource::of(live));
     let Blocking { resource, since, .. } = blocking.unwrap_or_default();
     let mut reason = of(|member| &member.message);
     if reason.is_empty() {
         reason = match live {
-            None => "the application does not exist yet".to_owned(),
+            None => "the Application does not exist yet".to_owned(),
             Some(live) => format!(
-                "it is {}, {}",
+                "sync status {}, health status {}",
                 or_unknown(live.text("/status/sync/status")),
                 or_unknown(live.text("/status/health/status"))
             ),
@@ -225,7 +225,7 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "Unknown" } else { text }
 }
 
-/// What a person can do about a wait.
+/// Suggested action for a wait.
 fn advice(
     set: &Value,
     name: &str,
@@ -240,20 +240,20 @@ fn advice(
     let operation = live.map_or("", |live| live.text("/status/operationState/phase"));
     if phase == Phase::Waiting.name() && held {
         return format!(
-            "maxUpdate of its step is 0: sync it by hand, for example: {}",
+            "maxUpdate of its step is 0: sync the Application manually, for example: {}",
             sync_by_hand(name, live)
         );
     }
     if phase == Phase::Pending.name() {
-        return "an application controller has to start its operation: check that one runs"
+        return "its operation was not started yet: check that an application controller is running"
             .to_owned();
     }
     match resource {
-        Some(resource) if resource.status != "Suspended" => look(resource),
-        Some(resource) => format!("resume it: {}", look(resource)),
+        Some(resource) if resource.status != "Suspended" => describe_command(resource),
+        Some(resource) => format!("resume the resource: {}", describe_command(resource)),
         None if OperationPhase::from_word(operation).has_failed() => {
             format!(
-                "mend what its operation failed on, then sync it again: {}",
+                "fix the cause of the failed operation, then sync the Application again: {}",
                 sync_by_hand(name, live)
             )
         }
@@ -261,8 +261,8 @@ fn advice(
     }
 }
 
-/// How to look at a resource.
-fn look(resource: &BlockingResource) -> String {
+/// The command that shows details of a resource.
+fn describe_command(resource: &BlockingResource) -> String {
     let BlockingResource { group, kind, namespace, name, .. } = resource;
     let group = if group.is_empty() { String::new() } else { format!(".{group}") };
     let namespace = match namespace.as_str() {
@@ -301,7 +301,7 @@ fn conditions(set: &Value) -> Vec<Condition> {
     set.items("/status/conditions").iter().filter(wrong).map(condition).collect()
 }
 
-/// The text for people.
+/// The text output.
 pub(super) fn show(explanation: &Explanation) -> String {
     let mut out = printable(&explanation.summary) + "\n";
     if !explanation.waits.is_empty() {
@@ -324,10 +324,10 @@ pub(super) fn show(explanation: &Explanation) -> String {
         out.push('\n');
         out.push_str(&output::table(header, explanation.waits.iter().map(row)));
     }
-    let told = |wait: &&Wait| !wait.advice.is_empty();
-    if explanation.waits.iter().any(|wait| told(&wait)) {
+    let reported = |wait: &&Wait| !wait.advice.is_empty();
+    if explanation.waits.iter().any(|wait| reported(&wait)) {
         out.push_str("\nWhat to do:\n");
-        for wait in explanation.waits.iter().filter(told) {
+        for wait in explanation.waits.iter().filter(reported) {
             out.push_str(&printable(&format!("  {}: {}", wait.application, wait.advice)));
             out.push('\n');
         }

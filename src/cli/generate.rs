@@ -1,5 +1,5 @@
-//! An ApplicationSet of a file becomes its Applications, with what is wrong
-//! with them; shared by `render` and `plan`.
+//! Generates the Applications of an ApplicationSet in a file, and validates them; used by
+//! `render` and `plan`.
 
 use std::collections::BTreeMap;
 
@@ -15,22 +15,22 @@ use crate::decide::application_set::validate::{self, Known};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
 
-/// As [`generate_known`], where an error comes after all unknown fields are
-/// told: one of them may be why.
+/// Like [`generate_known`], but reports all unknown fields first, since they may be the
+/// cause of an error.
 pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
     let generated = generate_known(set);
     let unknown = unknown::in_application_set(&set.value);
     match generated {
         Err(error) if !unknown.is_empty() => {
-            tell_unknown(set, &unknown);
-            Err(error.of_a_check())
+            report_unknown(set, &unknown);
+            Err(error.into_check())
         }
         generated => generated,
     }
 }
 
-/// Tells each unknown field on standard error.
-pub(super) fn tell_unknown(set: &Object, unknown: &[Unknown]) {
+/// Reports unknown fields on standard error.
+pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
     for field in unknown {
         let place = format!("{}: {}", set.place(), set.title());
         fault(&Error::check("invalid ApplicationSet", place, field));
@@ -39,8 +39,7 @@ pub(super) fn tell_unknown(set: &Object, unknown: &[Unknown]) {
 
 /// Generates the Applications of a set, in name order.
 ///
-/// Fails when the set cannot be read as one, or when its generators or its
-/// template fail: then there are none.
+/// Fails when the set is invalid, or when its generators or template fail.
 pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input(
@@ -55,14 +54,13 @@ pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
     })
 }
 
-/// What is wrong with generated Applications, by name, as far as that can be
-/// told without a cluster: every project and cluster that is named is taken to
-/// exist.
+/// Problems of generated Applications, by name, as far as they can be found without a
+/// cluster: all projects and clusters are assumed to exist.
 pub(super) fn invalid(generation: &Generation) -> BTreeMap<String, String> {
     validate::problems(generation, &assumed(generation))
 }
 
-/// The projects and clusters that Applications name.
+/// The projects and clusters that Applications refer to.
 pub(super) fn assumed(generation: &Generation) -> Known {
     let mut known = Known::default();
     for application in &generation.applications {
@@ -77,7 +75,7 @@ pub(super) fn assumed(generation: &Generation) -> Known {
         });
     }
     known.clusters.sort();
-    // Of one name there is one cluster, whatever else is written beside it.
+    // One cluster per name, whatever the server is.
     known.clusters.dedup_by(|a, b| !a.name.is_empty() && a.name == b.name || a == b);
     known
 }

@@ -1,4 +1,4 @@
-//! `wavegate health`: the verdict on each object of a file.
+//! `wavegate health`: the health of the objects in a file.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,22 +6,22 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::DOES_NOT_HOLD;
+use super::error::CHECK_FAILED;
 use super::input;
 use super::output::{self, Output, or_dash};
 use crate::api::resource_key::split_api_version;
 use crate::decide::health::{self, Status};
 
-/// Prints the health of each object in a file
+/// Print the health of each object in a file
 ///
-/// Takes what `kubectl get -o yaml` prints. A kind that has no health check has
-/// no status, and never holds an Application back.
+/// Accepts the output of `kubectl get -o yaml`. A kind without a health check has no
+/// health status and does not affect the health of an Application.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File or directory with live objects; - for standard input
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Exit 1 unless every object that has a health check is Healthy
+    /// Exit with 1 unless all objects with a health check are Healthy
     #[arg(long)]
     require_healthy: bool,
     #[command(flatten)]
@@ -73,5 +73,5 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         output::table(["STATUS", "KIND", "NAMESPACE", "NAME", "MESSAGE"], rows.iter().map(cells))
     })?;
     let ill = rows.iter().any(|row| row.status.is_some_and(|status| status != Status::Healthy));
-    Ok(if args.require_healthy && ill { ExitCode::from(DOES_NOT_HOLD) } else { ExitCode::SUCCESS })
+    Ok(if args.require_healthy && ill { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
 }

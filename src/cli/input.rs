@@ -1,7 +1,7 @@
-//! What comes in: files, directories and standard input, as Kubernetes objects.
+//! Reads Kubernetes objects from files, directories and standard input.
 //!
-//! Input is not trusted: what is read is bounded, and a directory is not left
-//! through a symbolic link.
+//! Input is not trusted: its size is limited, and symbolic links in directories are not
+//! followed.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ use super::output::some_of;
 use crate::api;
 use crate::yaml;
 
-/// The most bytes of one file or of standard input.
+/// Size limit of a file and of standard input, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
-/// The most files that a directory may give.
+/// Most files of a directory.
 const MAX_FILES: usize = 20_000;
-/// The most directories within each other.
+/// Most levels of nested directories.
 const MAX_DEPTH: usize = 64;
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
@@ -27,38 +27,38 @@ const STANDARD_INPUT: &str = "-";
 pub(super) struct Object {
     /// The file, or `standard input`.
     pub file: String,
-    /// The line where the document starts, from 1.
+    /// First line of the document, counted from 1.
     pub line: usize,
     /// Its content.
     pub value: Value,
 }
 
 impl Object {
-    /// Where it is, for an error.
+    /// Location for messages.
     pub fn place(&self) -> String {
         format!("{}: line {}", self.file, self.line)
     }
 
-    /// Its kind and name, for people.
+    /// Kind and name for messages.
     pub fn title(&self) -> String {
         let text = |pointer: &str| self.value.pointer(pointer).and_then(Value::as_str);
         match (text("/kind"), text("/metadata/name").or(text("/metadata/generateName"))) {
             (Some(kind), Some(name)) => format!("{kind} {name}"),
             (Some(kind), None) => kind.to_owned(),
-            (None, _) => "no Kubernetes object".to_owned(),
+            (None, _) => "a document that is not a Kubernetes object".to_owned(),
         }
     }
 }
 
-/// A text that was read, and where from.
+/// A text and its source.
 #[derive(Clone, Debug)]
 struct Text {
     name: String,
     text: String,
 }
 
-/// The documents of files, directories and standard input, in the order given;
-/// files of a directory in lexical order.
+/// The documents of files, directories and standard input, in the given order; files of a
+/// directory in lexical order.
 fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     if paths.iter().filter(|path| is_standard_input(path)).count() > 1 {
         return Err(Error::input("cannot read", "-f", "standard input can be read only once"));
@@ -76,10 +76,10 @@ fn documents(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// The objects of one file or standard input, lists taken apart.
+/// The objects of one file or of standard input, with lists expanded.
 pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
     if !is_standard_input(path) && path.is_dir() {
-        let why = "is a directory; name a file in it";
+        let why = "is a directory; specify a file";
         return Err(Error::input("cannot read", path.display().to_string(), why));
     }
     let mut objects = Vec::new();
@@ -89,8 +89,7 @@ pub(super) fn objects_of(path: &Path) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// As [`documents`], where each must be a Kubernetes object; lists are taken
-/// apart.
+/// Like [`documents`], for Kubernetes objects only, with lists expanded.
 pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     let mut objects = Vec::new();
     for document in documents(paths)? {
@@ -99,15 +98,15 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// The ApplicationSets among the documents, all or those of one name; at least
-/// one. What else is there is told and left out.
+/// The ApplicationSets among the documents, all or those with one name; at least one.
+/// Other documents are reported and ignored.
 pub(super) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
 ) -> Result<Vec<Object>, Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
-        // What is no object is left out like any other document.
+        // A document that is not an object is ignored, too.
         if problem_of(&document.value).is_some() {
             candidates.push(document);
         } else {
@@ -128,8 +127,8 @@ pub(super) fn application_sets(
                 one.value["apiVersion"],
                 api::API_VERSION
             ),
-            [one] => format!("line {}: holds {} alone", one.line, one.title()),
-            several => format!("none of its {} documents is one", several.len()),
+            [one] => format!("line {}: contains only {}", one.line, one.title()),
+            several => format!("none of its {} documents is an ApplicationSet", several.len()),
         };
         return Err(Error::input(what, place, why));
     }
@@ -137,7 +136,7 @@ pub(super) fn application_sets(
         let titles: Vec<String> =
             others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
         let titles = some_of(titles.iter().map(String::as_str), 5);
-        note(&format!("{place}: only ApplicationSets are looked at, ignored: {titles}"));
+        note(&format!("{place}: only ApplicationSets are used, ignored: {titles}"));
     }
     let Some(name) = name else { return Ok(sets) };
     let names: Vec<String> =
@@ -146,7 +145,11 @@ pub(super) fn application_sets(
         sets.into_iter().filter(|set| crate::desired::name_of(&set.value) == name).collect();
     if sets.is_empty() {
         let there = some_of(names.iter().map(String::as_str), 10);
-        return Err(Error::input(what, place, format!("none is named {name}; there is {there}")));
+        return Err(Error::input(
+            what,
+            place,
+            format!("no ApplicationSet is named {name}; found {there}"),
+        ));
     }
     Ok(sets)
 }
@@ -175,23 +178,23 @@ fn expand(document: Object, out: &mut Vec<Object>) -> Result<(), Error> {
     Ok(())
 }
 
-/// What keeps a document from being a Kubernetes object.
+/// Why a document is not a Kubernetes object.
 fn problem_of(value: &Value) -> Option<&'static str> {
     let is_text = |field: &str| value[field].as_str().is_some_and(|text| !text.is_empty());
     match value {
-        Value::Object(_) if !is_text("kind") => Some("no Kubernetes object: kind is missing"),
+        Value::Object(_) if !is_text("kind") => Some("not a Kubernetes object: kind is missing"),
         Value::Object(_) if !is_text("apiVersion") => {
-            Some("no Kubernetes object: apiVersion is missing")
+            Some("not a Kubernetes object: apiVersion is missing")
         }
         Value::Object(_) => None,
-        _ => Some("no Kubernetes object: a mapping with apiVersion and kind is wanted"),
+        _ => Some("not a Kubernetes object: expected a mapping with apiVersion and kind"),
     }
 }
 
 fn split(text: &Text) -> Result<Vec<Object>, Error> {
     let documents = yaml::documents(&text.text)
         .map_err(|error| Error::input("cannot read", text.name.clone(), error))?;
-    // Whatever is said about them from now on.
+    // Escapes the name in all later messages.
     documents.iter().for_each(|document| crate::redact::know_urls_of(&document.value));
     for document in &documents {
         for repeated in &document.repeated {
@@ -218,7 +221,7 @@ fn read(path: &Path) -> Result<Text, Error> {
     let name = shown(path);
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
-            std::io::ErrorKind::NotFound => "there is no such file; check the path".to_owned(),
+            std::io::ErrorKind::NotFound => "file not found; check the path".to_owned(),
             _ => error.to_string(),
         };
         Error::input("cannot read", name.clone(), why)
@@ -231,7 +234,7 @@ fn read(path: &Path) -> Result<Text, Error> {
         file.take(MAX_BYTES + 1).read_to_end(&mut bytes)
     };
     if read.map_err(failed)? as u64 > MAX_BYTES {
-        let why = format!("more than {} MiB; split it", MAX_BYTES >> 20);
+        let why = format!("larger than {} MiB; split the file", MAX_BYTES >> 20);
         return Err(Error::input("cannot read", name, why));
     }
     let text =
@@ -239,7 +242,7 @@ fn read(path: &Path) -> Result<Text, Error> {
     Ok(Text { text: text.into_owned(), name })
 }
 
-/// The manifests of a directory and of those in it, by path.
+/// The manifest files of a directory and its subdirectories, by path.
 fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     let mut left = vec![(directory.to_owned(), 0)];
@@ -250,24 +253,27 @@ fn files_of(directory: &Path) -> Result<Vec<PathBuf>, Error> {
             let entry = entry.map_err(failed)?;
             let (path, kind) = (entry.path(), entry.file_type().map_err(failed)?);
             if kind.is_symlink() && (is_manifest(&path) || path.is_dir()) {
-                note(&format!("{}: a symbolic link, which is not followed", path.display()));
+                note(&format!(
+                    "{}: skipped, since symbolic links are not followed",
+                    path.display()
+                ));
             } else if kind.is_dir() && depth < MAX_DEPTH {
                 left.push((path, depth + 1));
             } else if kind.is_dir() {
-                let why = format!("more than {MAX_DEPTH} directories within each other");
+                let why = format!("more than {MAX_DEPTH} levels of directories");
                 return Err(Error::input("cannot read", path.display().to_string(), why));
             } else if kind.is_file() && is_manifest(&path) {
                 files.push(path);
             }
         }
         if files.len() > MAX_FILES {
-            let why = format!("more than {MAX_FILES} manifest files; name fewer of them");
+            let why = format!("more than {MAX_FILES} manifest files; use fewer files");
             return Err(Error::input("cannot read", directory.display().to_string(), why));
         }
     }
     files.sort();
     if files.is_empty() {
-        let why = "no file in it ends in .yaml, .yml or .json";
+        let why = "contains no .yaml, .yml or .json file";
         return Err(Error::input("cannot read", directory.display().to_string(), why));
     }
     Ok(files)

@@ -1,10 +1,9 @@
-//! The command line: one file per command. Each parses, calls the library and
-//! prints; rules about rollouts, syncs and health are not in here.
+//! The command line: one file per command. Each parses, calls the library and prints;
+//! rules of rollouts, syncs and health are elsewhere.
 //!
-//! The promise to users: data goes to standard output, everything else to
-//! standard error; the exit code is 0, or 1 when what was checked does not
-//! hold, or 2 on wrong use and unreadable input; the same input gives the same
-//! output.
+//! Data goes to standard output, everything else to standard error. Exit code 0 means
+//! success, 1 a failed check, 2 a usage error or invalid input. The same input gives the
+//! same output.
 
 mod cluster;
 mod completions;
@@ -36,12 +35,10 @@ use clap::{Parser, Subcommand};
 pub use self::error::report;
 use crate::{telemetry, terminal};
 
-/// Rolls a change out over a fleet of Argo CD Applications, step by step
+/// Roll out changes to Argo CD Applications step by step
 #[derive(Clone, Debug, Parser)]
 #[command(name = "wavegate", version, propagate_version = true, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 success; 1 what was checked does not hold; 2 wrong use or unreadable input."
-)]
+#[command(after_help = "Exit codes: 0 success; 1 a check failed; 2 usage error or invalid input.")]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -50,7 +47,7 @@ pub struct Cli {
 #[derive(Clone, Debug, Subcommand)]
 enum Command {
     Demo(demo::Args),
-    // Boxed, since it has many more options than all others.
+    // Boxed, since it has many more options than the others.
     Run(Box<run::Args>),
     Render(render::Args),
     Plan(plan::Args),
@@ -63,8 +60,8 @@ enum Command {
     Completions(completions::Args),
 }
 
-/// Reads the arguments. Ends the process when they are wrong or ask for help;
-/// an argument that is told is escaped like all that is printed.
+/// Parses the arguments. Exits when they are invalid or ask for help; arguments in
+/// messages are escaped.
 pub fn parse() -> Cli {
     Cli::try_parse().unwrap_or_else(|error| {
         let text = error.render().to_string();
@@ -72,7 +69,7 @@ pub fn parse() -> Cli {
         if text == safe {
             error.exit();
         }
-        // A closed standard error leaves nobody to tell.
+        // A closed standard error is ignored.
         let _ = std::io::stderr().write_all(safe.as_bytes());
         std::process::exit(error.exit_code())
     })
@@ -82,13 +79,12 @@ pub fn parse() -> Cli {
 ///
 /// # Errors
 ///
-/// Whatever keeps it from doing what was asked; [`report`] prints it and knows
-/// the exit code.
+/// The error of the command; [`report`] prints it and returns the exit code.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match &cli.command {
-        // It reads format and level from its own configuration.
+        // Format and level are part of its own configuration.
         Command::Run(_) => {}
-        // Its screen is the log, unless somebody asks for more by RUST_LOG.
+        // The screen replaces the log, unless RUST_LOG is set.
         Command::Demo(_) => telemetry::init(telemetry::Format::Text, "off")?,
         _ => telemetry::init(telemetry::Format::Text, "warn")?,
     }

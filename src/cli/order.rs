@@ -1,4 +1,4 @@
-//! `wavegate order`: in which order a sync applies, or prunes, manifests.
+//! `wavegate order`: the order in which a sync applies or prunes manifests.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,11 +11,11 @@ use super::output::{self, Output, or_dash};
 use crate::api::operation::SyncPhase;
 use crate::decide::sync::{Slot, order, prune_order};
 
-/// Prints manifests in the order in which a sync applies them
+/// Print manifests in the order in which a sync applies them
 ///
-/// Ordered by phase, wave, kind and name; a Namespace or a
-/// CustomResourceDefinition comes before what needs it. Hooks that are never
-/// run are left out, and of two manifests of one object the last one counts.
+/// Ordered by phase, wave, kind and name; a Namespace or a CustomResourceDefinition comes
+/// before the resources that depend on it. Hooks that never run are omitted, and of two
+/// manifests for one object the last one is used.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File or directory with manifests; - for standard input. A directory is

@@ -1,4 +1,4 @@
-//! What goes to standard output: tables, JSON, YAML.
+//! Standard output: tables, JSON, YAML.
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
@@ -11,19 +11,19 @@ use super::error::Error;
 pub(super) use crate::terminal::{printable, printable_lines};
 use crate::{terminal, yaml};
 
-/// How data is printed.
+/// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Format {
-    /// For people
+    /// Table for humans
     #[default]
     Table,
-    /// JSON, indented
+    /// Indented JSON
     Json,
     /// YAML
     Yaml,
 }
 
-/// The option that chooses the format.
+/// The option for the output format.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Output {
     /// How to print the result
@@ -32,14 +32,14 @@ pub(super) struct Output {
 }
 
 impl Output {
-    /// Prints data in the chosen format; `table` makes the one for people.
+    /// Prints data in the given format; `table` creates the text output.
     pub fn print<T: Serialize>(
         &self,
         data: &T,
         table: impl FnOnce(&T) -> String,
     ) -> anyhow::Result<()> {
         print(&match self.format {
-            // Data is given as it is, people are shown no credentials.
+            // Data is printed unchanged; text output contains no credentials.
             Format::Table => crate::redact::text(&table(data)).into_owned(),
             Format::Json => json(data)?,
             Format::Yaml => yaml(&[serde_json::to_value(data)?])?,
@@ -54,8 +54,8 @@ pub(super) fn json<T: Serialize>(data: &T) -> anyhow::Result<String> {
 
 /// Data as YAML, one document for each value.
 ///
-/// Plain YAML cannot escape. A string that holds what is hostile is therefore
-/// left to JSON, whose strings are YAML: a word stands for it until then.
+/// Plain YAML cannot escape control characters. A string that contains them is replaced
+/// by a placeholder, which becomes a JSON string, since that is valid YAML.
 pub(super) fn yaml(values: &[Value]) -> anyhow::Result<String> {
     let text = yaml::to_string_all(values)?;
     if !text.chars().any(|c| c != '\n' && terminal::is_hostile(c)) {
@@ -80,7 +80,7 @@ fn word(mark: &str, index: usize) -> String {
     format!("{mark}n{index}n")
 }
 
-/// The text, or a word that stands for it.
+/// The text, or a placeholder for it.
 fn safe(text: &str, mark: &str, hostile: &mut Vec<String>) -> String {
     if !text.chars().any(|c| !matches!(c, '\n' | '\t') && terminal::is_hostile(c)) {
         return text.to_owned();
@@ -107,8 +107,7 @@ fn without_hostile(value: &Value, mark: &str, hostile: &mut Vec<String>) -> Valu
     }
 }
 
-/// Writes a text to standard output. A reader that has gone away has seen what
-/// it wanted, and is no error.
+/// Writes to standard output. A closed pipe is not an error.
 pub(super) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -119,8 +118,7 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Rows under a header, in columns; ends with a newline. Cells stay on one line
-/// each, whatever is in them.
+/// Rows under a header, in columns; ends with a newline. Every cell is a single line.
 pub(super) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
@@ -136,15 +134,14 @@ pub(super) fn table<const N: usize>(
     table.trim_fmt() + "\n"
 }
 
-/// Whether standard output may be coloured: a terminal, and nobody asked for
-/// none by `NO_COLOR`.
+/// Whether standard output may be coloured: it is a terminal and `NO_COLOR` is not set.
 pub(super) fn colour() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     std::io::stdout().is_terminal() && !is_set("NO_COLOR") && !dumb
 }
 
-/// The first names and how many follow, so that a line stays a line.
+/// The first names and the number of the others.
 pub(super) fn some_of<'a>(names: impl IntoIterator<Item = &'a str>, most: usize) -> String {
     let names: Vec<&str> = names.into_iter().collect();
     let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");

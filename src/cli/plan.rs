@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::controller::{Controller, ControllerArgs};
-use super::error::{DOES_NOT_HOLD, Error, fault};
+use super::error::{CHECK_FAILED, Error, fault};
 use super::input::Object;
 use super::live_diff::{self, Live};
 use super::output::{self, Format, Output, or_dash, some_of};
@@ -113,7 +113,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         args.output.print(report, table)?;
         if !report.problems.is_empty() {
-            code = ExitCode::from(DOES_NOT_HOLD);
+            code = ExitCode::from(CHECK_FAILED);
         }
     }
     Ok(code)

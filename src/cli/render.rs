@@ -5,27 +5,26 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::error::{DOES_NOT_HOLD, Error, fault, note};
+use super::error::{CHECK_FAILED, Error, fault, note};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
 use crate::api::unknown;
 use crate::desired::name_of;
 
-/// Prints the Applications that an ApplicationSet generates, by name
+/// Print the Applications that an ApplicationSet generates, by name
 ///
-/// YAML documents can be applied as they are; JSON is one List. Exits 1 when
-/// the set has fields that nobody knows, cannot be generated, or Applications
-/// are invalid: an empty name, a name that occurs twice, a destination that is
-/// none.
+/// YAML documents can be applied unchanged; JSON is one List. Exits with 1 when the set
+/// has unknown fields, cannot be generated, or generates invalid Applications: an empty
+/// or duplicate name, or an invalid destination.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only the set of this name
+    /// Only the ApplicationSet with this name
     #[arg(value_name = "APPSET")]
     name: Option<String>,
-    /// How to print them
+    /// Output format
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
     output: Format,
 }
@@ -38,8 +37,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let generation = generate::generate(&set)?;
         let unknown = unknown::in_application_set(&set.value);
         if !unknown.is_empty() {
-            generate::tell_unknown(&set, &unknown);
-            code = ExitCode::from(DOES_NOT_HOLD);
+            generate::report_unknown(&set, &unknown);
+            code = ExitCode::from(CHECK_FAILED);
         }
         for warning in &generation.warnings {
             note(&format!("{}: {}: {warning}", set.place(), set.title()));
@@ -48,11 +47,11 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let place = format!("{}: {}", set.place(), set.title());
             let why = format!("application {name}: {problem}");
             fault(&Error::check("invalid application", place, why));
-            code = ExitCode::from(DOES_NOT_HOLD);
+            code = ExitCode::from(CHECK_FAILED);
         }
         applications.extend(generation.applications);
     }
-    // Stable, and by name over all sets.
+    // Stable, and sorted by name across all sets.
     applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
     output::print(&match args.output {
         Format::Yaml => output::yaml(&applications)?,
@@ -85,7 +84,7 @@ fn table(applications: &[Value]) -> String {
     output::table(header, applications.iter().map(row))
 }
 
-/// Where the manifests come from, in a word: the first of several sources.
+/// Short form of the source; the first of several sources.
 fn source(spec: &Value) -> String {
     let several = spec["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
     let source = several.first().unwrap_or(&spec["source"]);

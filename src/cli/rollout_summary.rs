@@ -1,6 +1,6 @@
-//! Where a set stands, read from its status and its Applications: what
-//! `status` and `explain` print. Nothing is decided here; a status that another
-//! controller wrote, without our own `status.rollout`, is read as well.
+//! Summary of a rollout, from the status of a set and its Applications, for `status` and
+//! `explain`. Makes no decisions; a status of another controller, without
+//! `status.rollout`, is read, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::decide::rollout::status as entries;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
-/// Where a set stands.
+/// Summary of the rollout of a set.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RolloutSummary {
@@ -26,60 +26,59 @@ pub(super) struct RolloutSummary {
     /// `RollingSync` or `AllAtOnce`.
     pub strategy: &'static str,
     pub state: State,
-    /// The first step that is not complete, from 1; `null` when there is none.
+    /// The first incomplete step, counted from 1; `null` when there is none.
     pub step: Option<usize>,
     pub steps: usize,
-    /// Applications that are done, and all of them.
+    /// Number of complete Applications, and their total.
     pub complete: u64,
     pub total: u64,
-    /// `status.health.status`, empty when there is none.
+    /// `status.health.status`; empty when absent.
     pub health: String,
-    /// One line on the state.
+    /// Description of the state in one line.
     pub message: String,
-    /// By name.
-    pub applications: Vec<Member>,
+    /// Sorted by name.
+    pub applications: Vec<MemberSummary>,
 }
 
-/// The states of a set.
+/// State of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) enum State {
-    /// It is being deleted.
+    /// The set is being deleted.
     Deleting,
     /// No controller has written a status yet.
     Unseen,
-    /// The controller reports an error and goes no further.
+    /// The controller reports an error and has stopped.
     Failed,
-    /// A RollingSync is asked for, and the controller does not run any.
+    /// The set uses RollingSync, but progressive syncs are disabled.
     SwitchedOff,
-    /// There is no rollout to stand anywhere.
+    /// The set has no rollout.
     AllAtOnce,
-    /// A rollout is under way.
+    /// The rollout is in progress.
     Rolling,
-    /// Every step is complete.
+    /// All steps are complete.
     Complete,
 }
 
-/// Where one Application of a set stands.
+/// Summary of one Application of a set.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Member {
+pub(super) struct MemberSummary {
     pub application: String,
-    /// From 1; `null` when no step selects it.
+    /// Step, counted from 1; `null` when no step selects the Application.
     pub step: Option<usize>,
-    /// Waiting, Pending, Progressing, Healthy; empty outside a rollout.
+    /// Waiting, Pending, Progressing or Healthy; empty outside a rollout.
     pub phase: String,
-    /// `status.sync.status`, empty when unknown.
+    /// `status.sync.status`; empty when unknown.
     pub sync: String,
-    /// `status.health.status`, empty when unknown.
+    /// `status.health.status`; empty when unknown.
     pub health: String,
-    /// When the phase began; empty outside a rollout.
+    /// Start of the phase; empty outside a rollout.
     pub since: String,
-    /// The entry's message.
+    /// Message of the entry.
     pub message: String,
 }
 
 impl RolloutSummary {
-    /// Reads it. `applications` are those of the set's namespace, its own and
-    /// others.
+    /// Creates the summary. `applications` are all Applications of the set's namespace.
     pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
         let strategy = Strategy::read(set["spec"].get("strategy")).0;
         let stored = entries::from_json(set["status"].get("applicationStatus"));
@@ -102,11 +101,11 @@ impl RolloutSummary {
             message: String::new(),
             applications: members(set, &stored, applications),
         };
-        summary.message = summary.say(set);
+        summary.message = summary.message(set);
         summary
     }
 
-    /// `2/3`, or a dash where there are no steps to be in.
+    /// `2/3`, or a dash without a step.
     pub fn step_text(&self) -> String {
         match self.step {
             Some(step) => format!("{step}/{}", self.steps),
@@ -115,19 +114,19 @@ impl RolloutSummary {
         }
     }
 
-    fn say(&self, set: &Value) -> String {
+    fn message(&self, set: &Value) -> String {
         let (complete, total, steps) = (self.complete, self.total, self.steps);
         match self.state {
             State::Deleting => "it is being deleted".to_owned(),
             State::Unseen => {
-                "no controller has looked at it yet; check that one runs and watches its namespace"
+                "no controller has reconciled it yet; check that a controller is running and watches its namespace"
                     .to_owned()
             }
             State::Failed => true_condition(set, condition::ERROR_OCCURRED).unwrap_or_default(),
             State::SwitchedOff => {
-                let told = true_condition(set, condition::INVALID_ROLLOUT_CONFIG);
-                told.unwrap_or_else(|| {
-                    "RollingSync is asked for and not run; start the controller with --enable-progressive-syncs".to_owned()
+                let reported = true_condition(set, condition::INVALID_ROLLOUT_CONFIG);
+                reported.unwrap_or_else(|| {
+                    "strategy.type is RollingSync, but progressive syncs are disabled; start the controller with --enable-progressive-syncs".to_owned()
                 })
             }
             State::AllAtOnce => {
@@ -135,7 +134,7 @@ impl RolloutSummary {
             }
             State::Complete => format!("all {steps} steps are complete"),
             State::Rolling => match set.text("/status/rollout/message") {
-                told if !told.is_empty() => told.to_owned(),
+                reported if !reported.is_empty() => reported.to_owned(),
                 _ => {
                     let step = self.step.unwrap_or_default();
                     format!("step {step} of {steps}: {complete} of {total} applications are done")
@@ -179,7 +178,7 @@ fn state(
     }
 }
 
-/// The first step that is not complete, from 1.
+/// The first incomplete step, counted from 1.
 fn open_step(set: &Value, stored: &BTreeMap<String, Entry>) -> Option<usize> {
     let rollout = &set["status"]["rollout"];
     if let Some(step) = rollout["step"].as_u64() {
@@ -220,7 +219,7 @@ fn members(
     set: &Value,
     stored: &BTreeMap<String, Entry>,
     applications: &BTreeMap<String, Arc<Value>>,
-) -> Vec<Member> {
+) -> Vec<MemberSummary> {
     let owned = applications.iter().filter(|(_, live)| is_owned(live, set)).map(|(name, _)| name);
     let names: BTreeSet<&String> = owned.chain(stored.keys()).collect();
     let member = |name: &String| {
@@ -228,7 +227,7 @@ fn members(
         let live = |pointer| {
             applications.get(name).map(|live| live.text(pointer).to_owned()).unwrap_or_default()
         };
-        Member {
+        MemberSummary {
             application: name.clone(),
             step: entry.and_then(|entry| entry.step).map(|step| step + 1),
             phase: entry.map(|entry| entry.phase.name().to_owned()).unwrap_or_default(),

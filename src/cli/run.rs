@@ -1,5 +1,5 @@
-//! `wavegate run`: the controllers against the cluster of a kubeconfig, or the
-//! one that this process runs in.
+//! `wavegate run`: runs the controllers against the cluster of a kubeconfig, or the
+//! cluster that this process runs in.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -18,18 +18,18 @@ use crate::controller::leader::Candidate;
 use crate::serve::{self, Readiness};
 use crate::source::{self, Repositories};
 
-/// How long a pass that has begun may take after a signal to stop.
+/// How long a running reconcile may take after a stop signal.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Runs the controllers
+/// Run the controllers
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Context of the kubeconfig to use instead of the current one
+    /// Context of the kubeconfig; the current one by default
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// Folder for checkouts of Git repositories; a temporary one by default
+    /// Directory for checkouts of Git repositories; a temporary directory by default
     #[arg(long, value_name = "DIR")]
     cache_dir: Option<std::path::PathBuf>,
 }
@@ -38,8 +38,7 @@ pub struct Args {
 ///
 /// # Errors
 ///
-/// When the configuration cannot be used, the cluster cannot be reached, or a
-/// controller cannot go on.
+/// When the configuration is invalid, the cluster cannot be reached, or a controller fails.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(run_async(args))
 }
@@ -47,14 +46,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let client = super::cluster::client(args.context.as_deref()).await?;
     let environment = |name: &str| std::env::var(name).ok();
-    // Twice, since the ConfigMaps are in the namespace that the flags name.
+    // Twice, since the flags name the namespace of the ConfigMaps.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;
     let namespace = &first.application_sets.control_plane_namespace;
     let mut settings = BTreeMap::new();
     let mut unread = Vec::new();
     for name in CONFIG_MAPS {
         match config_map(&client, namespace, name).await {
-            // What is there already is from the one that wins.
+            // Existing values take precedence.
             Ok(map) => map.into_iter().for_each(|(key, value)| {
                 settings.entry(key).or_insert(value);
             }),
@@ -85,17 +84,17 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let probes = serve::probes(addr, readiness.clone(), shutdown.child_token());
         tokio::spawn(async move {
             if let Err(error) = probes.await {
-                tracing::error!(%error, "probes are not answered");
+                tracing::error!(%error, "cannot serve probes");
             }
         });
     }
-    // A copy that waits for the lease is ready to take over, which is all that
-    // it is there for; were it not, an update of a Deployment would never end.
+    // A replica that waits for the lease is ready; otherwise a rolling update of the
+    // Deployment would never complete.
     readiness.set(true);
-    // A lease is a write, too. Who writes nothing may run beside who holds it.
+    // A lease is a write, too. A process that writes nothing needs no lease.
     let dry_run = config.application_sets.dry_run;
     if dry_run {
-        tracing::info!("dry run: nothing is written, not even a lease");
+        tracing::info!("dry run: nothing is written and no lease is acquired");
     }
     let lease = (config.leader_election && !dry_run)
         .then(|| Candidate::new(client.clone(), namespace, identity()));
@@ -105,13 +104,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let result = lead(client, &config, lease, args.cache_dir.as_deref(), &shutdown).await;
+    let result = run_as_leader(client, &config, lease, args.cache_dir.as_deref(), &shutdown).await;
     readiness.set(false);
     result
 }
 
-/// Runs the controllers as long as the lease is held.
-async fn lead(
+/// Runs the controllers while the lease is held.
+async fn run_as_leader(
     client: Client,
     config: &Config,
     lease: Option<Candidate>,
@@ -122,7 +121,7 @@ async fn lead(
     let cache_dir = match cache_dir {
         Some(dir) => dir,
         None => {
-            temporary = tempfile::tempdir().context("cannot make a folder for checkouts")?;
+            temporary = tempfile::tempdir().context("cannot create a directory for checkouts")?;
             temporary.path()
         }
     };
@@ -146,15 +145,17 @@ async fn lead(
     let lost = !shutdown.is_cancelled();
     stop.cancel();
     if lost {
-        // Another copy may act from now on: nothing more may be written.
+        // Another replica may be active from now on: nothing more may be written.
         anyhow::bail!(
-            "the lease is lost: another copy holds it or it could not be renewed in time"
+            "the lease was lost: another replica holds it, or it could not be renewed in time"
         );
     }
     tracing::info!("stopping");
     match tokio::time::timeout(GRACE, run).await {
         Ok(result) => result?,
-        Err(_) => tracing::warn!("a pass did not end in time and is left to the next start"),
+        Err(_) => {
+            tracing::warn!("a reconcile did not finish in time; it continues after the next start")
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -192,7 +193,7 @@ fn stop_on_signal(shutdown: CancellationToken) {
                 }
             }
             Err(error) => {
-                tracing::warn!(%error, "SIGTERM is not noticed");
+                tracing::warn!(%error, "cannot handle SIGTERM");
                 // Without a handler Ctrl-C still has to work.
                 if tokio::signal::ctrl_c().await.is_err() {
                     return;

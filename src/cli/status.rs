@@ -1,4 +1,4 @@
-//! `wavegate status`: where rollouts stand.
+//! `wavegate status`: the state of rollouts.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -8,16 +8,16 @@ use serde_json::Value;
 
 use super::cluster::{Cluster, ClusterArgs, block_on};
 use super::output::{self, Output, or_dash};
-use super::rollout_summary::{Member, RolloutSummary};
+use super::rollout_summary::{MemberSummary, RolloutSummary};
 use crate::desired::name_of;
 
-/// Prints where the rollouts of a cluster stand
+/// Print the state of the rollouts in a cluster
 ///
-/// Reads from the cluster of the kube context and writes nothing. Without a
-/// name it lists the ApplicationSets, with one it shows each Application.
+/// Reads from the cluster of the kube context and changes nothing. Lists the
+/// ApplicationSets, or shows the Applications of one of them.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// The ApplicationSet to show
+    /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: Option<String>,
     /// List the ApplicationSets of all namespaces
@@ -50,8 +50,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Where each set stands, by namespace and name; `applications` may be of
-/// several namespaces.
+/// Summaries of sets, sorted by namespace and name; `applications` may be of several
+/// namespaces.
 pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> Vec<RolloutSummary> {
     let mut by_namespace: BTreeMap<String, BTreeMap<String, Arc<Value>>> = BTreeMap::new();
     let namespace_of =
@@ -73,7 +73,7 @@ pub(super) fn summaries(sets: &[Arc<Value>], applications: Vec<Arc<Value>>) -> V
 
 pub(super) fn list(summaries: &[RolloutSummary]) -> String {
     if summaries.is_empty() {
-        return "There is no ApplicationSet; -A looks into all namespaces.\n".to_owned();
+        return "No ApplicationSets found; use -A to list all namespaces.\n".to_owned();
     }
     let row = |summary: &RolloutSummary| {
         [
@@ -91,7 +91,7 @@ pub(super) fn list(summaries: &[RolloutSummary]) -> String {
 }
 
 pub(super) fn one(summary: &RolloutSummary) -> String {
-    let row = |member: &Member| {
+    let row = |member: &MemberSummary| {
         [
             member.application.clone(),
             member.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),

@@ -1,4 +1,4 @@
-//! What the commands make of a set and its Applications, without a cluster.
+//! Output of the commands for a set and its Applications, without a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::settings::ApplicationSetSettings;
 /// Applications of the set, by name.
 type Applications = BTreeMap<String, Arc<Value>>;
 
-/// A RollingSync of two steps, the second one by hand.
+/// A RollingSync of two steps, the second one with maxUpdate 0.
 fn set(status: Value) -> Value {
     let step = |env: &str, max_update: Value| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}], "maxUpdate": max_update});
     let steps = json!([step("dev", Value::Null), step("prod", json!(0))]);
@@ -57,14 +57,14 @@ fn explained(status: Value, applications: &[(String, Arc<Value>)]) -> Explanatio
 }
 
 #[test]
-fn the_command_line_is_well_formed() {
+fn the_command_line_is_valid() {
     super::Cli::command().debug_assert();
 }
 
 #[test]
-fn explain_answers_in_one_line_and_names_the_resource() {
+fn explain_summarizes_and_names_the_resource() {
     let progressing = || deployment("Progressing", "1 of 2 replicas are ready");
-    let told = json!({
+    let reported = json!({
         "rollout": {
             "step": 1, "steps": 2, "progress": "0/2", "message": "step 1 of 2",
             "waitingFor": [
@@ -81,14 +81,14 @@ fn explain_answers_in_one_line_and_names_the_resource() {
     let resources = |resources: Value| json!({"sync": {"status": "Synced"}, "health": {"status": "Progressing"}, "resources": resources});
     let cases = [
         (
-            "what the status tells comes first, with the resource from the Application",
-            told.clone(),
+            "the status takes precedence, with the resource of the Application",
+            reported.clone(),
             vec![application("dev", resources(json!([progressing()])))],
             "shop waits in step 1 of 2: dev: Deployment shop/web is Progressing: 1 of 2 replicas are ready",
         ),
         (
-            "without a resource the reason is told",
-            told,
+            "without a resource, the reason is used",
+            reported,
             vec![application("dev", json!({}))],
             "shop waits in step 1 of 2: dev: OutOfSync, Progressing",
         ),
@@ -99,7 +99,7 @@ fn explain_answers_in_one_line_and_names_the_resource() {
             "shop waits in step 1 of 2: dev: dev is Pending",
         ),
         (
-            "the worst resource is the one",
+            "the worst resource is named",
             peer("Progressing"),
             vec![application(
                 "dev",
@@ -108,7 +108,7 @@ fn explain_answers_in_one_line_and_names_the_resource() {
             "shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: image pull failed",
         ),
         (
-            "an Application that has not started is not kept by its resources",
+            "resources do not block an Application that has not started",
             peer("Healthy"),
             vec![application("prod", resources(json!([progressing()])))],
             "shop waits in step 2 of 2: prod: prod is Waiting",
@@ -117,20 +117,20 @@ fn explain_answers_in_one_line_and_names_the_resource() {
             "complete",
             json!({"rollout": {"step": 2, "steps": 2, "progress": "2/2"}, "applicationStatus": [entry("dev", "1", "Healthy")]}),
             vec![],
-            "shop waits for nothing: all 2 steps are complete",
+            "shop is not waiting: all 2 steps are complete",
         ),
-        ("an error stops everything", error, vec![], "shop is stopped by an error: line 3"),
+        ("an error stops the rollout", error, vec![], "shop is stopped by an error: line 3"),
         (
-            "nobody looks at it",
+            "no controller",
             json!({}),
             vec![],
-            "shop does not roll out: no controller has looked at it yet; check that one runs and watches its namespace",
+            "shop does not roll out: no controller has reconciled it yet; check that a controller is running and watches its namespace",
         ),
         (
-            "the feature is switched off",
+            "progressive syncs are disabled",
             json!({"conditions": []}),
             vec![],
-            "shop does not roll out: RollingSync is asked for and not run; start the controller with --enable-progressive-syncs",
+            "shop does not roll out: strategy.type is RollingSync, but progressive syncs are disabled; start the controller with --enable-progressive-syncs",
         ),
     ];
     for (name, status, applications, want) in cases {
@@ -139,7 +139,7 @@ fn explain_answers_in_one_line_and_names_the_resource() {
 }
 
 #[test]
-fn explain_says_what_to_do_and_shows_it() {
+fn explain_suggests_an_action() {
     let status =
         json!({"applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")]});
     let held =
@@ -157,7 +157,7 @@ fn explain_says_what_to_do_and_shows_it() {
     let held = explained(status, &[application("dev", json!({})), (name, Arc::new(prod))]);
     assert_eq!(
         held.waits[0].advice,
-        r#"maxUpdate of its step is 0: sync it by hand, for example: kubectl -n argocd patch application prod --type merge -p '{"operation":{"sync":{"syncOptions":["CreateNamespace=true","Odd='\''"]}}}'"#
+        r#"maxUpdate of its step is 0: sync the Application manually, for example: kubectl -n argocd patch application prod --type merge -p '{"operation":{"sync":{"syncOptions":["CreateNamespace=true","Odd='\''"]}}}'"#
     );
 
     let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
@@ -166,11 +166,11 @@ fn explain_says_what_to_do_and_shows_it() {
     assert_eq!(ill.waits[0].advice, "kubectl -n shop describe deployment.apps web");
     let text = show(&ill);
     assert!(text.starts_with("shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: \\u{1b}[2Jgone\\nnext\n"), "{text}");
-    assert!(!text.contains('\u{1b}'), "no message moves the cursor");
+    assert!(!text.contains('\u{1b}'), "control characters are escaped");
 }
 
 #[test]
-fn a_set_without_steps_waits_for_what_is_not_healthy() {
+fn a_set_without_steps_waits_for_unhealthy_applications() {
     let mut all_at_once = set(json!({"conditions": []}));
     all_at_once["spec"] = json!({});
     let applications: Applications = [
@@ -180,17 +180,20 @@ fn a_set_without_steps_waits_for_what_is_not_healthy() {
     ]
     .into();
     let explanation = explain(&all_at_once, &applications);
-    assert_eq!(explanation.summary, "shop has no steps, and waits for b: it is Unknown, Missing");
+    assert_eq!(
+        explanation.summary,
+        "shop has no steps and waits for b: sync status Unknown, health status Missing"
+    );
     let summary = RolloutSummary::read(&all_at_once, &applications);
     assert_eq!(
         (summary.state, summary.complete, summary.total),
         (State::AllAtOnce, 1, 2),
-        "c is not ours"
+        "c is not owned by the set"
     );
 }
 
 #[test]
-fn nothing_that_a_status_holds_makes_it_panic() {
+fn no_status_causes_a_panic() {
     let odd = [
         json!(7),
         json!([]),
@@ -226,7 +229,7 @@ b           x        RollingSync   1/2    1/3    -        goes on
 }
 
 #[test]
-fn offline_only_names_and_destinations_are_judged() {
+fn offline_validation_checks_names_and_destinations() {
     let application = |name: &str, destination: Value| {
         json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
@@ -248,7 +251,7 @@ fn offline_only_names_and_destinations_are_judged() {
 }
 
 #[test]
-fn a_live_plan_tells_what_would_be_written() {
+fn a_live_plan_lists_the_writes() {
     let file = set(Value::Null);
     let mut stored = set(json!({"applicationStatus": [entry("same", "1", "Healthy")]}));
     stored["metadata"]["uid"] = "u1".into();
@@ -291,7 +294,7 @@ fn a_live_plan_tells_what_would_be_written() {
     let none = BTreeMap::new();
     let plan = compare(&file, Some(&stored), &well, &none);
     assert_eq!((plan[0].application.as_str(), plan[0].change), ("gone", Change::Delete));
-    // A set that the cluster does not have owns nothing, and deletes nothing.
+    // A set that does not exist in the cluster owns and deletes nothing.
     let plan = compare(&unknown, None, &applications, &invalid);
     assert!(plan.iter().all(|live| live.change != Change::Delete), "{plan:?}");
 }

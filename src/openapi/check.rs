@@ -1,21 +1,20 @@
-//! One object against its schema, in kubectl's words.
+//! Validates an object against its schema, with the messages of kubectl.
 
 use serde_json::{Map, Value};
 
 use super::{Document, Schema, What};
 use crate::api::kind::KindRef;
 
-/// Most mistakes of one object that are told.
+/// Most errors that are reported per object.
 const MAX_TOLD: usize = 10;
 
-/// Most values of one object that are looked at; what is beyond is left to the
-/// server.
+/// Most values that are checked per object; the server validates the rest.
 const MAX_VALUES: usize = 200_000;
 
 impl Document {
-    /// The mistakes of an object, in order; empty for one whose kind is not
-    /// described. Its status is not looked at: the server does not take it
-    /// from here. No value of a Secret is in the texts.
+    /// The errors of an object, in order; empty when its kind has no schema. Its status
+    /// is not checked, since the server ignores it. The messages contain no values of a
+    /// Secret.
     pub fn check(&self, object: &Value) -> Vec<String> {
         let KindRef { group, version, kind } = KindRef::of(object);
         let Some((name, schema)) = self.schema_of(group, version, kind) else { return Vec::new() };
@@ -25,7 +24,7 @@ impl Document {
     }
 }
 
-/// The mistakes of one object as one refusal.
+/// The errors of one object as one message.
 pub fn in_words(mistakes: &[String]) -> String {
     let all = match mistakes {
         [one] => one.clone(),
@@ -50,7 +49,7 @@ impl Check<'_> {
         }
     }
 
-    /// `name` is that of the schema around, with the fields on the way in it.
+    /// `name` is the name of the enclosing schema, with the fields below it.
     fn value(&mut self, value: &Value, schema: &Schema, path: &str, name: &str, root: bool) {
         if self.left == 0 || self.told.len() >= MAX_TOLD {
             return;
@@ -60,7 +59,7 @@ impl Check<'_> {
         let name = reference.unwrap_or(name);
         let expected = match (what, value) {
             (What::Any | What::Reference(_), _) => return,
-            // Null is as good as absent.
+            // Null is treated as absent.
             (_, Value::Null) => return,
             (What::Object(fields), Value::Object(object)) => {
                 for (key, child) in object.iter().filter(|(_, child)| !child.is_null()) {

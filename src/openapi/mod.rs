@@ -1,12 +1,11 @@
-//! What the API server says about the fields of objects, and whether an object
-//! is like that.
+//! Published schemas, and the validation of objects against them.
 //!
-//! [`Document`] keeps the little of a published schema that a check needs: an
-//! OpenAPI document of the server (version 2 or 3), or the schemas of a
-//! CustomResourceDefinition. [`Document::check`] tells in kubectl's words what is
-//! wrong with an object, without a request to write (SE-250).
+//! [`Document`] keeps the part of a published schema that validation needs: an OpenAPI
+//! document of the server (version 2 or 3), or the schemas of a CustomResourceDefinition.
+//! [`Document::check`] reports the errors of an object with kubectl's messages, without a
+//! write request (SE-250).
 //!
-//! What a schema does not say is allowed: the server has the last word.
+//! What a schema does not define is allowed: the server decides.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -20,7 +19,7 @@ use std::collections::BTreeMap;
 
 pub use check::in_words;
 
-/// Schemas by their name, and which of them is whose.
+/// Schemas by name, and the kinds they describe.
 #[derive(Clone, Debug, Default)]
 pub struct Document {
     schemas: BTreeMap<Box<str>, Schema>,
@@ -28,25 +27,25 @@ pub struct Document {
     kinds: BTreeMap<(String, String, String), Box<str>>,
 }
 
-/// What a value may be.
+/// The schema of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Schema {
     what: What,
-    /// An absent value is no mistake: the server fills it in, or takes null.
+    /// An absent value is valid: the server sets a default, or accepts null.
     optional: bool,
 }
 
-/// The kinds of values that are told apart.
+/// Types of values that are distinguished.
 #[derive(Clone, Debug, Default, PartialEq)]
 enum What {
-    /// Nothing is said, or more than is understood here.
+    /// Not defined, or not supported here.
     #[default]
     Any,
-    /// What another schema says.
+    /// A reference to another schema.
     Reference(Box<str>),
     /// An object with known fields.
     Object(Box<Fields>),
-    /// An object whose values are all alike.
+    /// A map of values of one type.
     Map(Box<Schema>),
     /// A list.
     List(Box<Schema>),
@@ -58,10 +57,10 @@ enum What {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Fields {
-    /// In order of their names.
+    /// Sorted by name.
     known: Vec<(Box<str>, Schema)>,
     required: Vec<Box<str>>,
-    /// Whether fields that are not known may be there.
+    /// Whether unknown fields are allowed.
     open: bool,
 }
 
@@ -84,11 +83,10 @@ impl Document {
         Some((name, self.schemas.get(name)?))
     }
 
-    /// Follows references; `None` when one leads nowhere. With the name of the
-    /// last one.
+    /// Resolves references, with the name of the last one; `None` for a broken reference.
     fn resolve<'a>(&'a self, schema: &'a Schema) -> Option<(Option<&'a str>, &'a What)> {
         let (mut name, mut what) = (None, &schema.what);
-        // A chain that is longer goes in a circle.
+        // A longer chain is circular.
         for _ in 0..16 {
             let What::Reference(to) = what else { return Some((name, what)) };
             name = Some(to.as_ref());

@@ -1,7 +1,7 @@
-//! Published schemas into the little of them that is kept.
+//! Parses published schemas, and keeps the part that validation needs.
 //!
-//! Reads the bytes in one go, without a tree of all of them in between: the
-//! document of a server is some megabytes, of which most is prose.
+//! Parses the bytes without building a tree: the document of a server has some megabytes,
+//! mostly descriptions.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ struct Components {
     schemas: BTreeMap<String, Raw>,
 }
 
-/// The words of a schema that are understood.
+/// The supported keywords of a schema.
 #[derive(Debug, Deserialize, Default)]
 #[serde(default)]
 struct Raw {
@@ -72,7 +72,7 @@ enum Additional {
     Like(Box<Raw>),
 }
 
-/// Types that are written in several ways, whatever their schema says.
+/// Types with several notations, whatever their schema.
 const LOOSE: [&str; 4] = [
     "io.k8s.apimachinery.pkg.api.resource.Quantity",
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString",
@@ -85,7 +85,7 @@ impl Document {
     ///
     /// # Errors
     ///
-    /// The place where it cannot be read.
+    /// The position of a syntax error.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let file: File = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         let mut document = Self::default();
@@ -103,8 +103,8 @@ impl Document {
         Ok(document)
     }
 
-    /// Reads the schemas of a CustomResourceDefinition (`v1`); one without
-    /// schemas says nothing.
+    /// Reads the schemas of a CustomResourceDefinition (`v1`); without schemas,
+    /// everything is valid.
     pub fn of_definition(definition: &Value) -> Self {
         let mut document = Self::default();
         let spec = &definition["spec"];
@@ -115,7 +115,7 @@ impl Document {
             let Ok(mut raw) = Raw::deserialize(&version["schema"]["openAPIV3Schema"]) else {
                 continue;
             };
-            // The server checks these by itself, and a schema need not name them.
+            // The server validates these itself, and a schema need not contain them.
             raw.embedded = true;
             let version = text(&version["name"]);
             let parts: Vec<&str> = group.split('.').rev().collect();
@@ -137,7 +137,7 @@ fn what(mut raw: Raw) -> What {
         let name = reference.rsplit('/').next().unwrap_or_default();
         return What::Reference(name.into());
     }
-    // Version 3 wraps a reference, so that it may have a default beside it.
+    // Version 3 wraps a reference, so that it may have a default.
     if raw.all_of.len() == 1 && raw.type_.is_none() && raw.properties.is_none() {
         return raw.all_of.pop().map(what).unwrap_or_default();
     }

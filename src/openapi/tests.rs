@@ -1,4 +1,4 @@
-//! Objects and schemas side by side.
+//! Objects and their schemas.
 
 use serde_json::{Value, json};
 
@@ -55,7 +55,7 @@ fn service(spec: Value) -> Value {
 }
 
 #[test]
-fn mistakes_are_told_in_the_words_of_kubectl() {
+fn errors_have_the_messages_of_kubectl() {
     let spec = "io.k8s.api.core.v1.ServiceSpec";
     let cases = [
         ("well", json!({"type": "a", "ports": [{"port": 80, "targetPort": "x"}]}), vec![]),
@@ -108,7 +108,7 @@ fn mistakes_are_told_in_the_words_of_kubectl() {
     with_status["status"] = json!({"nobody": "looks"});
     assert_eq!(v2().check(&with_status), Vec::<String>::new());
     let other = json!({"apiVersion": "v1", "kind": "Other", "x": 1});
-    assert_eq!(v2().check(&other), Vec::<String>::new(), "what is not described is allowed");
+    assert_eq!(v2().check(&other), Vec::<String>::new(), "kinds without a schema are allowed");
     let refusal = in_words(&["a".into(), "b".into()]);
     assert!(refusal.starts_with("error validating data: [a, b]; if you choose"), "{refusal}");
 }
@@ -140,7 +140,7 @@ fn a_document_of_version_3_wraps_its_references() {
 }
 
 #[test]
-fn a_definition_is_a_schema_too() {
+fn a_custom_resource_definition_is_a_schema() {
     let definition = json!({"spec": {
         "group": "example.com", "names": {"kind": "Widget"},
         "versions": [{"name": "v1", "schema": {"openAPIV3Schema": {

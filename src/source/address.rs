@@ -1,64 +1,64 @@
-//! Reads a `repoURL`: what kind of place it names, and how to show it.
+//! Parses a `repoURL`: the transport, and a form that is safe to show.
 //!
-//! Whatever comes out of here is safe to hand to `git` after `--`, and holds
-//! no password: those of the URL are split off first.
+//! A parsed address is safe to pass to `git` after `--` and contains no password:
+//! credentials in the URL are split off first.
 
 use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
 use super::error::Error;
 
-/// Longest accepted URL, in bytes. No server has longer ones in practice.
+/// Longest accepted URL, in bytes.
 const MAX_URL: usize = 2048;
 
-/// Where a repository is.
+/// Transport and location of a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Over https (or http, when switched on).
+pub(super) enum Transport {
+    /// Over https (or http, if enabled).
     Http {
         /// `https` or `http`.
         scheme: &'static str,
         /// Host with its port, as `git` prints it in a password prompt.
         host: String,
     },
-    /// Over ssh, in URL or in `user@host:path` form.
+    /// Over ssh, as URL or as `user@host:path`.
     Ssh,
-    /// A directory of this machine.
+    /// A local directory.
     Local(PathBuf),
 }
 
-/// A `repoURL` after all checks.
+/// A validated `repoURL`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Address {
-    /// What `git` is given: no password in it.
+    /// URL for `git`, without password.
     pub url: String,
-    /// What people are shown: no user name or password in it.
+    /// URL for messages, without user name and password.
     pub shown: String,
-    /// The kind of place.
-    pub place: Place,
-    /// User name and password written into the URL, percent-decoded.
+    /// Transport and location.
+    pub transport: Transport,
+    /// User name and password from the URL, percent-decoded.
     pub embedded: Option<(String, String)>,
 }
 
-/// Which kinds of place may be read.
+/// Which transports besides https and ssh are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Allow {
-    /// Directories of this machine, by absolute path or `file://` URL. For
-    /// the demo and the command line; never for a controller, since an
-    /// Application could name any directory of its machine.
+    /// Local directories, by absolute path or `file://` URL. For the demo and the command
+    /// line only: in a controller, an Application could read any directory of the
+    /// machine.
     pub local: bool,
-    /// `http://` without encryption. Passwords are sent in the clear.
+    /// `http://` without encryption: passwords are sent in plain text.
     pub http: bool,
 }
 
 impl Address {
-    /// Checks a `repoURL`.
+    /// Validates a `repoURL`.
     ///
     /// # Errors
     ///
     /// [`Error::InvalidUrl`] and [`Error::LocalNotAllowed`]; both permanent.
     pub(super) fn parse(repo_url: &str, allow: Allow) -> Result<Self, Error> {
-        // Whatever is said about it from now on, by us or by a program.
+        // Redacts everything that is reported about the URL from here on.
         crate::redact::know_url(repo_url);
         let shown = printable(&crate::redact::url(repo_url));
         let invalid =
@@ -70,10 +70,10 @@ impl Address {
             return Err(invalid("the URL is longer than 2048 bytes"));
         }
         if repo_url.starts_with('-') {
-            return Err(invalid("a URL cannot start with '-'"));
+            return Err(invalid("the URL must not start with '-'"));
         }
         if repo_url.chars().any(char::is_control) {
-            return Err(invalid("a URL cannot hold control characters"));
+            return Err(invalid("the URL must not contain control characters"));
         }
         if let Some(path) = local_path(repo_url) {
             if !allow.local {
@@ -84,22 +84,20 @@ impl Address {
                 matches!(part, std::path::Component::RootDir | std::path::Component::Normal(_))
             });
             if !path.is_absolute() || !plain {
-                return Err(invalid(
-                    "a local directory is written as an absolute path without '..'",
-                ));
+                return Err(invalid("a local directory must be an absolute path without '..'"));
             }
-            // As a path: git would percent-decode a file URL once more.
+            // As a path, since git would percent-decode a file URL again.
             let url = path.display().to_string();
-            return Ok(Self { url, shown, place: Place::Local(path), embedded: None });
+            return Ok(Self { url, shown, transport: Transport::Local(path), embedded: None });
         }
         if repo_url.contains(char::is_whitespace) {
-            return Err(invalid("a URL cannot hold blanks"));
+            return Err(invalid("the URL must not contain spaces"));
         }
-        // Servers and clients resolve these, and another repository is reached
-        // than the one that a project was asked about.
+        // Servers and clients resolve these parts, which would reach another repository
+        // than the one that the project was checked for.
         let dots = |part: &str| matches!(percent_decode(part).as_str(), "." | "..");
         if repo_url.split(['/', ':', '\\']).any(dots) {
-            return Err(invalid("a URL cannot hold '.' or '..' as a part of its path"));
+            return Err(invalid("the path of the URL must not contain '.' or '..'"));
         }
         match repo_url.split_once("://") {
             Some((scheme, rest)) => Self::with_scheme(scheme, rest, shown.clone(), allow, &invalid),
@@ -119,7 +117,7 @@ impl Address {
             "http" if allow.http => "http",
             "http" => return Err(invalid("http is not encrypted and not allowed, use https")),
             "ssh" => "ssh",
-            _ => return Err(invalid("only https and ssh URLs can be read")),
+            _ => return Err(invalid("only https and ssh URLs are supported")),
         };
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let (user, host) = match authority.rsplit_once('@') {
@@ -130,64 +128,63 @@ impl Address {
         if path.is_empty() {
             return Err(invalid("the URL names a host but no repository"));
         }
-        // What a server decodes leads to another repository than the one that a
-        // project was asked about. A blank and other characters that no path can
-        // hold as they are remain.
+        // A percent-encoded part is decoded by the server and may reach another
+        // repository than the one that the project was checked for. Only a space and
+        // other characters that a path cannot contain literally may be encoded.
         let mut escapes = path.split('%').skip(1).map(|after| percent_decode(&format!("%{after}")));
         let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/%".contains(c);
         if escapes.any(|decoded| decoded.starts_with(plain)) {
             return Err(invalid(
-                "a URL cannot hold letters, digits or slashes as %XX; write the characters themselves",
+                "the URL must not contain percent-encoded letters, digits or slashes; write the characters themselves",
             ));
         }
         if scheme == "ssh" {
-            // git decodes all of it before it looks for the host.
+            // git decodes the whole URL before it looks for the host.
             if rest.contains('%') {
                 return Err(invalid(
-                    "an ssh URL cannot hold '%'; write user@host:path for such a path",
+                    "an ssh URL must not contain '%'; write user@host:path instead",
                 ));
             }
             let name = user.map(|user| user.split_once(':').map_or(user, |(name, _)| name));
             if name.is_some_and(|name| name.starts_with('-')) {
-                return Err(invalid("a user name cannot start with '-'"));
+                return Err(invalid("the user name must not start with '-'"));
             }
-            // ssh does not take a password from here, but whoever writes another
-            // one means another repository, and it is not told either.
+            // ssh does not take a password from the URL. It is not passed on, but is part
+            // of the repository's identity.
             let embedded = user.and_then(|user| user.split_once(':'));
             let embedded =
                 embedded.map(|(name, word)| (percent_decode(name), percent_decode(word)));
             let user = name.map(|name| format!("{name}@")).unwrap_or_default();
             let url = format!("ssh://{user}{host}/{path}");
-            return Ok(Self { url, shown, place: Place::Ssh, embedded });
+            return Ok(Self { url, shown, transport: Transport::Ssh, embedded });
         }
         let embedded = user.filter(|user| !user.is_empty()).map(|user| {
             let (name, password) = user.split_once(':').unwrap_or((user, ""));
             (percent_decode(name), percent_decode(password))
         });
         let url = format!("{scheme}://{host}/{path}");
-        let place = Place::Http { scheme, host: host.to_owned() };
-        Ok(Self { url, shown, place, embedded })
+        let transport = Transport::Http { scheme, host: host.to_owned() };
+        Ok(Self { url, shown, transport, embedded })
     }
 
-    /// `user@host:path`, which ssh users write.
+    /// The `user@host:path` form of ssh.
     fn scp_form(text: &str, shown: String, invalid: &dyn Fn(&str) -> Error) -> Result<Self, Error> {
         let Some((front, path)) = text.split_once(':') else {
             return Err(invalid("write an https or ssh URL, such as https://host/team/repo"));
         };
         // `helper::address` would start a remote helper program.
         if path.starts_with(':') || path.starts_with('-') || path.is_empty() {
-            return Err(invalid("the part after ':' is no path of a repository"));
+            return Err(invalid("the part after ':' is not a repository path"));
         }
         let (user, host) = front.rsplit_once('@').unwrap_or(("", front));
         check_host(host, invalid)?;
         if user.starts_with('-') || user.contains(['/', ':']) {
-            return Err(invalid("the user name is not usable"));
+            return Err(invalid("the user name is invalid"));
         }
-        Ok(Self { url: text.to_owned(), shown, place: Place::Ssh, embedded: None })
+        Ok(Self { url: text.to_owned(), shown, transport: Transport::Ssh, embedded: None })
     }
 
-    /// The user name and password that are sent over https: those of the URL,
-    /// and what it leaves out from `credentials`.
+    /// User name and password for https: those of the URL, completed from `credentials`.
     pub(super) fn login<'a>(&'a self, credentials: &'a Credentials) -> (&'a str, &'a str) {
         match &self.embedded {
             Some((name, password)) if password.is_empty() => (name, &credentials.password),
@@ -196,11 +193,11 @@ impl Address {
         }
     }
 
-    /// The directory of this machine, if it is one.
+    /// The local directory, if the address is one.
     pub(super) fn local(&self) -> Option<&Path> {
-        match &self.place {
-            Place::Local(path) => Some(path),
-            Place::Http { .. } | Place::Ssh => None,
+        match &self.transport {
+            Transport::Local(path) => Some(path),
+            Transport::Http { .. } | Transport::Ssh => None,
         }
     }
 }
@@ -220,7 +217,7 @@ fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> 
         _ => (host, "0"),
     };
     let usable = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
-    // git takes brackets off any name, so that one host would have two.
+    // git removes brackets from any name, so one host would have two names.
     let inside = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     let bracketed = inside.is_some_and(|inside| inside.parse::<std::net::Ipv6Addr>().is_ok());
     if name.is_empty()
@@ -228,10 +225,10 @@ fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> 
         || name.ends_with('.')
         || !name.chars().all(usable)
         || (name.contains([':', '[', ']']) && !bracketed)
-        // A password with an unescaped '/' would look like this.
+        // A password with an unescaped '/' looks like this.
         || !port.chars().all(|c| c.is_ascii_digit())
     {
-        return Err(invalid("the host name or port is not usable"));
+        return Err(invalid("the host name or port is invalid"));
     }
     Ok(())
 }
@@ -257,10 +254,10 @@ fn percent_decode(text: &str) -> String {
     String::from_utf8_lossy(&decoded).into_owned()
 }
 
-/// Takes credentials and control characters out of a text with URLs in it.
+/// Removes credentials and control characters from a text that contains URLs.
 ///
-/// `scheme://user:password@host` becomes `scheme://***@host`, wherever it
-/// stands. A plain `ssh://git@host` loses its user name too, which is harmless.
+/// `scheme://user:password@host` becomes `scheme://***@host`, anywhere in the text. A
+/// plain `ssh://git@host` loses its user name, too.
 pub fn redact(text: &str) -> String {
     printable(&crate::redact::text(text))
 }

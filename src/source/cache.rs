@@ -1,8 +1,8 @@
-//! The directory of this machine that repositories and checkouts live in.
+//! The cache directory for repositories and checkouts on the local disk.
 //!
-//! Each process has a directory of its own below the root and holds a lock on
-//! it while it runs. What a killed process left behind is removed by the next
-//! one that starts; nothing is ever taken over from it.
+//! Each process uses its own directory below the root and locks it while it runs. The
+//! next process that starts removes directories of processes that were killed; their
+//! content is never reused.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,21 +16,22 @@ const LOCK: &str = "lock";
 #[derive(Debug)]
 pub(super) struct Cache {
     directory: tempfile::TempDir,
-    /// Held open: closing it gives the lock up.
+    /// Open lock file; closing it releases the lock.
     _lock: File,
     next: AtomicU64,
 }
 
 impl Cache {
-    /// Makes a directory below `root`, which is created when missing, and
-    /// removes those of processes that no longer run.
+    /// Creates a directory below `root`, which is created when missing, and removes
+    /// directories of processes that no longer run.
     pub(super) fn open(root: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(root)?;
         let root = root.canonicalize()?;
         let odd = |c: char| c.is_control() || "'\"\\".contains(c);
         if root.to_str().is_none_or(|path| path.contains(odd)) {
-            // It becomes part of an ssh command line.
-            let message = "the source cache directory has quotes or odd characters in its path";
+            // The path becomes part of an ssh command line.
+            let message =
+                "the path of the source cache directory contains quotes or special characters";
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
         }
         remove_stale(&root)?;
@@ -44,29 +45,32 @@ impl Cache {
         self.directory.path()
     }
 
-    /// A path that nobody else uses. Nothing is created there; what will be
-    /// is removed with the returned value.
-    pub(super) fn unused(self: &Arc<Self>, kind: &str) -> Removed {
+    /// An unused path. Nothing is created; what the caller creates there is removed when
+    /// the returned value is dropped.
+    pub(super) fn unused(self: &Arc<Self>, kind: &str) -> OwnedDirectory {
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        Removed { path: self.path().join(format!("{kind}-{number}")), cache: Arc::clone(self) }
+        OwnedDirectory {
+            path: self.path().join(format!("{kind}-{number}")),
+            cache: Arc::clone(self),
+        }
     }
 }
 
 /// A directory of the cache that is removed when dropped.
 #[derive(Debug)]
-pub(super) struct Removed {
+pub(super) struct OwnedDirectory {
     path: PathBuf,
-    /// The cache stays while any directory in it is in use.
+    /// Keeps the cache directory while a directory in it is in use.
     cache: Arc<Cache>,
 }
 
-impl Removed {
+impl OwnedDirectory {
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 }
 
-impl Drop for Removed {
+impl Drop for OwnedDirectory {
     fn drop(&mut self) {
         let (path, cache) = (std::mem::take(&mut self.path), Arc::clone(&self.cache));
         let remove = move || {
@@ -77,7 +81,7 @@ impl Drop for Removed {
             }
             drop(cache);
         };
-        // Removing many files takes a while; do not hold up a runtime thread.
+        // Removing many files takes time and must not block a runtime thread.
         match tokio::runtime::Handle::try_current() {
             Ok(runtime) => drop(runtime.spawn_blocking(remove)),
             Err(_) => remove(),
@@ -89,14 +93,14 @@ fn remove_stale(root: &Path) -> std::io::Result<()> {
     for entry in std::fs::read_dir(root)? {
         let entry = entry?;
         let ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        // Without a lock file its owner may just be starting.
+        // Without a lock file, the owner may be starting.
         let Some(lock) = ours.then(|| File::open(entry.path().join(LOCK)).ok()).flatten() else {
             continue;
         };
         if lock.try_lock().is_ok()
             && let Err(error) = std::fs::remove_dir_all(entry.path())
         {
-            tracing::warn!(%error, "cannot remove a source cache that was left behind");
+            tracing::warn!(%error, "cannot remove the source cache of a stopped process");
         }
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! One revision of a repository as files, and the store that keeps the
-//! lately used ones.
+//! A checkout: the files of one revision of a repository, and a cache of recently used
+//! checkouts.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -7,14 +7,14 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::cache::Removed;
+use super::cache::OwnedDirectory;
 
-/// The files of one revision, for reading only and shared by all who ask.
+/// The files of one revision, read-only and shared by all users.
 ///
-/// The directory is removed when the last holder lets go of it.
+/// The directory is removed when the last reference is dropped.
 #[derive(Debug)]
 pub struct Checkout {
-    root: Removed,
+    root: OwnedDirectory,
     repo: String,
     revision: String,
     bytes: u64,
@@ -22,23 +22,23 @@ pub struct Checkout {
 }
 
 impl Checkout {
-    pub(super) fn new(root: Removed, repo: String, revision: String, bytes: u64) -> Self {
+    pub(super) fn new(root: OwnedDirectory, repo: String, revision: String, bytes: u64) -> Self {
         Self { root, repo, revision, bytes, submodules: Vec::new() }
     }
 
-    /// With these submodules, whose files are not there.
+    /// Sets the submodules, whose files are not part of the checkout.
     pub(super) fn with_submodules(self, submodules: Vec<String>) -> Self {
         Self { submodules, ..self }
     }
 
-    /// Directories, from the root of the repository, whose files are in another
-    /// repository and not here.
+    /// Submodule directories, relative to the repository root. Their files are not part
+    /// of the checkout.
     pub fn submodules(&self) -> &[String] {
         &self.submodules
     }
 
-    /// The directory that stands for the root of the repository. Holds no
-    /// `.git`. Never show it to a user: it is a path of this machine.
+    /// The directory with the files of the repository root, without `.git`. A path of the
+    /// local machine: not for messages.
     pub fn root(&self) -> &Path {
         self.root.path()
     }
@@ -59,12 +59,12 @@ impl Checkout {
     }
 }
 
-/// Repository (by its place in the cache) and revision.
+/// Key of the repository in the cache, and revision.
 pub(super) type CheckoutKey = (String, String);
 
-/// The lately used checkouts, bounded by count and bytes.
+/// Recently used checkouts, bounded by number and bytes.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct CheckoutCache {
     count: usize,
     bytes: u64,
     state: Mutex<State>,
@@ -72,21 +72,21 @@ pub(super) struct Kept {
 
 #[derive(Debug, Default)]
 struct State {
-    entries: HashMap<CheckoutKey, Entry>,
-    /// Grows with each use; the smallest is the least recently used.
+    entries: HashMap<CheckoutKey, CachedCheckout>,
+    /// Increases with each use; the smallest value is the least recently used.
     clock: u64,
 }
 
 #[derive(Debug)]
-struct Entry {
-    /// Absent once evicted. Others may still hold the checkout, and then it
-    /// is shared again instead of being made twice.
+struct CachedCheckout {
+    /// Empty after eviction. While the checkout is still in use, it is shared again
+    /// instead of being created twice.
     strong: Option<Arc<Checkout>>,
     weak: Weak<Checkout>,
     used: u64,
 }
 
-impl Kept {
+impl CheckoutCache {
     pub(super) fn new(count: usize, bytes: u64) -> Self {
         Self { count, bytes, state: Mutex::default() }
     }
@@ -104,7 +104,7 @@ impl Kept {
 
     fn put(&self, state: &mut State, key: CheckoutKey, checkout: &Arc<Checkout>) {
         state.clock += 1;
-        let entry = Entry {
+        let entry = CachedCheckout {
             strong: Some(Arc::clone(checkout)),
             weak: Arc::downgrade(checkout),
             used: state.clock,

@@ -1,44 +1,43 @@
-//! What is needed to log in to a repository.
+//! Credentials of a repository.
 
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
-/// Credentials of one repository, as its Secret holds them.
+/// Credentials of one repository, from its Secret.
 ///
-/// Empty fields mean absent. `Debug` shows which fields are set, never what
-/// is in them; there is no `Display`.
+/// Empty fields mean absent. `Debug` shows which fields are set, not their values; there
+/// is no `Display`.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Credentials {
-    /// User name for https. With a password and no name, servers that take
-    /// tokens accept any name; give one.
+    /// User name for https. Servers that use tokens accept any name, but require one.
     pub username: String,
-    /// Password or token for https. One line. Given to the host of the URL
-    /// only: a redirect to another host is not followed with it.
+    /// Password or token for https, a single line. Sent only to the host of the URL, not
+    /// to the target of a redirect.
     pub password: String,
     /// Private key for ssh in PEM or OpenSSH form, without a passphrase.
     pub ssh_private_key: String,
-    /// Lines of `known_hosts`; when empty, those of the machine are used, and
-    /// a host that they do not have is refused.
+    /// Lines of `known_hosts`; when empty, those of the machine are used, and unknown
+    /// hosts are rejected.
     pub ssh_known_hosts: String,
     /// PEM certificates to trust for https instead of those of the machine.
     pub ca_certificates: String,
-    /// Trust any host key and certificate. Anybody in between can then read
-    /// and change everything.
+    /// Trust any host key and certificate. Allows anyone on the network path to read and
+    /// change all data.
     pub insecure_skip_server_verification: bool,
 }
 
 impl Credentials {
-    /// Whether user name and password can be handed to `git` line by line.
+    /// Whether user name and password can be passed to `git` line by line.
     pub(super) fn is_usable(&self) -> bool {
         let one_line = |text: &str| !text.contains(['\n', '\r', '\0']);
         one_line(&self.username) && one_line(&self.password)
     }
 
-    /// Tells credentials apart without keeping them.
+    /// Identifies credentials without storing them.
     ///
-    /// What was read with one set is never given to somebody with another:
-    /// they might not be allowed to read it.
+    /// Content that was read with one set of credentials is not shared with users of
+    /// another set, which may not have access to it.
     pub(super) fn fingerprint(&self) -> [u8; 32] {
         let mut hash = Sha256::new();
         let insecure = if self.insecure_skip_server_verification { "1" } else { "" };

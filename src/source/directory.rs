@@ -1,8 +1,8 @@
-//! Manifests out of a directory of a checkout (SE-093 to SE-102).
+//! Reads manifests from a directory of a checkout (SE-093 to SE-102).
 //!
-//! Blocking, and reads inside the checkout only: every path is resolved, links
-//! included, and what leads out is an error. [`super::render`] calls it from
-//! async code.
+//! Blocking. Reads inside the checkout only: every path is resolved including symbolic
+//! links, and a path that leaves the checkout is an error. [`super::render`] calls it
+//! from async code.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -16,24 +16,23 @@ use crate::yaml::Repeated;
 /// Default of [`DirectoryOptions::max_bytes`] (SE-098).
 pub const DEFAULT_MAX_BYTES: u64 = 10_000_000;
 
-/// Default of [`DirectoryOptions::max_memory`]: 10 MB of usual manifests take
-/// some 100 MB.
+/// Default of [`DirectoryOptions::max_memory`]: 10 MB of typical manifests take about 100 MB.
 pub const DEFAULT_MAX_MEMORY: u64 = crate::yaml::MAX_MEMORY;
 
 /// Deepest directory that is entered below `path`.
 const MAX_DEPTH: usize = 64;
 
-/// Most files and directories that are looked at.
+/// Most files and directories that are visited.
 const MAX_ENTRIES: usize = 200_000;
 
-/// Largest file of a kind that SE-098 does not count.
+/// Largest file of a type that is not counted by SE-098.
 const MAX_UNCOUNTED: u64 = 100 << 20;
 
-/// Most steps of matching patterns of one source, some seconds of work: 4 KB
-/// of pattern over 200,000 long paths would take an hour.
+/// Limit on the steps of pattern matching per source, some seconds of work: a pattern of
+/// 4 KB and 200,000 long paths would take an hour.
 const MAX_GLOB_STEPS: u64 = 2_000_000_000;
 
-/// A file with this text anywhere is no manifest (SE-096).
+/// A file that contains this text is skipped (SE-096).
 const SKIP_MARKER: &str = "+argocd:skip-file-rendering";
 
 /// How a directory is read: the `directory` block of a source (SE-036).
@@ -43,13 +42,13 @@ pub struct DirectoryOptions {
     pub recurse: bool,
     /// Pattern that a file must match; empty means all.
     pub include: String,
-    /// Pattern that a file must not match; empty means none.
+    /// Pattern of the files to exclude; empty excludes none.
     pub exclude: String,
     /// Whether files of any name are read, not only `.yaml`, `.yml`, `.json`.
     pub disable_extension_filter: bool,
-    /// Most bytes of all files together; 0 means no limit.
+    /// Limit on the bytes of all files together; 0 means no limit.
     pub max_bytes: u64,
-    /// Most bytes of memory that all objects together may take.
+    /// Limit on the memory of all objects together, in bytes.
     pub max_memory: u64,
 }
 
@@ -66,27 +65,27 @@ impl Default for DirectoryOptions {
     }
 }
 
-/// One object of a source, and where it was written.
+/// An object of a source and its location.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// The object as it was written.
+    /// The object as written.
     pub object: Value,
-    /// The file, relative to the root of the repository; for what another
-    /// program rendered, the name of that program.
+    /// The file, relative to the repository root; for rendered manifests, the name of the
+    /// program.
     pub file: String,
-    /// The line its document starts at, counted from 1.
+    /// The first line of its document, counted from 1.
     pub line: usize,
-    /// Keys that its document holds twice; the last one counts.
+    /// Keys that its document contains twice; the last value is used.
     pub repeated: Vec<Repeated>,
 }
 
-/// Reads all manifests of `path`, a directory relative to `checkout_root`,
-/// in file order and, inside a file, in document order.
+/// Reads all manifests of `path`, a directory relative to `checkout_root`, in the order
+/// of files and of documents within a file.
 ///
 /// # Errors
 ///
-/// [`RenderError`], with the file and line where there is one. Nothing is
-/// returned then: half of a source would look like a deletion.
+/// [`RenderError`], with file and line if known. No manifests are returned then, since
+/// missing ones would look like deletions.
 pub fn directory(
     checkout_root: &Path,
     path: &str,
@@ -95,15 +94,14 @@ pub fn directory(
     read(checkout_root, path, options, &[])
 }
 
-/// As [`directory`], where `submodules` are directories whose files are not
-/// there: entering one is an error.
+/// Like [`directory`]; entering one of `submodules` is an error, since their files are missing.
 pub(super) fn read(
     checkout_root: &Path,
     path: &str,
     options: &DirectoryOptions,
     submodules: &[String],
 ) -> Result<Vec<Manifest>, RenderError> {
-    let place = Place::new(checkout_root, path)?;
+    let source_dir = SourceDirectory::new(checkout_root, path)?;
     let pattern = |name: &'static str, text: &str| {
         let glob = (!text.is_empty()).then(|| Glob::new(text)).transpose();
         glob.map_err(|source: InvalidGlob| RenderError::Pattern { field: name, source })
@@ -111,7 +109,7 @@ pub(super) fn read(
     let mut reader = Reader {
         include: pattern("include", &options.include)?,
         exclude: pattern("exclude", &options.exclude)?,
-        place,
+        source_dir,
         options,
         submodules,
         entries: 0,
@@ -119,7 +117,7 @@ pub(super) fn read(
         glob_steps: 0,
         files: Vec::new(),
     };
-    reader.walk(&reader.place.directory.clone(), "", 0)?;
+    reader.walk(&reader.source_dir.directory.clone(), "", 0)?;
     let files = std::mem::take(&mut reader.files);
     let mut sink = Sink::new(options.max_memory);
     for file in &files {
@@ -128,18 +126,18 @@ pub(super) fn read(
     Ok(sink.manifests)
 }
 
-/// A directory inside a checkout, after all checks.
+/// A validated directory inside a checkout.
 #[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// The checkout, all links resolved.
+pub(super) struct SourceDirectory {
+    /// The checkout, symbolic links resolved.
     pub root: PathBuf,
-    /// The directory, likewise.
+    /// The directory, symbolic links resolved.
     pub directory: PathBuf,
     /// The directory relative to the checkout, as written, without `.` parts.
     pub relative: String,
 }
 
-impl Place {
+impl SourceDirectory {
     /// Resolves `path` inside a checkout. Empty and `.` mean its root.
     pub(super) fn new(checkout_root: &Path, path: &str) -> Result<Self, RenderError> {
         let named = || path.to_owned();
@@ -171,7 +169,7 @@ impl Place {
         Ok(Self { root, directory, relative })
     }
 
-    /// A path below the directory as people know it: from the repository root.
+    /// A path below the directory for messages: relative to the repository root.
     fn shown(&self, below: &str) -> String {
         if self.relative.is_empty() {
             below.to_owned()
@@ -182,31 +180,30 @@ impl Place {
 }
 
 struct Reader<'a> {
-    place: Place,
+    source_dir: SourceDirectory,
     options: &'a DirectoryOptions,
     submodules: &'a [String],
     include: Option<Glob>,
     exclude: Option<Glob>,
     entries: usize,
     bytes: u64,
-    /// Upper bound of the steps that matching patterns took.
+    /// Upper bound of the pattern matching steps so far.
     glob_steps: u64,
     files: Vec<Candidate>,
 }
 
 /// A file that passed all filters on its name.
 struct Candidate {
-    /// Where its content is, links resolved.
+    /// Path of the content, symbolic links resolved.
     resolved: PathBuf,
-    /// For messages.
+    /// Path for messages.
     shown: String,
 }
 
 impl Reader<'_> {
-    /// Collects candidates in lexical order; a directory stands in the order
-    /// by its own name.
+    /// Collects candidates in lexical order; a directory is ordered by its own name.
     fn walk(&mut self, directory: &Path, below: &str, depth: usize) -> Result<(), RenderError> {
-        let shown = self.place.shown(below);
+        let shown = self.source_dir.shown(below);
         let failed = |error: std::io::Error| RenderError::Read {
             file: shown.clone(),
             error: error.to_string(),
@@ -223,7 +220,8 @@ impl Reader<'_> {
         for entry in std::fs::read_dir(directory).map_err(failed)? {
             self.entries += 1;
             if self.entries > MAX_ENTRIES {
-                let what = format!("more than {MAX_ENTRIES} files below {:?}", self.place.relative);
+                let what =
+                    format!("more than {MAX_ENTRIES} files below {:?}", self.source_dir.relative);
                 return Err(RenderError::TooLarge { what });
             }
             entries.push(entry.map_err(failed)?);
@@ -234,7 +232,7 @@ impl Reader<'_> {
             let name = name.to_string_lossy();
             let below =
                 if below.is_empty() { name.into_owned() } else { format!("{below}/{name}") };
-            // Of the entry itself: a link to a directory is not entered.
+            // The type of the entry itself: a link to a directory is not entered.
             let kind = entry.file_type().map_err(failed)?;
             if kind.is_dir() {
                 if self.options.recurse && !below.ends_with("/.git") && below != ".git" {
@@ -247,7 +245,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// The filters of SE-095 up to the content marker, in its order.
+    /// Applies the filters of SE-095 up to the content marker, in this order.
     fn consider(&mut self, path: &Path, below: String) -> Result<(), RenderError> {
         let known = [".yaml", ".yml", ".json", ".jsonnet"];
         if !self.options.disable_extension_filter
@@ -255,29 +253,29 @@ impl Reader<'_> {
         {
             return Ok(());
         }
-        let shown = self.place.shown(&below);
+        let shown = self.source_dir.shown(&below);
         let resolved = match path.canonicalize() {
-            Ok(resolved) if resolved.starts_with(&self.place.root) => resolved,
+            Ok(resolved) if resolved.starts_with(&self.source_dir.root) => resolved,
             Ok(_) => return Err(RenderError::LinkOutside { file: shown }),
-            // Links in a circle end up here too.
+            // Also the result for circular links.
             Err(error) => {
-                // So is one into a submodule, whose files are not there.
+                // Also the result for a link into a submodule, whose files are missing.
                 if let Some(path) = self.submodule_behind(path) {
                     return Err(RenderError::Submodule { path });
                 }
-                // A link that leads out is as wrong when nothing is there:
-                // whether there is would be told apart by the outcome.
-                if leads_out(path, &self.place.root) {
+                // A link out of the checkout is rejected even when its target is missing,
+                // since the outcome would reveal which files exist.
+                if points_outside(path, &self.source_dir.root) {
                     return Err(RenderError::LinkOutside { file: shown });
                 }
-                tracing::warn!(file = shown, %error, "skipping a link that leads nowhere");
+                tracing::warn!(file = shown, %error, "skipping a dangling symbolic link");
                 return Ok(());
             }
         };
         let meta = std::fs::metadata(&resolved)
             .map_err(|error| RenderError::Read { file: shown.clone(), error: error.to_string() })?;
         if !meta.is_file() {
-            tracing::warn!(file = shown, "skipping what is not a regular file");
+            tracing::warn!(file = shown, "skipping an entry that is not a regular file");
             return Ok(());
         }
         let globs = [self.exclude.as_ref(), self.include.as_ref()];
@@ -285,7 +283,7 @@ impl Reader<'_> {
         self.glob_steps = self.glob_steps.saturating_add(cost);
         if self.glob_steps > MAX_GLOB_STEPS {
             let what = format!(
-                "{shown}: directory.include and directory.exclude are too long for so many files"
+                "{shown}: directory.include and directory.exclude are too expensive to match for this number of files"
             );
             return Err(RenderError::TooLarge { what });
         }
@@ -299,7 +297,7 @@ impl Reader<'_> {
             if self.options.max_bytes > 0 && self.bytes > self.options.max_bytes {
                 return Err(RenderError::TooLarge {
                     what: format!(
-                        "{shown}: the manifests of this source are larger than {} bytes together",
+                        "{shown}: the manifests of this source exceed {} bytes in total",
                         self.options.max_bytes
                     ),
                 });
@@ -313,7 +311,7 @@ impl Reader<'_> {
     fn submodule_behind(&self, link: &Path) -> Option<String> {
         let target = link.parent()?.join(std::fs::read_link(link).ok()?);
         let mut parts: Vec<&std::ffi::OsStr> = Vec::new();
-        for part in target.strip_prefix(&self.place.root).ok()?.components() {
+        for part in target.strip_prefix(&self.source_dir.root).ok()?.components() {
             match part {
                 Component::ParentDir => drop(parts.pop()),
                 Component::Normal(name) => parts.push(name),
@@ -356,10 +354,10 @@ impl Reader<'_> {
     }
 }
 
-/// Whether a link that cannot be resolved points out of the root as written.
-pub(super) fn leads_out(link: &Path, root: &Path) -> bool {
+/// Whether an unresolvable link points out of the root as written.
+pub(super) fn points_outside(link: &Path, root: &Path) -> bool {
     let Ok(target) = std::fs::read_link(link) else { return false };
-    // The directory that the link is in has been resolved already.
+    // The directory of the link is resolved already.
     let mut at = link.parent().unwrap_or(root).to_owned();
     for part in target.components() {
         match part {

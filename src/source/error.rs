@@ -1,34 +1,34 @@
-//! Why a repository, a revision or a checkout could not be had.
+//! Errors of reading a repository, a revision or a checkout.
 //!
-//! Every text here is safe to show: repositories are named by their redacted
-//! URL, and no variant carries a credential or a path of this machine.
+//! All messages are safe to show: repositories are named by their redacted URL, and no
+//! variant contains credentials or a local path.
 
 use std::time::Duration;
 
-/// What went wrong between a `repoURL` and a checkout.
+/// An error between a `repoURL` and a checkout.
 ///
-/// Cloneable, since callers that waited for the same work share its outcome.
+/// Cloneable, since callers that wait for the same work share its result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The `repoURL` cannot be used as it is written.
+    /// The `repoURL` is invalid.
     #[error("repository {repo}: {reason}")]
     InvalidUrl {
         /// The URL as written, redacted and without control characters.
         repo: String,
-        /// What is wrong with it and what to write instead.
+        /// Why the URL is invalid and how to write it.
         reason: String,
     },
-    /// The `targetRevision` cannot be a revision.
+    /// The `targetRevision` is invalid.
     #[error("repository {repo}: revision {revision:?}: {reason}")]
     InvalidRevision {
         /// The redacted URL.
         repo: String,
-        /// The revision as asked for.
+        /// The requested revision.
         revision: String,
-        /// What is wrong with it.
+        /// Why the revision is invalid.
         reason: String,
     },
-    /// A directory of this machine was named, and that is not switched on.
+    /// The URL is a local directory, and these are not allowed.
     #[error("repository {repo}: local directories are not allowed here, use an https or ssh URL")]
     LocalNotAllowed {
         /// The path or `file://` URL.
@@ -43,12 +43,12 @@ pub enum Error {
         repo: String,
         /// The program that was looked for.
         program: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         detail: String,
     },
-    /// The server answered that there is no such repository.
+    /// The server reports that the repository does not exist.
     ///
-    /// Servers say the same to somebody who may not read it.
+    /// Servers report the same to users without access.
     #[error("repository {repo}: not found, or not visible with these credentials: {detail}")]
     MissingRepository {
         /// The redacted URL.
@@ -56,33 +56,33 @@ pub enum Error {
         /// What the server said.
         detail: String,
     },
-    /// The repository is there, the revision is not.
+    /// The repository exists, the revision does not.
     #[error("repository {repo}: revision {revision:?} not found: {detail}")]
     MissingRevision {
         /// The redacted URL.
         repo: String,
-        /// The revision as asked for.
+        /// The requested revision.
         revision: String,
-        /// What was looked for, and what to do.
+        /// What was searched, and what to do.
         detail: String,
     },
-    /// Credentials are missing or were turned down, or the host is not trusted.
+    /// Credentials are missing or were rejected, or the host is not trusted.
     #[error("repository {repo}: access refused, check its credentials: {detail}")]
     Refused {
         /// The redacted URL.
         repo: String,
-        /// What the server said.
+        /// Message of the server.
         detail: String,
     },
-    /// The server could not be reached, or the connection broke.
+    /// The server cannot be reached, or the connection was lost.
     #[error("repository {repo}: not reachable: {detail}")]
     Unreachable {
         /// The redacted URL.
         repo: String,
-        /// What was seen.
+        /// Details of the failure.
         detail: String,
     },
-    /// The work took longer than its limit and was stopped.
+    /// The work exceeded its time limit and was stopped.
     #[error("repository {repo}: {what} took longer than {} s and was stopped", limit.as_secs_f64())]
     TimedOut {
         /// The redacted URL.
@@ -92,7 +92,7 @@ pub enum Error {
         /// The limit.
         limit: Duration,
     },
-    /// More was sent or would be written than the limit allows.
+    /// The data exceeds a size limit.
     #[error("repository {repo}: {what} is over the limit of {limit}")]
     TooLarge {
         /// The redacted URL.
@@ -102,34 +102,32 @@ pub enum Error {
         /// The limit with its unit.
         limit: String,
     },
-    /// A failure of `git` that fits none of the others.
+    /// Any other failure of `git`.
     #[error("repository {repo}: {what} failed: {detail}")]
     Git {
         /// The redacted URL.
         repo: String,
         /// The step, such as `git fetch`.
         what: String,
-        /// What it said, bounded and redacted.
+        /// Output of `git`, truncated and redacted.
         detail: String,
     },
-    /// The cache directory of this machine could not be used.
+    /// The local cache directory could not be used.
     #[error("repository {repo}: cannot {what}: {detail}")]
     Cache {
         /// The redacted URL.
         repo: String,
         /// The step that failed.
         what: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         detail: String,
     },
 }
 
 impl Error {
-    /// Whether the same request may succeed on a later try, with nothing
-    /// changed by a person.
+    /// Whether the same request may succeed later without a change of its input.
     ///
-    /// A missing revision is not transient: the regular poll finds it once it
-    /// is pushed, and hurrying does not help.
+    /// A missing revision is not transient: regular polling finds it once it is pushed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Unreachable { .. }

@@ -1,9 +1,8 @@
-//! Runs the `git` program: the only place that knows its command line.
+//! Runs the `git` program; the only module that knows its command line.
 //!
-//! Every repository is taken to be hostile. No configuration but ours is
-//! read, no hook, filter, helper or submodule of a repository runs, nothing
-//! is asked on a terminal, URLs and revisions never stand where an option
-//! could, and credentials reach `git` through files only it can read. Needs
+//! Repositories are not trusted: only our configuration is read, no hook, filter, helper
+//! or submodule of a repository runs, there are no prompts, URLs and revisions cannot be
+//! read as options, and `git` gets credentials through files with mode 0600. Requires
 //! `git` 2.32 or later.
 
 use std::ffi::{OsStr, OsString};
@@ -12,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use std::io::Write;
 
-use super::address::{Address, Place, redact};
+use super::address::{Address, Transport, redact};
 use super::credentials::Credentials;
 use super::error::Error;
 use super::limits::Settings;
 use super::process::{Failure, Output, Run};
 
-/// Configuration that holds for every call, whatever a repository says.
+/// Configuration of every call; overrides that of a repository.
 const CONFIG: [&str; 17] = [
     "core.hooksPath=/dev/null",
     "core.fsmonitor=false",
@@ -26,60 +25,59 @@ const CONFIG: [&str; 17] = [
     "core.autocrlf=false",
     "core.protectHFS=true",
     "core.protectNTFS=true",
-    // Larger blobs are streamed instead of held in memory.
+    // Larger blobs are streamed instead of loaded into memory.
     "core.bigFileThreshold=16m",
     "protocol.ext.allow=never",
     "submodule.recurse=false",
     "fetch.recurseSubmodules=false",
     "credential.helper=",
-    // One pack per fetch; loose objects would unfold a small pack on disk.
+    // One pack per fetch; loose objects would expand a small pack on disk.
     "fetch.unpackLimit=1",
     "gc.auto=0",
     "maintenance.auto=false",
     "advice.detachedHead=false",
-    // A server that takes the connection and says nothing; one that is busy
-    // sends a sign of life every five seconds.
+    // Aborts when a server sends nothing; a busy server sends a keep-alive every five seconds.
     "http.lowSpeedLimit=1",
     "http.lowSpeedTime=20",
 ];
 
-/// The longest cut of what `git` said that is put into an error.
+/// Longest part of the output of `git` in an error, in bytes.
 const DETAIL_LIMIT: usize = 600;
 
-/// How to call `git`, and where its private files go.
+/// Settings of `git` and the directories of its private files.
 #[derive(Debug)]
 pub(super) struct Git {
     settings: Settings,
-    /// The cache of this process; taken out of every message.
+    /// Cache of this process; its path is removed from all messages.
     root: PathBuf,
     /// An empty home directory.
     home: PathBuf,
-    /// Where credential files are put while a call runs; mode 0700.
+    /// Directory of the credential files during a call; mode 0700.
     secrets: PathBuf,
 }
 
 /// One call, before limits and environment are added.
 pub(super) struct Call<'a> {
-    /// The step as people know it, such as `git fetch`.
+    /// Name of the command for messages, such as `git fetch`.
     pub what: &'static str,
-    /// The repository it is about.
+    /// Address of the repository.
     pub address: &'a Address,
-    /// Its credentials, when the call talks to a server.
+    /// Credentials, when the call contacts a server.
     pub credentials: Option<&'a Credentials>,
-    /// The repository directory of ours, absent when none is needed.
+    /// Directory of the cached repository; `None` when not needed.
     pub git_dir: Option<&'a Path>,
     /// Arguments after the configuration.
     pub args: Vec<OsString>,
-    /// More environment.
+    /// Additional environment variables.
     pub env: Vec<(OsString, OsString)>,
-    /// Most bytes of standard output.
+    /// Limit on standard output, in bytes.
     pub stdout_limit: usize,
-    /// The directory whose size is watched while the call runs.
+    /// Directory whose size is limited during the call.
     pub watch: Option<&'a Path>,
 }
 
 impl Git {
-    /// Prepares the private directories below `root`, which must exist.
+    /// Creates the private directories below `root`, which must exist.
     pub(super) fn new(settings: Settings, root: &Path) -> std::io::Result<Self> {
         let home = root.join("home");
         let secrets = root.join("secrets");
@@ -89,15 +87,14 @@ impl Git {
         Ok(Self { settings, root: root.to_owned(), home, secrets })
     }
 
-    /// Runs one call and turns a non-zero exit into the matching error.
+    /// Runs one call and maps a non-zero exit status to an error.
     ///
     /// # Errors
     ///
-    /// All of [`Error`]; a failure about a revision carries an empty revision,
-    /// which the caller knows.
+    /// All of [`Error`]; errors about a revision have an empty revision, which the caller sets.
     pub(super) async fn run(&self, call: Call<'_>) -> Result<Vec<u8>, Error> {
         let repo = || call.address.shown.clone();
-        // Lives until the call has ended, then its files are removed.
+        // Dropped after the call has ended, which removes its files.
         let private = self.private_files(call.address, call.credentials)?;
         let mut args: Vec<OsString> = Vec::with_capacity(call.args.len() + 38);
         for entry in CONFIG {
@@ -135,7 +132,7 @@ impl Git {
             }
             Failure::OutputLimit => Error::TooLarge {
                 repo: repo(),
-                what: format!("the answer to {}", call.what),
+                what: format!("the output of {}", call.what),
                 limit: format!("{} bytes", call.stdout_limit),
             },
             Failure::DiskLimit if call.watch == call.git_dir => {
@@ -167,7 +164,7 @@ impl Git {
             ("HOME", self.home.as_os_str()),
             ("XDG_CONFIG_HOME", self.home.as_os_str()),
             ("TMPDIR", self.home.as_os_str()),
-            // The messages are read by us, so in one language.
+            // The messages are parsed below, so their language is fixed.
             ("LC_ALL", "C".as_ref()),
             ("GIT_ALLOW_PROTOCOL", protocols.as_ref()),
             ("GIT_ATTR_NOSYSTEM", "1".as_ref()),
@@ -187,7 +184,7 @@ impl Git {
             .collect()
     }
 
-    /// Writes what `git` and `ssh` need to log in, readable by us alone.
+    /// Writes the files that `git` and `ssh` need to log in, with mode 0600.
     fn private_files(
         &self,
         address: &Address,
@@ -208,9 +205,9 @@ impl Git {
                 let mut file = options.write(true).create_new(true).mode(mode).open(&path)?;
                 file.write_all(text.as_bytes()).map(|()| path)
             };
-            match &address.place {
-                Place::Local(_) => return Ok(None),
-                Place::Http { scheme, host } => {
+            match &address.transport {
+                Transport::Local(_) => return Ok(None),
+                Transport::Http { scheme, host } => {
                     if credentials.insecure_skip_server_verification {
                         env.push(("GIT_SSL_NO_VERIFY".into(), "1".into()));
                     }
@@ -218,7 +215,7 @@ impl Git {
                         let path = file("ca.pem", &credentials.ca_certificates, 0o600)?;
                         env.push(("GIT_SSL_CAINFO".into(), path.into()));
                     }
-                    // Without an answer `git` would look for other ways to ask.
+                    // Without an answer, `git` would try other ways to prompt.
                     file("username", &format!("{name}\n"), 0o600)?;
                     file("password", &format!("{password}\n"), 0o600)?;
                     file("origin", &format!("{scheme}://\n{host}\n"), 0o600)?;
@@ -227,7 +224,7 @@ impl Git {
                         env.push(("GIT_ASKPASS".into(), script.into()));
                     }
                 }
-                Place::Ssh => {
+                Transport::Ssh => {
                     let command = ssh_command(credentials, &file)?;
                     env.push(("GIT_SSH_COMMAND".into(), command.into()));
                     env.push(("GIT_SSH_VARIANT".into(), "ssh".into()));
@@ -237,21 +234,21 @@ impl Git {
         };
         let directory = write_all().map_err(|error| Error::Cache {
             repo: address.shown.clone(),
-            what: "write the credentials for git".into(),
+            what: "write the credentials files for git".into(),
             detail: error.kind().to_string(),
         })?;
         Ok(Private { env, _directory: directory })
     }
 }
 
-/// Environment that refers to files, and the files.
+/// Environment that refers to private files, and the files.
 struct Private {
     env: Vec<(OsString, OsString)>,
     _directory: Option<tempfile::TempDir>,
 }
 
-/// Answers a prompt of `git`, but only for the host the credentials are for:
-/// a redirect to another one gets no answer.
+/// Answers a prompt of `git` for the host of the credentials only, not for the target of
+/// a redirect.
 const ASKPASS: &str = r#"#!/bin/sh
 d=${0%/*}
 { read -r scheme; read -r host; } < "$d/origin"
@@ -264,8 +261,8 @@ IFS= read -r answer < "$d/$file"
 printf '%s\n' "$answer"
 "#;
 
-/// The ssh command line: our key only, no user configuration, no agent, and a
-/// host key that must be known.
+/// The ssh command line: only the given key, no user configuration, no agent, and strict
+/// host key checking.
 fn ssh_command(
     credentials: &Credentials,
     file: &dyn Fn(&str, &str, u32) -> std::io::Result<PathBuf>,
@@ -277,7 +274,7 @@ fn ssh_command(
     if credentials.ssh_private_key.is_empty() {
         command.push_str(" -o IdentityFile=none");
     } else {
-        // ssh refuses a key without its last newline.
+        // ssh rejects a key without a trailing newline.
         let key = format!("{}\n", credentials.ssh_private_key.trim_end());
         let path = file("key", &key, 0o600)?;
         command.push_str(&format!(" -i {}", shell_quote(&path.display().to_string())));
@@ -299,7 +296,7 @@ fn shell_quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The error of a size limit, with the way out.
+/// The error of a size limit, with a remedy.
 pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
     Error::TooLarge {
         repo: address.shown.clone(),
@@ -308,7 +305,7 @@ pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
     }
 }
 
-/// Reads the failure out of what `git` said, most specific first.
+/// Determines the error from the output of `git`, most specific first.
 fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
     let repo = address.shown.clone();
     let said = output.stderr.to_ascii_lowercase();
@@ -357,9 +354,9 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
     Error::Git { repo, what: what.to_owned(), detail }
 }
 
-/// What `git` said, as one bounded line without secrets.
+/// Output of `git` as a single truncated line without secrets.
 fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>) -> String {
-    // As a whole first: it may hold anything.
+    // The whole output first: it may contain anything.
     let mut text = stderr.replace(&address.url, &address.shown);
     let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
     let given = credentials.map(|credentials| credentials.password.as_str());
@@ -370,7 +367,7 @@ fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>)
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let mut joined = lines.collect::<Vec<_>>().join("; ");
     if joined.is_empty() {
-        return "git gave no reason".into();
+        return "git reported no reason".into();
     }
     if joined.len() > DETAIL_LIMIT {
         let end = joined.floor_char_boundary(DETAIL_LIMIT);

@@ -1,25 +1,24 @@
-//! Which kind of source a directory is (SE-090 to SE-092), and the overrides
-//! that a repository may hold for it.
+//! Source types (SE-090 to SE-092), and the override files of a repository.
 //!
-//! Works on the raw `source` block, so that fields nobody models survive.
-//! Blocking: reads the directory.
+//! Works on the raw `source` block, so that unknown fields are kept. Blocking: reads the
+//! directory.
 
 use std::io::Read;
 
 use serde_json::Value;
 
-use super::directory::Place;
+use super::directory::SourceDirectory;
 use super::manifests::RenderError;
 use crate::yaml::Document;
 
-/// Fields that an override file in the repository cannot change: they say
-/// where the file itself was read.
+/// Fields that an override file cannot change, since they determine where the file is
+/// read from.
 const FIXED_FIELDS: [&str; 4] = ["repoURL", "path", "chart", "targetRevision"];
 
 /// Largest override file, in bytes.
 const MAX_OVERRIDE: u64 = 1 << 20;
 
-/// How a source is rendered; the value of `status.sourceType` (SE-092).
+/// Type of a source; the value of `status.sourceType` (SE-092).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceType {
     /// A Helm chart.
@@ -33,7 +32,7 @@ pub enum SourceType {
 }
 
 impl SourceType {
-    /// The name as it stands in `status.sourceType`.
+    /// The name in `status.sourceType`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Helm => "Helm",
@@ -44,8 +43,7 @@ impl SourceType {
     }
 }
 
-/// Which kinds are switched on (SE-091); a kind that is off is read as plain
-/// manifests instead.
+/// Enabled source types (SE-091); a disabled type is read as plain manifests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EnabledTypes {
     /// `helm.enable`, default true.
@@ -60,15 +58,15 @@ impl Default for EnabledTypes {
     }
 }
 
-/// The kind that the source block itself names; `None` when it names none.
+/// The type that the source block sets explicitly, if any.
 ///
 /// # Errors
 ///
-/// [`RenderError::Source`] when it names more than one (SE-037).
+/// [`RenderError::Source`] when more than one is set (SE-037).
 pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> {
     let named = |field: &str| match source.get(field) {
         None | Some(Value::Null) => false,
-        // A block with nothing in it is removed by normalisation (SE-030).
+        // Normalization removes an empty block (SE-030).
         Some(Value::Object(block)) => !block.is_empty(),
         Some(_) => true,
     };
@@ -91,15 +89,15 @@ pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> 
     }
 }
 
-/// The kind of a source whose overrides were merged already.
+/// The type of a source with merged overrides.
 pub(super) fn detect(
-    place: &Place,
+    source_dir: &SourceDirectory,
     source: &Value,
     enabled: EnabledTypes,
 ) -> Result<SourceType, RenderError> {
     let kind = match explicit_type(source)? {
         Some(kind) => kind,
-        None => discover(place)?,
+        None => discover(source_dir)?,
     };
     Ok(match kind {
         SourceType::Helm if !enabled.helm => SourceType::Directory,
@@ -108,15 +106,15 @@ pub(super) fn detect(
     })
 }
 
-fn discover(place: &Place) -> Result<SourceType, RenderError> {
+fn discover(source_dir: &SourceDirectory) -> Result<SourceType, RenderError> {
     let failed = |error: std::io::Error| RenderError::Read {
-        file: place.relative.clone(),
+        file: source_dir.relative.clone(),
         error: error.to_string(),
     };
     let mut found = SourceType::Directory;
-    for entry in std::fs::read_dir(&place.directory).map_err(failed)? {
+    for entry in std::fs::read_dir(&source_dir.directory).map_err(failed)? {
         match entry.map_err(failed)?.file_name().to_str() {
-            // Goes before a chart in the same directory.
+            // Takes precedence over a chart in the same directory.
             Some("kustomization.yaml" | "kustomization.yml" | "Kustomization") => {
                 return Ok(SourceType::Kustomize);
             }
@@ -127,9 +125,9 @@ fn discover(place: &Place) -> Result<SourceType, RenderError> {
     Ok(found)
 }
 
-/// The source block with the override files of the repository merged in.
+/// The source block merged with the override files of the repository.
 pub(super) fn with_overrides(
-    place: &Place,
+    source_dir: &SourceDirectory,
     source: &Value,
     application: &str,
     warnings: &mut Vec<String>,
@@ -137,11 +135,11 @@ pub(super) fn with_overrides(
     let mut merged = source.clone();
     let own = format!(".argocd-source-{application}.yaml");
     for name in [".argocd-source.yaml", &own] {
-        // An application name cannot hold a slash; a made-up one may.
+        // The name of an Application has no slash, but the given name may.
         if name.contains('/') {
             continue;
         }
-        if let Some(patch) = override_file(place, name)? {
+        if let Some(patch) = override_file(source_dir, name)? {
             warnings.extend(patch.repeated.iter().map(|key| format!("{name}: {key}")));
             json_patch::merge(&mut merged, &patch.value);
         }
@@ -157,10 +155,13 @@ pub(super) fn with_overrides(
     Ok(merged)
 }
 
-fn override_file(place: &Place, name: &str) -> Result<Option<Document>, RenderError> {
-    let Ok(resolved) = place.directory.join(name).canonicalize() else { return Ok(None) };
+fn override_file(
+    source_dir: &SourceDirectory,
+    name: &str,
+) -> Result<Option<Document>, RenderError> {
+    let Ok(resolved) = source_dir.directory.join(name).canonicalize() else { return Ok(None) };
     let file = || name.to_owned();
-    if !resolved.starts_with(&place.root) {
+    if !resolved.starts_with(&source_dir.root) {
         return Err(RenderError::LinkOutside { file: file() });
     }
     let failed =
@@ -186,7 +187,7 @@ fn override_file(place: &Place, name: &str) -> Result<Option<Document>, RenderEr
         (None, _) => Ok(None),
         (Some(document), true) if document.value.is_object() => Ok(Some(document)),
         _ => {
-            let reason = "expected one mapping with fields of a source".into();
+            let reason = "expected one mapping with the fields of a source".into();
             Err(RenderError::Unreadable { file: file(), reason })
         }
     }

@@ -1,4 +1,4 @@
-//! The limits of reading repositories, and what may be read.
+//! Settings and limits of reading repositories.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,38 +6,37 @@ use std::time::Duration;
 
 use super::address::Allow;
 
-/// Bounds on time, disk and parallel work.
+/// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Longest run of one `git` command. Default 60 s.
     pub timeout: Duration,
-    /// Most bytes on disk of one fetched repository, and of one checkout of
-    /// it. Default 500 MiB.
+    /// Limit on the disk space of one fetched repository, and of one checkout of it.
+    /// Default 500 MiB.
     pub fetch_bytes: u64,
-    /// Most files in one checkout. Default 200,000.
+    /// Limit on the files of one checkout. Default 200,000.
     pub checkout_files: usize,
-    /// Checkouts kept for later use. Default 64.
+    /// Number of cached checkouts. Default 64.
     pub kept_checkouts: usize,
-    /// Bytes of kept checkouts; one that is larger is dropped as soon as
-    /// nobody uses it. Default 2 GiB.
+    /// Bytes of cached checkouts; a larger checkout is removed when it is no longer in
+    /// use. Default 2 GiB.
     pub kept_bytes: u64,
-    /// Repositories whose objects and references are kept. Default 256.
+    /// Number of cached repositories. Default 256.
     pub kept_repositories: usize,
-    /// `git` programs at the same time, over all repositories that answer.
-    /// Default 8.
+    /// Parallel `git` processes for all available repositories. Default 8.
     pub parallel: usize,
-    /// The same for those that have not answered yet or no longer do. They
-    /// mostly wait. Default 32.
-    pub doubtful: usize,
-    /// `git` programs at the same time that talk to one server. Default 4.
+    /// Parallel `git` processes for repositories that have not answered yet or no longer
+    /// answer; they mostly wait. Default 32.
+    pub unconfirmed: usize,
+    /// Parallel `git` processes per server. Default 4.
     pub per_host: usize,
-    /// How long a server or repository that does not answer is left alone at
-    /// most; the pause starts at 5 s and doubles. Default 60 s.
+    /// Longest pause of requests to a server or repository that does not answer; pauses
+    /// start at 5 s and double. Default 60 s.
     pub backoff: Duration,
-    /// How long a failure is answered again without asking the server, so
-    /// that many Applications of a dead repository cost one attempt. Default
-    /// 10 s; a request for [`Freshness::NOW`](super::Freshness::NOW) shares
-    /// only a failure that it waited for.
+    /// How long a failure is returned again without a request, so that many Applications
+    /// of an unavailable repository cost one attempt. Default 10 s; a request for
+    /// [`Freshness::NOW`](super::Freshness::NOW) shares only a failure that it waited
+    /// for.
     pub failure_kept: Duration,
 }
 
@@ -51,7 +50,7 @@ impl Default for Limits {
             kept_bytes: 2 << 30,
             kept_repositories: 256,
             parallel: 8,
-            doubtful: 32,
+            unconfirmed: 32,
             per_host: 4,
             backoff: Duration::from_secs(60),
             failure_kept: Duration::from_secs(10),
@@ -59,15 +58,15 @@ impl Default for Limits {
     }
 }
 
-/// How repositories are read.
+/// Settings of reading repositories.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
     /// The `git` program, a path or a name. Default `git`.
     pub program: PathBuf,
-    /// What may be read besides https and ssh. Default nothing.
+    /// Transports besides https and ssh. Default none.
     pub allow: Allow,
-    /// Variables that `git` sees besides ours, such as `HTTPS_PROXY`. Ours
-    /// win. Default none: the environment of this process is not passed on.
+    /// Additional environment variables of `git`, such as `HTTPS_PROXY`. They do not
+    /// override ours. Default none: the environment of this process is not passed on.
     pub environment: BTreeMap<String, String>,
     /// The limits.
     pub limits: Limits,

@@ -1,5 +1,5 @@
-//! Text into objects: the rules for what one file may hold (SE-099, SE-100,
-//! SE-102), and everything that can go wrong between checkout and objects.
+//! Parses manifests: the rules for the content of a file (SE-099, SE-100, SE-102), and
+//! the errors between a checkout and its objects.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use crate::yaml::{self, Document};
 /// Most objects of one source.
 const MAX_OBJECTS: usize = 100_000;
 
-/// Why a source gave no manifests. The texts hold no path of this machine.
+/// Why a source could not be rendered. Messages contain no local paths.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RenderError {
     /// `path` is not in the repository at this revision.
@@ -31,83 +31,81 @@ pub enum RenderError {
         /// The path as written.
         path: String,
     },
-    /// `path` leads out of the repository, by `..` or by a symbolic link.
+    /// `path` leaves the repository, by `..` or a symbolic link.
     #[error("{path}: app path is outside of the repository")]
     OutsidePath {
         /// The path as written.
         path: String,
     },
-    /// A symbolic link leads out of the repository.
-    #[error(
-        "{file}: symbolic link leads out of the repository, make it point inside or exclude it"
-    )]
+    /// A symbolic link leaves the repository.
+    #[error("{file}: symbolic link points outside the repository; change its target or exclude it")]
     LinkOutside {
-        /// The link, from the root of the repository.
+        /// The link, relative to the repository root.
         file: String,
     },
-    /// `include` or `exclude` is no pattern.
+    /// `include` or `exclude` is not a valid pattern.
     #[error("directory.{field}: {source}")]
     Pattern {
         /// `include` or `exclude`.
         field: &'static str,
-        /// What is wrong with it.
+        /// Why the pattern is invalid.
         source: InvalidGlob,
     },
-    /// There is more than is allowed.
+    /// A limit is exceeded.
     #[error("{what}")]
     TooLarge {
-        /// Where, what and the limit.
+        /// File, what is too large, and the limit.
         what: String,
     },
     /// A file could not be read.
     #[error("{file}: cannot read: {error}")]
     Read {
-        /// The file, from the root of the repository.
+        /// The file, relative to the repository root.
         file: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         error: String,
     },
-    /// A file holds something that is no manifest.
+    /// The content of a file is not a valid manifest.
     #[error("Failed to unmarshal {file:?}: {reason}")]
     Unreadable {
-        /// The file, from the root of the repository.
+        /// The file, relative to the repository root.
         file: String,
         /// Line and reason.
         reason: String,
     },
-    /// A file stands where a manifest is expected and is something else.
+    /// A file is not a manifest but another type of file.
     #[error("{file}: {what}")]
     NotAManifest {
-        /// The file, from the root of the repository.
+        /// The file, relative to the repository root.
         file: String,
-        /// Line, what it is, and what to do.
+        /// Line, type of the content, and what to do.
         what: String,
     },
-    /// The path is in a submodule, or one is below it.
+    /// The path is in a submodule, or contains one.
     #[error(
         "{path}: is a git submodule, and submodules are not fetched; commit its files to the \
          repository, or add its repository as a source"
     )]
     Submodule {
-        /// The submodule, from the root of the repository.
+        /// The submodule, relative to the repository root.
         path: String,
     },
-    /// A JSON file holds more than one value.
+    /// A JSON file contains more than one value.
     #[error("Found multiple objects in {file:?}. Only single objects are allowed in JSON files.")]
     MultipleJson {
-        /// The file, from the root of the repository.
+        /// The file, relative to the repository root.
         file: String,
     },
-    /// Jsonnet is not rendered: it can read any file of this machine.
+    /// Jsonnet is not rendered: it could read any local file.
     #[error("{file}: jsonnet is not supported, commit its output or exclude the file")]
     Jsonnet {
-        /// The file, from the root of the repository.
+        /// The file, relative to the repository root.
         file: String,
     },
-    /// The source block contradicts itself (SE-037) or cannot be read.
+    /// The source block is contradictory (SE-037) or invalid.
     #[error("{reason}")]
     Source {
-        /// What is wrong.
+        /// Why it is invalid.
         reason: String,
     },
     /// The program that renders this kind of source is not installed.
@@ -119,7 +117,7 @@ pub enum RenderError {
         application: String,
         /// The program.
         program: String,
-        /// What the operating system said.
+        /// Error of the operating system.
         detail: String,
     },
     /// The program that renders this kind of source failed.
@@ -129,31 +127,31 @@ pub enum RenderError {
         application: String,
         /// The program.
         program: String,
-        /// What it said, bounded.
+        /// Output of the program, truncated.
         detail: String,
     },
-    /// One of the above, with the repository and revision it is about.
+    /// One of the above, with repository and revision.
     #[error("repository {repo}, revision {revision}: {source}")]
     At {
         /// The redacted URL.
         repo: String,
-        /// The commit.
+        /// The commit hash.
         revision: String,
-        /// What went wrong.
+        /// The error.
         source: Box<RenderError>,
     },
 }
 
 impl RenderError {
-    /// Says which repository and revision the error is about.
+    /// Adds repository and revision to the error.
     #[must_use]
     pub fn at(self, repo: &str, revision: &str) -> Self {
         let (repo, revision) = (repo.to_owned(), revision.to_owned());
         Self::At { repo, revision, source: Box::new(self) }
     }
 
-    /// Whether the same revision may render on a later try. What is in a
-    /// commit does not change; a missing program or a broken disk may.
+    /// Whether rendering the same revision may succeed later: a commit does not change,
+    /// but a missing program may be installed.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::Read { .. } | Self::MissingProgram { .. } | Self::Program { .. } => true,
@@ -163,23 +161,23 @@ impl RenderError {
     }
 }
 
-/// The manifests of one source as they are read, and what they may still take.
+/// Collects the manifests of one source, up to a memory limit.
 #[derive(Debug)]
 pub(super) struct Sink {
-    /// What was read so far.
+    /// The manifests read so far.
     pub manifests: Vec<Manifest>,
-    /// Bytes of memory, as [`yaml::weight`] counts.
+    /// Remaining memory in bytes, as counted by [`yaml::weight`].
     left: u64,
     limit: u64,
 }
 
 impl Sink {
-    /// Nothing was read; the objects may take so many bytes of memory.
+    /// An empty sink with a memory limit in bytes.
     pub(super) fn new(limit: u64) -> Self {
         Self { manifests: Vec::new(), left: limit, limit }
     }
 
-    /// Adds what a file of a directory holds, by its name.
+    /// Adds the objects of a file, by its type.
     pub(super) fn file(&mut self, text: &str, file: &str) -> Result<(), RenderError> {
         if let Some(what) = foreign(text) {
             return Err(RenderError::NotAManifest { file: file.to_owned(), what });
@@ -194,7 +192,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Adds what a program printed: there all of it is manifests (SE-103).
+    /// Adds the output of a program, which contains manifests only (SE-103).
     pub(super) fn output(&mut self, text: &str, program: &str) -> Result<(), RenderError> {
         for document in documents(text, program, self.left, Strictness::Output)? {
             self.expand(document, program)?;
@@ -238,7 +236,7 @@ impl Sink {
     }
 }
 
-/// What an object takes besides its content, in bytes.
+/// Memory of an object in addition to its content, in bytes.
 const FIXED_WEIGHT: u64 = 256;
 
 fn too_much(file: &str, line: usize, limit: u64) -> RenderError {
@@ -250,8 +248,8 @@ fn too_much(file: &str, line: usize, limit: u64) -> RenderError {
     RenderError::TooLarge { what }
 }
 
-/// What a text is that stands where a manifest was expected and is none, with
-/// its line (SE-099 would take it for some other YAML file).
+/// Type of a text that is not a manifest, with its line (SE-099 would ignore it as an
+/// unrelated YAML file).
 fn foreign(text: &str) -> Option<String> {
     let start = text.trim_start();
     let pointer =
@@ -268,29 +266,28 @@ fn foreign(text: &str) -> Option<String> {
     if let Some(line) = line_of(&|line| line.contains('\0')) {
         return Some(format!("line {line}: binary content; commit it as text or exclude it"));
     }
-    // Inside of a manifest they are indented, as part of some text.
+    // Inside a manifest, conflict markers are indented as part of a text.
     let marked = ["<<<<<<< ", ">>>>>>> "].map(|mark| line_of(&|line| line.starts_with(mark)));
     if let [Some(line), Some(_)] = marked {
-        return Some(format!("line {line}: a merge conflict that was not resolved"));
+        return Some(format!("line {line}: an unresolved merge conflict"));
     }
     None
 }
 
-/// How much of a text has to be manifests.
+/// How much of a text must be manifests.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Strictness {
-    /// A file among others, which may be for another program.
+    /// A file in a directory, which may belong to another program.
     File,
-    /// All of it.
+    /// All of the text.
     Output,
 }
 
-/// The documents of a YAML text that holds manifests (SE-099).
+/// The manifests of a YAML text (SE-099).
 ///
-/// A text that cannot be read, gave no object before the mistake and does not
-/// look like a manifest is some other YAML file, and gives nothing. One that
-/// has the beginnings of a manifest was cut off, and is an error: taken for
-/// nothing, its objects would be pruned.
+/// A text that cannot be parsed, has no object before the error and does not look like a
+/// manifest is an unrelated YAML file and is ignored. A truncated manifest is an error:
+/// if it were ignored, its objects would be pruned.
 fn documents(
     text: &str,
     file: &str,
@@ -322,22 +319,22 @@ fn documents(
     let looks_like_one = ["apiVersion:", "kind:", "metadata:"].iter().all(|key| text.contains(key));
     let other = objects.is_empty() && !looks_like_one && !cut_off;
     if other && strictness == Strictness::File {
-        tracing::debug!(file, reason, "ignoring a file that holds no manifests");
+        tracing::debug!(file, reason, "ignoring a file that contains no manifests");
         return Ok(Vec::new());
     }
     Err(RenderError::Unreadable { file: file.to_owned(), reason })
 }
 
-/// Whether a document that is no object has what only a manifest has: a kind,
-/// or the `apiVersion` of one. Charts have the latter too, with a name beside
-/// it, and other programs write numbers there.
+/// Whether a document that is not an object looks like a manifest: it has a kind, or the
+/// `apiVersion` of one. Helm charts have `apiVersion` and `name`, and other programs use
+/// a number there.
 fn begins_manifest(value: &Value) -> bool {
     let version = value.get("apiVersion").and_then(Value::as_str);
     let kind = value.get("kind").is_some_and(|kind| !kind.is_null());
     kind || (version.is_some_and(|version| !version.is_empty()) && value.get("name").is_none())
 }
 
-/// The documents that end before a mistake.
+/// The documents before an error.
 fn before(text: &str, error: &yaml::Error) -> Vec<Document> {
     let yaml::Error::At { line, .. } = error else { return Vec::new() };
     let line = usize::try_from(*line).unwrap_or(usize::MAX);
@@ -354,7 +351,7 @@ fn before(text: &str, error: &yaml::Error) -> Vec<Document> {
     documents
 }
 
-/// What keeps a document from being an object; `None` when nothing does.
+/// Why a document is not an object; `None` when it is one.
 fn object_problem(value: &Value) -> Option<&'static str> {
     match value {
         Value::Object(fields) => match fields.get("kind") {
@@ -366,7 +363,7 @@ fn object_problem(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// The one object of a JSON text (SE-100).
+/// The only object of a JSON text (SE-100).
 fn json(text: &str, file: &str, memory: u64) -> Result<Document, RenderError> {
     let unreadable = |reason: String| RenderError::Unreadable { file: file.to_owned(), reason };
     let (document, rest) = yaml::json(text, memory).map_err(|error| match error {

@@ -1,23 +1,21 @@
-//! Repository facts in: from a `repoURL`, a `targetRevision` and a `path` to
-//! a list of objects.
+//! Reads manifests: from `repoURL`, `targetRevision` and `path` to a list of objects.
 //!
 //! ```text
 //! repoURL + targetRevision --resolve--> Revision --checkout--> files --render--> manifests
 //! ```
 //!
-//! - [`Repositories`] asks and fetches, each repository and revision once for
-//!   all Applications that want it. It runs the `git` program.
+//! - [`Repositories`] resolves and fetches each repository and revision once for all
+//!   Applications. It runs the `git` program.
 //! - [`render`] turns a [`Checkout`] and a raw `source` block into
 //!   [`Manifest`]s; [`directory`] is the part for plain manifests.
-//! - [`Error`] and [`RenderError`] tell a missing thing from a failed read:
-//!   the caller never deletes because something could not be read.
+//! - [`Error`] and [`RenderError`] distinguish a missing object from a failed read:
+//!   nothing is deleted because of a failed read.
 //!
-//! Repositories are hostile until proven otherwise. Nothing in one is run, no
-//! path leaves a checkout, every size, time and count has a limit, and no
-//! credential reaches a command line, a log or an error.
+//! Repositories are not trusted. No program of a repository is run, no path leaves a
+//! checkout, sizes, times and counts are limited, and no credentials appear in a command
+//! line, a log or an error.
 //!
-//! Never here: the cluster, the clock of a rollout, rules about what to do
-//! with the manifests.
+//! This module does not access the cluster and makes no decision about the manifests.
 
 mod address;
 mod cache;

@@ -1,13 +1,13 @@
-//! One repository on disk: fetches single commits and writes them out.
+//! The local repository: fetches single commits and exports their files.
 //!
-//! The directory may be thrown away at any time: it is only a cache, and the
-//! cure for whatever an interrupted or failed `git` left in it.
+//! The directory is only a cache and can be deleted at any time, which also repairs what
+//! an interrupted or failed `git` left in it.
 
 use std::ffi::OsString;
 use std::path::Path;
 
 use super::address::Address;
-use super::cache::Removed;
+use super::cache::OwnedDirectory;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git, too_large};
@@ -15,32 +15,30 @@ use super::limits::Limits;
 use super::process::disk_use;
 use super::refs::{Revision, is_full_hash};
 
-/// After so many fetches the repository is started anew, since each leaves a
-/// pack behind.
+/// Number of fetches before the repository is created again, since each fetch adds a pack.
 const MAX_FETCHES: usize = 64;
 
-/// How far back all branches are fetched when a server gives out no commit by
-/// its hash.
+/// Depth of fetching all branches, for servers that do not serve a commit by its hash.
 const FALLBACK_DEPTH: &str = "--depth=1000";
 
-/// Takes all attributes away that change what a checkout writes.
+/// Disables all attributes that change the exported files.
 const NO_ATTRIBUTES: &str = "* -text -eol -crlf -ident -filter -working-tree-encoding\n";
 
-/// What a directory counts as on disk, in bytes.
+/// Disk space that a directory counts for, in bytes.
 const DIRECTORY_BYTES: u64 = 4096;
 
-/// Most bytes of a file listing: 200,000 files with paths of 250 bytes fit.
+/// Limit on the bytes of a file listing: enough for 200,000 files with paths of 250 bytes.
 const LISTING_LIMIT: usize = 64 << 20;
 
-/// The repository directory of one repository, and its state.
+/// The local directory of one repository, and its state.
 #[derive(Debug)]
 pub(super) struct Objects {
-    directory: Removed,
+    directory: OwnedDirectory,
     format: Option<Format>,
-    /// Set while `git` writes: still set afterwards means it was interrupted.
+    /// Set while `git` writes; still set afterwards when it was interrupted.
     dirty: bool,
     fetches: usize,
-    /// Its size after the last fetch.
+    /// Size after the last fetch.
     pub bytes: u64,
 }
 
@@ -50,7 +48,7 @@ enum Format {
     Sha256,
 }
 
-/// Who is asked, and by what means.
+/// Address, credentials and program of a request.
 #[derive(Clone, Copy)]
 pub(super) struct Remote<'a> {
     pub git: &'a Git,
@@ -60,12 +58,12 @@ pub(super) struct Remote<'a> {
 }
 
 impl Objects {
-    /// Nothing is created before it is needed.
-    pub(super) fn new(directory: Removed) -> Self {
+    /// Directories are created on demand.
+    pub(super) fn new(directory: OwnedDirectory) -> Self {
         Self { directory, format: None, dirty: false, fetches: 0, bytes: 0 }
     }
 
-    /// The one commit here that starts with an abbreviated hash.
+    /// The only local commit that starts with an abbreviated hash.
     pub(super) async fn expand(&self, remote: Remote<'_>, short: &str) -> Option<String> {
         if self.dirty || self.format.is_none() {
             return None;
@@ -73,8 +71,7 @@ impl Objects {
         self.commit(remote, short).await.ok()
     }
 
-    /// Fetches exactly one commit, unless it is here already, and gives its
-    /// full hash.
+    /// Fetches exactly one commit, if it is not present, and returns its full hash.
     pub(super) async fn fetch(
         &mut self,
         remote: Remote<'_>,
@@ -82,7 +79,7 @@ impl Objects {
     ) -> Result<String, Error> {
         let format = if revision.sha.len() == 64 { Format::Sha256 } else { Format::Sha1 };
         if self.dirty || self.fetches >= MAX_FETCHES || self.format != Some(format) {
-            self.start_anew(remote, format).await?;
+            self.recreate(remote, format).await?;
         }
         if let Ok(commit) = self.commit(remote, &revision.sha).await {
             return Ok(commit);
@@ -90,10 +87,10 @@ impl Objects {
         let fresh = self.fetches == 0;
         let outcome = self.fetch_missing(remote, revision).await;
         match outcome {
-            // What lies here from earlier may be in the way, or too large
-            // together with what comes: try once with nothing.
+            // Existing data may be invalid, or too large together with the new data:
+            // retry once with an empty repository.
             Err(Error::TooLarge { .. } | Error::Git { .. }) if !fresh => {
-                self.start_anew(remote, format).await?;
+                self.recreate(remote, format).await?;
                 self.fetch_missing(remote, revision).await
             }
             outcome => outcome,
@@ -116,7 +113,7 @@ impl Objects {
             outcome = self.fetch_by_name(remote, revision).await;
         }
         if let Err(Error::MissingRevision { .. }) | Ok(()) = outcome {
-            // `git` ended by itself, so nothing is half written.
+            // `git` exited by itself, so no file is partially written.
             self.dirty = false;
         }
         self.bytes = disk_use(self.directory.path()).await;
@@ -128,12 +125,14 @@ impl Objects {
         match outcome {
             Ok(()) => {}
             Err(Error::MissingRevision { detail, .. }) => {
-                return Err(missing(format!("{detail}; push it, or name one that is there")));
+                return Err(missing(format!(
+                    "{detail}; push the commit, or use an existing revision"
+                )));
             }
             Err(error) => return Err(error),
         }
         self.commit(remote, sha).await.map_err(|error| match error {
-            // It ran and said no.
+            // `git` exited with an error.
             Error::Git { .. } => missing(format!(
                 "the server gives out no commit by its hash, and it is not among the last \
                  {} of a branch or tag; name a branch or tag instead",
@@ -143,7 +142,7 @@ impl Objects {
         })
     }
 
-    /// For servers that only serve what they list.
+    /// For servers that serve listed references only.
     async fn fetch_by_name(&self, remote: Remote<'_>, revision: &Revision) -> Result<(), Error> {
         if let Some(name) = &revision.reference {
             let refspec = format!("+{name}:refs/wavegate/{}", revision.sha);
@@ -183,11 +182,11 @@ impl Objects {
         remote.git.run(call).await.map(drop)
     }
 
-    async fn start_anew(&mut self, remote: Remote<'_>, format: Format) -> Result<(), Error> {
+    async fn recreate(&mut self, remote: Remote<'_>, format: Format) -> Result<(), Error> {
         self.dirty = true;
         let failed = |error: std::io::Error| Error::Cache {
             repo: remote.address.shown.clone(),
-            what: "prepare the repository cache".into(),
+            what: "create the repository cache".into(),
             detail: error.kind().to_string(),
         };
         match tokio::fs::remove_dir_all(self.directory.path()).await {
@@ -205,9 +204,9 @@ impl Objects {
         args.push(self.directory.path().into());
         let call = Call { git_dir: None, ..self.call(remote, "git init", args) };
         remote.git.run(call).await?;
-        // Goes before every `.gitattributes`: files are written as they were
-        // committed, without keyword expansion, filters or other encodings,
-        // each of which would make them larger than the listing says.
+        // Takes precedence over every `.gitattributes`: files are exported as committed,
+        // without keyword expansion, filters or encodings, each of which could make them
+        // larger than listed.
         let info = self.directory.path().join("info");
         tokio::fs::create_dir_all(&info).await.map_err(failed)?;
         tokio::fs::write(info.join("attributes"), NO_ATTRIBUTES).await.map_err(failed)?;
@@ -215,7 +214,7 @@ impl Objects {
         Ok(())
     }
 
-    /// The full hash of the commit that a hash, possibly short, stands for.
+    /// The full hash of a commit, from a hash that may be abbreviated.
     async fn commit(&self, remote: Remote<'_>, hash: &str) -> Result<String, Error> {
         let args = ["rev-parse", "--verify", "--quiet", "--end-of-options"].map(OsString::from);
         let mut args = Vec::from(args);
@@ -228,16 +227,15 @@ impl Objects {
         Err(Error::Git {
             repo: remote.address.shown.clone(),
             what: "git rev-parse".into(),
-            detail: "the answer is no commit hash".into(),
+            detail: "the output is not a commit hash".into(),
         })
     }
 
-    /// Writes the files of a fetched commit into a new directory.
+    /// Exports the files of a fetched commit to a new directory.
     ///
-    /// The listing is read first, so that a tree that unfolds to more than
-    /// allowed is refused before anything is written; no attribute of the
-    /// repository changes what is written. Gives back the bytes on disk and the
-    /// submodules.
+    /// The listing is checked first, so that a tree that expands beyond the limit is
+    /// rejected before anything is written; attributes of the repository have no effect.
+    /// Returns the bytes on disk and the submodules.
     pub(super) async fn export(
         &self,
         remote: Remote<'_>,
@@ -261,10 +259,10 @@ impl Objects {
         }
         tokio::fs::create_dir(target).await.map_err(|error| Error::Cache {
             repo: remote.address.shown.clone(),
-            what: "make a checkout directory".into(),
+            what: "create the checkout directory".into(),
             detail: error.kind().to_string(),
         })?;
-        // An index of its own: nothing is shared between two exports.
+        // A separate index: exports share no state.
         let index = target.with_extension("index");
         let env = vec![
             ("GIT_INDEX_FILE".into(), index.clone().into()),
@@ -283,11 +281,11 @@ impl Objects {
                 outcome = remote.git.run(call).await;
             }
         }
-        // A lock is left behind only by a killed call, with a name nobody uses again.
+        // Only a killed call leaves a lock, under a name that is not used again.
         let _ = tokio::fs::remove_file(index.with_extension("index.lock")).await;
         let _ = tokio::fs::remove_file(&index).await;
         outcome?;
-        // What lies there counts, whatever the listing promised.
+        // The actual size is limited, too, whatever was listed.
         let written = disk_use(target).await;
         if written > remote.limits.fetch_bytes {
             return Err(too_large(remote.address, "the checkout", remote.limits.fetch_bytes));
@@ -309,11 +307,11 @@ impl Objects {
     }
 }
 
-/// What `git ls-tree` says of a commit.
+/// Output of `git ls-tree` for a commit.
 struct Listing {
-    /// Bytes of all files, and of the directories that they make.
+    /// Bytes of all files and directories.
     bytes: u64,
-    /// Files and directories.
+    /// Number of files and directories.
     files: usize,
     /// Paths of submodules.
     submodules: Vec<String>,
@@ -332,8 +330,8 @@ impl Listing {
             if front.starts_with(b"160000 ") {
                 read.submodules.push(String::from_utf8_lossy(path).into_owned());
             }
-            // The listing is in order, so a directory is new when the path
-            // before is not in it.
+            // The listing is sorted, so a directory is new when the previous path is not
+            // inside it.
             let common = before.iter().zip(path).take_while(|(a, b)| a == b).count();
             let made = path[common..].iter().filter(|b| **b == b'/').count();
             read.bytes = read.bytes.saturating_add(size.unwrap_or(0));

@@ -1,9 +1,8 @@
-//! Runs another program with every limit this room promises.
+//! Runs a program with limits on time, output and disk space.
 //!
-//! The program sees an empty environment but for what is given, no standard
-//! input, and its own process group, which is killed as a whole on timeout,
-//! on too much output, and when the caller stops waiting. Never writes an
-//! argument or a variable to the log.
+//! The program has only the given environment, no standard input, and its own process
+//! group, which is killed as a whole on timeout, on too much output, and when the call is
+//! dropped. Arguments and variables are never logged.
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -14,16 +13,16 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
-/// How often the disk use of a running program is looked at. Short enough
-/// that a fast network adds only a few hundred megabytes in between.
+/// Interval of checking the disk space of a running program: a fast network adds at most
+/// a few hundred megabytes in between.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
-/// How long a killed program is waited for, so that it is not still writing
-/// when its files are removed.
+/// How long to wait for a killed program, so that it does not write while its files are
+/// removed.
 const KILL_WAIT: Duration = Duration::from_secs(5);
 
-/// How much of standard error is kept. Enough for a page of messages; the
-/// rest is read and dropped so that the program does not block.
+/// How much of standard error is kept; the rest is read and discarded, so that the
+/// program does not block.
 const STDERR_LIMIT: usize = 16 * 1024;
 
 /// One program run, with its limits.
@@ -37,28 +36,28 @@ pub(super) struct Run<'a> {
     pub directory: &'a Path,
     /// The whole environment.
     pub env: Vec<(OsString, OsString)>,
-    /// Longest time until the program has ended and its output was read.
+    /// Limit on the time until the program has exited and its output was read.
     pub timeout: Duration,
-    /// Most bytes of standard output; one more stops the program.
+    /// Limit on standard output, in bytes; the program is stopped beyond it.
     pub stdout_limit: usize,
-    /// A directory that may hold at most this many bytes while it runs.
+    /// Directory with a size limit in bytes during the run.
     pub disk: Option<(PathBuf, u64)>,
-    /// Most bytes of each file that it writes, wherever that is.
+    /// Limit on the size of each file that the program writes, in bytes.
     pub file_limit: Option<u64>,
 }
 
-/// What a program left behind when it ended by itself.
+/// Result of a program that exited by itself.
 #[derive(Debug)]
 pub(super) struct Output {
-    /// How it ended.
+    /// Exit status.
     pub status: ExitStatus,
     /// All of standard output.
     pub stdout: Vec<u8>,
-    /// The beginning of standard error, invalid UTF-8 replaced.
+    /// Beginning of standard error, with invalid UTF-8 replaced.
     pub stderr: String,
 }
 
-/// Why a program did not end by itself.
+/// Why a program did not exit by itself.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// It could not be started.
@@ -74,9 +73,9 @@ pub(super) enum Failure {
 }
 
 impl Run<'_> {
-    /// Runs the program to its end.
+    /// Runs the program until it exits.
     ///
-    /// Safe to drop at any await: the whole process group is killed then.
+    /// Cancel-safe: dropping the future kills the whole process group.
     pub(super) async fn wait(self) -> Result<Output, Failure> {
         let mut child = Command::new(self.program)
             .args(&self.args)
@@ -90,8 +89,7 @@ impl Run<'_> {
             .kill_on_drop(true)
             .spawn()
             .map_err(Failure::Start)?;
-        // Armed until the leader has been reaped: before that its group
-        // number cannot belong to anybody else.
+        // Armed until the leader is reaped: before that, its process group ID cannot be reused.
         let mut group = Group(child.id());
         if let Some(limit) = self.file_limit {
             limit_files(child.id(), limit).map_err(Failure::Start)?;
@@ -102,7 +100,7 @@ impl Run<'_> {
         let finished = async {
             let (stdout, stderr) =
                 tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_beginning(stderr))?;
-            // Reaped only after both pipes closed, for the reason above.
+            // Reaped only after both pipes are closed, for the reason above.
             let status = child.wait().await.map_err(Failure::Read)?;
             if status.signal() == Some(rustix::process::Signal::XFSZ.as_raw()) {
                 return Err(Failure::DiskLimit);
@@ -118,39 +116,39 @@ impl Run<'_> {
             group.0 = None;
         } else {
             drop(group);
-            // Nothing survives SIGKILL for long, short of a dead network disk.
+            // A process survives SIGKILL only while it is blocked in the kernel.
             let _ = tokio::time::timeout(KILL_WAIT, child.wait()).await;
         }
         outcome
     }
 }
 
-/// Bounds the size of the files that a process and those it starts may write.
+/// Limits the size of the files that a process and its children may write.
 fn limit_files(process: Option<u32>, limit: u64) -> std::io::Result<()> {
     let id = process.and_then(|id| i32::try_from(id).ok());
     let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else { return Ok(()) };
     let limit = rustix::process::Rlimit { current: Some(limit), maximum: Some(limit) };
     match rustix::process::prlimit(Some(pid), rustix::process::Resource::Fsize, limit) {
-        // It has ended already.
+        // The process has exited already.
         Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Kills a process group when dropped, unless it was emptied before.
+/// Kills a process group when dropped, unless disarmed.
 struct Group(Option<u32>);
 
 impl Drop for Group {
     fn drop(&mut self) {
         let id = self.0.take().and_then(|id| i32::try_from(id).ok());
         if let Some(pid) = id.and_then(rustix::process::Pid::from_raw) {
-            // Fails only when all of them are gone already.
+            // Fails only when all processes have exited.
             let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
         }
     }
 }
 
-/// Reads to the end, or fails at the first byte over the limit.
+/// Reads to the end; fails when the limit is exceeded.
 async fn read_bounded(
     pipe: Option<impl AsyncRead + Unpin>,
     limit: usize,
@@ -180,7 +178,7 @@ async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, 
     Ok(String::from_utf8_lossy(&kept).into_owned())
 }
 
-/// Returns once the directory is over its limit; never without a limit.
+/// Returns once the directory exceeds its limit; never without a limit.
 async fn grown_over(disk: Option<(PathBuf, u64)>) {
     let Some((directory, limit)) = disk else { return std::future::pending().await };
     loop {
@@ -191,8 +189,8 @@ async fn grown_over(disk: Option<(PathBuf, u64)>) {
     }
 }
 
-/// The bytes of all regular files below a directory; what vanishes while it
-/// is being counted counts as nothing.
+/// Bytes of all regular files below a directory; files that are deleted meanwhile count
+/// as empty.
 pub(super) async fn disk_use(directory: &Path) -> u64 {
     let directory = directory.to_owned();
     tokio::task::spawn_blocking(move || count_bytes(&directory)).await.unwrap_or(0)

@@ -1,8 +1,8 @@
-//! Sources that another program renders: Helm charts and Kustomize.
+//! Sources rendered by other programs: Helm charts and Kustomize.
 //!
-//! The programs run as `git` does: empty environment, time and output
-//! bounded, no value where an option could stand. What they cannot be given
-//! safely or faithfully is an error that names the field, never left out.
+//! The programs run with the same restrictions as `git`: empty environment, limited time
+//! and output, and no value can be read as an option. A field that cannot be passed on
+//! safely or faithfully is an error, and never ignored.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -13,16 +13,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::checkout::Checkout;
-use super::directory::{Manifest, Place};
+use super::directory::{Manifest, SourceDirectory};
 use super::manifests::{RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
 
-/// Most entries of a checkout whose links are looked at.
+/// Most entries of a checkout whose links are checked.
 const MAX_ENTRIES: usize = 400_000;
 
-/// A proxy that does not answer: the discard port of this machine.
-const NOWHERE: &str = "http://127.0.0.1:9";
+/// An unreachable proxy: the discard port of the local machine.
+const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
 /// The programs, and their limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,14 +31,14 @@ pub struct Programs {
     pub helm: PathBuf,
     /// Default `kustomize`.
     pub kustomize: PathBuf,
-    /// Longest run of one program. Default 90 s.
+    /// Time limit of one program. Default 90 s.
     pub timeout: Duration,
-    /// Most bytes of rendered manifests. Default 64 MiB.
+    /// Limit on the bytes of rendered manifests. Default 64 MiB.
     pub output_bytes: usize,
-    /// Most bytes that one run may write to disk. Default 500 MiB.
+    /// Limit on the disk space that one run writes. Default 500 MiB.
     pub disk_bytes: u64,
-    /// Whether a kustomization may name what is not in its repository; it is
-    /// fetched by https or ssh then. Default no.
+    /// Whether a kustomization may refer to resources outside its repository, fetched by
+    /// https or ssh. Default no.
     pub kustomize_remote: bool,
 }
 
@@ -58,14 +58,13 @@ impl Default for Programs {
 /// The Application that a source is rendered for.
 #[derive(Debug, Clone)]
 pub struct RenderFor {
-    /// Its name; the release name of a chart unless `helm.releaseName` is set.
+    /// Name of the Application; the release name of a chart unless `helm.releaseName` is set.
     pub application: String,
     /// `destination.namespace`; may be empty.
     pub namespace: String,
-    /// The sources that have a `ref`, by it: values files may lie in them
-    /// (SE-034).
+    /// The sources with a `ref`, by its value: they may contain values files (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
-    /// Most bytes of memory that its objects may take.
+    /// Limit on the memory of the objects, in bytes.
     pub memory: u64,
 }
 
@@ -78,58 +77,58 @@ impl Default for RenderFor {
 }
 
 impl Programs {
-    /// `helm template` of the chart at `place` (the `helm` block of SE-037).
+    /// `helm template` of the chart at `source_dir` (the `helm` block of SE-037).
     pub(super) async fn helm(
         &self,
-        place: &Place,
+        source_dir: &SourceDirectory,
         source: &Value,
         subject: &RenderFor,
     ) -> Result<Vec<Manifest>, RenderError> {
         let scratch = scratch(subject)?;
-        let args = helm_arguments(place, source, subject, scratch.path())?;
+        let args = helm_arguments(source_dir, source, subject, scratch.path())?;
         let call = Call { program: &self.helm, name: "helm", args, network: false };
-        self.run(call, place, subject, scratch.path()).await
+        self.run(call, source_dir, subject, scratch.path()).await
     }
 
-    /// `kustomize build` of the directory at `place`.
+    /// `kustomize build` of the directory at `source_dir`.
     pub(super) async fn kustomize(
         &self,
-        place: &Place,
+        source_dir: &SourceDirectory,
         source: &Value,
         subject: &RenderFor,
     ) -> Result<Vec<Manifest>, RenderError> {
         only_known(source, "kustomize", &[])?;
         if !self.kustomize_remote {
-            let place = place.clone();
-            let checked = tokio::task::spawn_blocking(move || stays_inside(&place)).await;
+            let source_dir = source_dir.clone();
+            let checked = tokio::task::spawn_blocking(move || stays_inside(&source_dir)).await;
             checked.map_err(|error| RenderError::Read {
                 file: "kustomization".to_owned(),
                 error: error.to_string(),
             })??;
         }
         let scratch = scratch(subject)?;
-        let args = vec!["build".into(), "--".into(), place.directory.clone().into()];
+        let args = vec!["build".into(), "--".into(), source_dir.directory.clone().into()];
         let (program, network) = (&self.kustomize, self.kustomize_remote);
         let call = Call { program, name: "kustomize", args, network };
-        self.run(call, place, subject, scratch.path()).await
+        self.run(call, source_dir, subject, scratch.path()).await
     }
 
     async fn run(
         &self,
         call: Call<'_>,
-        place: &Place,
+        source_dir: &SourceDirectory,
         subject: &RenderFor,
         scratch: &Path,
     ) -> Result<Vec<Manifest>, RenderError> {
         let Call { program, name, args, network } = call;
-        let root = place.root.clone();
+        let root = source_dir.root.clone();
         let links = tokio::task::spawn_blocking(move || links_stay_inside(&root)).await;
         let failed = |detail: String| RenderError::Program {
             application: subject.application.clone(),
             program: name.to_owned(),
-            // The checkout is our secret, the path inside it is theirs.
+            // The path of the checkout is internal; the path inside it is the user's.
             detail: subject.references.iter().fold(
-                detail.replace(&place.root.display().to_string(), "."),
+                detail.replace(&source_dir.root.display().to_string(), "."),
                 |detail, (name, checkout)| {
                     let root = checkout.root().canonicalize();
                     let root = root.unwrap_or_else(|_| checkout.root().to_owned());
@@ -151,14 +150,14 @@ impl Programs {
             ("GIT_ALLOW_PROTOCOL".into(), if network { "https:ssh" } else { "none" }.into()),
         ];
         if !network {
-            // Nothing listens there: programs in Go honour these.
-            let nowhere = |name: &str| (name.into(), NOWHERE.into());
+            // No server listens there: programs written in Go use these variables.
+            let nowhere = |name: &str| (name.into(), UNREACHABLE_PROXY.into());
             env.extend(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(nowhere));
         }
         let run = Run {
             program,
             args,
-            directory: &place.directory,
+            directory: &source_dir.directory,
             env,
             timeout: self.timeout,
             stdout_limit: self.output_bytes,
@@ -192,17 +191,17 @@ impl Programs {
     }
 }
 
-/// What is run.
+/// Program and arguments of a run.
 struct Call<'a> {
     program: &'a Path,
-    /// What people call the program.
+    /// Name of the program in messages.
     name: &'static str,
     args: Vec<OsString>,
-    /// Whether it may reach other hosts.
+    /// Whether the program may use the network.
     network: bool,
 }
 
-/// A private directory that is gone after the run.
+/// A private temporary directory that is removed after the run.
 fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
     tempfile::tempdir().map_err(|error| RenderError::Read {
         file: format!("temporary directory for application {}", subject.application),
@@ -211,7 +210,7 @@ fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
 }
 
 fn helm_arguments(
-    place: &Place,
+    source_dir: &SourceDirectory,
     source: &Value,
     subject: &RenderFor,
     scratch: &Path,
@@ -235,7 +234,7 @@ fn helm_arguments(
     let helm = &source["helm"];
     let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
     let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
-    // Each value is joined to its option, so that it cannot be one itself.
+    // Each value is joined to its option, so that it cannot be read as an option.
     let release = text("releaseName").unwrap_or(&subject.application);
     let mut args = vec!["template".to_owned(), ".".into(), format!("--name-template={release}")];
     let namespace = text("namespace").unwrap_or(&subject.namespace);
@@ -248,7 +247,7 @@ fn helm_arguments(
     }
     for file in helm["valueFiles"].as_array().into_iter().flatten().filter_map(Value::as_str) {
         let ignore_missing = switch("ignoreMissingValueFiles");
-        if let Some(path) = value_file(place, file, &subject.references, ignore_missing)? {
+        if let Some(path) = value_file(source_dir, file, &subject.references, ignore_missing)? {
             args.push(format!("--values={}", path.display()));
         }
     }
@@ -271,7 +270,7 @@ fn helm_arguments(
             Some(true) => "--set-string",
             _ => "--set",
         };
-        // A comma would begin the next parameter.
+        // A comma would separate parameters.
         args.push(format!("{option}={}={}", part("name"), part("value").replace(',', "\\,")));
     }
     if !switch("skipCrds") {
@@ -287,10 +286,10 @@ fn helm_arguments(
     Ok(args.into_iter().map(OsString::from).collect())
 }
 
-/// A values file: relative to the chart, with a leading slash to the root of
-/// the repository, or as `$ref/…` to the root of another source (SE-034).
+/// A values file: relative to the chart, with a leading slash relative to the repository
+/// root, or as `$ref/…` relative to the root of another source (SE-034).
 fn value_file(
-    place: &Place,
+    source_dir: &SourceDirectory,
     file: &str,
     references: &BTreeMap<String, Arc<Checkout>>,
     ignore_missing: bool,
@@ -300,11 +299,11 @@ fn value_file(
         Err(RenderError::Source { reason: super::redact(&reason) })
     };
     if file.contains("://") {
-        return refused("only files of the Application's own sources are supported");
+        return refused("only files of the Application's sources are supported");
     }
-    // helm takes a list of files that is written with these.
+    // Helm splits lists of files at these characters.
     if file.contains([',', '"']) {
-        return refused("a name cannot hold ',' or '\"'");
+        return refused("the name must not contain ',' or '\"'");
     }
     let (root, path) = match file.strip_prefix('$') {
         Some(reference) => {
@@ -320,10 +319,10 @@ fn value_file(
             (root, path)
         }
         None => {
-            let root = place.root.clone();
+            let root = source_dir.root.clone();
             let path = match file.strip_prefix('/') {
                 Some(from_root) => root.join(from_root.trim_start_matches('/')),
-                None => place.directory.join(file),
+                None => source_dir.directory.join(file),
             };
             (root, path)
         }
@@ -336,7 +335,7 @@ fn value_file(
     }
 }
 
-/// Refuses a block with fields that would be left out silently.
+/// Rejects fields of a block that would be ignored.
 fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
     let fields = source[block].as_object().into_iter().flatten();
     match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
@@ -350,7 +349,7 @@ fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderE
     }
 }
 
-/// Checks all links of a checkout: other programs follow them blindly.
+/// Checks all links of a checkout, since other programs follow them.
 fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
     let mut open = vec![root.to_owned()];
     let mut seen = 0;
@@ -371,10 +370,10 @@ fn links_stay_inside(root: &Path) -> Result<(), RenderError> {
             if kind.is_dir() {
                 open.push(entry.path());
             } else if kind.is_symlink() {
-                // One that leads nowhere now could lead out once something is there.
+                // A dangling link could leave the checkout once its target exists.
                 let inside = match entry.path().canonicalize() {
                     Ok(target) => target.starts_with(root),
-                    Err(_) => !super::directory::leads_out(&entry.path(), root),
+                    Err(_) => !super::directory::points_outside(&entry.path(), root),
                 };
                 if !inside {
                     return Err(RenderError::LinkOutside { file: shown(&entry.path()) });

@@ -1,26 +1,26 @@
-//! What a server says it has, and which commit a `targetRevision` means.
+//! References of a server, and the commit of a `targetRevision`.
 //!
-//! Pure: reads the answer of `git ls-remote`, runs nothing.
+//! Pure: parses the output of `git ls-remote`, runs no program.
 
 use std::collections::BTreeMap;
 
 use super::version::{Range, version};
 
-/// Shortest abbreviation of a commit that is looked up.
+/// Shortest abbreviated commit hash that is resolved.
 const MIN_SHORT: usize = 7;
 
 /// The references of a repository, by full name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Refs(BTreeMap<String, String>);
 
-/// What to look for in a repository.
+/// A target to resolve in a repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Target<'a> {
     /// `targetRevision` (SE-032): a branch, a tag, a full reference name, a
     /// commit or a version range over tags; empty means `HEAD`.
     pub revision: &'a str,
-    /// `tagPrefix` (SE-035): for a version range, only tags that start with
-    /// it count, and the version is what follows. Usually empty.
+    /// `tagPrefix` (SE-035): a version range matches only tags with this prefix, and the
+    /// rest of the tag is the version. Usually empty.
     pub tag_prefix: &'a str,
 }
 
@@ -33,31 +33,31 @@ impl<'a> From<&'a str> for Target<'a> {
 /// One commit of a repository.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Revision {
-    /// The full commit hash in lower case; for a directory that is no
-    /// repository, the hash of its content.
+    /// The full commit hash in lower case; for a directory without git, the hash of its
+    /// content.
     pub sha: String,
-    /// The reference it was found by, such as `refs/heads/main`; absent for a
-    /// commit that was asked for by its hash.
+    /// The resolved reference, such as `refs/heads/main`; `None` for a commit that was
+    /// given by its hash.
     pub reference: Option<String>,
 }
 
 impl Revision {
-    /// A commit that is known by its full hash.
+    /// A commit with a known full hash.
     pub fn pinned(sha: &str) -> Self {
         Self { sha: sha.to_ascii_lowercase(), reference: None }
     }
 }
 
-/// What came of looking for a target.
+/// Result of resolving a target.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// This commit.
+    /// The commit.
     One(Revision),
-    /// Nothing has that name, but it may be the beginning of a commit hash.
+    /// No match; the target may be an abbreviated commit hash.
     MaybeShort,
-    /// More than one commit starts like this.
+    /// Several commits start with the abbreviated hash.
     Ambiguous,
-    /// Nothing has that name.
+    /// No match.
     Nothing,
 }
 
@@ -66,7 +66,7 @@ pub(super) fn is_full_hash(text: &str) -> bool {
     matches!(text.len(), 40 | 64) && is_hex(text)
 }
 
-/// Whether this could be the beginning of a commit hash.
+/// Whether the text may be an abbreviated commit hash.
 pub(super) fn is_short_hash(text: &str) -> bool {
     (MIN_SHORT..40).contains(&text.len()) && is_hex(text)
 }
@@ -76,8 +76,8 @@ fn is_hex(text: &str) -> bool {
 }
 
 impl Refs {
-    /// Reads lines of `hash TAB name`; a tag object gives way to its commit.
-    /// Lines that are something else are passed over.
+    /// Parses lines of `hash TAB name`; a tag object is replaced by its commit. Other
+    /// lines are skipped.
     pub(super) fn parse(listing: &str) -> Self {
         let mut refs = BTreeMap::new();
         for line in listing.lines() {
@@ -85,15 +85,15 @@ impl Refs {
             if !is_full_hash(hash) {
                 continue;
             }
-            // `git` lists the peeled name right after the tag itself.
+            // `git` lists the peeled name directly after the tag.
             let name = name.strip_suffix("^{}").unwrap_or(name);
             refs.insert(name.to_owned(), hash.to_ascii_lowercase());
         }
         Self(refs)
     }
 
-    /// Finds a target by the rules of [`Target`]. A branch goes before a tag
-    /// of the same name, a range that some tag matches before both.
+    /// Resolves a target by the rules of [`Target`]. A branch takes precedence over a tag
+    /// of the same name, a range that matches a tag over both.
     pub(super) fn find(&self, target: &Target<'_>) -> Found {
         let wanted = if target.revision.is_empty() { "HEAD" } else { target.revision };
         if let Some(found) = self.newest_tag(wanted, target.tag_prefix) {
@@ -127,13 +127,13 @@ impl Refs {
     }
 
     fn newest_tag(&self, wanted: &str, prefix: &str) -> Option<Revision> {
-        // With a prefix the range may be written with it, too.
+        // With a prefix, the range may include the prefix, too.
         let range = Range::parse(wanted.strip_prefix(prefix).unwrap_or(wanted))?;
         let tags = self.0.keys().filter_map(|name| {
             let version = version(name.strip_prefix("refs/tags/")?.strip_prefix(prefix)?)?;
             range.contains(&version).then_some((version, name))
         });
-        // Same precedence (build metadata): the first by name stays.
+        // Same precedence (build metadata): the first by name is used.
         let newest =
             tags.reduce(
                 |best, next| {

@@ -1,10 +1,9 @@
-//! What a kustomization reads besides the repository: nothing, unless that is
-//! switched on.
+//! Rejects kustomizations that refer to resources outside the repository, unless that is
+//! enabled.
 //!
-//! Kustomize fetches every entry that is no file by `git` or http, and reads
-//! directories of the machine that lie outside of the repository. Everything
-//! that it may be sent to is therefore looked up before it runs; the proxy and
-//! the protocols that the program is given are the second guard.
+//! Kustomize fetches every entry that is not a file by `git` or http, and reads local
+//! directories outside the repository. All references are therefore checked before it
+//! runs; the proxy and protocol settings of the program are a second safeguard.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -12,11 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::directory::Place;
+use super::directory::SourceDirectory;
 use super::manifests::RenderError;
 
-/// Lists of files and directories. Kustomize reads its fields like Go does:
-/// without regard to case.
+/// Lists of files and directories. Like Go, Kustomize reads field names case-insensitively.
 const ENTRIES: [&str; 8] = [
     "resources",
     "bases",
@@ -28,37 +26,37 @@ const ENTRIES: [&str; 8] = [
     "validators",
 ];
 
-/// Lists of files that configure kustomize itself, and may name more files.
+/// Lists of files that configure Kustomize itself, and may refer to more files.
 const CONFIGURING: [&str; 3] = ["generators", "transformers", "validators"];
 
-/// Fields that name files, wherever they stand in a kustomization.
+/// Fields that refer to files, anywhere in a kustomization.
 const FILES: [&str; 8] =
     ["path", "paths", "files", "file", "env", "envs", "valuesfile", "patchesstrategicmerge"];
 
-/// Names of a kustomization.
+/// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
 
-/// Largest file that is looked at, in bytes.
+/// Largest file that is read, in bytes.
 const MAX_FILE: u64 = 10 << 20;
 
-/// Most files and directories that one kustomization may lead to.
+/// Most files and directories of one kustomization.
 const MAX_VISITED: usize = 10_000;
 
-/// Largest size of all files of one kustomization together, in bytes.
+/// Largest total size of the files of one kustomization, in bytes.
 const MAX_BYTES: u64 = 32 << 20;
 
-/// How deep directories may refer to each other: reading them recurses.
+/// Limit on nested references between directories, since reading them recurses.
 const MAX_DEPTH: usize = 32;
 
-/// Whether everything that the kustomization at `place` names is in the
-/// repository. Blocking.
+/// Checks that everything the kustomization in `source_dir` refers to is in the repository.
+/// Blocking.
 ///
 /// # Errors
 ///
 /// [`RenderError::Source`] with the file, the field and the entry.
-pub(super) fn stays_inside(place: &Place) -> Result<(), RenderError> {
-    let mut visit = Visit { root: &place.root, seen: BTreeSet::new(), depth: 0, bytes: 0 };
-    visit.directory(&place.directory, false)
+pub(super) fn stays_inside(source_dir: &SourceDirectory) -> Result<(), RenderError> {
+    let mut visit = Visit { root: &source_dir.root, seen: BTreeSet::new(), depth: 0, bytes: 0 };
+    visit.directory(&source_dir.directory, false)
 }
 
 struct Visit<'a> {
@@ -70,7 +68,7 @@ struct Visit<'a> {
 
 impl Visit<'_> {
     fn directory(&mut self, directory: &Path, configuring: bool) -> Result<(), RenderError> {
-        if !self.note(directory, configuring)? {
+        if !self.first_visit(directory, configuring)? {
             return Ok(());
         }
         self.depth += 1;
@@ -105,7 +103,7 @@ impl Visit<'_> {
             }
             let configuring = configuring || CONFIGURING.contains(&lower.as_str());
             for (index, entry) in value.as_array().into_iter().flatten().enumerate() {
-                // What has several lines is the resource itself.
+                // A text of several lines is the resource itself.
                 let Some(entry) = entry.as_str().filter(|entry| !entry.contains('\n')) else {
                     continue;
                 };
@@ -116,7 +114,7 @@ impl Visit<'_> {
                 };
                 if path.is_dir() {
                     self.directory(&path, configuring)?;
-                } else if configuring && self.note(&path, true)? {
+                } else if configuring && self.first_visit(&path, true)? {
                     for document in self.documents(&path)? {
                         self.files_inside(&path, &document, "")?;
                     }
@@ -126,7 +124,7 @@ impl Visit<'_> {
         Ok(())
     }
 
-    /// Files that are named by a URL, anywhere in a document.
+    /// Checks for files referred to by URL, anywhere in a document.
     fn files_inside(&self, file: &Path, value: &Value, at: &str) -> Result<(), RenderError> {
         match value {
             Value::Object(fields) => {
@@ -157,8 +155,8 @@ impl Visit<'_> {
         }
     }
 
-    /// Whether it is seen for the first time.
-    fn note(&mut self, path: &Path, configuring: bool) -> Result<bool, RenderError> {
+    /// Whether the file is visited for the first time.
+    fn first_visit(&mut self, path: &Path, configuring: bool) -> Result<bool, RenderError> {
         if self.seen.len() >= MAX_VISITED {
             let what = format!("the kustomization names more than {MAX_VISITED} directories");
             return Err(RenderError::TooLarge { what });
@@ -181,10 +179,11 @@ impl Visit<'_> {
         }
         self.bytes += bytes.len() as u64;
         if self.bytes > MAX_BYTES {
-            let what = format!("{file} and what was read before it: larger than {MAX_BYTES} bytes");
+            let what =
+                format!("{file} and the files read before it exceed {MAX_BYTES} bytes in total");
             return Err(RenderError::TooLarge { what });
         }
-        // What is not understood here might be understood by kustomize.
+        // Kustomize might accept a file that cannot be parsed here.
         let unreadable = |error: crate::yaml::Error| RenderError::Unreadable {
             file: file.clone(),
             reason: error.to_string(),

@@ -1,4 +1,4 @@
-//! One checked-out source into manifests, whatever its kind.
+//! Renders one checked-out source of any type.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,17 +6,17 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::checkout::Checkout;
-use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, Place};
+use super::directory::{self, DEFAULT_MAX_BYTES, DirectoryOptions, Manifest, SourceDirectory};
 use super::kind::{EnabledTypes, SourceType, detect, with_overrides};
 use super::manifests::RenderError;
 use super::programs::{Programs, RenderFor};
 
-/// How sources are rendered, the same for all of them.
+/// Options of rendering, the same for all sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RenderOptions {
-    /// Most bytes of the files of a plain directory (SE-098); 0 is no limit.
+    /// Limit on the bytes of the files of a plain directory (SE-098); 0 means no limit.
     pub max_bytes: u64,
-    /// Which kinds are switched on (SE-091).
+    /// Enabled source types (SE-091).
     pub enabled: EnabledTypes,
     /// The programs for charts and Kustomize.
     pub programs: Programs,
@@ -29,26 +29,26 @@ impl Default for RenderOptions {
     }
 }
 
-/// What a source gave.
+/// Result of rendering a source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rendered {
-    /// The objects in the order they were read.
+    /// The objects in the order of reading.
     pub manifests: Vec<Manifest>,
-    /// For `status.sourceType`; absent for a source that only names a `ref`.
+    /// Value of `status.sourceType`; `None` for a source with only a `ref`.
     pub source_type: Option<SourceType>,
-    /// What the user may want to correct, with file and line.
+    /// Warnings for users, with file and line.
     pub warnings: Vec<String>,
 }
 
-/// Renders a source: `source` is the raw block of the Application, with the
-/// overrides of the repository merged here (SE-090).
+/// Renders a source: `source` is the raw block of the Application; the overrides of the
+/// repository are merged here (SE-090).
 ///
-/// Files are read on threads that may block. Same checkout, same source: same
+/// Files are read on blocking threads. The same checkout and source give the same
 /// manifests in the same order, as long as no other program is involved.
 ///
 /// # Errors
 ///
-/// [`RenderError::At`] with the repository and revision. Never half a result.
+/// [`RenderError::At`] with the repository and revision. Never a partial result.
 pub async fn render(
     checkout: &Arc<Checkout>,
     source: &Value,
@@ -78,32 +78,32 @@ async fn render_source(
     let prepare = {
         let (path, source) = (path.clone(), source.clone());
         let (application, enabled) = (subject.application.clone(), options.enabled);
-        // Held until the thread is done, even when this call is dropped.
+        // CheckoutCache until the thread has finished, even when this call is dropped.
         let checkout = Arc::clone(checkout);
         move || {
             let inside = |submodule: &&String| Path::new(&path).starts_with(submodule);
             if let Some(submodule) = checkout.submodules().iter().find(inside) {
                 return Err(RenderError::Submodule { path: submodule.clone() });
             }
-            let place = Place::new(checkout.root(), &path)?;
+            let source_dir = SourceDirectory::new(checkout.root(), &path)?;
             let mut warnings = Vec::new();
-            let source = with_overrides(&place, &source, &application, &mut warnings)?;
-            let kind = detect(&place, &source, enabled)?;
+            let source = with_overrides(&source_dir, &source, &application, &mut warnings)?;
+            let kind = detect(&source_dir, &source, enabled)?;
             let programs = matches!(kind, SourceType::Helm | SourceType::Kustomize);
             let below = |submodule: &&String| {
                 let submodule = Path::new(submodule.as_str());
-                programs && submodule.starts_with(&place.relative)
+                programs && submodule.starts_with(&source_dir.relative)
             };
             if let Some(submodule) = checkout.submodules().iter().find(below) {
                 return Err(RenderError::Submodule { path: submodule.clone() });
             }
-            Ok((place, source, kind, warnings))
+            Ok((source_dir, source, kind, warnings))
         }
     };
-    let (place, source, kind, mut warnings) = blocking(prepare).await?;
+    let (source_dir, source, kind, mut warnings) = blocking(prepare).await?;
     let manifests = match kind {
-        SourceType::Helm => options.programs.helm(&place, &source, subject).await?,
-        SourceType::Kustomize => options.programs.kustomize(&place, &source, subject).await?,
+        SourceType::Helm => options.programs.helm(&source_dir, &source, subject).await?,
+        SourceType::Kustomize => options.programs.kustomize(&source_dir, &source, subject).await?,
         SourceType::Plugin => {
             let reason = "config management plugins are not supported by the embedded engine";
             return Err(RenderError::Source { reason: reason.into() });
@@ -126,7 +126,7 @@ async fn render_source(
     Ok(Rendered { manifests, source_type: Some(kind), warnings })
 }
 
-/// Reads the `directory` block of a source; what is absent has its default.
+/// Reads the `directory` block of a source; absent fields have their defaults.
 pub fn directory_options(source: &Value, max_bytes: u64) -> DirectoryOptions {
     let block = &source["directory"];
     let switch = |field: &str| block[field].as_bool().unwrap_or(false);
@@ -145,7 +145,7 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
 ) -> Result<T, RenderError> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
-        // Only when the runtime is shutting down.
+        // Happens only when the runtime is shutting down.
         Err(RenderError::Read { file: "source".into(), error: error.to_string() })
     })
 }

@@ -1,9 +1,9 @@
-//! The repositories of a fleet: each is asked and fetched once, however many
-//! Applications want it.
+//! The repositories of all Applications: each is resolved and fetched once, however many
+//! Applications use it.
 //!
-//! One lock per repository for asking and one for fetching: whoever comes
-//! second waits and shares what the first one got, failures too. Dropping a
-//! waiting or working call at any point is safe; the next one does the work.
+//! Each repository has one lock for resolving and one for fetching: a second caller waits
+//! and shares the result of the first one, including failures. All calls are cancel-safe;
+//! the next caller does the work.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -15,34 +15,34 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex as AsyncMutex;
 
-use super::address::{Address, Place};
+use super::address::{Address, Transport};
 use super::cache::Cache;
-use super::checkout::{Checkout, CheckoutKey, Kept};
+use super::checkout::{Checkout, CheckoutCache, CheckoutKey};
 use super::credentials::Credentials;
 use super::error::Error;
 use super::git::{Call, Git};
-use super::hosts::{Hosts, Standing};
+use super::hosts::{Availability, Hosts};
 use super::limits::Settings;
 use super::objects::{Objects, Remote};
 use super::refs::{Found, Refs, Revision, Target, is_full_hash};
 use super::snapshot;
 
-/// Longest `targetRevision` that is looked for, in bytes.
+/// Longest accepted `targetRevision`, in bytes.
 const MAX_REVISION: usize = 256;
 
-/// Most bytes of references a server may list: some 400,000 of them.
+/// Limit on the bytes of a server's references: about 400,000 of them.
 const REFS_LIMIT: usize = 32 << 20;
 
-/// Failures remembered per repository.
+/// Most cached failures per repository.
 const MAX_FAILURES: usize = 16;
 
-/// How old an answer may be.
+/// Maximum age of a result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Freshness(pub Duration);
 
 impl Freshness {
-    /// Only what was asked after this call began; calls that wait at the same
-    /// time still share one answer.
+    /// Only results of requests that start after this call; concurrent calls still share
+    /// one result.
     pub const NOW: Self = Self(Duration::ZERO);
 }
 
@@ -53,19 +53,19 @@ pub struct Repositories {
     settings: Settings,
     hosts: Hosts,
     known: Mutex<HashMap<String, Arc<Repository>>>,
-    kept: Kept,
+    kept: CheckoutCache,
     clock: AtomicU64,
     cache: Arc<Cache>,
 }
 
-/// What is known of one repository, by URL and credentials.
+/// State of one repository, by URL and credentials.
 #[derive(Debug)]
 struct Repository {
     id: String,
     refs: AsyncMutex<Option<Answer<Arc<Refs>>>>,
     objects: AsyncMutex<Fetched>,
-    /// How it has answered lately.
-    standing: Mutex<Standing>,
+    /// Availability of the repository.
+    availability: Mutex<Availability>,
     /// Bytes on disk, readable without waiting for a fetch.
     bytes: AtomicU64,
     used: AtomicU64,
@@ -77,7 +77,7 @@ struct Fetched {
     failures: Vec<(String, Answer<()>)>,
 }
 
-/// What a server answered, and when.
+/// A result and its time.
 #[derive(Debug, Clone)]
 struct Answer<T> {
     began: Instant,
@@ -86,7 +86,7 @@ struct Answer<T> {
 }
 
 impl<T> Answer<T> {
-    /// Whether somebody who came at `arrived` may have this answer.
+    /// Whether a caller that arrived at `arrived` may use this result.
     fn serves(&self, arrived: Instant, freshness: Freshness, failure_kept: Duration) -> bool {
         match &self.outcome {
             Ok(_) => self.began >= arrived || self.began.elapsed() < freshness.0,
@@ -96,12 +96,12 @@ impl<T> Answer<T> {
 }
 
 impl Repositories {
-    /// Opens a cache below `cache_root`, which is created when missing, and
-    /// removes what processes that no longer run left there.
+    /// Opens a cache below `cache_root`, which is created when missing, and removes
+    /// directories of processes that no longer run.
     ///
     /// # Errors
     ///
-    /// When the directory cannot be made or has quotes in its path.
+    /// When the directory cannot be created or its path contains quotes.
     pub fn open(cache_root: &Path, settings: Settings) -> std::io::Result<Self> {
         let cache = Arc::new(Cache::open(cache_root)?);
         let limits = &settings.limits;
@@ -109,17 +109,17 @@ impl Repositories {
             git: Git::new(settings.clone(), cache.path())?,
             hosts: Hosts::new(limits),
             known: Mutex::default(),
-            kept: Kept::new(limits.kept_checkouts, limits.kept_bytes),
+            kept: CheckoutCache::new(limits.kept_checkouts, limits.kept_bytes),
             clock: AtomicU64::new(0),
             settings,
             cache,
         })
     }
 
-    /// Which commit a `targetRevision` (SE-032) means at this moment.
+    /// Resolves a `targetRevision` (SE-032) to a commit.
     ///
-    /// A full hash is taken as it is, without asking. Everything else costs
-    /// one `git ls-remote`; see [`Self::resolve_fresh`] to share it.
+    /// A full hash is used as it is, without a request. Anything else costs one `git
+    /// ls-remote`; see [`Self::resolve_fresh`] to share it.
     ///
     /// # Errors
     ///
@@ -133,12 +133,12 @@ impl Repositories {
         self.resolve_fresh(repo_url, &target_revision.into(), credentials, Freshness::NOW).await
     }
 
-    /// As [`Self::resolve`], content with an answer that is not older than
-    /// `freshness`. All revisions of one repository share one answer.
+    /// Like [`Self::resolve`], but accepts a result that is not older than `freshness`.
+    /// All revisions of one repository share one result.
     ///
     /// # Errors
     ///
-    /// All of [`Error`]. A failure is repeated without asking for as long as
+    /// All of [`Error`]. A failure is returned again without a request for as long as
     /// `freshness`, at most [`Limits::failure_kept`](super::Limits::failure_kept).
     pub async fn resolve_fresh(
         &self,
@@ -169,14 +169,14 @@ impl Repositories {
             Found::Nothing if target.revision.is_empty() => {
                 Err(missing("the repository has no HEAD; it may be empty"))
             }
-            Found::Nothing => Err(missing("no branch, tag or version of that name")),
+            Found::Nothing => Err(missing("no branch, tag or version matches it")),
             Found::Ambiguous => {
-                Err(missing("several commits start like this; give the full commit hash"))
+                Err(missing("several commits match the abbreviated hash; use the full commit hash"))
             }
             Found::MaybeShort => {
                 let fetched = repository.objects.lock().await;
                 let remote = self.remote(&address, credentials);
-                let _turn = self.hosts.turn(&address, &repository.standing).await?;
+                let _turn = self.hosts.acquire(&address, &repository.availability).await?;
                 let commit = fetched.objects.expand(remote, target.revision).await;
                 commit.map(|sha| Revision::pinned(&sha)).ok_or_else(|| {
                     missing(
@@ -188,12 +188,12 @@ impl Repositories {
         }
     }
 
-    /// The files of one revision. Asked for by many at once, it is fetched
-    /// once; it stays while anybody holds it.
+    /// The files of one revision. Concurrent calls fetch it once; it is kept while it is
+    /// in use.
     ///
     /// # Errors
     ///
-    /// All of [`Error`]. A failure is repeated without a new try for
+    /// All of [`Error`]. A failure is returned again without another attempt for
     /// [`Limits::failure_kept`](super::Limits::failure_kept).
     pub async fn checkout(
         &self,
@@ -207,7 +207,7 @@ impl Repositories {
             return Err(Error::InvalidRevision {
                 repo: address.shown,
                 revision: revision.sha.clone(),
-                reason: "a checkout needs the full commit hash".into(),
+                reason: "a checkout requires a full commit hash".into(),
             });
         }
         let repository = self.repository(&address, credentials);
@@ -254,8 +254,8 @@ impl Repositories {
         revision: &Revision,
         credentials: Option<&Credentials>,
     ) -> Result<Checkout, Error> {
-        let _turn = self.hosts.turn(address, &repository.standing).await?;
-        // Removed again when anything below fails or is dropped.
+        let _turn = self.hosts.acquire(address, &repository.availability).await?;
+        // OwnedDirectory when an operation below fails or is dropped.
         let target = self.cache.unused("checkout");
         let (repo, sha) = (address.shown.clone(), revision.sha.clone());
         if let Some(directory) = address.local().filter(|path| !snapshot::is_repository(path)) {
@@ -264,14 +264,15 @@ impl Repositories {
                 return Err(Error::MissingRevision {
                     repo,
                     revision: sha,
-                    detail: "the directory has changed since; resolve it again".into(),
+                    detail: "the directory has changed since it was resolved; resolve it again"
+                        .into(),
                 });
             }
             return Ok(Checkout::new(target, repo, sha, taken.bytes));
         }
         let remote = self.remote(address, credentials);
         let commit = objects.fetch(remote, revision).await;
-        self.hosts.fetched(address, &repository.standing, &commit);
+        self.hosts.record_fetch(address, &repository.availability, &commit);
         let commit = commit?;
         let (bytes, submodules) = objects.export(remote, &commit, target.path()).await?;
         Ok(Checkout::new(target, repo, sha, bytes).with_submodules(submodules))
@@ -291,7 +292,7 @@ impl Repositories {
         {
             return answer.outcome.clone();
         }
-        let _turn = self.hosts.turn(address, &repository.standing).await?;
+        let _turn = self.hosts.acquire(address, &repository.availability).await?;
         let began = Instant::now();
         let call = Call {
             what: "git ls-remote",
@@ -304,7 +305,7 @@ impl Repositories {
             watch: None,
         };
         let outcome = self.git.run(call).await;
-        self.hosts.listed(address, &repository.standing, &outcome);
+        self.hosts.record_listing(address, &repository.availability, &outcome);
         let outcome = outcome.map(|text| Arc::new(Refs::parse(&String::from_utf8_lossy(&text))));
         *kept = Some(Answer { began, ended: Instant::now(), outcome: outcome.clone() });
         outcome
@@ -335,7 +336,7 @@ impl Repositories {
         taken.map_err(|error| failed(error.to_string()))?.map_err(|failure| match failure {
             snapshot::Failure::Missing => Error::MissingRepository {
                 repo: repo.clone(),
-                detail: "there is no such directory".into(),
+                detail: "the directory does not exist".into(),
             },
             snapshot::Failure::TooLarge(limit) => {
                 Error::TooLarge { repo: repo.clone(), what: "the directory".into(), limit }
@@ -347,7 +348,7 @@ impl Repositories {
     fn address(&self, repo_url: &str, credentials: Option<&Credentials>) -> Result<Address, Error> {
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
-            let detail = "user name and password have to be one line each".into();
+            let detail = "user name and password must be a single line each".into();
             return Err(Error::Refused { repo: address.shown, detail });
         }
         Ok(address)
@@ -361,7 +362,7 @@ impl Repositories {
         Remote { git: &self.git, limits: &self.settings.limits, address, credentials }
     }
 
-    /// The entry of a repository; the least recently used ones make room.
+    /// The entry of a repository; evicts the least recently used ones.
     fn repository(&self, address: &Address, credentials: Option<&Credentials>) -> Arc<Repository> {
         let id = identity(address, credentials);
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
@@ -372,7 +373,7 @@ impl Repositories {
                 id: id.clone(),
                 refs: AsyncMutex::default(),
                 objects: AsyncMutex::new(Fetched { objects, failures: Vec::new() }),
-                standing: Mutex::default(),
+                availability: Mutex::default(),
                 bytes: AtomicU64::new(0),
                 used: AtomicU64::new(now),
             })
@@ -385,7 +386,7 @@ impl Repositories {
             if known.len() <= limits.kept_repositories && bytes <= limits.kept_bytes {
                 break;
             }
-            // Held by the map alone: nobody is working with it.
+            // Only the map refers to it: the repository is not in use.
             let idle = known.iter().filter(|(_, repository)| Arc::strong_count(repository) == 1);
             let oldest = idle.min_by_key(|(_, repository)| repository.used.load(Ordering::Relaxed));
             let Some(oldest) = oldest.map(|(id, _)| id.clone()) else { break };
@@ -395,11 +396,11 @@ impl Repositories {
     }
 }
 
-/// One name for a repository as seen with certain credentials.
+/// Identity of a repository as seen with certain credentials.
 pub(super) fn identity(address: &Address, credentials: Option<&Credentials>) -> String {
     let mut hash = Sha256::new();
     hash.update(&address.url);
-    let local = matches!(address.place, Place::Local(_));
+    let local = matches!(address.transport, Transport::Local(_));
     if !local && (credentials.is_some() || address.embedded.is_some()) {
         let given = credentials.cloned().unwrap_or_default();
         let (username, password) = address.login(&given);
@@ -414,9 +415,9 @@ fn check_revision(address: &Address, revision: &str) -> Result<(), Error> {
     let reason = if revision.len() > MAX_REVISION {
         "longer than 256 bytes"
     } else if revision.starts_with('-') {
-        "a revision cannot start with '-'"
+        "the revision must not start with '-'"
     } else if revision.chars().any(char::is_control) {
-        "a revision cannot hold control characters"
+        "the revision must not contain control characters"
     } else {
         return Ok(());
     };

@@ -1,9 +1,8 @@
-//! A directory of manifests that is no git repository, as a source.
+//! A directory of manifests without git, as a source.
 //!
-//! For `wavegate demo` and the command line, and only when local places are
-//! switched on. Its revision is a hash of its content, and a checkout of it is
-//! a copy, so that what was planned is what is applied. Blocking; called on
-//! threads that may block.
+//! For `wavegate demo` and the command line only, when local directories are allowed. The
+//! revision is a hash of the content, and a checkout is a copy, so that the planned
+//! content is the applied content. Blocking.
 
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -14,7 +13,7 @@ use sha2::{Digest, Sha256};
 /// Deepest directory that is read.
 const MAX_DEPTH: usize = 64;
 
-/// The content of a directory, as far as it was hashed or copied.
+/// Content of a directory that was hashed or copied.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     /// SHA-256 over relative paths and contents in path order, hexadecimal.
@@ -26,9 +25,9 @@ pub(super) struct Snapshot {
 /// Why a directory could not be hashed or copied.
 #[derive(Debug)]
 pub(super) enum Failure {
-    /// It is not there, or not a directory.
+    /// It does not exist, or is not a directory.
     Missing,
-    /// It holds more bytes, files or levels than allowed.
+    /// It contains more bytes, files or levels than allowed.
     TooLarge(String),
     /// Reading or writing failed.
     Io(std::io::Error),
@@ -40,18 +39,17 @@ impl From<std::io::Error> for Failure {
     }
 }
 
-/// Whether `git` would read this directory as a repository of its own. A
-/// directory *inside* a work tree is none.
+/// Whether `git` would read this directory as a repository. A directory *inside* a work
+/// tree is not one.
 pub(super) fn is_repository(directory: &Path) -> bool {
     let has = |name: &str| directory.join(name).exists();
     has(".git") || (has("HEAD") && has("objects") && has("refs"))
 }
 
-/// Hashes a directory, and copies it while reading when `copy_to` is given.
+/// Hashes a directory, and copies it when `copy_to` is given.
 ///
-/// `.git` is left out. Symbolic links stay links: where they lead to is
-/// judged when manifests are read. What is neither file, link nor directory
-/// is left out.
+/// `.git` is skipped. Symbolic links stay links: their targets are checked when manifests
+/// are read. Anything but files, links and directories is skipped.
 pub(super) fn take(
     directory: &Path,
     copy_to: Option<&Path>,
@@ -131,8 +129,8 @@ impl Walk {
         self.part(b"file", relative.as_os_str().as_bytes());
         let mut source = std::fs::File::open(source)?;
         let mut target = target.map(std::fs::File::create_new).transpose()?;
-        // The content has a hash of its own, so that no length is needed
-        // before it is read: the file may be growing.
+        // The content is hashed separately, so that its length need not be known before
+        // reading: the file may grow meanwhile.
         let mut content = Sha256::new();
         let mut chunk = vec![0; 64 * 1024];
         loop {
@@ -154,7 +152,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Adds one length-prefixed part, so that no two trees give one stream.
+    /// Adds a length-prefixed part, so that different trees give different streams.
     fn part(&mut self, tag: &[u8], bytes: &[u8]) {
         self.hash.update(tag);
         self.hash.update((bytes.len() as u64).to_le_bytes());

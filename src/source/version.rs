@@ -1,16 +1,17 @@
 //! Version ranges as a `targetRevision` (SE-032), such as `1.x`, `~1.2`,
 //! `^2` or `>=1.0 <3 || 4.*`.
 //!
-//! Comparison and pre-release order are those of the `semver` crate. The
-//! range language is not: Argo CD's has `||`, hyphen ranges, blanks between
+//! Comparison and pre-release order are those of the `semver` crate. The range syntax is
+//! not: Argo CD accepts `||`, hyphen ranges, spaces between comparators, a leading `v`
+//! and incomplete versions.
 //! comparators, `v` in front and versions with missing parts, so it is here.
 
 use semver::{Prerelease, Version};
 
-/// A range that some versions lie in.
+/// A range of versions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Range {
-    /// One of these groups must hold; in it, every comparator.
+    /// One of these groups must match; within it, all comparators.
     groups: Vec<Vec<Comparator>>,
 }
 
@@ -18,7 +19,7 @@ pub(super) struct Range {
 struct Comparator {
     operator: Operator,
     version: Version,
-    /// How many of major, minor and patch were given (0 for `*`).
+    /// Number of given parts of major, minor and patch (0 for `*`).
     parts: usize,
 }
 
@@ -34,10 +35,10 @@ enum Operator {
     Caret,
 }
 
-/// Longest range that is read; longer ones are no ranges.
+/// Longest range; longer texts are not ranges.
 const MAX_RANGE: usize = 256;
 
-/// Reads a version with an optional `v` and up to two missing parts.
+/// Parses a version with an optional `v` and up to two missing parts.
 pub(super) fn version(text: &str) -> Option<Version> {
     match parts(text)? {
         (version, 1..) => Some(version),
@@ -46,8 +47,8 @@ pub(super) fn version(text: &str) -> Option<Version> {
 }
 
 impl Range {
-    /// Reads a range; `None` when the text is a plain version (which then
-    /// names a tag, not a range) or no range at all.
+    /// Parses a range; `None` when the text is a plain version (which is the name of a
+    /// tag) or not a range.
     pub(super) fn parse(text: &str) -> Option<Self> {
         if text.len() > MAX_RANGE || plain_version(text) {
             return None;
@@ -56,9 +57,9 @@ impl Range {
         Some(Self { groups })
     }
 
-    /// Whether the version lies in the range.
+    /// Whether the version is in the range.
     ///
-    /// Pre-releases do so only in a group that names a pre-release.
+    /// Pre-releases match only a group that contains a pre-release.
     pub(super) fn contains(&self, version: &Version) -> bool {
         self.groups.iter().any(|group| {
             let pre = group.iter().any(|comparator| !comparator.version.pre.is_empty());
@@ -68,14 +69,14 @@ impl Range {
     }
 }
 
-/// Whether this is one version, without operator or wildcard.
+/// Whether this is a single version, without operator or wildcard.
 fn plain_version(text: &str) -> bool {
     let wild = |part: &str| matches!(part, "x" | "X" | "*");
     let core = text.split(['-', '+']).next().unwrap_or_default();
     version(text).is_some() && !core.split('.').any(wild)
 }
 
-/// Comparators of one group, separated by commas or blanks.
+/// Comparators of one group, separated by commas or spaces.
 fn group(text: &str) -> Option<Vec<Comparator>> {
     if let Some((from, to)) = text.split_once(" - ") {
         let from = comparator(Operator::AtLeast, from.trim())?;
@@ -108,7 +109,7 @@ fn comparator(operator: Operator, text: &str) -> Option<Comparator> {
     parts(text).map(|(version, parts)| Comparator { operator, version, parts })
 }
 
-/// A version and how many of its three numbers were given.
+/// A version and the number of its given parts.
 fn parts(text: &str) -> Option<(Version, usize)> {
     let text = text.strip_prefix('v').unwrap_or(text);
     let (rest, build) = text.split_once('+').unwrap_or((text, ""));
@@ -148,7 +149,7 @@ impl Comparator {
         let wanted = &self.version;
         let same_major = found.major == wanted.major;
         let same_minor = same_major && found.minor == wanted.minor;
-        // Equal in all parts that were given.
+        // Equal in all given parts.
         let covered = match self.parts {
             0 => true,
             1 => same_major,
@@ -158,7 +159,7 @@ impl Comparator {
         match self.operator {
             Operator::Equal => covered,
             Operator::NotEqual => !covered,
-            // More than all versions that the given parts cover.
+            // Greater than all versions that the given parts cover.
             Operator::Greater => order.is_gt() && !covered,
             Operator::Less => order.is_lt(),
             Operator::AtLeast => order.is_ge(),
@@ -169,7 +170,7 @@ impl Comparator {
                 _ => order.is_ge() && same_minor,
             },
             Operator::Caret => {
-                // The first number that is not zero must stay.
+                // The first non-zero number must be equal.
                 let stays = match (self.parts, wanted.major, wanted.minor) {
                     (0, ..) => true,
                     (1, ..) | (_, 1.., _) => same_major,

@@ -1,16 +1,16 @@
-//! What can go wrong with a template, and where.
+//! Errors of templates, with their position.
 
-/// Why a text could not be parsed or rendered.
+/// Why a template could not be parsed or rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The text is not a template; parse errors know only the line.
+    /// The template has a syntax error; parse errors have a line only.
     #[error("template: {name}:{line}: {message}")]
     Parse {
         /// Name of the template, mostly empty.
         name: String,
         /// Line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
     /// The template failed for these parameters.
@@ -24,15 +24,15 @@ pub enum Error {
         column: usize,
         /// The part of the template that failed.
         context: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// An engine option that does not exist.
+    /// An unknown option.
     #[error(
         "unrecognized template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error"
     )]
     Option {
-        /// The option as given.
+        /// The given option.
         option: String,
     },
     /// A `{{` without `}}` in a template of the simple engine.
@@ -41,7 +41,7 @@ pub enum Error {
         /// Line of the `{{`, from 1.
         line: usize,
     },
-    /// A template of the simple engine renders to more than is allowed.
+    /// The output of a template of the simple engine exceeds the limit.
     #[error("template: limit exceeded: output longer than {max_bytes} bytes")]
     TooLong {
         /// The limit.
@@ -50,7 +50,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The line of the error, from 1, where it has one.
+    /// The line of the error, counted from 1, if known.
     pub const fn line(&self) -> Option<usize> {
         match self {
             Self::Parse { line, .. } | Self::Execute { line, .. } | Self::Unclosed { line } => {
@@ -69,7 +69,7 @@ impl Error {
         }
     }
 
-    /// The column of the error in bytes from 0, where it has one.
+    /// The column of the error in bytes, counted from 0, if known.
     pub const fn column(&self) -> Option<usize> {
         match self {
             Self::Execute { column, .. } => Some(*column),

@@ -3,8 +3,8 @@
 /// Longest result of [`normalize`], in bytes.
 const MAX_NAME: usize = 253;
 
-/// Lower case, every character outside `[a-z0-9.-]` becomes a dash, at most 253 bytes, no dash or dot at the ends.
-/// May give an empty text.
+/// Lower case, every character outside `[a-z0-9.-]` becomes a dash, at most 253 bytes, no
+/// dash or dot at the ends. May return an empty text.
 pub fn normalize(text: &str) -> String {
     // Go lowers character by character, so the one letter that grows by lowering does not.
     let lowered = text.chars().map(|c| match c {
@@ -21,12 +21,12 @@ pub fn normalize(text: &str) -> String {
 
 /// A name of at most `max` bytes, made of lower-case letters, digits, dashes and underscores.
 ///
-/// With `smart` the text is cut at a dash where there is one, and a `max` of 0 sets no limit; without, it is cut hard,
-/// and 0 gives an empty text.
+/// With `smart` the text is cut at a dash if there is one, and a `max` of 0 means no
+/// limit; otherwise it is cut at `max`, and 0 gives an empty text.
 pub fn slugify(max: usize, smart: bool, text: &str) -> String {
     let mut name = normalize(text);
     if !smart {
-        // Cut before the dashes are collapsed, as the peer does; everything is ASCII here.
+        // Cut before the dashes are collapsed, as in Argo CD; the text is ASCII here.
         name.truncate(max);
     }
     let mut slug = String::with_capacity(name.len());

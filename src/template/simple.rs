@@ -1,17 +1,18 @@
-//! The simple engine (`goTemplate: false`): `{{name}}` is replaced, and that is all (AS-113 to AS-115).
+//! The simple engine (`goTemplate: false`): replaces `{{name}}` only (AS-113 to AS-115).
 
 use serde_json::{Map, Value};
 
 use super::Error;
 
-/// Replaces each `{{name}}` by the parameter of that name if it is a string, and leaves it as it is otherwise.
+/// Replaces each `{{name}}` by the parameter of that name if it is a string; other
+/// placeholders are kept.
 ///
-/// White space around the name is ignored. A text without both braces on one line is not looked at. One pass: what was
-/// put in is not scanned again.
+/// White space around the name is ignored. A text without both braces on one line is not
+/// processed. Replacements are not processed again.
 ///
 /// # Errors
 ///
-/// A `{{` that is never closed, and a result of more than `max_bytes`.
+/// An unclosed `{{`, and a result of more than `max_bytes`.
 pub fn render(text: &str, params: &Map<String, Value>, max_bytes: usize) -> Result<String, Error> {
     if !has_placeholder(text) {
         return Ok(text.to_owned());

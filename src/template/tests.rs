@@ -1,4 +1,4 @@
-//! The template languages against recorded results, tables of the specification, and hostile input.
+//! Template engines: recorded results, tables of the specification, and hostile input.
 
 mod hostile;
 
@@ -39,7 +39,7 @@ fn place(error: &str) -> (Option<usize>, Option<usize>) {
     (line, parts.next().and_then(|part| part.parse().ok()))
 }
 
-/// What is wrong with the result of a vector, if anything.
+/// The difference from the recorded result, if any.
 fn differs(vector: &Vector) -> Option<String> {
     let got = render(&vector.template, &vector.params, &vector.options);
     match (&vector.output, &vector.error, &got) {
@@ -60,7 +60,7 @@ fn differs(vector: &Vector) -> Option<String> {
 }
 
 #[test]
-fn vectors_of_the_go_engine_hold() {
+fn results_are_those_of_the_go_engine() {
     let path = std::env::var("WAVEGATE_TEMPLATE_VECTORS")
         .unwrap_or_else(|_| format!("{}/tests/data/templates.jsonl", env!("CARGO_MANIFEST_DIR")));
     // The file is test data beside the code, not an input of the module.
@@ -133,7 +133,7 @@ fn simple_templates_replace_known_strings_only() {
 }
 
 #[test]
-fn names_are_sanitised() {
+fn names_are_sanitized() {
     // AS-170, appendix A.3 rows 54 to 60.
     for (text, want) in [
         ("production_01/west", "production-01-west"),
@@ -186,14 +186,14 @@ fn floats_print_as_in_go() {
 }
 
 #[test]
-fn an_unknown_option_is_named() {
+fn an_unknown_option_is_rejected() {
     // AS-133
     let error = Options::parse(&["missingkey=bogus".to_owned()]).unwrap_err();
     assert!(error.to_string().contains("missingkey=bogus"), "{error}");
 }
 
 #[test]
-fn errors_tell_template_line_and_column() {
+fn errors_have_template_line_and_column() {
     let template = Template::parse_named("patch", "a\n  {{ .x.y }}", &Options::default()).unwrap();
     let error = template.execute(&object(json!({"x": "text"})), &Limits::default()).unwrap_err();
     assert_eq!((error.line(), error.column()), (Some(2), Some(7)));
@@ -203,7 +203,7 @@ fn errors_tell_template_line_and_column() {
     );
 }
 
-/// A clock that stands still and dice that always show the same.
+/// A fixed time and a constant random source.
 fn fixed_env() -> Env {
     struct Counter(u8);
     impl Random for Counter {
@@ -222,7 +222,7 @@ fn fixed_env() -> Env {
 }
 
 #[test]
-fn time_and_chance_come_from_the_environment_of_the_run() {
+fn time_and_random_values_come_from_the_environment() {
     for (text, want) in [
         (r#"{{ now | date "2006-01-02 15:04" }}"#, r"^2024-05-06 07:08$"),
         (r#"{{ ago (toDate "2006-01-02" "2024-05-06") }}"#, r"^7h8m9s$"),
@@ -298,7 +298,7 @@ fn hostile_templates_fail_within_their_limits() {
 }
 
 #[test]
-fn large_but_honest_values_are_within_the_limits() {
+fn large_values_are_within_the_limits() {
     let items: Vec<Value> =
         (0..5000).map(|i| json!({"name": format!("app-{i}"), "value": "x".repeat(40)})).collect();
     let params = object(json!({"items": items}));
@@ -321,8 +321,8 @@ fn deeply_nested_values_are_dropped_without_recursion() {
 }
 
 #[test]
-fn what_nests_to_the_limit_fits_a_small_stack() {
-    // Half of what a thread of the runtime has; debug builds need the most.
+fn maximum_nesting_fits_a_small_stack() {
+    // Half the stack of a runtime thread; debug builds need the most.
     let parens = format!("{{{{ {}1{} }}}}", "print (".repeat(98), ")".repeat(98));
     let body = format!("{{{{ {}1{} }}}}", "print (".repeat(60), ")".repeat(60));
     let recursion = format!(
@@ -428,7 +428,7 @@ fn hostile_text() -> impl Strategy<Value = String> {
 
 proptest! {
     #[test]
-    fn no_text_makes_the_engine_panic(text in hostile_text(), inside in any::<bool>()) {
+    fn no_text_causes_a_panic(text in hostile_text(), inside in any::<bool>()) {
         let text = if inside { format!("{{{{ {text} }}}}") } else { text };
         let params = object(json!({"a": {"b": [1, "x", null]}, "s": "é\n"}));
         let limits = Limits { output_bytes: 10_000, steps: 10_000, ..Limits::default() };
@@ -440,7 +440,7 @@ proptest! {
     }
 
     #[test]
-    fn no_argument_makes_a_function_panic(text in any::<String>(), n in any::<i64>(), m in -9_i64..40, f in any::<f64>()) {
+    fn no_argument_causes_a_panic(text in any::<String>(), n in any::<i64>(), m in -9_i64..40, f in any::<f64>()) {
         let params = object(json!({"s": text, "f": f}));
         let limits = Limits { output_bytes: 10_000, steps: 20_000, ..Limits::default() };
         for call in [

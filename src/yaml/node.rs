@@ -1,4 +1,4 @@
-//! One document as a value, and what it may take.
+//! One document as a value, within limits.
 
 use std::cell::Cell;
 use std::fmt;
@@ -9,29 +9,29 @@ use serde_saphyr::Spanned;
 
 use super::{MAX_NODES, Repeated};
 
-/// How many repeated keys of one document are listed.
+/// Most duplicate keys that are listed per document.
 const MAX_REPEATED: usize = 10;
 
 thread_local! {
-    /// Bytes and values that the text being read on this thread may still take.
+    /// Remaining bytes and values of the text being parsed on this thread.
     static LEFT: Cell<(u64, usize)> = const { Cell::new((u64::MAX, usize::MAX)) };
 }
 
-/// The limits of one text, in force while it lives.
+/// The limits of one text, active until dropped.
 pub(super) struct Budget((u64, usize));
 
 impl Budget {
-    /// From here on, until it is dropped, on this thread.
+    /// Activates limits on this thread, until dropped.
     pub(super) fn new(memory: u64, nodes: usize) -> Self {
         Self(LEFT.replace((memory, nodes)))
     }
 
-    /// Allows as many values again.
+    /// Resets the number of values.
     pub(super) fn renew(&self, nodes: usize) {
         LEFT.set((LEFT.get().0, nodes));
     }
 
-    /// Takes one value and the bytes it needs besides those inside of it.
+    /// Counts one value and its own bytes.
     fn take<E: de::Error>(bytes: u64) -> Result<(), E> {
         let (memory, nodes) = LEFT.get();
         let nodes = nodes.checked_sub(1).ok_or_else(|| {
@@ -41,12 +41,12 @@ impl Budget {
         Self::pay(bytes)
     }
 
-    /// Takes bytes.
+    /// Counts bytes.
     fn pay<E: de::Error>(bytes: u64) -> Result<(), E> {
         let (memory, nodes) = LEFT.get();
         let memory = memory.checked_sub(bytes).ok_or_else(|| {
             E::custom(format_args!(
-                "{OVER_LIMIT}the values take more memory than is left; split the source or raise --manifest-memory"
+                "{OVER_LIMIT}the values exceed the memory limit; split the source or raise --manifest-memory"
             ))
         })?;
         LEFT.set((memory, nodes));
@@ -60,18 +60,17 @@ impl Drop for Budget {
     }
 }
 
-/// How errors about limits begin, to tell them from those about syntax.
+/// Prefix of limit errors, which distinguishes them from syntax errors.
 pub(super) const OVER_LIMIT: &str = "over the limit: ";
 
-/// What a mapping of so many entries takes: serde_json keeps them in nodes of
-/// up to eleven entries of 24 bytes for the key and 32 for the value, which
-/// are half full at worst.
+/// Memory of a mapping: serde_json stores up to eleven entries per node, with 24 bytes
+/// for the key and 32 for the value, and nodes may be half full.
 fn mapping_weight(entries: usize) -> u64 {
     if entries == 0 { 0 } else { 640 * entries.div_ceil(6) as u64 }
 }
 
-/// The memory that a value takes besides its own 32 bytes, in bytes: an
-/// estimate from above that does not depend on how it was made.
+/// The memory of a value in addition to its own 32 bytes: an upper estimate that does not
+/// depend on how it was created.
 pub fn weight(value: &Value) -> u64 {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
@@ -84,8 +83,8 @@ pub fn weight(value: &Value) -> u64 {
     }
 }
 
-/// A value as Kubernetes wants it: string keys, the last of those that are
-/// repeated, whole floats as integers. With `PLACES`, repeated keys have lines.
+/// A value as Kubernetes reads it: string keys, the last of duplicate keys, whole floats
+/// as integers. With `PLACES`, duplicate keys have lines.
 pub(super) struct Node<const PLACES: bool> {
     pub(super) value: Value,
     pub(super) repeated: Vec<Repeated>,
@@ -96,7 +95,7 @@ impl<const PLACES: bool> Node<PLACES> {
         Self { value, repeated: Vec::new() }
     }
 
-    /// Takes over what was found below a key or an index.
+    /// Takes over the duplicate keys below a key or an index.
     fn adopt(&mut self, below: Vec<Repeated>, at: &dyn fmt::Display) {
         for found in below {
             let dot = if found.path.starts_with('[') { "" } else { "." };
@@ -184,7 +183,7 @@ impl<'de, const PLACES: bool> Visitor<'de> for NodeVisitor<PLACES> {
         Budget::take(0)?;
         number(value)
             .map(|number| Node::plain(Value::Number(number)))
-            .ok_or_else(|| E::custom(format_args!("{value} is no number that an object can hold")))
+            .ok_or_else(|| E::custom(format_args!("{value} is not a valid JSON number")))
     }
 
     fn visit_str<E: de::Error>(self, value: &str) -> Result<Self::Value, E> {
@@ -201,7 +200,7 @@ impl<'de, const PLACES: bool> Visitor<'de> for NodeVisitor<PLACES> {
         let mut list = Vec::new();
         Budget::take(0)?;
         while let Some(item) = items.next_element::<Node<PLACES>>()? {
-            // Half of a growing list may be empty.
+            // Half of a growing list may be unused.
             Budget::pay(64)?;
             node.adopt(item.repeated, &format_args!("[{}]", list.len()));
             list.push(item.value);
@@ -218,7 +217,7 @@ impl<'de, const PLACES: bool> Visitor<'de> for NodeVisitor<PLACES> {
         while let Some((key, line)) = Self::key(&mut entries)? {
             let key = match key {
                 Value::String(text) => text,
-                // What Go's encoder makes of keys such as `on:` or `8080:`.
+                // Go's encoding of keys such as `on:` or `8080:`.
                 Value::Bool(_) | Value::Number(_) | Value::Null => key.to_string(),
                 Value::Array(_) | Value::Object(_) => {
                     return Err(de::Error::custom("a list or a mapping cannot be a key"));
@@ -238,10 +237,10 @@ impl<'de, const PLACES: bool> Visitor<'de> for NodeVisitor<PLACES> {
     }
 }
 
-/// A float as JSON has it in Kubernetes: an integer when it has no fraction
-/// and fits one. `None` for infinities and not-a-number.
+/// A float as JSON in Kubernetes: an integer if it has no fraction and is in range.
+/// `None` for infinity and NaN.
 fn number(value: f64) -> Option<Number> {
-    // 2^63 and 2^64: the first floats that no longer fit.
+    // 2^63 and 2^64: the first floats out of range.
     const I64_END: f64 = 9_223_372_036_854_775_808.0;
     const U64_END: f64 = 18_446_744_073_709_551_616.0;
     match value {

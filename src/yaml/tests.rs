@@ -8,7 +8,7 @@ fn read(text: &str) -> Vec<(usize, Value)> {
 }
 
 #[test]
-fn documents_and_where_they_start() {
+fn documents_and_their_positions() {
     let cases = [
         ("", vec![]),
         ("# nothing\n", vec![]),
@@ -30,7 +30,7 @@ fn documents_and_where_they_start() {
 }
 
 #[test]
-fn json_is_read_too() {
+fn json_is_parsed() {
     let cases = [
         ("{\"a\": 1.0}", vec![(1, json!({"a": 1}))]),
         ("\n\n{\n\t\"a\": \"\\ud83d\\ude00\\/\"\n}\n", vec![(3, json!({"a": "😀/"}))]),
@@ -45,7 +45,7 @@ fn json_is_read_too() {
 }
 
 #[test]
-fn scalars_as_kubectl_reads_them() {
+fn scalars_are_read_as_in_kubectl() {
     let cases = [
         ("yes", json!(true)),
         ("NO", json!(false)),
@@ -103,7 +103,7 @@ fn anchors_and_merge_keys() {
 }
 
 #[test]
-fn of_a_repeated_key_the_last_counts_and_the_place_is_told() {
+fn duplicate_keys_use_the_last_value_and_are_reported() {
     let cases = [
         ("a: 1\na: 2\n", json!({"a": 2}), vec![("a", 2)]),
         ("a:\n  b: 1\n  c: 2\n  b: 3\n", json!({"a": {"b": 3, "c": 2}}), vec![("a.b", 4)]),
@@ -134,7 +134,7 @@ fn of_a_repeated_key_the_last_counts_and_the_place_is_told() {
 }
 
 #[test]
-fn what_values_take_is_bounded_for_yaml_and_json() {
+fn memory_is_limited_for_yaml_and_json() {
     let many = |open: &str, item: &str, close: &str, times: usize| {
         format!("{open}{}{close}", vec![item; times].join(","))
     };
@@ -152,7 +152,7 @@ fn what_values_take_is_bounded_for_yaml_and_json() {
     let error = documents(&many("[", "0", "]", 500_001)).unwrap_err();
     assert!(error.to_string().contains("more than 500000 values"), "{error}");
     assert!(super::json(&many("[", "{}", "]", 500_001), u64::MAX).is_err());
-    // The limit of one text is not that of the next.
+    // The limit applies to each text separately.
     assert!(documents(&many("[", "0", "]", 400_000)).is_ok());
     assert!(
         documents(&format!("{}\n{}", many("[", "0", "]", 400_000), many("[", "0", "]", 400_000)))
@@ -161,7 +161,7 @@ fn what_values_take_is_bounded_for_yaml_and_json() {
 }
 
 #[test]
-fn mistakes_name_their_place() {
+fn errors_have_a_position() {
     let cases = [
         (
             "a: {b: 1\nc: 2",
@@ -183,8 +183,8 @@ fn mistakes_name_their_place() {
 }
 
 #[test]
-fn hostile_input_is_refused_and_not_expanded() {
-    // The stack of a tokio worker in a debug build, with room to spare.
+fn hostile_input_is_rejected() {
+    // The stack size of a tokio worker in a debug build, with a margin.
     let worker = std::thread::Builder::new().stack_size(1_700_000);
     worker.spawn(refuse_hostile_input).unwrap().join().unwrap();
 }
@@ -232,7 +232,7 @@ fn bytes_become_text() {
 }
 
 #[test]
-fn printed_as_kubectl_prints() {
+fn output_is_as_in_kubectl() {
     let object = json!({
         "metadata": {"name": "a", "labels": {}, "finalizers": []},
         "spec": {
@@ -278,8 +278,8 @@ spec:
     assert_eq!(two, "a: 1\n---\nb: 2\n");
 }
 
-/// Text as it comes in manifests: words that YAML may take for something
-/// else, white space at the edges, several lines.
+/// Texts as in manifests: words that YAML may read as another type, leading and trailing
+/// spaces, several lines.
 fn text() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         Just("\n"),
@@ -339,7 +339,7 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::from),
         any::<i64>().prop_map(Value::from),
         any::<u64>().prop_map(Value::from),
-        // Few digits: serde_json is not exact in the last one.
+        // Few digits: serde_json is not exact in the last digit.
         any::<i32>().prop_map(|n| Value::from(f64::from(n) + 0.125)),
         text().prop_map(Value::from),
         ".*".prop_map(Value::from),
@@ -357,7 +357,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_printed_reads_back(content in any_value()) {
+    fn output_can_be_parsed(content in any_value()) {
         let object = json!({"content": content});
         let printed = to_string(&object).unwrap();
         prop_assert_eq!(value(&printed), Ok(object.clone()), "{}", printed);
@@ -366,7 +366,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "[-a:{}\\[\\],&*!|>'\"%@#?<~ \n\t0-9é]{0,60}") {
+    fn no_text_causes_a_panic(text in "[-a:{}\\[\\],&*!|>'\"%@#?<~ \n\t0-9é]{0,60}") {
         if let Ok(documents) = documents(&text) {
             prop_assert!(documents.iter().all(|d| d.line >= 1 && !d.value.is_null()));
         }

@@ -1,6 +1,5 @@
-//! Whole Applications on the embedded API server, with real repositories: what
-//! a user sees from a commit to a healthy status, also when the controller is
-//! cut off on the way.
+//! Applications on the embedded API server with real Git repositories: from a commit to a
+//! healthy status, also after crashes of the controller.
 
 // Tells the lints that helpers are tests too.
 #![cfg(test)]
@@ -33,14 +32,14 @@ use wavegate::settings::ApplicationSettings;
 use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::{ControlPlane, Scope};
 
+mod conditions;
 mod gaps;
 mod retries;
 mod sources;
-mod told;
 
-/// A wait that takes longer than this has failed.
+/// Timeout of a wait.
 const LIMIT: Duration = Duration::from_secs(120);
-/// A controller that asks for nothing during this time is at rest.
+/// The controller is idle when it sends no request during this time.
 const REST: Duration = Duration::from_secs(1);
 const NAMESPACE: &str = "argocd";
 const CONTROLLER: &str = "application-controller";
@@ -127,7 +126,7 @@ impl World {
         self.controller = Some((task, stop));
     }
 
-    /// Cuts the controller off wherever it is.
+    /// Stops the controller at any point.
     async fn crash(&mut self) {
         let (task, _) = self.controller.take().unwrap();
         task.abort();
@@ -169,7 +168,7 @@ impl World {
         api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     }
 
-    /// Waits until an Application is as described.
+    /// Waits until an Application matches a condition.
     async fn until(&self, name: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let wait = async {
             loop {
@@ -229,7 +228,7 @@ impl World {
         self.create("argoproj.io/v1alpha1", "Application", application).await;
     }
 
-    /// Asks for another comparison and waits until it is done.
+    /// Requests a refresh and waits until it is done.
     async fn refresh(&self, name: &str) {
         let annotation = "argocd.argoproj.io/refresh";
         self.patch(name, json!({"metadata": {"annotations": {annotation: "hard"}}})).await;
@@ -237,7 +236,7 @@ impl World {
         self.until(name, "refreshed", done).await;
     }
 
-    /// Events of this reason that warn with such a text; waits for the first.
+    /// Warning Events with this reason and text; waits for the first one.
     async fn warnings(&self, reason: &str, text: &str) -> Vec<String> {
         let api = self.api("events.k8s.io/v1", "Event", NAMESPACE);
         let wait = async {
@@ -248,23 +247,23 @@ impl World {
                     event["type"] == "Warning" && event["reason"] == reason && note.contains(text)
                 });
                 let note = |event: Value| format!("{reason}: {}", event["note"].as_str().unwrap());
-                let told: Vec<String> = all.map(note).collect();
-                if !told.is_empty() {
-                    return told;
+                let found: Vec<String> = all.map(note).collect();
+                if !found.is_empty() {
+                    return found;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let told = tokio::time::timeout(LIMIT, wait).await;
-        told.unwrap_or_else(|_| panic!("no event {reason} tells {text}"))
+        let found = tokio::time::timeout(LIMIT, wait).await;
+        found.unwrap_or_else(|_| panic!("no event {reason} contains {text}"))
     }
 
     async fn sync(&self, name: &str, sync: Value) {
         self.patch(name, json!({"operation": {"sync": sync}})).await;
     }
 
-    /// Objects in the order in which the controller made them; dry runs and
-    /// its own status do not count.
+    /// Objects in the order in which the controller created them, without dry runs and
+    /// status writes.
     fn made(&self) -> Vec<String> {
         let writes = self.server.requests().into_iter().filter(|request| {
             request.client == CONTROLLER
@@ -276,7 +275,7 @@ impl World {
         writes.map(|request| request.resource).collect()
     }
 
-    /// Waits until the controller has made so many objects.
+    /// Waits until the controller has created this number of objects.
     async fn until_made(&self, count: usize) {
         let made = async {
             while self.made().len() < count {
@@ -286,7 +285,7 @@ impl World {
         tokio::time::timeout(LIMIT, made).await.expect("the controller makes one more");
     }
 
-    /// Waits until the controller has asked for nothing for a while.
+    /// Waits until the controller is idle.
     async fn rest(&self) {
         let asked = || self.server.requests().iter().filter(|r| r.client == CONTROLLER).count();
         let calm = async {
@@ -376,7 +375,7 @@ fn phase(app: &Value) -> &str {
     app["status"]["operationState"]["phase"].as_str().unwrap_or_default()
 }
 
-/// Whether the last operation is over and the status was computed after it.
+/// Whether the last operation has ended and the status was computed after it.
 fn settled(app: &Value) -> bool {
     let finished = app["status"]["operationState"]["finishedAt"].as_str();
     let reconciled = app["status"]["reconciledAt"].as_str();
@@ -394,7 +393,7 @@ fn staged(world: &World) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hooks_and_waves_run_in_order_and_the_status_says_so() {
+async fn hooks_and_waves_run_in_order_and_are_in_the_status() {
     let world = World::start().await;
     staged(&world);
     let revision = world.commit();
@@ -428,7 +427,7 @@ async fn hooks_and_waves_run_in_order_and_the_status_says_so() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_idle_fleet_writes_nothing_and_reads_nothing() {
+async fn idle_applications_cause_no_requests() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -444,7 +443,7 @@ async fn an_idle_fleet_writes_nothing_and_reads_nothing() {
     }
     world.rest().await;
     world.server.forget_requests();
-    // Something happens elsewhere that concerns nobody.
+    // A change of an unrelated object.
     world
         .create("v1", "ConfigMap", &json!({"metadata": {"name": "other", "namespace": "a"}}))
         .await;
@@ -520,7 +519,7 @@ async fn a_failing_workload_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
+async fn a_failed_comparison_is_a_condition_and_prunes_nothing() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -548,11 +547,11 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{name}");
         assert_eq!(app["status"]["sync"]["revision"], *revision, "{name}: the last known one");
         assert!(app["status"]["resources"].is_array(), "{name}: the last known ones");
-        let told = world.warnings(type_, text).await;
-        assert_eq!(told.len(), 1, "{name}: {told:?}");
-        // Another pass finds the same, which is no news.
+        let found = world.warnings(type_, text).await;
+        assert_eq!(found.len(), 1, "{name}: {found:?}");
+        // Another reconcile with the same result reports nothing new.
         world.refresh("app").await;
-        assert_eq!(world.warnings(type_, text).await, told, "{name}");
+        assert_eq!(world.warnings(type_, text).await, found, "{name}");
     }
     world.patch("app", json!({"spec": {"project": "other"}})).await;
     let message = "Application referencing project other which does not exist";
@@ -565,8 +564,8 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
         .await;
     let message = "spec.destination.server: there are no clusters with this server: https://x";
     world.until("app", "without cluster", |app| condition(app, "InvalidSpecError", message)).await;
-    let told = world.warnings("InvalidSpecError", message).await;
-    assert_eq!(told, [format!("InvalidSpecError: {message}")], "SE-540");
+    let found = world.warnings("InvalidSpecError", message).await;
+    assert_eq!(found, [format!("InvalidSpecError: {message}")], "SE-540");
 
     world.write("app/one.json", "{\"apiVersion\": \"v1\", \"kind\": ");
     world.commit();
@@ -574,14 +573,14 @@ async fn what_cannot_be_compared_is_said_and_nothing_is_pruned() {
     world.patch("app", json!({"spec": spec})).await;
     world.until("app", "unreadable", |app| condition(app, "ComparisonError", "one.json")).await;
     world.warnings("ComparisonError", "one.json").await;
-    let told = world.warnings("ComparisonError", "").await;
-    assert_eq!(told.len(), cases.len() + 1, "once each: {told:#?}");
+    let found = world.warnings("ComparisonError", "").await;
+    assert_eq!(found.len(), cases.len() + 1, "once each: {found:#?}");
     assert!(world.api("v1", "ConfigMap", "web").get_opt("one").await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_controller_that_is_cut_off_repeats_no_hook_and_skips_none() {
-    // Each round is cut off at another moment of the operation.
+async fn a_crashed_controller_neither_repeats_nor_skips_hooks() {
+    // Each round stops the controller at another point of the operation.
     for round in 0..12u64 {
         let mut world = World::start().await;
         staged(&world);
@@ -608,7 +607,7 @@ async fn a_controller_that_is_cut_off_repeats_no_hook_and_skips_none() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn automated_sync_follows_a_commit_and_heals_drift() {
+async fn automated_sync_applies_a_commit_and_reverts_drift() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
@@ -649,7 +648,7 @@ async fn automated_sync_follows_a_commit_and_heals_drift() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn one_refresh_shows_a_commit_to_the_whole_fleet() {
+async fn one_refresh_updates_all_applications_of_a_repository() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let first = world.commit();
@@ -672,7 +671,7 @@ async fn one_refresh_shows_a_commit_to_the_whole_fleet() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn deletion_takes_the_resources_along_and_runs_the_last_hook() {
+async fn deletion_removes_the_resources_and_runs_post_delete_hooks() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/bye.json", &job("bye", &[(HOOK, "PostDelete")]));
@@ -694,7 +693,7 @@ async fn deletion_takes_the_resources_along_and_runs_the_last_hook() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failed_operation_is_retried_and_a_hopeless_one_ends() {
+async fn a_failed_operation_is_retried_up_to_its_limit() {
     let world = World::start().await;
     world.write(
         "app/bad.json",
@@ -728,7 +727,7 @@ fn condition(app: &Value, type_: &str, text: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_that_may_not_be_listed_is_named_and_nothing_of_it_is_pruned() {
+async fn a_kind_without_list_permission_is_named_and_not_pruned() {
     let mut world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.write("app/two.json", &config_map("two", "2", &[]));
@@ -767,7 +766,7 @@ async fn a_kind_that_may_not_be_listed_is_named_and_nothing_of_it_is_pruned() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_listed_before_is_not_trusted_for_ever() {
+async fn an_outdated_list_is_not_used() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -778,7 +777,7 @@ async fn what_was_listed_before_is_not_trusted_for_ever() {
         record.client == CONTROLLER && record.resource == "configmaps" && record.verb == "list"
     };
     world.server.inject(Fault::new(Effect::Status(403), forbidden).times(usize::MAX));
-    // The watch cannot go on from where it was, and must list again.
+    // The watch cannot be resumed and must list again.
     world.server.compact();
     world.server.drop_watches();
     let app = world
@@ -791,7 +790,7 @@ async fn what_was_listed_before_is_not_trusted_for_ever() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_answer_that_gets_lost_creates_no_second_hook() {
+async fn a_lost_response_creates_no_second_hook() {
     let world = World::start().await;
     staged(&world);
     let revision = world.commit();
@@ -838,7 +837,7 @@ async fn an_operation_is_terminated_on_request() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_definition_and_its_objects_come_in_one_sync() {
+async fn a_definition_and_its_objects_are_applied_in_one_sync() {
     let world = World::start().await;
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -878,7 +877,7 @@ async fn a_definition_and_its_objects_come_in_one_sync() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_way_of_applying_brings_the_change_and_takes_the_removed_field() {
+async fn every_apply_method_updates_and_removes_fields() {
     let ways = ["Validate=true", "ServerSideApply=true", "Replace=true", "Force=true"];
     let world = World::start().await;
     for (index, way) in ways.into_iter().enumerate() {
@@ -929,7 +928,7 @@ async fn an_object_of_another_application_is_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_skipped_application_is_left_alone() {
+async fn a_skipped_application_is_not_reconciled() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -946,7 +945,7 @@ async fn a_skipped_application_is_left_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
+async fn a_sync_window_blocks_a_sync_until_the_project_changes() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -965,8 +964,7 @@ async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
         "kind": "deny", "schedule": "* * * * *", "duration": "1h", "applications": ["*"],
     }]);
     projects.patch("default", &PatchParams::default(), &windows(always)).await.unwrap();
-    // The project reaches the controller before the operation does: what the
-    // same change forbids is told by then.
+    // The project is observed before the operation, so its restrictions are reported by then.
     world.until("elsewhere", "forbidden", |app| condition(app, "InvalidSpecError", "")).await;
     world.sync("app", json!({"revision": revision})).await;
     let app = world
@@ -980,7 +978,7 @@ async fn a_sync_window_holds_a_sync_back_until_the_project_changes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_api_group_that_is_down_stops_only_those_who_use_it() {
+async fn an_unavailable_api_group_affects_only_its_users() {
     let mut world = World::start().await;
     world.crash().await;
     let down = |record: &RequestRecord| {
@@ -1000,5 +998,5 @@ async fn an_api_group_that_is_down_stops_only_those_who_use_it() {
     world.sync("app", json!({"revision": revision})).await;
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     let text = "cannot look up StorageClass";
-    world.until("storage", "told", |app| condition(app, "ComparisonError", text)).await;
+    world.until("storage", "found", |app| condition(app, "ComparisonError", text)).await;
 }

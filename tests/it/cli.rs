@@ -1,5 +1,4 @@
-//! The promise of the command line, kept by the built program: outputs, exit
-//! codes, errors that say what, where and why.
+//! The command line: outputs, exit codes, and errors with what, where and why.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -20,7 +19,7 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// What a run came to.
+/// Result of a run.
 struct Run {
     code: i32,
     out: String,
@@ -46,7 +45,7 @@ impl Run {
 fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wavegate"));
     command.args(args).env_remove("RUST_LOG").env_remove("NO_COLOR");
-    // No test looks at a cluster unless it says which one.
+    // Tests access only the cluster that they name.
     command.env("KUBECONFIG", "/nonexistent").env_remove("KUBERNETES_SERVICE_HOST");
     command
 }
@@ -54,7 +53,7 @@ fn program(args: &[&str]) -> Command {
 fn finish(mut command: Command, input: &[u8]) -> Run {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    // The program may fail before it reads: then nobody takes the input.
+    // The program may exit before it reads its input.
     let _ = child.stdin.take().unwrap().write_all(input);
     let done = child.wait_with_output().unwrap();
     Run {
@@ -90,7 +89,7 @@ fn in_folder(folder: &TempDir, name: &str) -> String {
     folder.path().join(name).to_str().unwrap().to_owned()
 }
 
-/// A set whose list generator has these names and whose steps are these.
+/// A set with these names in its list generator, and these steps.
 fn set(names: &[&str], steps: Value) -> String {
     let elements: Vec<Value> = names.iter().map(|name| json!({ "name": name })).collect();
     json!({
@@ -114,7 +113,7 @@ fn selects(names: &[&str], max_update: Value) -> Value {
 }
 
 #[test]
-fn the_guestbook_is_planned_as_its_comments_say() {
+fn the_guestbook_plan_is_as_documented() {
     let guestbook = repository("examples/guestbook.yaml");
     let run = wavegate(&["plan", "-f", &guestbook, "-o", "json"]);
     let step = |step: u64, max_update: Value, limit: u64, held: bool, name: &str| {
@@ -205,7 +204,7 @@ fn batches_follow_max_update_and_names() {
 }
 
 #[test]
-fn mistakes_are_listed_with_code_message_and_step() {
+fn errors_are_listed_with_code_message_and_step() {
     let odd =
         json!({"matchExpressions": [{"key": "app", "operator": "Exists"}], "maxUpdate": "many"});
     let run = with_input(&["plan", "-f", "-", "-o", "json"], set(&["a", "a", "b"], json!([odd])));
@@ -269,7 +268,7 @@ fn rendered_applications_are_documents_in_name_order() {
 }
 
 #[test]
-fn invalid_applications_are_told_and_printed_all_the_same() {
+fn invalid_applications_are_reported_and_printed() {
     let run = with_input(&["render", "-f", "-"], set(&["a", "a", ""], json!([])));
     run.fails(
         1,
@@ -284,7 +283,7 @@ fn invalid_applications_are_told_and_printed_all_the_same() {
 }
 
 #[test]
-fn errors_say_what_where_and_why() {
+fn errors_have_what_where_and_why() {
     let template = set(&["a"], json!([]))
         .replace("{{name}}", "{{.name")
         .replace("\"spec\":{\"gen", "\"spec\":{\"goTemplate\":true,\"gen");
@@ -302,14 +301,14 @@ fn errors_say_what_where_and_why() {
         ("type.json", &wrong_type),
     ]);
     let cases: [(&str, i32, &[&str]); 8] = [
-        ("none.yaml", 2, &["error: cannot read: ", "none.yaml: there is no such file"]),
+        ("none.yaml", 2, &["error: cannot read: ", "none.yaml: file not found"]),
         ("broken.yaml", 2, &["error: cannot read: ", "broken.yaml: line 2, column 4: "]),
         (
             "other.yaml",
             2,
             &[
                 "error: cannot find an ApplicationSet: ",
-                "other.yaml: line 1: holds ConfigMap web alone",
+                "other.yaml: line 1: contains only ConfigMap web",
             ],
         ),
         (
@@ -320,7 +319,11 @@ fn errors_say_what_where_and_why() {
             ],
         ),
         ("empty.yaml", 2, &["empty.yaml: it is empty"]),
-        ("scalar.yaml", 2, &["scalar.yaml: line 1: holds no Kubernetes object alone"]),
+        (
+            "scalar.yaml",
+            2,
+            &["scalar.yaml: line 1: contains only a document that is not a Kubernetes object"],
+        ),
         (
             "template.json",
             1,
@@ -347,19 +350,20 @@ fn errors_say_what_where_and_why() {
         }
     }
     wavegate(&["diff", "--desired", &in_folder(&files, ""), "--live", "-"])
-        .fails(2, &["is a directory; name a file in it"]);
+        .fails(2, &["is a directory; specify a file"]);
 }
 
 #[test]
-fn what_is_no_application_set_is_left_out_and_told() {
+fn other_kinds_are_ignored_with_a_note() {
     let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n";
     let run = with_input(&["plan", "-f", "-"], format!("{web}{}", set(&["a"], json!([{}]))));
-    let note = "note: standard input: only ApplicationSets are looked at, ignored: ConfigMap web (line 1)\n";
+    let note =
+        "note: standard input: only ApplicationSets are used, ignored: ConfigMap web (line 1)\n";
     assert_eq!((run.code, run.err.as_str()), (0, note));
 }
 
 #[test]
-fn of_several_sets_one_is_chosen_by_name() {
+fn one_of_several_sets_is_selected_by_name() {
     let other = set(&["b"], json!([{}])).replace("\"name\":\"set\"", "\"name\":\"other\"");
     let both = format!("{}\n---\n{other}\n", set(&["a"], json!([{}])));
     let run = with_input(&["plan", "-f", "-"], &both);
@@ -373,11 +377,11 @@ fn of_several_sets_one_is_chosen_by_name() {
     let one = with_input(&["plan", "-f", "-", "-o", "json", "other"], &both);
     assert_eq!((one.code, &one.json()["steps"][0]["applications"]), (0, &json!(["b"])));
     with_input(&["plan", "-f", "-", "third"], &both)
-        .fails(2, &["none is named third; there is set, other"]);
+        .fails(2, &["no ApplicationSet is named third; found set, other"]);
 }
 
 #[test]
-fn wrong_use_is_exit_code_2() {
+fn usage_errors_have_exit_code_2() {
     let cases: [&[&str]; 9] = [
         &[],
         &["plan"],
@@ -413,7 +417,7 @@ fn crds_are_the_committed_bytes() {
 }
 
 #[test]
-fn completions_know_the_commands() {
+fn completions_contain_the_commands() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let run = wavegate(&["completions", shell]);
         assert_eq!((run.code, run.err.as_str()), (0, ""), "{shell}");
@@ -422,7 +426,7 @@ fn completions_know_the_commands() {
 }
 
 #[test]
-fn hostile_input_ends_in_an_error_and_not_in_a_panic() {
+fn hostile_input_causes_an_error_and_no_panic() {
     let deep = format!("a: {}{}", "[".repeat(100_000), "]".repeat(100_000));
     let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\n".to_owned()
         + &(b'b'..b'k')
@@ -454,13 +458,13 @@ fn hostile_input_ends_in_an_error_and_not_in_a_panic() {
                 "{name}: {}",
                 run.err
             );
-            assert!(!run.err.contains('\u{1b}'), "{name}: no input moves the cursor");
+            assert!(!run.err.contains('\u{1b}'), "{name}: control characters are escaped");
         }
     }
     let run = with_input(&["order", "-f", "-"], escape);
     assert_eq!((run.code, run.out.lines().count()), (0, 2));
     assert!(!run.out.contains('\u{1b}'), "{}", run.out);
-    // Fields of the wrong type are treated as absent where nothing hangs on them.
+    // Fields of the wrong type are treated as absent where they have no effect.
     let odd = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": [], "spec": 7, "status": "x"}"#;
     for command in ["order", "health"] {
         assert_eq!(with_input(&[command, "-f", "-"], odd).code, 0, "{command}");
@@ -469,13 +473,13 @@ fn hostile_input_ends_in_an_error_and_not_in_a_panic() {
 
 #[cfg(unix)]
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let names: Vec<String> = (0..3000).map(|number| format!("app-{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let files = folder(&[("set.json", &set(&names, json!([{}])))]);
     let mut command = program(&["render", "-f", &in_folder(&files, "set.json")]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // Far more than a pipe holds is still to come.
+    // Much more output than a pipe buffers.
     drop(child.stdout.take());
     let done = child.wait_with_output().unwrap();
     assert_eq!(
@@ -485,7 +489,7 @@ fn a_reader_that_goes_away_is_no_error() {
 }
 
 #[test]
-fn without_a_kubeconfig_the_error_says_how_to_name_one() {
+fn without_a_kubeconfig_the_error_suggests_a_remedy() {
     for args in [
         vec!["status"],
         vec!["explain", "x"],

@@ -1,4 +1,4 @@
-//! Runs the contract of [`crate::contract`] on both servers.
+//! Runs the cases of [`crate::contract`] on both servers.
 
 use std::path::Path;
 
@@ -11,10 +11,10 @@ use serde_json::json;
 use crate::contract;
 use crate::support::world::{KUBECONFIG, cluster_client, random};
 
-/// Cases at the same time.
+/// Number of parallel cases.
 const PARALLEL: usize = 8;
 
-/// Runs all cases, each in a new namespace; names those that do not hold.
+/// Runs all cases, each in a new namespace; names those that fail.
 async fn hold(client: Client) {
     let namespaces: &Api<Namespace> = &Api::all(client.clone());
     let prefix = format!("contract-{:08x}", random());
@@ -24,7 +24,7 @@ async fn hold(client: Client) {
             let object = json!({ "metadata": { "name": namespace } });
             let object: Namespace = serde_json::from_value(object).unwrap();
             namespaces.create(&PostParams::default(), &object).await.unwrap();
-            // A task, so that a panic ends this case only.
+            // A task, so that a panic ends only this case.
             let held = tokio::spawn(case(client, namespace.clone())).await.is_ok();
             namespaces.delete(&namespace, &DeleteParams::default()).await.unwrap();
             (name, held)
@@ -38,7 +38,7 @@ async fn hold(client: Client) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn embedded_server_keeps_the_contract() {
+async fn embedded_server_fulfills_the_contract() {
     hold(wavegate::embedded::Server::new().client()).await;
 }
 
@@ -46,7 +46,7 @@ mod cluster {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn real_server_keeps_the_contract() {
+    async fn real_server_fulfills_the_contract() {
         match std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) {
             Some(path) => hold(cluster_client(Path::new(&path)).await).await,
             None => eprintln!("skipped on a real API server: {KUBECONFIG} names no kubeconfig"),

@@ -1,4 +1,4 @@
-//! `wavegate demo` as a user runs it: the program, its output, its exit code.
+//! `wavegate demo`: the program, its output, its exit code.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// The demo promises to end by itself in this time; on a busy machine too.
+/// Time limit of the demo, also on a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn demo() -> Command {
@@ -35,7 +35,7 @@ fn line_with(output: &str, texts: &[&str]) -> usize {
 }
 
 #[test]
-fn the_demo_rolls_a_fleet_out_step_by_step() {
+fn the_demo_rolls_out_step_by_step() {
     let temporary = tempfile::tempdir().unwrap();
     let (code, output, errors) = run(demo().arg("--plain").env("TMPDIR", temporary.path()));
     assert_eq!(code, 0, "{output}{errors}");
@@ -57,7 +57,7 @@ fn the_demo_rolls_a_fleet_out_step_by_step() {
     line_with(&output, &["dev-eu", "PostSync hook batch/Job/smoke-test"]);
     line_with(&output, &["Rollout complete", "14 Applications, 14 syncs, 28 hooks"]);
     line_with(&output, &["env = prod", "8/8", "2 (25%)"]);
-    assert!(!output.contains("more in flight than its limit"), "{output}");
+    assert!(!output.contains("exceeded its limit of Applications"), "{output}");
 
     let left = std::fs::read_dir(temporary.path()).unwrap().count();
     assert_eq!(left, 0, "nothing is left behind");
@@ -73,7 +73,7 @@ fn a_failing_application_stops_its_step_and_is_named() {
 }
 
 #[test]
-fn an_unknown_application_is_refused_with_the_known_ones() {
+fn an_unknown_application_is_rejected_with_the_available_ones() {
     let (code, output, errors) = run(demo().args(["--plain", "--fail", "qa-mars"]));
     assert_eq!((code, output.as_str()), (2, ""), "{errors}");
     assert!(errors.starts_with("error: --fail: qa-mars: "), "{errors}");
@@ -87,7 +87,7 @@ fn only_the_loopback_address_is_served() {
     assert!(errors.starts_with("error: --listen: 0.0.0.0:0: only loopback addresses"), "{errors}");
 }
 
-/// A folder with a set of two Applications and their manifests.
+/// A directory with a set of two Applications and their manifests.
 fn own_set(folder: &Path, repo_url: &str, strategy: &str) {
     let set = format!(
         r#"
@@ -135,7 +135,7 @@ strategy: {type: RollingSync, rollingSync: {steps: [\
 {matchExpressions: [{key: app, operator: In, values: [second]}], maxUpdate: LIMIT}]}}";
 
 #[test]
-fn a_set_of_the_users_own_is_rolled_out() {
+fn a_user_defined_set_is_rolled_out() {
     let cases =
         [("in steps", FIRST_THEN_SECOND.replace("LIMIT", "1")), ("all at once", String::new())];
     for (name, strategy) in cases {
@@ -149,7 +149,7 @@ fn a_set_of_the_users_own_is_rolled_out() {
 }
 
 #[test]
-fn a_step_without_places_is_told_with_what_to_do() {
+fn a_step_with_max_update_zero_suggests_an_action() {
     let folder = tempfile::tempdir().unwrap();
     own_set(folder.path(), "./manifests", &FIRST_THEN_SECOND.replace("LIMIT", "0"));
     let file = folder.path().join("set.yaml");
@@ -160,7 +160,7 @@ fn a_step_without_places_is_told_with_what_to_do() {
 }
 
 #[test]
-fn a_source_that_is_not_of_this_machine_is_refused() {
+fn a_remote_source_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     own_set(folder.path(), "https://example.com/fleet.git", "");
     let (code, output, errors) =
@@ -177,14 +177,14 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
 #[test]
-fn kubectl_can_look_in_while_the_demo_is_served() {
+fn kubectl_can_access_the_served_demo() {
     if Command::new("kubectl").arg("version").arg("--client").output().is_err() {
         eprintln!("skipped: there is no kubectl on PATH");
         return;
@@ -226,15 +226,14 @@ fn kubectl_can_look_in_while_the_demo_is_served() {
         kubectl(&["-n", "argocd", "describe", "applicationset", "shop"]).contains("RollingSync")
     );
 
-    // It goes on working: what is deleted by hand is noticed and rolled out
-    // again.
+    // It keeps running: a manual deletion is detected and reverted.
     kubectl(&["-n", "shop-dev-eu", "delete", "configmap", "settings"]);
     while !next().contains("dev-eu         Progressing → Healthy") {}
     kubectl(&["-n", "shop-dev-eu", "get", "configmap", "settings"]);
 
     let id = running.0.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
-    // Reads to the end, so that the program is never kept from writing.
+    // Reads to the end, so that the program is not blocked by a full pipe.
     let rest: Vec<String> = lines.map_while(Result::ok).collect();
     assert_eq!(running.0.wait().unwrap().code(), Some(130), "{rest:?}");
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left behind");

@@ -1,13 +1,13 @@
 //! Imports follow the arrow: facts in, decisions, effects out.
 //!
-//! Reads the source text, so that it also sees what is switched off, and fails
-//! at the line. Tests beside the code may use anything.
+//! Parses the source text, including disabled code, and reports the line. Unit tests may
+//! use anything.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// A module of the crate and what of the crate it may name. Everything that is
-/// not listed here, such as the command line, may name everything.
+/// A module of the crate and the modules it may use. Modules that are not listed, such as
+/// the command line, may use everything.
 const MAY_NAME: [(&str, &[&str]); 21] = [
     ("duration", &[]),
     ("glob", &[]),
@@ -38,10 +38,10 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ),
 ];
 
-/// Decisions: no client, no clock, no files, no waiting.
+/// Decisions: no client, no clock, no files, no async.
 const PURE: [&str; 7] = ["api", "openapi", "template", "desired", "decide", "duration", "glob"];
 
-/// What pure modules never name, as the words of a path. A `*` is any word.
+/// Paths that pure modules must not use. A `*` matches any segment.
 const IMPURE: [&[&str]; 16] = [
     &["kube", "Client"],
     &["kube", "Api"],
@@ -61,14 +61,14 @@ const IMPURE: [&[&str]; 16] = [
     &["*", "now"],
 ];
 
-/// One word or sign of Rust, with its line.
+/// A token of Rust, with its line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Token {
     text: String,
     line: usize,
 }
 
-/// Splits Rust into words and signs; leaves out comments, texts and blanks.
+/// Splits Rust into tokens, without comments, strings and white space.
 fn tokens(source: &str) -> Vec<Token> {
     let chars: Vec<char> = source.chars().collect();
     let (mut at, mut line) = (0, 1);
@@ -120,7 +120,7 @@ fn tokens(source: &str) -> Vec<Token> {
         } else if c == '\''
             && (chars.get(at + 1) == Some(&'\\') || chars.get(at + 2) == Some(&'\''))
         {
-            // A character, and not a lifetime.
+            // A character literal, not a lifetime.
             at += if chars[at + 1] == '\\' { 3 } else { 2 };
             while at < chars.len() && chars[at] != '\'' {
                 at += 1;
@@ -143,7 +143,7 @@ fn tokens(source: &str) -> Vec<Token> {
     tokens
 }
 
-/// The number of `#` of a raw text that begins here.
+/// The number of `#` of a raw string that starts here.
 fn raw_text(chars: &[char], at: usize) -> Option<usize> {
     let mut next = at;
     if chars.get(next) == Some(&'b') {
@@ -152,13 +152,13 @@ fn raw_text(chars: &[char], at: usize) -> Option<usize> {
     if chars.get(next) != Some(&'r') {
         return None;
     }
-    // The end of a longer word is no beginning of a text.
+    // The end of an identifier does not start a string.
     let inside = at > 0 && (chars[at - 1].is_alphanumeric() || chars[at - 1] == '_');
     let hashes = chars[next + 1..].iter().take_while(|c| **c == '#').count();
     (!inside && chars.get(next + 1 + hashes) == Some(&'"')).then_some(hashes)
 }
 
-/// Leaves out what is compiled for tests only.
+/// Removes code that is compiled for tests only.
 fn without_tests(tokens: &[Token]) -> Vec<Token> {
     let marker = ["#", "[", "cfg", "(", "test", ")", "]"];
     let mut kept = Vec::new();
@@ -173,7 +173,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
             at += 1;
             continue;
         }
-        // The item ends with `;`, or with the brace that closes its body.
+        // The item ends with `;`, or with the closing brace of its body.
         at += marker.len();
         let mut depth = 0;
         while at < tokens.len() {
@@ -192,8 +192,7 @@ fn without_tests(tokens: &[Token]) -> Vec<Token> {
     kept
 }
 
-/// Every path that is named, groups of imports spread out: `a::{b, c::d}` is
-/// `a`, `b` and `a`, `c`, `d`.
+/// All paths, with expanded groups: `a::{b, c::d}` is `a`, `b` and `a`, `c`, `d`.
 fn paths(tokens: &[Token]) -> Vec<(Vec<String>, usize)> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -208,7 +207,7 @@ fn paths(tokens: &[Token]) -> Vec<(Vec<String>, usize)> {
     found
 }
 
-/// Reads the path at `at` behind `prefix`; returns where it ends.
+/// Parses the path at `at` after `prefix`; returns its end.
 fn path(
     tokens: &[Token],
     mut at: usize,
@@ -238,7 +237,7 @@ fn path(
         }
         match tokens.get(at).map(|token| token.text.as_str()) {
             Some("::") => at += 1,
-            // `as` gives a new name to the same thing.
+            // `as` renames the item.
             Some("as") if !prefix.is_empty() => {
                 at += 2;
                 break;
@@ -254,8 +253,8 @@ fn is_word(text: &str) -> bool {
     text.starts_with(|c: char| c.is_alphabetic() || c == '_')
 }
 
-/// What a file of a module names against the rules. `depth` is how many modules
-/// lie between the file and the crate.
+/// Violations in a file of a module. `depth` is the number of modules between the file
+/// and the crate root.
 fn violations(module: &str, depth: usize, source: &str) -> Vec<(usize, String)> {
     let tokens = without_tests(&tokens(source));
     let paths = paths(&tokens);
@@ -303,8 +302,8 @@ fn impure(words: &[String]) -> Option<String> {
     IMPURE.iter().any(matches).then(|| words.join("::"))
 }
 
-/// The files of a module, without those that hold tests only, and how many
-/// modules lie between each and the crate.
+/// The files of a module, without test modules, and the number of modules between each
+/// and the crate root.
 fn files(module: &str) -> Vec<(PathBuf, usize)> {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -346,7 +345,7 @@ fn imports_follow_the_arrow() {
 }
 
 #[test]
-fn the_check_sees_what_is_planted() {
+fn the_check_detects_violations() {
     let planted = [
         ("decide", "use crate::act::Done;", "decide names crate::act"),
         ("decide", "use crate::{api, controller::run};", "decide names crate::controller"),
@@ -375,7 +374,7 @@ fn the_check_sees_what_is_planted() {
 }
 
 #[test]
-fn the_check_lets_pass_what_is_allowed() {
+fn the_check_accepts_allowed_imports() {
     let fine = [
         (
             "decide",

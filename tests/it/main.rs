@@ -1,7 +1,7 @@
-//! The integration tests: one binary, since each extra one links kube again.
+//! The integration tests: a single binary, since each binary links kube again.
 //!
-//! Whatever has `cluster::` in its path needs a real API server, whose
-//! kubeconfig `WAVEGATE_TEST_KUBECONFIG` names; see `tests/run`.
+//! Tests with `cluster::` in their path require a real API server, given by the
+//! kubeconfig `WAVEGATE_TEST_KUBECONFIG`; see `tests/run`.
 
 // Tells the lints that helpers are tests too.
 #![cfg(test)]

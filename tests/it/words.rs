@@ -1,4 +1,4 @@
-//! What people read when a server refuses: its own words, once, and who asked.
+//! Messages of rejected requests: the server's message, once, and the client's name.
 
 use serde_json::json;
 use wavegate::embedded::{Effect, Fault, RequestRecord};
@@ -7,10 +7,10 @@ use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, plain, rolling, set};
 use crate::support::{Kind, Setup, World};
 
-/// `Invalid (Status { status: Some(Failure), code: 422, …` stood in conditions
-/// and Events, and the client library told each failure once more.
+/// Debug output such as `Invalid (Status { status: Some(Failure), code: 422, …` appeared
+/// in conditions and Events, and the client library logged each failure again.
 #[tokio::test(flavor = "multi_thread")]
-async fn refusals_are_told_in_the_servers_own_words_and_requests_say_who_asks() {
+async fn rejections_have_the_servers_message_and_requests_a_user_agent() {
     let mut world = World::embedded("words").await;
     let apps = members("dev", 2);
     let all: Vec<(&str, &str)> =
@@ -26,10 +26,10 @@ async fn refusals_are_told_in_the_servers_own_words_and_requests_say_who_asks() 
                 && request.subresource == subresource
         }
     };
-    // Refused for good, at first: told by condition, Event and log.
+    // Permanently rejected at first: reported by condition, Event and log.
     let refuse = of("create", "applications", "");
     server.inject(Fault::new(Effect::Status(422), refuse).times(6));
-    // A patch that does not fit any more is a decision to make again, and no more.
+    // A patch that no longer applies is only a reason to decide again.
     let misfit = of("patch", "applicationsets", "status");
     server.inject(Fault::new(Effect::Status(422), misfit).times(2));
     let troubled = of("create", "events", "");

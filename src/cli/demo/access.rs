@@ -1,4 +1,4 @@
-//! Who may talk to the demo: a token and a certificate, made anew each time.
+//! Access to the demo's API: a token and a certificate, created at each start.
 
 use std::fmt::Write as _;
 use std::fs::OpenOptions;
@@ -18,14 +18,13 @@ use crate::template::go::{Limits, Options, Random, Template};
 /// Bytes of the token.
 const TOKEN: usize = 32;
 
-/// The functions of templates know how to make certificates. kubectl sends a
-/// token over TLS only.
+/// Template functions can create certificates. kubectl sends a token over TLS only.
 const CERTIFICATE: &str = r#"{{ $c := genSelfSignedCertWithKey "wavegate-demo" .addresses .names 365 (genPrivateKey "ecdsa") }}{{ $c.Cert }}{{ $c.Key }}"#;
 
-/// Where the key begins, behind the certificate.
+/// Start of the key, after the certificate.
 const KEY: &str = "-----BEGIN EC PRIVATE KEY-----";
 
-/// A guard for a listener; `host` is the name or address that the user gave.
+/// A guard for a listener; `host` is the name or address from the command line.
 pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<Guard> {
     let name = host.filter(|host| {
         let address = host.trim_start_matches('[').trim_end_matches(']');
@@ -43,7 +42,7 @@ pub(super) fn guard(listener: SocketAddr, host: Option<&str>) -> anyhow::Result<
     let mut env = environment(Timestamp::now());
     let made = Template::parse(CERTIFICATE, &Options::default())
         .and_then(|template| template.execute_in(&data, &Limits::default(), &mut env))
-        .context("cannot make a certificate")?;
+        .context("cannot create a certificate")?;
     let (certificate, key) = made.split_at(made.find(KEY).unwrap_or(made.len()));
     Ok(Guard::new(token(), certificate.to_owned(), key, names)?)
 }
@@ -52,13 +51,13 @@ fn token() -> String {
     let mut bytes = [0; TOKEN];
     SystemRandom.fill(&mut bytes);
     bytes.iter().fold(String::new(), |mut token, byte| {
-        // Writing to a text does not fail.
+        // Writing to a string cannot fail.
         let _ = write!(token, "{byte:02x}");
         token
     })
 }
 
-/// Writes a file that nobody else may read.
+/// Writes a file with mode 0600.
 pub(super) fn write(path: &Path, text: &str) -> std::io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes())

@@ -1,4 +1,4 @@
-//! One Application as a watch shows it, in the few facts that the demo tells.
+//! The facts of an Application that the demo shows, from a watch.
 
 use serde_json::Value;
 
@@ -7,30 +7,30 @@ use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 
-/// What one version of an Application says.
+/// View of one version of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct AppView {
-    /// Whether the cluster is as the source says.
+    /// Sync status.
     pub sync: SyncStatusCode,
-    /// Whether it works.
+    /// Health status.
     pub health: HealthStatus,
-    /// An operation was asked for and has not ended.
+    /// An operation was requested and has not ended.
     pub requested: bool,
-    /// How far the last operation is; Unknown when there was none.
+    /// Phase of the last operation; Unknown when there was none.
     pub operation: OperationPhase,
-    /// When it started, as text: tells operations apart.
+    /// Start time of the operation as text, which identifies it.
     pub started_at: String,
     /// The status was computed after the operation ended.
     pub judged_since: bool,
-    /// Whether it was ever compared.
+    /// Whether the Application was ever compared.
     pub compared: bool,
-    /// Whether it syncs without being asked.
+    /// Whether automated sync is enabled.
     pub automated: bool,
-    /// It has an error condition: its source cannot be read, for example.
+    /// Has an error condition, for example because its source cannot be read.
     pub trouble: bool,
-    /// Phase and wave that a running operation is in, such as `Sync wave 0`.
+    /// Phase and wave of the running operation, such as `Sync wave 0`.
     pub stage: String,
-    /// What it waits for, or why it failed; empty when there is nothing to say.
+    /// What it is waiting for, or why it failed; may be empty.
     pub detail: String,
     /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
     pub hooks: Vec<String>,
@@ -55,7 +55,7 @@ impl AppView {
             view.started_at =
                 state.started_at.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
             view.judged_since = match (&state.finished_at, &status.reconciled_at) {
-                // Whole seconds: the same one may be after.
+                // Timestamps have whole seconds, so an equal one may be later.
                 (Some(finished), Some(at)) => at.0.as_second() >= finished.0.as_second(),
                 _ => false,
             };
@@ -68,12 +68,12 @@ impl AppView {
         view
     }
 
-    /// Asked to sync, or syncing.
+    /// A sync is requested or running.
     pub fn is_operating(&self) -> bool {
         self.requested || self.operation.is_running()
     }
 
-    /// Synced and Healthy, and its last operation, if any, ended well.
+    /// Synced and Healthy, and the last operation, if any, succeeded.
     pub fn is_done(&self) -> bool {
         !self.is_operating()
             && self.sync == SyncStatusCode::Synced
@@ -81,8 +81,8 @@ impl AppView {
             && matches!(self.operation, OperationPhase::Succeeded | OperationPhase::Unknown)
     }
 
-    /// Its operation ended and did not lead to a working Application, and
-    /// nothing is under way that could change that.
+    /// The operation ended without a Synced and Healthy Application, and no change is in
+    /// progress.
     pub fn has_failed(&self) -> bool {
         let badly = self.operation.has_failed();
         let degraded = self.operation == OperationPhase::Succeeded
@@ -91,7 +91,7 @@ impl AppView {
         !self.is_operating() && (badly || degraded)
     }
 
-    /// It failed, or cannot even be compared.
+    /// The Application failed, or cannot be compared.
     pub fn is_stuck(&self) -> bool {
         self.has_failed() || (self.trouble && !self.is_operating() && !self.is_done())
     }
@@ -101,7 +101,7 @@ fn is_error(condition: &ApplicationCondition) -> bool {
     condition.type_.ends_with("Error")
 }
 
-/// `PreSync`, `Sync wave 0`, `PostSync`: where a running operation is.
+/// Phase and wave of a running operation: `PreSync`, `Sync wave 0`, `PostSync`.
 fn stage(state: &OperationState, resources: &[ResourceStatus]) -> String {
     let results = state.sync_result.as_ref().map_or(&[][..], |result| &result.resources);
     let running = results.iter().rev().find(|result| result.hook_phase.is_running());
@@ -143,7 +143,7 @@ fn shown(resource: &BlockingResource) -> String {
 fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -> String {
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
-        // Anything else says no more than that it is running.
+        // Any other message says only that it is running.
         let wait = state.message.strip_prefix("waiting for ");
         return wait.unwrap_or_default().to_owned();
     }
@@ -160,7 +160,7 @@ fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -
         return String::new();
     }
     let trouble = status.conditions.iter().find(|condition| is_error(condition));
-    // A warning explains an Application that its sync did not bring in sync.
+    // A warning may explain why an Application is not in sync after its sync.
     let trouble = trouble.or(status.conditions.first().filter(|_| state.is_some()));
     match (trouble, &blocking.resource) {
         (Some(condition), _) => condition.message.clone(),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_running_operation_tells_its_phase_wave_and_wait() {
+    fn a_running_operation_has_phase_wave_and_wait() {
         let operation = |result: Value, message: &str| {
             json!({
                 "resources": [{"group": "networking.k8s.io", "kind": "Ingress", "namespace": "n", "name": "web", "syncWave": 1}],
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn health_counts_only_with_an_operation_that_ended_well() {
+    fn health_counts_only_after_a_successful_operation() {
         let status = |phase: &str| {
             json!({
                 "sync": {"status": "Synced"}, "health": {"status": "Healthy"},

@@ -1,5 +1,5 @@
-//! Everything that runs: the embedded API server, the simulated workloads, the
-//! controllers, and a watch of what they do.
+//! The parts of a demo: the embedded API server, the simulated workloads, the
+//! controllers, and a watch of their objects.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -29,34 +29,34 @@ use crate::controller;
 use crate::embedded::{Guard, Server, workloads};
 use crate::source::{self, Repositories};
 
-/// Whom requests of the controllers are attributed to.
+/// Client name of the controllers' requests.
 const CONTROLLERS: &str = "wavegate";
-/// Who creates the objects at the start.
+/// Field manager of the initial objects.
 const MANAGER: &str = "wavegate-demo";
-/// How long workloads take to become ready: long enough to be seen.
+/// How long workloads take to become ready: long enough to be visible.
 const DELAY: Duration = Duration::from_millis(600);
-/// Events between the watch and the picture; more make the watch wait.
+/// Buffered events between the watch and the UI.
 const EVENTS: usize = 1024;
 
-/// A change that the watch saw.
+/// An event of the watch.
 #[derive(Clone, Debug)]
-pub(super) enum Change {
+pub(super) enum WatchEvent {
     Set(Value),
     SetGone(Value),
     Application(Value),
     ApplicationGone(Value),
 }
 
-/// Makes a change of the object that it is about.
-type Make = fn(Value) -> Change;
+/// Creates an event from its object.
+type NewEvent = fn(Value) -> WatchEvent;
 
-/// What runs. Dropping it stops everything.
+/// The running parts. Dropping it stops all of them.
 pub(super) struct Environment {
     server: Server,
     client: Client,
-    /// Changes of ApplicationSets and Applications, in the order of each kind.
-    pub changes: mpsc::Receiver<Change>,
-    /// Ends only when something breaks.
+    /// Events of ApplicationSets and Applications, in the order of each kind.
+    pub changes: mpsc::Receiver<WatchEvent>,
+    /// Completes only when a part fails.
     pub running: JoinHandle<anyhow::Error>,
     stop: CancellationToken,
 }
@@ -68,11 +68,11 @@ impl Drop for Environment {
 }
 
 impl Environment {
-    /// Starts everything but the rollout: the objects are not there yet.
+    /// Starts all parts, without creating the objects.
     ///
     /// # Errors
     ///
-    /// When the definitions are refused or a part cannot be started.
+    /// When the definitions are rejected or a part cannot be started.
     pub async fn start(world: &Fixtures, failing: BTreeSet<String>) -> anyhow::Result<Self> {
         let server = Server::without_request_log();
         let client = server.client_as(MANAGER);
@@ -100,7 +100,7 @@ impl Environment {
                 },
                 ..Flags::default()
             },
-            // The demo is the same on every machine.
+            // The demo behaves the same on every machine.
             &|_| None,
             &std::collections::BTreeMap::new(),
         )?;
@@ -109,7 +109,7 @@ impl Environment {
             ..source::Settings::default()
         };
         let sources = Repositories::open(&world.folder.path().join("sources"), settings)
-            .context("cannot make a folder for checkouts")?;
+            .context("cannot create a directory for checkouts")?;
         let options =
             workloads::Options { delay: DELAY, fail: failing, ..workloads::Options::default() };
 
@@ -138,11 +138,11 @@ impl Environment {
         Ok(Self { server, client, changes, running, stop })
     }
 
-    /// Creates the objects; the rollout begins with the last of them.
+    /// Creates the objects; the rollout starts after the last of them.
     ///
     /// # Errors
     ///
-    /// An object that the server refuses, or a kind that it does not have.
+    /// An object that the server rejects, or an unknown kind.
     pub async fn create(&self, objects: &[Value]) -> anyhow::Result<()> {
         for object in objects {
             let text = |field: &str| object[field].as_str().unwrap_or_default();
@@ -185,24 +185,25 @@ impl Environment {
         let (server, stop) = (self.server.clone(), self.stop.clone());
         tokio::spawn(async move {
             if let Err(error) = server.serve_guarded(listener, guard, stop).await {
-                tracing::error!(%error, "the API is not served any more");
+                tracing::error!(%error, "cannot serve the API");
             }
         });
         Ok(address)
     }
 
-    /// How many requests of the controllers were granted that write.
+    /// Number of mutating requests of the controllers. Only the most recent requests are
+    /// counted.
     pub fn writes(&self) -> u64 {
         self.server.writes(CONTROLLERS)
     }
 }
 
-/// Watches both kinds until stopped.
-fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<Change> {
+/// Watches both kinds until cancelled.
+fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<WatchEvent> {
     let (sender, receiver) = mpsc::channel(EVENTS);
-    let kinds: [(&str, Make, Make); 2] = [
-        (ApplicationSet::KIND, Change::Set, Change::SetGone),
-        (Application::KIND, Change::Application, Change::ApplicationGone),
+    let kinds: [(&str, NewEvent, NewEvent); 2] = [
+        (ApplicationSet::KIND, WatchEvent::Set, WatchEvent::SetGone),
+        (Application::KIND, WatchEvent::Application, WatchEvent::ApplicationGone),
     ];
     for (kind, changed, gone) in kinds {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, kind));
@@ -212,7 +213,7 @@ fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<Change> {
             let mut events = kube::runtime::watcher(api, watcher::Config::default())
                 .map_err(|error| {
                     let error = crate::watch::follow::words(&error);
-                    tracing::warn!(error, kind, "the watch was cut off");
+                    tracing::warn!(error, kind, "the watch was interrupted");
                 })
                 .boxed();
             loop {

@@ -1,6 +1,5 @@
-//! The user's own ApplicationSets, instead of the demo's: read, completed and
-//! checked. Their sources must be folders of this machine, since the demo uses
-//! no network.
+//! The user's own ApplicationSets for the demo: read, completed and validated. Their
+//! sources must be local, since the demo does not use the network.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
@@ -16,9 +15,9 @@ use crate::cli::input::{self, Object};
 use crate::desired;
 use crate::entropy::environment;
 
-/// Where ApplicationSets live that name no namespace.
+/// Default namespace of ApplicationSets.
 const CONTROL_PLANE: &str = "argocd";
-/// Metadata that a server writes, and nobody else may.
+/// Metadata that only a server writes.
 const SERVER_METADATA: [&str; 7] = [
     "creationTimestamp",
     "deletionTimestamp",
@@ -33,13 +32,13 @@ const SERVER_METADATA: [&str; 7] = [
 ///
 /// # Errors
 ///
-/// Files that cannot be read, that hold no ApplicationSet, sets in several
-/// namespaces, and sources that are not of this machine.
+/// Files that cannot be read or contain no ApplicationSet, sets in several namespaces,
+/// and sources that are not local.
 pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>)> {
     let mut objects = input::objects(files)?;
     let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
     if !objects.iter().any(|object| is_set(&object.value)) {
-        let why = "there is none in it; the demo rolls ApplicationSets out";
+        let why = "it contains no ApplicationSet, which the demo requires";
         return Err(Error::input("cannot find an ApplicationSet", shown, why).into());
     }
     let namespaces: BTreeSet<String> = objects
@@ -50,19 +49,21 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>)> {
     let namespace = match Vec::from_iter(namespaces).as_slice() {
         [one] => one.clone(),
         several => {
-            let why =
-                format!("they are in {}; the demo serves one namespace", several.join(" and "));
+            let why = format!(
+                "they are in namespaces {}; the demo supports one namespace",
+                several.join(" and ")
+            );
             return Err(Error::input("cannot use the ApplicationSets", shown, why).into());
         }
     };
-    let here = std::env::current_dir().context("cannot find the current folder")?;
+    let here = std::env::current_dir().context("cannot determine the current directory")?;
     for object in &mut objects {
         let folder = Path::new(&object.file).parent().unwrap_or(Path::new(""));
         let folder = here.join(folder);
         clean(&mut object.value);
-        settle(&mut object.value, &namespace);
+        set_default_namespace(&mut object.value, &namespace);
         if object.value["apiVersion"] == api::API_VERSION {
-            anchor(&mut object.value, &folder);
+            resolve_relative_urls(&mut object.value, &folder);
         }
     }
     for object in &objects {
@@ -75,7 +76,7 @@ fn namespace_of(object: &Value) -> Option<&str> {
     object["metadata"]["namespace"].as_str().filter(|namespace| !namespace.is_empty())
 }
 
-/// Takes out what `kubectl get -o yaml` prints besides what the user wrote.
+/// Removes the fields that `kubectl get -o yaml` prints in addition to the user's.
 fn clean(object: &mut Value) {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for field in SERVER_METADATA {
@@ -87,8 +88,8 @@ fn clean(object: &mut Value) {
     }
 }
 
-/// Our own kinds live in the control plane's namespace unless they say where.
-fn settle(object: &mut Value, namespace: &str) {
+/// Sets the control plane's namespace on objects of our kinds without a namespace.
+fn set_default_namespace(object: &mut Value, namespace: &str) {
     if object["apiVersion"] == api::API_VERSION
         && namespace_of(object).is_none()
         && object["metadata"].is_object()
@@ -97,10 +98,12 @@ fn settle(object: &mut Value, namespace: &str) {
     }
 }
 
-/// Makes each relative `repoURL` absolute, below the folder of its file.
-fn anchor(value: &mut Value, folder: &Path) {
+/// Makes each relative `repoURL` absolute, relative to the directory of its file.
+fn resolve_relative_urls(value: &mut Value, folder: &Path) {
     match value {
-        Value::Array(list) => list.iter_mut().for_each(|value| anchor(value, folder)),
+        Value::Array(list) => {
+            list.iter_mut().for_each(|value| resolve_relative_urls(value, folder))
+        }
         Value::Object(map) => {
             for (key, value) in map {
                 match value {
@@ -109,7 +112,7 @@ fn anchor(value: &mut Value, folder: &Path) {
                             *text = plain(&folder.join(relative)).display().to_string();
                         }
                     }
-                    value => anchor(value, folder),
+                    value => resolve_relative_urls(value, folder),
                 }
             }
         }
@@ -117,7 +120,7 @@ fn anchor(value: &mut Value, folder: &Path) {
     }
 }
 
-/// The path of an address that is relative to a folder.
+/// The path of a relative address.
 fn relative(address: &str) -> Option<&str> {
     let path = address.strip_prefix("file://").unwrap_or(address);
     let is_relative =
@@ -125,7 +128,7 @@ fn relative(address: &str) -> Option<&str> {
     is_relative.then_some(path)
 }
 
-/// A path without `.` and `..`, as far as that can be told from its text.
+/// Normalizes a path without accessing the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -140,7 +143,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// Refuses what the demo could not serve.
+/// Rejects objects that the demo cannot use.
 fn check(object: &Object) -> anyhow::Result<()> {
     let wrong = |what: &str, why: String| {
         let place = format!("{}: {}", object.place(), object.title());
@@ -164,7 +167,7 @@ fn check(object: &Object) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether all sources of an Application are of this machine.
+/// Whether all sources of an Application are local.
 fn check_sources(application: &Value) -> Result<(), String> {
     let spec = &application["spec"];
     let many = spec["sources"].as_array().filter(|sources| !sources.is_empty());
@@ -196,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn relative_addresses_are_below_the_folder_of_their_file() {
+    fn relative_addresses_are_relative_to_their_file() {
         let cases = [
             ("./fleet", "/home/me/sets/fleet"),
             ("../fleet", "/home/me/fleet"),
@@ -209,14 +212,14 @@ mod tests {
         ];
         for (written, want) in cases {
             let mut value = json!({"spec": {"sources": [{"repoURL": written, "path": "./x"}]}});
-            anchor(&mut value, Path::new("/home/me/sets"));
+            resolve_relative_urls(&mut value, Path::new("/home/me/sets"));
             assert_eq!(value["spec"]["sources"][0]["repoURL"], want, "{written}");
             assert_eq!(value["spec"]["sources"][0]["path"], "./x", "only addresses change");
         }
     }
 
     #[test]
-    fn sources_must_be_of_this_machine() {
+    fn sources_must_be_local() {
         let cases = [
             (json!({"source": {"repoURL": "file:///srv/fleet"}}), None),
             (json!({"source": {"repoURL": "/srv/fleet"}}), None),

@@ -1,5 +1,4 @@
-//! The world of the demo: which objects there are before anything moves, and
-//! where their manifests come from.
+//! Fixtures of the demo: the initial objects, and the repository with their manifests.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,39 +23,38 @@ const MANIFESTS: [(&str, &str); 5] = [
     ("4-ingress.yaml", include_str!("../../../examples/demo/manifests/4-ingress.yaml")),
     ("5-smoke-test.yaml", include_str!("../../../examples/demo/manifests/5-smoke-test.yaml")),
 ];
-/// Stands for the address of the repository, in the set.
+/// Placeholder for the address of the repository, in the set.
 const REPOSITORY: &str = "/REPOSITORY";
-/// Stands for the name of the Application, in the manifests.
+/// Placeholder for the name of the Application, in the manifests.
 const APPLICATION: &str = "APPLICATION";
 
-/// Everything that is created at the start, and the folder behind it.
+/// The initial objects and their directory.
 #[derive(Debug)]
 pub(super) struct Fixtures {
-    /// Removed at the end.
+    /// Removed when dropped.
     pub folder: tempfile::TempDir,
     /// The namespace of the control plane.
     pub namespace: String,
-    /// What to create, in this order; ApplicationSets last.
+    /// Objects to create, in this order; ApplicationSets last.
     pub objects: Vec<Value>,
-    /// Names of all Applications that are generated.
+    /// Names of all generated Applications.
     pub applications: BTreeSet<String>,
 }
 
 impl Fixtures {
-    /// Makes the demo's own world, or that of the user's files.
+    /// Creates the demo's own fixtures, or those of the user's files.
     ///
     /// # Errors
     ///
-    /// Files that cannot be read or hold what the demo cannot serve; a folder
-    /// or a repository that cannot be made.
+    /// Files that cannot be read or are not supported by the demo; a directory or a
+    /// repository that cannot be created.
     pub fn make(files: &[PathBuf]) -> anyhow::Result<Self> {
-        // First, so that nothing is to be cleaned up while standard input is
-        // waited for.
+        // First, so that there is nothing to clean up while it waits for standard input.
         let own = if files.is_empty() { None } else { Some(files::load(files)?) };
         let folder = tempfile::Builder::new()
             .prefix("wavegate-demo-")
             .tempdir()
-            .context("cannot make a temporary folder")?;
+            .context("cannot create a temporary directory")?;
         let (namespace, objects) = match own {
             Some(own) => own,
             None => ("argocd".to_owned(), own_objects(folder.path())?),
@@ -74,7 +72,7 @@ impl Fixtures {
         Ok(world)
     }
 
-    /// Adds what is needed and missing: namespaces and the project `default`.
+    /// Adds missing namespaces and the project `default`.
     fn complete(&mut self) {
         let namespace = self.namespace.clone();
         let is_default = |object: &&Value| {
@@ -111,16 +109,16 @@ impl Fixtures {
         });
     }
 
-    /// Checks the names of Applications that are to fail.
+    /// Validates the names of Applications whose workloads should fail.
     ///
     /// # Errors
     ///
-    /// A name that no Application has.
+    /// A name that does not exist.
     pub fn check_failing(&self, failing: &[String]) -> Result<BTreeSet<String>, Error> {
         for name in failing {
             if !self.applications.contains(name) {
                 let known: Vec<&str> = self.applications.iter().map(String::as_str).collect();
-                let why = format!("there is no such Application; there are {}", known.join(", "));
+                let why = format!("Application not found; available: {}", known.join(", "));
                 return Err(Error::input("--fail", name, why));
             }
         }
@@ -133,7 +131,7 @@ pub(super) fn is_set(object: &Value) -> bool {
     object["kind"] == "ApplicationSet" && object["apiVersion"] == api::API_VERSION
 }
 
-/// The demo's own objects; makes their repository.
+/// The demo's own objects; creates their repository.
 fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
     let repository = folder.join("repository");
     let address = repository.display().to_string();
@@ -142,7 +140,7 @@ fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
     let plan = steps::plan(&set, Timestamp::now()).context("the demo's own ApplicationSet")?;
     for application in plan.applications.keys() {
         let directory = repository.join("apps").join(application);
-        std::fs::create_dir_all(&directory).with_context(|| format!("cannot make {address}"))?;
+        std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {address}"))?;
         for (name, text) in MANIFESTS {
             std::fs::write(directory.join(name), text.replace(APPLICATION, application))
                 .with_context(|| format!("cannot write to {address}"))?;
@@ -164,14 +162,14 @@ fn replace(value: Value, from: &str, to: &str) -> Value {
     }
 }
 
-/// Turns a folder into a Git repository with one commit.
+/// Creates a Git repository with one commit in a directory.
 fn commit(folder: &Path) -> anyhow::Result<()> {
     git(folder, &["-c", "init.defaultBranch=main", "init", "--quiet"])?;
     git(folder, &["add", "--all"])?;
     git(folder, &["commit", "--quiet", "--message", "shop 1.4.0"])
 }
 
-/// Runs `git` untouched by the user's settings.
+/// Runs `git` without the user's configuration.
 fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let run = Command::new("git")
         .arg("-C")
@@ -189,7 +187,7 @@ fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let output = match run {
         Ok(output) => output,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            let why = "there is no such program on PATH; install git, the demo keeps its manifests in a repository";
+            let why = "not found on PATH; install git, which the demo needs for its repository of manifests";
             return Err(Error::input("cannot run", "git", why).into());
         }
         Err(error) => return Err(Error::input("cannot run", "git", error).into()),
@@ -197,7 +195,7 @@ fn git(folder: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         let what = format!("git {}", arguments.join(" "));
-        return Err(Error::input("cannot make the repository", what, said.trim()).into());
+        return Err(Error::input("cannot create the repository", what, said.trim()).into());
     }
     Ok(())
 }

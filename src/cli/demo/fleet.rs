@@ -1,7 +1,7 @@
-//! What the demo knows of its ApplicationSets and their Applications: nothing
-//! but what a watch of the API server shows, as any user could see it.
+//! State of the ApplicationSets and their Applications in the demo, from a watch of the
+//! API server only.
 //!
-//! Pure: events and the time come in, transitions go out.
+//! Pure: takes events and the time, returns transitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::app_view::AppView;
-use super::steps::{self, Plan};
+use super::steps::{self, ExpectedSteps};
 use super::text::count;
 use crate::api::application_set::{ApplicationSetStatus, RolloutPhase, WaitingFor};
 use crate::api::conditions::application_set as condition;
@@ -21,85 +21,85 @@ use crate::desired::name_of;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fleet {
     pub sets: BTreeMap<String, Set>,
-    /// Syncs that ended, by Application and start.
+    /// Completed syncs, by Application and start time.
     syncs: BTreeSet<(String, String)>,
-    /// Hooks that ended, by Application, start of the sync, and hook.
+    /// Completed hooks, by Application, start time of the sync, and hook.
     hooks: BTreeSet<(String, String, String)>,
 }
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Set {
-    /// Name; empty until the set itself was seen.
+    /// Name; empty until the set itself was observed.
     pub name: String,
-    /// Namespace, of its Applications too.
+    /// Namespace of the set and its Applications.
     pub namespace: String,
-    /// What it asks for.
-    pub plan: Plan,
-    /// Why that cannot be found out.
+    /// Its steps and limits.
+    pub plan: ExpectedSteps,
+    /// StopReason these cannot be determined.
     pub mistake: Option<String>,
-    /// What its status says.
+    /// Its status.
     pub status: Status,
-    /// Its Applications, by name: generated ones, and others that it owns.
+    /// Its Applications by name: generated ones, and others that it owns.
     pub members: BTreeMap<String, Member>,
-    /// What was measured of each step.
+    /// Measurements of each step.
     pub measured: Vec<Measured>,
-    /// Applications that began although a step before theirs was not done.
+    /// Applications that started before the previous steps were complete.
     pub out_of_order: Vec<String>,
 }
 
-/// What a set's status says, as far as it is shown.
+/// The displayed part of a set's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Status {
-    /// The first step that is not complete, from 0; `None` before the rollout
-    /// began and after it ended.
+    /// The first incomplete step, counted from 0; `None` before the rollout started and
+    /// after it ended.
     pub open_step: Option<usize>,
-    /// Every step is complete.
+    /// All steps are complete.
     pub complete: bool,
-    /// Where the rollout stands, in a sentence.
+    /// Description of the rollout's state.
     pub message: String,
-    /// Who waits for what.
+    /// Applications the rollout is waiting for, and why.
     pub waiting: Vec<(String, String)>,
-    /// Reason and message of an error that a user has to mend.
+    /// Reason and message of an error that requires user action.
     pub error: Option<(String, String)>,
 }
 
 /// One Application of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Its step, from 0.
+    /// Its step, counted from 0.
     pub step: Option<usize>,
-    /// The last version that was seen; `None` when it does not exist.
+    /// The last observed version; `None` when it does not exist.
     pub seen: Option<AppView>,
-    /// Where the set's status says it stands.
+    /// Its rollout phase in the status of the set.
     pub phase: RolloutPhase,
-    /// It began to sync and has not been seen done since.
+    /// It started to sync and has not completed since.
     pub in_flight: bool,
 }
 
-/// What was measured of a step, by watching its Applications.
+/// Measurements of a step, from watching its Applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Measured {
-    /// When the first of its Applications began.
+    /// Time when its first Application started.
     pub opened: Option<Duration>,
-    /// When the last of them was done.
+    /// Time when its last Application completed.
     pub done: Option<Duration>,
-    /// The most that were in flight at the same time.
+    /// Largest number of Applications in flight at the same time.
     pub peak: u64,
 }
 
-/// Something that changed, for a log.
+/// A change to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transition {
-    /// Since the start.
+    /// Time since the start.
     pub at: Duration,
-    /// The step, from 0; `None` for what is in none.
+    /// The step, counted from 0; `None` outside steps.
     pub step: Option<usize>,
-    /// The Application; empty when it is about the step or the set.
+    /// The Application; empty when the change concerns the step or the set.
     pub application: String,
-    /// The rollout phase before and after, or the one that lasts.
+    /// The rollout phase before and after the change, or the current one.
     pub phase: String,
-    /// What happened.
+    /// Description of the change.
     pub text: String,
 }
 
@@ -125,7 +125,7 @@ impl Fleet {
         self.sets.remove(name);
     }
 
-    /// An Application was created or changed; those of no set are left out.
+    /// An Application was created or changed; Applications without a set are ignored.
     pub fn application(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
         let Some(owner) = owner(raw) else { return Vec::new() };
         let (name, seen) = (name_of(raw).to_owned(), AppView::read(raw));
@@ -138,7 +138,7 @@ impl Fleet {
                 self.syncs.insert(key);
             }
         }
-        self.sets.entry(owner).or_default().see(name, seen, at)
+        self.sets.entry(owner).or_default().observe(name, seen, at)
     }
 
     /// An Application was deleted.
@@ -162,17 +162,17 @@ impl Fleet {
         }]
     }
 
-    /// Sets that were seen themselves, not only Applications of theirs.
+    /// Sets that were observed themselves, not only through their Applications.
     pub fn known(&self) -> impl Iterator<Item = &Set> {
         self.sets.values().filter(|set| !set.name.is_empty())
     }
 
-    /// How many syncs ended.
+    /// Number of completed syncs.
     pub fn syncs(&self) -> usize {
         self.syncs.len()
     }
 
-    /// How many hooks ended.
+    /// Number of completed hooks.
     pub fn hooks(&self) -> usize {
         self.hooks.len()
     }
@@ -185,8 +185,7 @@ fn owner(application: &Value) -> Option<String> {
 }
 
 impl Set {
-    /// How many Applications of a step there are, how many are done, and how
-    /// many are in flight.
+    /// Number of Applications of a step: all, complete ones, and those in flight.
     pub fn count(&self, step: usize) -> (u64, u64, u64) {
         let mut count = (0, 0, 0);
         for member in self.members.values().filter(|member| member.step == Some(step)) {
@@ -197,18 +196,18 @@ impl Set {
         count
     }
 
-    /// Whether a member is done: with the rollout, or, without one, altogether.
+    /// Whether a member is complete: in the rollout, or without one, Synced and Healthy.
     pub fn is_done(&self, member: &Member) -> bool {
         let works = member.seen.as_ref().is_some_and(AppView::is_done);
         works && (!self.plan.rolling || member.phase == RolloutPhase::Healthy)
     }
 
-    /// Whether Applications of a step may start: the rollout came that far.
+    /// Whether Applications of a step may start.
     pub fn is_open(&self, step: usize) -> bool {
         !self.plan.rolling || self.status.complete || self.status.open_step >= Some(step)
     }
 
-    fn adopt(&mut self, plan: Plan) {
+    fn adopt(&mut self, plan: ExpectedSteps) {
         if plan == self.plan {
             return;
         }
@@ -227,7 +226,7 @@ impl Set {
         for entry in &status.application_status {
             let member = self.members.entry(entry.application.clone()).or_default();
             let before = std::mem::replace(&mut member.phase, entry.status);
-            // That all begin by waiting is no news.
+            // Entries that start in Waiting are not logged.
             let begins = before == RolloutPhase::Unknown && entry.status == RolloutPhase::Waiting;
             if before == entry.status || begins {
                 continue;
@@ -236,7 +235,7 @@ impl Set {
                 RolloutPhase::Unknown => entry.status.to_string(),
                 before => format!("{before} → {}", entry.status),
             };
-            // What it does says more than that it does something.
+            // The detail of the operation is more specific.
             let doing = member.seen.as_ref().filter(|seen| !seen.stage.is_empty()).map(progress);
             transitions.push(Transition {
                 at,
@@ -246,7 +245,7 @@ impl Set {
                 text: doing.unwrap_or_else(|| entry.message.clone()),
             });
         }
-        // As it happened: who is done, which step opened, and who began.
+        // In order: complete Applications, started steps, started Applications.
         transitions.sort_by_key(|transition| !transition.phase.ends_with("Healthy"));
         let done = transitions.iter().filter(|t| t.phase.ends_with("Healthy")).count();
         let before = std::mem::replace(&mut self.status, summarize(&status, self.plan.steps.len()));
@@ -266,7 +265,7 @@ impl Set {
         transitions
     }
 
-    /// Steps that opened since, with those that were passed.
+    /// Steps that started, including those that were skipped.
     fn opened(&mut self, before: &Status, at: Duration) -> Vec<Transition> {
         let line = |step, text| Transition {
             at,
@@ -295,7 +294,7 @@ impl Set {
             transitions.push(line(
                 step,
                 format!(
-                    "opens: {}, {}, {limit}",
+                    "starts: {}, {}, {limit}",
                     plan.selects,
                     count(total as usize, "Application")
                 ),
@@ -304,7 +303,7 @@ impl Set {
         transitions
     }
 
-    fn see(&mut self, name: String, seen: AppView, at: Duration) -> Vec<Transition> {
+    fn observe(&mut self, name: String, seen: AppView, at: Duration) -> Vec<Transition> {
         let is_new = !self.members.contains_key(&name);
         let member = self.members.entry(name.clone()).or_default();
         if is_new && !self.plan.rolling && !self.plan.steps.is_empty() {
@@ -370,7 +369,7 @@ fn summarize(status: &ApplicationSetStatus, steps: usize) -> Status {
     }
 }
 
-/// What is new in an Application, worth a line.
+/// What changed in an Application, if it is worth logging.
 fn news(before: Option<&AppView>, seen: &AppView) -> Option<String> {
     let before = before?;
     if seen.operation.is_running() {
@@ -385,7 +384,7 @@ fn news(before: Option<&AppView>, seen: &AppView) -> Option<String> {
     (seen.is_done() && !before.is_done()).then(|| "Synced and Healthy".to_owned())
 }
 
-/// Where a running operation is and what it waits for, in one text.
+/// Phase of a running operation and what it is waiting for.
 pub(super) fn progress(seen: &AppView) -> String {
     let stage = seen.stage.as_str();
     if let Some(hook) = seen.detail.strip_prefix("completion of ") {

@@ -1,12 +1,11 @@
-//! `wavegate demo`: a whole rollout on this machine, without a cluster.
+//! `wavegate demo`: a complete rollout on the local machine, without a cluster.
 //!
-//! Everything runs for real in this process: an API server in memory, both
-//! controllers, and workloads that only pretend to run. What is shown comes
-//! from watching that server, as any user could: the demo never asks the
-//! controllers what they did.
+//! Everything runs in this process: an API server in memory, both controllers, and
+//! simulated workloads. The output comes from watching that server, and not from the
+//! controllers.
 //!
-//! It leaves nothing behind: no cluster, no configuration and no network is
-//! touched, and the temporary folder is removed at the end.
+//! The demo uses no cluster, configuration or network, and removes its temporary
+//! directory at the end.
 
 mod access;
 mod app_view;
@@ -37,7 +36,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
 use self::app_view::AppView;
-use self::environment::{Change, Environment};
+use self::environment::{Environment, WatchEvent};
 use self::fixtures::Fixtures;
 use self::fleet::{Fleet, Transition};
 use self::outcome::Outcome;
@@ -47,57 +46,55 @@ use super::error::Error;
 use super::output;
 use crate::api::HealthStatus;
 
-/// How often the picture is drawn, when it changed.
+/// Interval of drawing the screen.
 const FRAME: Duration = Duration::from_millis(100);
-/// A rollout in which nothing at all changes for so long has come to an end
-/// that nobody foresaw; longer than any delay that makes sense in a demo.
+/// The rollout is stopped when nothing changes for this time, which is longer than any
+/// reasonable delay in a demo.
 const QUIET: Duration = Duration::from_secs(120);
-/// The same while no Application syncs or becomes healthy.
+/// The same limit while no Application is syncing or becoming healthy.
 const IDLE: Duration = Duration::from_secs(20);
-/// By convention 128 and the number of the signal.
+/// By convention 128 plus the number of the signal.
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 
-/// Rolls out a fleet on this machine, without a cluster, and shows how
+/// Roll out Applications on this machine, without a cluster, and show the progress
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the rollout completed; 1 it did not; 2 wrong use or unreadable input; \
                         130 interrupted.\n\nThe controllers' log is shown when RUST_LOG is set, for example to \
-                        info; the demo prints lines then, as with --plain."
+                        info; the demo then prints lines, as with --plain."
 )]
 pub struct Args {
-    /// Roll out these ApplicationSets instead of the demo's, with whatever else
-    /// the files hold; sources are folders or Git repositories of this machine
+    /// Roll out the ApplicationSets in these files instead of the demo's, together with
+    /// the other objects; sources must be local directories or Git repositories
     #[arg(short, long = "filename", value_name = "FILE")]
     filename: Vec<PathBuf>,
-    /// Serve the API on this loopback address, for kubectl, until Ctrl-C; port
-    /// 0 takes a free one. Only who has the printed kubeconfig is answered
+    /// Serve the API on this loopback address for kubectl, until Ctrl-C; port 0 selects a
+    /// free port. Requires the credentials of the printed kubeconfig
     #[arg(long, value_name = "ADDR")]
     listen: Option<String>,
-    /// Allow --listen on other addresses than those of this machine: whoever
-    /// gets hold of the kubeconfig may then change everything in the demo
+    /// Allow --listen on addresses other than loopback: anyone with the kubeconfig can
+    /// then change everything in the demo
     #[arg(long, requires = "listen", alias = "listen-without-authentication")]
     listen_anywhere: bool,
-    /// Let the workloads of this Application fail; may be given several times
+    /// Let the workloads of this Application fail; can be repeated
     #[arg(long, value_name = "APP")]
     fail: Vec<String>,
-    /// Print one line per transition; the default when standard output is no
-    /// terminal
+    /// Print one line per transition; the default when standard output is not a terminal
     #[arg(long)]
     plain: bool,
 }
 
-/// Runs the demo to its end.
+/// Runs the demo.
 ///
 /// # Errors
 ///
-/// Wrong use, files that cannot be used, a missing `git`, and a part of the
-/// demo that stopped by itself. A rollout that does not complete is no error
-/// but exit code 1.
+/// Usage errors, invalid files, a missing `git`, and a part of the demo that failed. An
+/// incomplete rollout is not an error but exit code 1.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let code = runtime.block_on(run_async(args));
-    // A checkout under way must not keep a finished demo.
+    // A running checkout must not delay the exit.
     runtime.shutdown_timeout(Duration::from_secs(1));
     code
 }
@@ -108,7 +105,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         Some(address) => Some(listen(address, args.listen_anywhere).await?),
         None => None,
     };
-    // Elsewhere, since it may wait for standard input.
+    // In another thread, since it may wait for standard input.
     let files = args.filename.clone();
     let mut making = tokio::task::spawn_blocking(move || Fixtures::make(&files));
     let world = tokio::select! {
@@ -130,15 +127,15 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let host = args.listen.as_deref().and_then(|listen| listen.rsplit_once(':'));
         let guard = access::guard(listener.local_addr()?, host.map(|(host, _)| host))?;
         let address = stage.serve(listener, guard, &kubeconfig)?;
-        // The line to copy stays above the picture, where nothing cuts it.
+        // The command to copy is printed above the screen, where it is not truncated.
         let hint = format!("export KUBECONFIG={}", kubeconfig.display());
-        let look = "kubectl get applicationsets,applications,deployments -A -o wide".to_owned();
+        let style = "kubectl get applicationsets,applications,deployments -A -o wide".to_owned();
         notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
-        if done(show.announce(&[hint, look, String::new()]))? {
+        if done(show.announce(&[hint, style, String::new()]))? {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let play = Play {
+    let play = DemoRun {
         fleet: Fleet::default(),
         start: Instant::now(),
         served: args.listen.is_some(),
@@ -151,42 +148,42 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     done(show.finish(&play.fleet, elapsed, &summary))?;
     drop(show);
     Ok(match stop.why {
-        Why::Settled => ExitCode::from(u8::from(!play.is_complete())),
-        Why::Quiet => ExitCode::from(1),
-        Why::Signal(code) => ExitCode::from(code),
-        Why::ReaderGone => ExitCode::SUCCESS,
+        StopReason::Settled => ExitCode::from(u8::from(!play.is_complete())),
+        StopReason::Quiet => ExitCode::from(1),
+        StopReason::Signal(code) => ExitCode::from(code),
+        StopReason::ReaderGone => ExitCode::SUCCESS,
     })
 }
 
-/// A demo under way.
-struct Play {
+/// A running demo.
+struct DemoRun {
     fleet: Fleet,
     start: Instant,
     served: bool,
     notes: Vec<String>,
-    /// When nothing was left to do, unless something moved since.
+    /// Time since when there was nothing left to do.
     settled: Option<Duration>,
 }
 
-/// Why the demo ended, and what was counted.
+/// StopReason the demo ended, and its measurements.
 struct Stop {
-    why: Why,
+    why: StopReason,
     writes: u64,
 }
 
-enum Why {
-    /// The rollout is over, one way or the other.
+enum StopReason {
+    /// The rollout ended, complete or not.
     Settled,
     /// Nothing changes any more.
     Quiet,
-    /// Somebody wants it to end.
+    /// A signal was received.
     Signal(u8),
-    /// Nobody reads what is printed.
+    /// Standard output was closed.
     ReaderGone,
 }
 
-impl Play {
-    /// Until it is over.
+impl DemoRun {
+    /// Runs until the demo ends.
     async fn run(
         mut self,
         world: &Fixtures,
@@ -201,9 +198,9 @@ impl Play {
         let why = loop {
             tokio::select! {
                 biased;
-                code = signals.next() => break Why::Signal(code),
+                code = signals.next() => break StopReason::Signal(code),
                 broken = &mut stage.running => {
-                    return Err(broken.unwrap_or_else(|error| anyhow::Error::from(error).context("the demo broke down")));
+                    return Err(broken.unwrap_or_else(|error| anyhow::Error::from(error).context("the demo failed")));
                 }
                 _ = ticks.tick() => {
                     let elapsed = self.start.elapsed();
@@ -211,22 +208,22 @@ impl Play {
                     if over != self.settled.is_some() {
                         self.settled = over.then_some(elapsed);
                     }
-                    // The clock stands still once there is nothing to wait for.
+                    // The elapsed time stops when there is nothing to wait for.
                     let shown = self.settled.unwrap_or(elapsed);
                     if done(show.refresh(&self.fleet, shown, &self.notes))? {
-                        break Why::ReaderGone;
+                        break StopReason::ReaderGone;
                     }
                     if over && !self.served {
-                        break Why::Settled;
+                        break StopReason::Settled;
                     }
-                    if !self.served && moved.elapsed() > self.patience() {
-                        break Why::Quiet;
+                    if !self.served && moved.elapsed() > self.quiet_limit() {
+                        break StopReason::Quiet;
                     }
                 }
                 Some(change) = stage.changes.recv() => {
                     moved = Instant::now();
-                    if done(show.tell(&self.learn(change)))? {
-                        break Why::ReaderGone;
+                    if done(show.log_transitions(&self.apply_event(change)))? {
+                        break StopReason::ReaderGone;
                     }
                 }
             }
@@ -235,58 +232,60 @@ impl Play {
         Ok((Stop { why, writes }, self))
     }
 
-    fn learn(&mut self, change: Change) -> Vec<Transition> {
+    fn apply_event(&mut self, change: WatchEvent) -> Vec<Transition> {
         let at = self.start.elapsed();
         match change {
-            Change::Set(set) => self.fleet.set(&set, Timestamp::now(), at),
-            Change::SetGone(set) => {
+            WatchEvent::Set(set) => self.fleet.set(&set, Timestamp::now(), at),
+            WatchEvent::SetGone(set) => {
                 self.fleet.set_gone(crate::desired::name_of(&set));
                 Vec::new()
             }
-            Change::Application(application) => self.fleet.application(&application, at),
-            Change::ApplicationGone(application) => self.fleet.application_gone(&application, at),
+            WatchEvent::Application(application) => self.fleet.application(&application, at),
+            WatchEvent::ApplicationGone(application) => {
+                self.fleet.application_gone(&application, at)
+            }
         }
     }
 
-    /// Nothing is under way in any set, and there is at least one.
+    /// Nothing is in progress in any set, and there is at least one.
     fn is_settled(&self) -> bool {
-        let verdicts = outcome::of_fleet(&self.fleet);
-        !verdicts.is_empty() && verdicts.iter().all(|(_, verdict)| *verdict != Outcome::Running)
+        let outcomes = outcome::of_fleet(&self.fleet);
+        !outcomes.is_empty() && outcomes.iter().all(|(_, outcome)| *outcome != Outcome::Running)
     }
 
-    /// How long nothing may change.
-    fn patience(&self) -> Duration {
+    /// The time limit without a change.
+    fn quiet_limit(&self) -> Duration {
         let moves =
             |seen: &AppView| seen.is_operating() || seen.health == HealthStatus::Progressing;
         let mut members = self.fleet.known().flat_map(|set| set.members.values());
         if members.any(|member| member.seen.as_ref().is_some_and(moves)) { QUIET } else { IDLE }
     }
 
-    /// All went as asked, and nothing broke a limit on the way.
+    /// The rollout is complete, and no limit was exceeded.
     fn is_complete(&self) -> bool {
-        let verdicts = outcome::of_fleet(&self.fleet);
-        verdicts.iter().all(|(_, verdict)| *verdict == Outcome::Complete)
+        let outcomes = outcome::of_fleet(&self.fleet);
+        outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete)
             && summary::is_kept(&self.fleet)
     }
 
     fn summary(&mut self, stop: &Stop, elapsed: Duration) -> Vec<text::Line> {
         let facts = Facts { elapsed, writes: stop.writes, served: self.served };
         let mut lines = summary::lines(&self.fleet, &facts);
-        if matches!(stop.why, Why::Quiet) {
+        if matches!(stop.why, StopReason::Quiet) {
             let waits: Vec<String> = self
                 .fleet
                 .known()
                 .filter(|set| outcome::of(set) == Outcome::Running)
                 .map(screen::waiting)
                 .collect();
-            let text = format!("Nothing changes any more. {}", waits.join("; "));
-            lines.push(text::Line::of(text::Look::Red, text));
+            let text = format!("The rollout makes no progress. {}", waits.join("; "));
+            lines.push(text::Line::of(text::Style::Red, text));
         }
         lines
     }
 }
 
-/// Whether nobody reads standard output any more.
+/// Whether standard output was closed.
 fn done(written: io::Result<()>) -> anyhow::Result<bool> {
     match written {
         Ok(()) => Ok(false),
@@ -295,7 +294,7 @@ fn done(written: io::Result<()>) -> anyhow::Result<bool> {
     }
 }
 
-/// Ctrl-C and its kin.
+/// Signals that end the demo.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
@@ -311,7 +310,7 @@ impl Signals {
         })
     }
 
-    /// The exit code that the next signal asks for.
+    /// The exit code of the next signal.
     async fn next(&mut self) -> u8 {
         tokio::select! {
             _ = self.interrupt.recv() => INTERRUPTED,
@@ -321,7 +320,7 @@ impl Signals {
     }
 }
 
-/// Opens the port, on the loopback address unless somebody insists.
+/// Opens the port, on a loopback address unless others are allowed.
 async fn listen(address: &str, anywhere: bool) -> Result<TcpListener, Error> {
     let wrong = |why: String| Error::input("--listen", address, why);
     let found: Vec<SocketAddr> = match tokio::net::lookup_host(address).await {
@@ -333,11 +332,11 @@ async fn listen(address: &str, anywhere: bool) -> Result<TcpListener, Error> {
         }
     };
     let Some(first) = found.first() else {
-        return Err(wrong("the name has no address".to_owned()));
+        return Err(wrong("the host name cannot be resolved".to_owned()));
     };
     if !anywhere && !found.iter().all(|address| address.ip().is_loopback()) {
         return Err(wrong(
-            "only loopback addresses such as 127.0.0.1 are served; --listen-anywhere lifts that"
+            "only loopback addresses such as 127.0.0.1 are allowed; use --listen-anywhere for others"
                 .to_owned(),
         ));
     }

@@ -1,4 +1,4 @@
-//! Whether a rollout is over, and how: decided by what is seen, not by time.
+//! Outcome of a rollout, from observed objects only.
 
 use super::app_view::AppView;
 use super::fleet::{Fleet, Member, Set};
@@ -6,57 +6,57 @@ use crate::api::SyncStatusCode;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 
-/// Errors that a controller tries again by itself.
+/// Errors that a controller retries by itself.
 const TRANSIENT: [&str; 3] = [
     reason::CREATE_APPLICATION_ERROR,
     reason::UPDATE_APPLICATION_ERROR,
     reason::DELETE_APPLICATION_ERROR,
 ];
 
-/// How a set stands.
+/// Outcome of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Something is under way.
+    /// In progress.
     Running,
-    /// All that was asked for works.
+    /// Complete.
     Complete,
-    /// An Application failed, and nothing will move until somebody acts.
+    /// An Application failed, and a user has to act.
     Stopped {
-        /// The step, from 0.
+        /// The step, counted from 0.
         step: Option<usize>,
         /// The Application that failed.
         application: String,
-        /// The resource and what is wrong with it, or what the sync said.
+        /// The blocking resource and its problem, or the message of the sync.
         why: String,
-        /// How many others wait behind it, in its step and in later ones.
+        /// Number of other Applications that wait for it, in its step and later ones.
         behind: usize,
     },
-    /// It waits for somebody to sync these by hand.
+    /// Waits for a manual sync of these Applications.
     Manual {
-        /// The step, from 0.
+        /// The step, counted from 0.
         step: Option<usize>,
         /// The Applications.
         applications: Vec<String>,
     },
-    /// The set itself cannot be carried out.
+    /// The set is invalid.
     Invalid(String),
 }
 
-/// What one Application that is not done is doing.
-enum Standing {
+/// State of an Application that is not complete.
+enum MemberState {
     Moving,
     Failed(String),
-    /// It has no place until another one is done.
+    /// Has no free slot of `maxUpdate`.
     Queued,
     Manual,
 }
 
-/// How all sets stand: what is running first, then what went wrong.
+/// Outcomes of all sets: running ones first, then failed ones.
 pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
     fleet.known().map(|set| (set.name.clone(), of(set))).collect()
 }
 
-/// How a set stands.
+/// Outcome of a set.
 pub(super) fn of(set: &Set) -> Outcome {
     if let Some(mistake) = &set.mistake {
         return Outcome::Invalid(mistake.clone());
@@ -74,7 +74,7 @@ pub(super) fn of(set: &Set) -> Outcome {
         (true, true) => None,
         (false, _) => Some(0),
     };
-    // A complete rollout says nothing of Applications that no step selects.
+    // A complete rollout does not include Applications that no step selects.
     let matters = |member: &Member| match step {
         Some(step) => member.step == Some(step),
         None => member.step.is_some(),
@@ -87,11 +87,11 @@ pub(super) fn of(set: &Set) -> Outcome {
     }
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
-        match standing(set, step, member) {
-            Standing::Moving => return Outcome::Running,
-            Standing::Failed(why) => failed = failed.or(Some(((*name).clone(), why))),
-            Standing::Queued => {}
-            Standing::Manual => manual.push((*name).clone()),
+        match member_state(set, step, member) {
+            MemberState::Moving => return Outcome::Running,
+            MemberState::Failed(why) => failed = failed.or(Some(((*name).clone(), why))),
+            MemberState::Queued => {}
+            MemberState::Manual => manual.push((*name).clone()),
         }
     }
     let step = step.filter(|_| set.plan.rolling);
@@ -110,17 +110,17 @@ fn is_behind(set: &Set, step: Option<usize>, member: &Member) -> bool {
     later && !set.is_done(member) && !member.seen.as_ref().is_some_and(AppView::is_stuck)
 }
 
-fn standing(set: &Set, step: Option<usize>, member: &Member) -> Standing {
-    let Some(seen) = &member.seen else { return Standing::Moving };
+fn member_state(set: &Set, step: Option<usize>, member: &Member) -> MemberState {
+    let Some(seen) = &member.seen else { return MemberState::Moving };
     if seen.is_operating() {
-        return Standing::Moving;
+        return MemberState::Moving;
     }
     if !set.plan.rolling {
         let by_hand = seen.compared && !seen.automated && seen.sync == SyncStatusCode::OutOfSync;
         return match seen {
-            seen if seen.is_stuck() => Standing::Failed(seen.detail.clone()),
-            _ if by_hand => Standing::Manual,
-            _ => Standing::Moving,
+            seen if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
+            _ if by_hand => MemberState::Manual,
+            _ => MemberState::Moving,
         };
     }
     let limit = step.and_then(|step| set.plan.steps.get(step)?.limit);
@@ -129,16 +129,16 @@ fn standing(set: &Set, step: Option<usize>, member: &Member) -> Standing {
             && matches!(other.phase, RolloutPhase::Pending | RolloutPhase::Progressing)
     });
     match member.phase {
-        RolloutPhase::Waiting if seen.trouble => Standing::Failed(seen.detail.clone()),
-        RolloutPhase::Waiting if limit == Some(0) => Standing::Manual,
+        RolloutPhase::Waiting if seen.trouble => MemberState::Failed(seen.detail.clone()),
+        RolloutPhase::Waiting if limit == Some(0) => MemberState::Manual,
         RolloutPhase::Waiting if limit.is_some_and(|limit| taken.count() as u64 >= limit) => {
-            Standing::Queued
+            MemberState::Queued
         }
-        RolloutPhase::Progressing if seen.is_stuck() => Standing::Failed(seen.detail.clone()),
+        RolloutPhase::Progressing if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
         RolloutPhase::Waiting
         | RolloutPhase::Pending
         | RolloutPhase::Progressing
         | RolloutPhase::Healthy
-        | RolloutPhase::Unknown => Standing::Moving,
+        | RolloutPhase::Unknown => MemberState::Moving,
     }
 }

@@ -1,26 +1,26 @@
-//! The log: one line per transition, for a pipe or a CI job. Pure.
+//! Log output: one line per transition, for a pipe or a CI job. Pure.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::fleet::Transition;
-use super::text::{Line, Look};
+use super::text::{Line, Style};
 
-/// Widths of what comes before the text, kept while they suffice.
+/// Widths of the columns before the text; longer values extend their line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Columns {
-    /// Of the names of Applications.
+    /// Width of the names of Applications.
     pub name: usize,
 }
 
 impl Columns {
-    /// Wide enough for these names, within reason.
+    /// Widths for these names, up to a limit.
     pub fn for_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let longest = names.into_iter().map(|name| name.chars().count()).max();
         Self { name: longest.unwrap_or_default().clamp(6, 40) }
     }
 
-    /// A transition as a line without its end.
+    /// A transition as a line without line break.
     pub fn line(&self, transition: &Transition) -> String {
         let step = match transition.step {
             Some(step) => format!("step {}", step + 1),
@@ -37,7 +37,7 @@ impl Columns {
             let _ = write!(line, "  {:<name$}  {:<21}  ", transition.application, transition.phase);
         }
         line.push_str(&transition.text);
-        Line::of(Look::Plain, line).plain()
+        Line::of(Style::Plain, line).plain()
     }
 }
 
@@ -69,7 +69,7 @@ mod tests {
                 transition("dev-eu", "Progressing", "a\nb"),
                 "[  3.2s] step 1  dev-eu         Progressing            a b",
             ),
-            (transition("", "", "opens: env = dev"), "[  3.2s] step 1  opens: env = dev"),
+            (transition("", "", "starts: env = dev"), "[  3.2s] step 1  starts: env = dev"),
         ];
         for (transition, want) in cases {
             assert_eq!(columns.line(&transition), want);

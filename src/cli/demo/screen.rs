@@ -1,40 +1,40 @@
-//! The picture: a fleet becomes lines that fit a width and a height. Pure.
+//! The screen: draws a fleet in lines that fit a width and a height. Pure.
 
 use std::time::Duration;
 
 use super::app_view::AppView;
 use super::fleet::{Fleet, Member, Set};
 use super::outcome::Outcome;
-use super::text::{Line, Look, cell, count, ellipsis};
+use super::text::{Line, Style, cell, count, ellipsis};
 use crate::api::application_set::RolloutPhase;
 use crate::api::{HealthStatus, SyncStatusCode};
 
-/// All that is shown in one picture.
+/// The content of one screen.
 #[derive(Debug)]
-pub(super) struct Picture<'a> {
+pub(super) struct Screen<'a> {
     pub fleet: &'a Fleet,
-    /// How each set stands, by name.
-    pub verdicts: &'a [(String, Outcome)],
-    /// Since the start.
+    /// Outcome of each set, by name.
+    pub outcomes: &'a [(String, Outcome)],
+    /// Time since the start.
     pub elapsed: Duration,
-    /// Lines below everything else, such as how to reach the server.
+    /// Lines at the bottom, such as how to reach the server.
     pub notes: &'a [String],
 }
 
-/// Longest name that gets a column of its own width.
+/// Longest name that widens the column of names.
 const NAME_WIDTH: usize = 28;
-/// From this width on there is a column for health.
+/// Minimum width for the column of health.
 const WITH_HEALTH: usize = 76;
-/// From this width on steps have a bar.
+/// Minimum width for progress bars.
 const WITH_BAR: usize = 96;
 const BAR: usize = 12;
 
-impl Picture<'_> {
-    /// The lines, none wider than `width`; with a `height` not more than that.
+impl Screen<'_> {
+    /// The lines, not wider than `width`, and not more than `height`.
     pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<Line> {
         let mut room = usize::MAX;
-        // What is left out first: the members of steps that are done, then of
-        // those to come, then of the open one.
+        // Omitted first: the members of complete steps, then of later steps, then of the
+        // current one.
         loop {
             let lines = self.draw(width, room);
             let Some(height) = height.filter(|height| lines.len() > *height) else { return lines };
@@ -43,7 +43,7 @@ impl Picture<'_> {
             }
             let members = self.members();
             let surplus = lines.len() - height;
-            // At least one less each time, so that it ends.
+            // At least one less each time, so that the loop ends.
             room = room.min(members).saturating_sub(surplus.max(1));
         }
     }
@@ -58,18 +58,19 @@ impl Picture<'_> {
         for set in self.fleet.known() {
             if self.fleet.known().count() > 1 {
                 lines.push(Line::default());
-                lines.push(Line::of(Look::Bold, format!("ApplicationSet {}", set.name)).cut(width));
+                lines
+                    .push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name)).cut(width));
             }
             lines.extend(set_lines(set, width, &mut room));
         }
         lines.push(Line::default());
-        for (name, verdict) in self.verdicts {
+        for (name, outcome) in self.outcomes {
             if let Some(set) = self.fleet.sets.get(name) {
-                let many = (self.verdicts.len() > 1).then_some(name.as_str());
-                lines.push(sentence(set, verdict, many).cut(width));
+                let many = (self.outcomes.len() > 1).then_some(name.as_str());
+                lines.push(sentence(set, outcome, many).cut(width));
             }
         }
-        lines.extend(self.notes.iter().map(|note| Line::of(Look::Dim, note).cut(width)));
+        lines.extend(self.notes.iter().map(|note| Line::of(Style::Dim, note).cut(width)));
         lines
     }
 
@@ -85,11 +86,11 @@ impl Picture<'_> {
                 format!("{} ApplicationSets, {members}", sets.len())
             }
         };
-        let left = Line::of(Look::Bold, "Wavegate").and(Look::Plain, format!("  {what}"));
+        let left = Line::of(Style::Bold, "Wavegate").and(Style::Plain, format!("  {what}"));
         let clock = seconds(Duration::from_secs(self.elapsed.as_secs()));
         let left = left.cut(width.saturating_sub(clock.len() + 1));
         let gap = width.saturating_sub(left.width() + clock.len());
-        left.and(Look::Dim, format!("{:gap$}{clock}", "")).cut(width)
+        left.and(Style::Dim, format!("{:gap$}{clock}", "")).cut(width)
     }
 }
 
@@ -107,7 +108,7 @@ pub(super) fn seconds(time: Duration) -> String {
 fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
     let name_width = set.members.keys().map(|name| name.chars().count()).max().unwrap_or_default();
     let name_width = name_width.min(NAME_WIDTH).min(width / 3);
-    // Who is shown when not all fit: the open step first, then those to come.
+    // When not all members fit: those of the current step first, then of later ones.
     let mut shares = vec![0; set.plan.steps.len()];
     let mut order: Vec<usize> = (0..shares.len()).collect();
     order.sort_by_key(|step| match state(set, *step) {
@@ -129,7 +130,7 @@ fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
     let outside = set.members.values().filter(|member| member.step.is_none()).count();
     if outside > 0 {
         lines.push(Line::default());
-        lines.push(Line::of(Look::Bold, "In no step").cut(width));
+        lines.push(Line::of(Style::Bold, "Not selected by a step").cut(width));
         let share = outside.min(*room);
         *room = room.saturating_sub(outside);
         lines.extend(member_lines(set, None, share, name_width, width));
@@ -148,7 +149,7 @@ fn member_lines(
         set.members.iter().filter(|(_, member)| member.step == step).collect();
     let hidden = members.len().saturating_sub(share);
     if hidden > 0 {
-        // Those that are done tell the least.
+        // Complete members are the least interesting.
         members.sort_by_key(|(_, member)| set.is_done(member));
         members.truncate(share);
         members.sort_by_key(|(name, _)| *name);
@@ -159,7 +160,7 @@ fn member_lines(
         .collect();
     if hidden > 0 && share > 0 {
         lines.pop();
-        lines.push(Line::of(Look::Dim, format!("    … {} more", hidden + 1)).cut(width));
+        lines.push(Line::of(Style::Dim, format!("    … {} more", hidden + 1)).cut(width));
     }
     lines
 }
@@ -187,10 +188,10 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let plan = &set.plan.steps[step];
     let (total, done, in_flight) = set.count(step);
     let state = state(set, step);
-    let (word, look) = match state {
-        StepState::Closed => ("closed", Look::Dim),
-        StepState::Open => ("open", Look::Cyan),
-        StepState::Done => ("done", Look::Green),
+    let (word, style) = match state {
+        StepState::Closed => ("closed", Style::Dim),
+        StepState::Open => ("open", Style::Cyan),
+        StepState::Done => ("done", Style::Green),
     };
     let title = if set.plan.rolling { format!("Step {}", step + 1) } else { "All".to_owned() };
     let flight = match plan.limit {
@@ -207,19 +208,19 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let left = width.saturating_sub(fixed + bar);
     let written = Some(written).filter(|text| !text.is_empty() && text.len() + 12 <= left);
     let left = left.saturating_sub(written.as_ref().map_or(0, |text| text.len() + 2));
-    let mut line = Line::of(Look::Bold, &title)
-        .and(Look::Plain, format!("  {}", ellipsis(&plan.selects, left.min(40), false)));
+    let mut line = Line::of(Style::Bold, &title)
+        .and(Style::Plain, format!("  {}", ellipsis(&plan.selects, left.min(40), false)));
     if let Some(written) = written {
-        line = line.and(Look::Plain, format!("  {written}"));
+        line = line.and(Style::Plain, format!("  {written}"));
     }
     if bar > 0 {
         let filled = if total == 0 { 0 } else { BAR * done as usize / total as usize };
-        line = line.and(Look::Green, format!("  {}", "━".repeat(filled)));
-        line = line.and(Look::Dim, "─".repeat(BAR - filled));
+        line = line.and(Style::Green, format!("  {}", "━".repeat(filled)));
+        line = line.and(Style::Dim, "─".repeat(BAR - filled));
     }
-    line.and(Look::Plain, format!("  {progress}"))
-        .and(if in_flight > 0 { Look::Yellow } else { Look::Dim }, format!("  {flight}"))
-        .and(look, format!("  {word}"))
+    line.and(Style::Plain, format!("  {progress}"))
+        .and(if in_flight > 0 { Style::Yellow } else { Style::Dim }, format!("  {flight}"))
+        .and(style, format!("  {word}"))
         .cut(width)
 }
 
@@ -227,11 +228,11 @@ fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width:
     let seen = member.seen.clone().unwrap_or_default();
     let stuck = member.seen.as_ref().is_some_and(AppView::is_stuck);
     let is_done = set.is_done(member);
-    let (glyph, look) = match () {
-        () if is_done => ("✔", Look::Green),
-        () if stuck => ("✘", Look::Red),
-        () if member.in_flight => ("●", Look::Yellow),
-        () => ("○", Look::Dim),
+    let (glyph, style) = match () {
+        () if is_done => ("✔", Style::Green),
+        () if stuck => ("✘", Style::Red),
+        () if member.in_flight => ("●", Style::Yellow),
+        () => ("○", Style::Dim),
     };
     let phase = match (set.plan.rolling, member.phase) {
         (true, RolloutPhase::Unknown) if member.seen.is_none() => "to come",
@@ -249,51 +250,51 @@ fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width:
         HealthStatus::Unknown => "",
         health => health.as_str(),
     };
-    let text = if is_done { Look::Dim } else { Look::Plain };
-    let mut line = Line::of(look, format!("  {glyph} "))
-        .and(if is_done { Look::Plain } else { Look::Bold }, cell(name, name_width))
-        .and(look, format!("  {}", cell(phase, 11)))
+    let text = if is_done { Style::Dim } else { Style::Plain };
+    let mut line = Line::of(style, format!("  {glyph} "))
+        .and(if is_done { Style::Plain } else { Style::Bold }, cell(name, name_width))
+        .and(style, format!("  {}", cell(phase, 11)))
         .and(text, format!("  {}", cell(stage, 11)));
     if width >= WITH_HEALTH {
-        let look = match seen.health {
-            HealthStatus::Degraded => Look::Red,
-            HealthStatus::Healthy => Look::Green,
+        let style = match seen.health {
+            HealthStatus::Degraded => Style::Red,
+            HealthStatus::Healthy => Style::Green,
             _ => text,
         };
-        line = line.and(look, format!("  {}", cell(health, 11)));
+        line = line.and(style, format!("  {}", cell(health, 11)));
     }
     let detail = match (is_done, stuck) {
         (true, _) => String::new(),
         (false, true) => seen.detail,
         (false, false) => short(&seen.detail).to_owned(),
     };
-    line.and(if stuck { Look::Red } else { Look::Plain }, format!("  {detail}")).cut(width)
+    line.and(if stuck { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
 }
 
-/// A wait without the words that the columns before it say already.
+/// A wait without the words of the previous columns.
 fn short(detail: &str) -> &str {
     let bare = ["healthy state of ", "completion of hook "];
     bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
 }
 
-/// In one sentence what a set waits for, or how it ended.
-fn sentence(set: &Set, verdict: &Outcome, name: Option<&str>) -> Line {
+/// What a set is waiting for, or its outcome, in one sentence.
+fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>) -> Line {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
-    let (look, text) = match verdict {
+    let (style, text) = match outcome {
         Outcome::Complete if set.plan.rolling => {
-            (Look::Green, "Every step is complete.".to_owned())
+            (Style::Green, "All steps are complete.".to_owned())
         }
-        Outcome::Complete => (Look::Green, "Everything is Synced and Healthy.".to_owned()),
-        Outcome::Running => (Look::Plain, waiting(set)),
+        Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
+        Outcome::Running => (Style::Plain, waiting(set)),
         Outcome::Stopped { .. } | Outcome::Manual { .. } | Outcome::Invalid(_) => {
-            (Look::Red, describe(verdict))
+            (Style::Red, describe(outcome))
         }
     };
-    Line::of(Look::Plain, prefix).and(look, text)
+    Line::of(Style::Plain, prefix).and(style, text)
 }
 
-/// What is waited for: a failure before anything else, then what is under way,
-/// then what the set's status says.
+/// What the set is waiting for: a failed Application first, then running operations, then
+/// the status of the set.
 pub(super) fn waiting(set: &Set) -> String {
     let seen = |pick: fn(&Member, &AppView) -> bool| {
         let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
@@ -321,18 +322,18 @@ pub(super) fn waiting(set: &Set) -> String {
     }
 }
 
-/// How a rollout ended that did not complete, in one line.
-pub(super) fn describe(verdict: &Outcome) -> String {
+/// Outcome of an incomplete rollout, in one line.
+pub(super) fn describe(outcome: &Outcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),
     };
-    match verdict {
+    match outcome {
         Outcome::Stopped { step, application, why, behind } => {
             let behind = match behind {
                 0 => String::new(),
-                1 => "; 1 Application waits behind it".to_owned(),
-                behind => format!("; {behind} Applications wait behind it"),
+                1 => "; 1 Application is waiting for it".to_owned(),
+                behind => format!("; {behind} Applications are waiting for it"),
             };
             let at = format!("Stopped {}", place(step));
             format!("{}: {application}: {why}{behind}", at.trim_end())
@@ -346,7 +347,7 @@ pub(super) fn describe(verdict: &Outcome) -> String {
                 None => format!("Waits for a manual sync of {who} (not automated)"),
             }
         }
-        Outcome::Invalid(message) => format!("Cannot be carried out: {message}"),
+        Outcome::Invalid(message) => format!("Stopped by an error: {message}"),
         Outcome::Running | Outcome::Complete => String::new(),
     }
 }

@@ -1,8 +1,6 @@
-//! What a set asks for, read from the set itself: its steps, their limits, and
-//! the Applications it generates.
+//! The steps of a set, their limits, and the Applications it generates.
 //!
-//! The limits that the demo holds the rollout to come from here, and not from
-//! what the controller says about itself.
+//! The limits that the demo checks come from the set itself, and not from the controller.
 
 use std::collections::BTreeMap;
 
@@ -14,24 +12,24 @@ use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy
 use crate::desired;
 use crate::entropy::environment;
 
-/// One step, or the whole set when it is rolled out all at once.
+/// A step, or the whole set without steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct StepPlan {
-    /// What it selects, such as `env = prod`.
+pub(super) struct ExpectedStep {
+    /// The selected Applications, such as `env = prod`.
     pub selects: String,
     /// `maxUpdate` as written; empty when absent.
     pub max_update: String,
-    /// How many may be in flight; `None` for no limit.
+    /// Most Applications in flight; `None` means no limit.
     pub limit: Option<u64>,
 }
 
-/// A set as it asks to be rolled out.
+/// The steps of a set, as specified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Plan {
-    /// Whether it is a RollingSync; if not, there is one group and no step.
+pub(super) struct ExpectedSteps {
+    /// Whether it is a RollingSync; otherwise there is one group and no step.
     pub rolling: bool,
     /// The steps in order.
-    pub steps: Vec<StepPlan>,
+    pub steps: Vec<ExpectedStep>,
     /// The step of each generated Application, counted from 0; `None` when no
     /// step selects it.
     pub applications: BTreeMap<String, Option<usize>>,
@@ -39,8 +37,8 @@ pub(super) struct Plan {
 
 /// Reads a raw ApplicationSet.
 ///
-/// Fails as generating does: a template or a generator that makes no sense.
-pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> {
+/// Fails when the template or a generator fails.
+pub(super) fn plan(set: &Value, now: Timestamp) -> Result<ExpectedSteps, desired::Error> {
     let mut env = environment(now);
     let generation = desired::generate(set, &mut env)?;
     let generated: BTreeMap<String, Labels> = generation
@@ -49,10 +47,13 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> 
         .collect();
     let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
     let Strategy::RollingSync(steps) = &strategy else {
-        let all =
-            StepPlan { selects: "all at once".to_owned(), max_update: String::new(), limit: None };
+        let all = ExpectedStep {
+            selects: "all at once".to_owned(),
+            max_update: String::new(),
+            limit: None,
+        };
         let applications = generated.into_keys().map(|name| (name, Some(0))).collect();
-        return Ok(Plan { rolling: false, steps: vec![all], applications });
+        return Ok(ExpectedSteps { rolling: false, steps: vec![all], applications });
     };
     let members =
         memberships(steps, generated.iter().map(|(name, labels)| (name.as_str(), labels)));
@@ -62,7 +63,7 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> 
     let steps = steps
         .iter()
         .enumerate()
-        .map(|(index, step)| StepPlan {
+        .map(|(index, step)| ExpectedStep {
             selects: selects(step),
             max_update: match &step.max_update {
                 crate::decide::rollout::budget::MaxUpdate::Unlimited => String::new(),
@@ -74,7 +75,7 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<Plan, desired::Error> 
             },
         })
         .collect();
-    Ok(Plan { rolling: true, steps, applications })
+    Ok(ExpectedSteps { rolling: true, steps, applications })
 }
 
 fn labels(application: &Value) -> Labels {
@@ -84,7 +85,7 @@ fn labels(application: &Value) -> Labels {
 
 fn selects(step: &Step) -> String {
     if step.match_expressions.is_empty() {
-        return "every Application".to_owned();
+        return "all Applications".to_owned();
     }
     step.match_expressions.iter().map(expression).collect::<Vec<_>>().join(" and ")
 }
@@ -139,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_rolling_sync_all_go_at_once() {
+    fn without_a_rolling_sync_all_applications_sync_at_once() {
         let plan = plan(&set(&Value::Null), Timestamp::UNIX_EPOCH).unwrap();
         assert!(!plan.rolling);
         assert_eq!(plan.steps.len(), 1);

@@ -1,38 +1,37 @@
-//! How it went: the last lines of the demo. Pure.
+//! The summary at the end of the demo. Pure.
 
 use std::time::Duration;
 
 use super::fleet::{Fleet, Set};
 use super::outcome::{self, Outcome};
 use super::screen::{describe, seconds};
-use super::text::{Line, Look, count};
+use super::text::{Line, Style, count};
 
-/// What a summary tells besides the fleet.
+/// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Facts {
-    /// From the start to the end.
+    /// Elapsed time.
     pub elapsed: Duration,
-    /// Requests by which the controllers changed something, dry runs not
-    /// counted.
+    /// Mutating requests of the controllers, without dry runs.
     pub writes: u64,
-    /// Whether a user can reach the server with kubectl.
+    /// Whether the server can be reached with kubectl.
     pub served: bool,
 }
 
 /// The lines.
 pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
-    let verdicts = outcome::of_fleet(fleet);
-    let complete = verdicts.iter().all(|(_, verdict)| *verdict == Outcome::Complete);
+    let outcomes = outcome::of_fleet(fleet);
+    let complete = outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
     let applications: usize = fleet.known().map(|set| set.members.len()).sum();
-    let (look, word) = if complete {
-        (Look::Green, "Rollout complete")
+    let (style, word) = if complete {
+        (Style::Green, "Rollout complete")
     } else {
-        (Look::Red, "Rollout not complete")
+        (Style::Red, "Rollout not complete")
     };
     let mut lines = vec![
         Line::default(),
-        Line::of(look, word).and(
-            Look::Plain,
+        Line::of(style, word).and(
+            Style::Plain,
             format!(
                 " after {}: {}, {}, {}, {}",
                 seconds(facts.elapsed),
@@ -47,19 +46,19 @@ pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     for set in fleet.known() {
         lines.push(Line::default());
         if many {
-            lines.push(Line::of(Look::Bold, format!("ApplicationSet {}", set.name)));
+            lines.push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name)));
         }
         lines.extend(table(set));
     }
-    lines.push(Line::of(Look::Dim, "In flight is measured by watching the Applications."));
-    for (name, verdict) in &verdicts {
+    lines.push(Line::of(Style::Dim, "Applications in flight are counted by watching them."));
+    for (name, outcome) in &outcomes {
         let Some(set) = fleet.sets.get(name) else { continue };
         lines.extend(remarks(set));
-        let text = describe(verdict);
+        let text = describe(outcome);
         if !text.is_empty() {
-            lines.push(Line::of(Look::Red, text));
+            lines.push(Line::of(Style::Red, text));
         }
-        if let Outcome::Manual { applications, .. } = verdict
+        if let Outcome::Manual { applications, .. } = outcome
             && let Some(application) = applications.first()
         {
             lines.push(hint(&set.namespace, application, facts.served));
@@ -68,14 +67,14 @@ pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     lines
 }
 
-/// Whether what the sets promise was kept, as far as it was measured.
+/// Whether the limits of the sets were kept, as far as measured.
 pub(super) fn is_kept(fleet: &Fleet) -> bool {
     fleet.known().all(|set| broken(set).is_empty() && set.out_of_order.is_empty())
 }
 
 fn table(set: &Set) -> Vec<Line> {
     let mut rows =
-        vec![["Step", "Selects", "Done", "Time", "Most in flight", "Limit"].map(str::to_owned)];
+        vec![["Step", "Selects", "Done", "Time", "Max in flight", "Limit"].map(str::to_owned)];
     for (step, (plan, measured)) in set.plan.steps.iter().zip(&set.measured).enumerate() {
         let (total, done, _) = set.count(step);
         let time = match (measured.opened, measured.done) {
@@ -102,13 +101,13 @@ fn table(set: &Set) -> Vec<Line> {
     let line = |(index, row): (usize, &[String; 6])| {
         let cells: Vec<String> =
             row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
-        let look = if index == 0 { Look::Dim } else { Look::Plain };
-        Line::of(look, cells.join("  ").trim_end())
+        let style = if index == 0 { Style::Dim } else { Style::Plain };
+        Line::of(style, cells.join("  ").trim_end())
     };
     rows.iter().enumerate().map(line).collect()
 }
 
-/// Steps with more in flight than allowed, counted from 1.
+/// Steps that exceeded their limit, counted from 1.
 fn broken(set: &Set) -> Vec<usize> {
     let steps = set.plan.steps.iter().zip(&set.measured).enumerate();
     steps
@@ -120,12 +119,15 @@ fn broken(set: &Set) -> Vec<usize> {
 fn remarks(set: &Set) -> Vec<Line> {
     let mut lines = Vec::new();
     for step in broken(set) {
-        lines.push(Line::of(Look::Red, format!("Step {step} had more in flight than its limit.")));
+        lines.push(Line::of(
+            Style::Red,
+            format!("Step {step} exceeded its limit of Applications in flight."),
+        ));
     }
     if !set.out_of_order.is_empty() {
         let names = set.out_of_order.join(", ");
-        let text = format!("Began although a step before theirs was not done: {names}.");
-        lines.push(Line::of(Look::Red, text));
+        let text = format!("Started before a previous step was complete: {names}.");
+        lines.push(Line::of(Style::Red, text));
     }
     let outside: Vec<&str> = set
         .members
@@ -135,21 +137,21 @@ fn remarks(set: &Set) -> Vec<Line> {
         .collect();
     if !outside.is_empty() {
         let names = crate::cli::output::some_of(outside, 5);
-        let text = format!("In no step, and so waiting for a manual sync: {names}.");
-        lines.push(Line::of(Look::Yellow, text));
+        let text = format!("Not selected by a step, so a manual sync is required: {names}.");
+        lines.push(Line::of(Style::Yellow, text));
     }
     lines
 }
 
-/// How to sync an Application by hand.
+/// The command that syncs an Application manually.
 fn hint(namespace: &str, application: &str, served: bool) -> Line {
     let command = format!(
         "kubectl -n {namespace} patch application {application} --type merge -p '{{\"operation\":{{\"sync\":{{}}}}}}'"
     );
     let text = if served {
-        format!("To go on: {command}")
+        format!("To continue: {command}")
     } else {
-        format!("Start with --listen 127.0.0.1:0 to go on with: {command}")
+        format!("To continue, start the demo with --listen 127.0.0.1:0 and run: {command}")
     };
-    Line::of(Look::Plain, text)
+    Line::of(Style::Plain, text)
 }

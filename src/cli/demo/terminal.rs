@@ -1,7 +1,7 @@
-//! Draws pictures in place on a terminal, without flicker.
+//! Draws the screen of the demo in place, without flicker.
 //!
-//! The previous picture is overwritten line by line and never cleared first;
-//! terminals that know how show each picture at once.
+//! The previous lines are overwritten and not cleared first; terminals with support for
+//! synchronized output show each screen at once.
 
 use std::io::{self, Write};
 
@@ -14,7 +14,7 @@ const END: &str = "\u{1b}[?7h\u{1b}[?2026l";
 const HIDE_CURSOR: &str = "\u{1b}[?25l";
 const SHOW_CURSOR: &str = "\u{1b}[?25h";
 
-/// A terminal with a picture at the bottom of what it shows.
+/// A terminal with lines drawn at its bottom.
 #[derive(Debug)]
 pub(super) struct Terminal<W: Write> {
     out: W,
@@ -24,13 +24,12 @@ pub(super) struct Terminal<W: Write> {
 }
 
 impl<W: Write> Terminal<W> {
-    /// Nothing is drawn yet.
+    /// A terminal without drawn lines.
     pub fn new(out: W, colour: bool) -> Self {
         Self { out, colour, drawn: Vec::new(), size: (0, 0) }
     }
 
-    /// Overwrites the picture, unless it is the same. The lines must be fewer
-    /// than the terminal's.
+    /// Overwrites the lines, if they changed. There must be fewer lines than the terminal has.
     pub fn draw(&mut self, lines: Vec<Line>, size: (usize, usize)) -> io::Result<()> {
         let resized = size != self.size && !self.drawn.is_empty();
         if lines == self.drawn && !resized {
@@ -40,7 +39,7 @@ impl<W: Write> Terminal<W> {
         if self.drawn.is_empty() {
             text.push_str(HIDE_CURSOR);
         } else if resized {
-            // Where the old picture went is not known any more.
+            // The position of the previous lines is unknown.
             text.push_str("\u{1b}[2J\u{1b}[H");
         } else {
             text.push_str(&format!("\u{1b}[{}A\r", self.drawn.len()));
@@ -60,38 +59,37 @@ impl<W: Write> Terminal<W> {
 impl<W: Write> Drop for Terminal<W> {
     fn drop(&mut self) {
         if !self.drawn.is_empty() {
-            // A terminal that is gone needs no cursor.
+            // Errors of a closed terminal are ignored.
             let _ = self.out.write_all(SHOW_CURSOR.as_bytes()).and_then(|()| self.out.flush());
         }
     }
 }
 
-/// Columns and rows of standard output; what the environment says, or 80 by
-/// 24, when it does not tell.
+/// Columns and rows of standard output; otherwise of the environment, or 80 by 24.
 pub(super) fn size() -> (usize, usize) {
     let variable = |name: &str| std::env::var(name).ok()?.parse().ok();
-    let told = tcgetwinsize(io::stdout()).ok();
-    let pick = |told: Option<u16>, name: &str, default: usize| {
-        let told = told.map(usize::from).filter(|size| *size > 0);
-        told.or_else(|| variable(name)).unwrap_or(default)
+    let reported = tcgetwinsize(io::stdout()).ok();
+    let pick = |reported: Option<u16>, name: &str, default: usize| {
+        let reported = reported.map(usize::from).filter(|size| *size > 0);
+        reported.or_else(|| variable(name)).unwrap_or(default)
     };
     (
-        pick(told.map(|size| size.ws_col), "COLUMNS", 80),
-        pick(told.map(|size| size.ws_row), "LINES", 24),
+        pick(reported.map(|size| size.ws_col), "COLUMNS", 80),
+        pick(reported.map(|size| size.ws_row), "LINES", 24),
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::text::Look;
+    use super::super::text::Style;
     use super::*;
 
     fn lines(texts: &[&str]) -> Vec<Line> {
-        texts.iter().map(|text| Line::of(Look::Plain, text)).collect()
+        texts.iter().map(|text| Line::of(Style::Plain, text)).collect()
     }
 
     #[test]
-    fn only_changes_are_written_and_the_cursor_comes_back() {
+    fn only_changes_are_written_and_the_cursor_is_restored() {
         let mut out = Vec::new();
         let mut terminal = Terminal::new(&mut out, false);
         terminal.draw(lines(&["a", "b"]), (80, 24)).unwrap();
@@ -100,10 +98,13 @@ mod tests {
         terminal.draw(lines(&["c"]), (40, 24)).unwrap();
         drop(terminal);
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches(BEGIN).count(), 3, "an unchanged picture costs nothing");
+        assert_eq!(text.matches(BEGIN).count(), 3, "unchanged lines are not written");
         assert!(text.contains("a\u{1b}[K\r\nb\u{1b}[K\r\n\u{1b}[J"), "{text:?}");
         assert!(text.contains("\u{1b}[2A\rc\u{1b}[K\r\n\u{1b}[J"), "{text:?}");
-        assert!(text.contains("\u{1b}[2J\u{1b}[Hc"), "drawn anew after a change of size: {text:?}");
+        assert!(
+            text.contains("\u{1b}[2J\u{1b}[Hc"),
+            "drawn again after a change of size: {text:?}"
+        );
         assert!(text.ends_with(SHOW_CURSOR), "{text:?}");
     }
 }

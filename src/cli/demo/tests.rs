@@ -1,4 +1,4 @@
-//! Whole pictures and verdicts, from the objects that a watch would show.
+//! Screens and outcomes, from objects of a watch.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::fleet::{Fleet, Transition};
 use super::outcome::{self, Outcome};
-use super::screen::Picture;
+use super::screen::Screen;
 use super::summary::{self, Facts};
 
-/// A set with a step for dev, all at once, and one for prod, one at a time.
+/// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
 fn set(status: Value) -> Value {
     let step = |env: &str| json!([{"key": "env", "operator": "In", "values": [env]}]);
     json!({
@@ -34,8 +34,8 @@ fn set(status: Value) -> Value {
     })
 }
 
-/// A status with the open step, from 1, and the phase of each Application.
-fn standing(step: u64, phases: [&str; 3], waiting: &[(&str, &str)]) -> Value {
+/// A status with the current step, counted from 1, and the phase of each Application.
+fn set_status(step: u64, phases: [&str; 3], waiting: &[(&str, &str)]) -> Value {
     let names = ["dev-eu", "prod-eu", "prod-us"];
     let entry = |(name, phase): (&&str, &&str)| json!({"application": name, "status": phase, "message": "as told", "step": "1", "targetRevisions": []});
     let waiting = waiting.iter().map(|(who, why)| json!({"application": who, "reason": why}));
@@ -129,7 +129,7 @@ fn broken(name: &str) -> Value {
     )
 }
 
-/// Feeds events, one second apart.
+/// Sends events, one second apart.
 #[derive(Default)]
 struct Watch {
     fleet: Fleet,
@@ -138,7 +138,7 @@ struct Watch {
 }
 
 impl Watch {
-    fn see(mut self, object: &Value) -> Self {
+    fn observe(mut self, object: &Value) -> Self {
         let seen = if object["kind"] == "ApplicationSet" {
             self.fleet.set(object, Timestamp::UNIX_EPOCH, self.at)
         } else {
@@ -149,16 +149,16 @@ impl Watch {
         self
     }
 
-    fn verdict(&self) -> Outcome {
+    fn outcome(&self) -> Outcome {
         outcome::of(&self.fleet.sets["shop"])
     }
 
-    fn picture(&self, width: usize, height: Option<usize>) -> String {
-        let verdicts = outcome::of_fleet(&self.fleet);
+    fn screen(&self, width: usize, height: Option<usize>) -> String {
+        let outcomes = outcome::of_fleet(&self.fleet);
         let notes = [];
         let elapsed = self.at;
-        let picture = Picture { fleet: &self.fleet, verdicts: &verdicts, elapsed, notes: &notes };
-        let lines = picture.lines(width, height);
+        let screen = Screen { fleet: &self.fleet, outcomes: &outcomes, elapsed, notes: &notes };
+        let lines = screen.lines(width, height);
         assert!(lines.iter().all(|line| line.width() <= width), "no line is wider than {width}");
         lines.iter().map(|line| line.plain() + "\n").collect()
     }
@@ -169,28 +169,28 @@ impl Watch {
     }
 }
 
-/// dev is done; of prod one is under way and one has its turn to come.
+/// dev is complete; of prod, one Application is syncing and one is waiting.
 fn halfway() -> Watch {
     let second = [
         ("prod-eu", "OutOfSync, Progressing: apps/Deployment/web"),
         ("prod-us", "1 of 1 are in flight"),
     ];
     Watch::default()
-        .see(&set(standing(1, ["Pending", "Waiting", "Waiting"], &[])))
-        .see(&untouched("prod-eu"))
-        .see(&untouched("prod-us"))
-        .see(&migrating("dev-eu"))
-        .see(&works("dev-eu"))
-        .see(&set(standing(2, ["Healthy", "Pending", "Waiting"], &[])))
-        .see(&deploying("prod-eu"))
-        .see(&set(standing(2, ["Healthy", "Progressing", "Waiting"], &second)))
+        .observe(&set(set_status(1, ["Pending", "Waiting", "Waiting"], &[])))
+        .observe(&untouched("prod-eu"))
+        .observe(&untouched("prod-us"))
+        .observe(&migrating("dev-eu"))
+        .observe(&works("dev-eu"))
+        .observe(&set(set_status(2, ["Healthy", "Pending", "Waiting"], &[])))
+        .observe(&deploying("prod-eu"))
+        .observe(&set(set_status(2, ["Healthy", "Progressing", "Waiting"], &second)))
 }
 
 #[test]
-fn the_picture_fits_its_width() {
+fn the_screen_fits_its_width() {
     let watch = halfway();
     assert_eq!(
-        watch.picture(60, None),
+        watch.screen(60, None),
         "\
 Wavegate  ApplicationSet shop, 3 Applications            8 s
 
@@ -205,7 +205,7 @@ Waiting for prod-eu (Sync wave 0): apps/Deployment/web
 "
     );
     assert_eq!(
-        watch.picture(80, None),
+        watch.screen(80, None),
         "\
 Wavegate  ApplicationSet shop, 3 Applications                                8 s
 
@@ -221,7 +221,7 @@ Waiting for prod-eu (Sync wave 0): apps/Deployment/web
     );
     let gap = " ".repeat(200 - 45 - 3);
     assert_eq!(
-        watch.picture(200, None),
+        watch.screen(200, None),
         format!(
             "\
 Wavegate  ApplicationSet shop, 3 Applications{gap}8 s
@@ -240,10 +240,10 @@ Waiting for prod-eu (Sync wave 0): apps/Deployment/web
 }
 
 #[test]
-fn the_picture_fits_its_height_and_keeps_the_open_step_longest() {
+fn the_screen_fits_its_height_and_keeps_the_current_step_longest() {
     let watch = halfway();
     assert_eq!(
-        watch.picture(60, Some(9)),
+        watch.screen(60, Some(9)),
         "\
 Wavegate  ApplicationSet shop, 3 Applications            8 s
 
@@ -257,13 +257,13 @@ Waiting for prod-eu (Sync wave 0): apps/Deployment/web
 "
     );
     for height in 1..12 {
-        let lines = watch.picture(60, Some(height)).lines().count();
+        let lines = watch.screen(60, Some(height)).lines().count();
         assert!(lines <= height, "{height} rows: {lines} lines");
     }
 }
 
 #[test]
-fn transitions_tell_the_rollout_in_order() {
+fn transitions_are_in_order() {
     let told: Vec<String> = halfway()
         .transitions
         .iter()
@@ -272,12 +272,12 @@ fn transitions_tell_the_rollout_in_order() {
     assert_eq!(
         told,
         [
-            "0   opens: env = dev, 1 Application, all at once",
+            "0   starts: env = dev, 1 Application, all at once",
             "0 dev-eu Pending as told",
             "4 dev-eu Pending Synced and Healthy",
             "5 dev-eu Pending → Healthy as told",
             "5   complete",
-            "5   opens: env = prod, 2 Applications, 1 at a time (maxUpdate 50%)",
+            "5   starts: env = prod, 2 Applications, 1 at a time (maxUpdate 50%)",
             "5 prod-eu Waiting → Pending as told",
             "6 prod-eu Pending Sync wave 0: apps/Deployment/web",
             "7 prod-eu Pending → Progressing Sync wave 0: apps/Deployment/web",
@@ -286,7 +286,7 @@ fn transitions_tell_the_rollout_in_order() {
 }
 
 #[test]
-fn what_is_measured_comes_from_the_applications() {
+fn measurements_come_from_the_applications() {
     let watch = halfway();
     let set = &watch.fleet.sets["shop"];
     let secs = |time: Option<Duration>| time.map(|time| time.as_secs());
@@ -296,27 +296,29 @@ fn what_is_measured_comes_from_the_applications() {
     assert_eq!((watch.fleet.syncs(), watch.fleet.hooks()), (1, 1));
     assert!(summary::is_kept(&watch.fleet));
 
-    let watch = watch.see(&migrating("prod-us"));
+    let watch = watch.observe(&migrating("prod-us"));
     assert_eq!(watch.fleet.sets["shop"].measured[1].peak, 2);
     assert!(!summary::is_kept(&watch.fleet), "two of one were in flight");
-    assert!(watch.summary().contains("Step 2 had more in flight than its limit."));
+    assert!(watch.summary().contains("Step 2 exceeded its limit of Applications in flight."));
 
-    let early =
-        Watch::default().see(&set_at_rest()).see(&untouched("dev-eu")).see(&migrating("prod-eu"));
+    let early = Watch::default()
+        .observe(&set_at_rest())
+        .observe(&untouched("dev-eu"))
+        .observe(&migrating("prod-eu"));
     assert_eq!(early.fleet.sets["shop"].out_of_order, ["prod-eu"]);
     assert!(!summary::is_kept(&early.fleet), "prod began before dev was done");
 }
 
 fn set_at_rest() -> Value {
-    set(standing(1, ["Waiting", "Waiting", "Waiting"], &[]))
+    set(set_status(1, ["Waiting", "Waiting", "Waiting"], &[]))
 }
 
 #[test]
-fn a_rollout_ends_when_nothing_is_left_to_move() {
+fn a_rollout_ends_when_no_change_is_possible() {
     let done = |last: Value, status: Value| {
-        halfway().see(&works("prod-eu")).see(&last).see(&set(status)).verdict()
+        halfway().observe(&works("prod-eu")).observe(&last).observe(&set(status)).outcome()
     };
-    let failed = standing(2, ["Healthy", "Healthy", "Progressing"], &[]);
+    let failed = set_status(2, ["Healthy", "Healthy", "Progressing"], &[]);
     let stopped = |behind| Outcome::Stopped {
         step: Some(1),
         application: "prod-us".to_owned(),
@@ -324,39 +326,39 @@ fn a_rollout_ends_when_nothing_is_left_to_move() {
         behind,
     };
     let cases = [
-        ("one is under way", halfway().verdict(), Outcome::Running),
+        ("one is under way", halfway().outcome(), Outcome::Running),
         (
             "all are done",
-            done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
+            done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),
             Outcome::Complete,
         ),
         (
             "the set says so and an Application does not",
-            done(deploying("prod-us"), standing(2, ["Healthy", "Healthy", "Healthy"], &[])),
+            done(deploying("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),
             Outcome::Running,
         ),
         (
-            "all work and the set has not taken note",
-            done(works("prod-us"), standing(2, ["Healthy", "Healthy", "Progressing"], &[])),
+            "all are healthy and the set is not updated yet",
+            done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Progressing"], &[])),
             Outcome::Running,
         ),
         ("one failed", done(broken("prod-us"), failed.clone()), stopped(0)),
         (
-            "one failed and holds the only place",
+            "one failed and uses the only slot",
             halfway()
-                .see(&untouched("prod-eu"))
-                .see(&broken("prod-us"))
-                .see(&set(standing(2, ["Healthy", "Waiting", "Progressing"], &[])))
-                .verdict(),
+                .observe(&untouched("prod-eu"))
+                .observe(&broken("prod-us"))
+                .observe(&set(set_status(2, ["Healthy", "Waiting", "Progressing"], &[])))
+                .outcome(),
             stopped(1),
         ),
         (
-            "one failed and there is a place for another",
+            "one failed and there is a free slot",
             halfway()
-                .see(&untouched("prod-eu"))
-                .see(&broken("prod-us"))
-                .see(&set(standing(2, ["Healthy", "Waiting", "Healthy"], &[])))
-                .verdict(),
+                .observe(&untouched("prod-eu"))
+                .observe(&broken("prod-us"))
+                .observe(&set(set_status(2, ["Healthy", "Waiting", "Healthy"], &[])))
+                .outcome(),
             Outcome::Running,
         ),
     ];
@@ -366,16 +368,16 @@ fn a_rollout_ends_when_nothing_is_left_to_move() {
 }
 
 #[test]
-fn a_step_without_places_waits_for_a_manual_sync() {
-    let mut raw = set(standing(2, ["Healthy", "Waiting", "Waiting"], &[]));
+fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
+    let mut raw = set(set_status(2, ["Healthy", "Waiting", "Waiting"], &[]));
     raw["spec"]["strategy"]["rollingSync"]["steps"][1]["maxUpdate"] = json!(0);
     let watch = Watch::default()
-        .see(&works("dev-eu"))
-        .see(&untouched("prod-eu"))
-        .see(&untouched("prod-us"))
-        .see(&raw);
+        .observe(&works("dev-eu"))
+        .observe(&untouched("prod-eu"))
+        .observe(&untouched("prod-us"))
+        .observe(&raw);
     let applications = vec!["prod-eu".to_owned(), "prod-us".to_owned()];
-    assert_eq!(watch.verdict(), Outcome::Manual { step: Some(1), applications });
+    assert_eq!(watch.outcome(), Outcome::Manual { step: Some(1), applications });
     let summary = watch.summary();
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
@@ -387,50 +389,50 @@ fn a_step_without_places_waits_for_a_manual_sync() {
 }
 
 #[test]
-fn a_set_that_cannot_be_carried_out_says_why() {
+fn an_invalid_set_has_a_reason() {
     let mut raw = set_at_rest();
     raw["status"]["conditions"] = json!([{
         "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
         "message": "application dev-eu: there is no project shop",
     }]);
     let want = Outcome::Invalid("application dev-eu: there is no project shop".to_owned());
-    assert_eq!(Watch::default().see(&raw).verdict(), want);
+    assert_eq!(Watch::default().observe(&raw).outcome(), want);
     raw["status"]["conditions"][0]["reason"] = "UpdateApplicationError".into();
-    assert_eq!(Watch::default().see(&raw).verdict(), Outcome::Running, "it is tried again");
+    assert_eq!(Watch::default().observe(&raw).outcome(), Outcome::Running, "it is retried");
 }
 
 #[test]
 fn without_a_rolling_sync_all_applications_count() {
     let mut raw = set(Value::Null);
     raw["spec"]["strategy"] = Value::Null;
-    let watch = || Watch::default().see(&raw).see(&works("dev-eu")).see(&works("prod-eu"));
-    assert_eq!(watch().verdict(), Outcome::Running, "one is not even created");
-    assert_eq!(watch().see(&works("prod-us")).verdict(), Outcome::Complete);
-    assert_eq!(watch().see(&deploying("prod-us")).verdict(), Outcome::Running);
-    let stopped = watch().see(&broken("prod-us")).verdict();
+    let watch =
+        || Watch::default().observe(&raw).observe(&works("dev-eu")).observe(&works("prod-eu"));
+    assert_eq!(watch().outcome(), Outcome::Running, "one is not even created");
+    assert_eq!(watch().observe(&works("prod-us")).outcome(), Outcome::Complete);
+    assert_eq!(watch().observe(&deploying("prod-us")).outcome(), Outcome::Running);
+    let stopped = watch().observe(&broken("prod-us")).outcome();
     assert!(matches!(stopped, Outcome::Stopped { step: None, .. }), "{stopped:?}");
     let mut by_hand = untouched("prod-us");
     by_hand["status"]["reconciledAt"] = "2026-01-01T00:00:00Z".into();
     let applications = vec!["prod-us".to_owned()];
-    assert_eq!(watch().see(&by_hand).verdict(), Outcome::Manual { step: None, applications });
+    assert_eq!(watch().observe(&by_hand).outcome(), Outcome::Manual { step: None, applications });
 }
 
 #[test]
-fn the_summary_tells_times_limits_and_the_reason() {
-    let watch = halfway().see(&works("prod-eu")).see(&broken("prod-us")).see(&set(standing(
-        2,
-        ["Healthy", "Healthy", "Progressing"],
-        &[],
-    )));
+fn the_summary_shows_times_limits_and_the_reason() {
+    let watch = halfway()
+        .observe(&works("prod-eu"))
+        .observe(&broken("prod-us"))
+        .observe(&set(set_status(2, ["Healthy", "Healthy", "Progressing"], &[])));
     assert_eq!(
         watch.summary(),
         "
 Rollout not complete after 11 s: 3 Applications, 3 syncs, 2 hooks, 42 API writes
 
-Step  Selects     Done  Time  Most in flight  Limit
-1     env = dev   1/1   2 s   1               none
-2     env = prod  1/2   -     1               1 (50%)
-In flight is measured by watching the Applications.
+Step  Selects     Done  Time  Max in flight  Limit
+1     env = dev   1/1   2 s   1              none
+2     env = prod  1/2   -     1              1 (50%)
+Applications in flight are counted by watching them.
 Stopped in step 2: prod-us: apps/Deployment prod-us/web: it exceeded its progress deadline
 "
     );

@@ -1,8 +1,8 @@
-//! Text with colours, before it is known whether colours can be shown.
+//! Coloured text, independent of the terminal's support for colours.
 
-/// How a piece of text looks.
+/// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
+pub(super) enum Style {
     Plain,
     Bold,
     Dim,
@@ -12,22 +12,21 @@ pub(super) enum Look {
     Cyan,
 }
 
-/// One line of the screen: pieces of text, none with a line break.
+/// A line of styled texts without line breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Line {
-    pieces: Vec<(Look, String)>,
+    pieces: Vec<(Style, String)>,
 }
 
 impl Line {
-    /// A line of one piece.
-    pub fn of(look: Look, text: impl AsRef<str>) -> Self {
-        Self::default().and(look, text)
+    /// A line with a single text.
+    pub fn of(style: Style, text: impl AsRef<str>) -> Self {
+        Self::default().and(style, text)
     }
 
-    /// Adds a piece. Control characters, which could move the cursor, are
-    /// replaced.
+    /// Appends a text. Control characters, which could move the cursor, are replaced.
     #[must_use]
-    pub fn and(mut self, look: Look, text: impl AsRef<str>) -> Self {
+    pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
         let text = text.as_ref();
         let clean = text.chars().map(|c| match c {
             '\n' | '\t' => ' ',
@@ -38,16 +37,16 @@ impl Line {
             }
             c => c,
         });
-        self.pieces.push((look, clean.collect()));
+        self.pieces.push((style, clean.collect()));
         self
     }
 
-    /// The number of columns, every character taken for one.
+    /// The number of columns, counting each character as one.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| text.chars().count()).sum()
     }
 
-    /// Cuts the line to a width, with an ellipsis when something is lost.
+    /// Truncates the line to a width, with an ellipsis.
     #[must_use]
     pub fn cut(self, width: usize) -> Self {
         if self.width() <= width {
@@ -55,30 +54,30 @@ impl Line {
         }
         let mut left = width;
         let mut pieces = Vec::new();
-        for (look, text) in self.pieces {
+        for (style, text) in self.pieces {
             let size = text.chars().count();
             if size < left {
                 left -= size;
-                pieces.push((look, text));
+                pieces.push((style, text));
             } else {
-                pieces.push((look, ellipsis(&text, left, true)));
+                pieces.push((style, ellipsis(&text, left, true)));
                 break;
             }
         }
         Self { pieces }
     }
 
-    /// The text alone.
+    /// The text without styles.
     pub fn plain(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect::<String>().trim_end().to_owned()
     }
 
-    /// The text with the codes that a terminal knows.
+    /// The text with escape codes.
     pub fn coloured(&self) -> String {
         let mut out = String::new();
-        for (look, text) in &self.pieces {
-            match look.code() {
-                // Blanks have no colour, and at the end they are not needed.
+        for (style, text) in &self.pieces {
+            match style.code() {
+                // Spaces have no colour, and are trimmed at the end.
                 Some(_) | None if text.trim().is_empty() => out.push_str(text),
                 Some(code) => out.extend(["\u{1b}[", code, "m", text, "\u{1b}[0m"]),
                 None => out.push_str(text),
@@ -88,13 +87,13 @@ impl Line {
         out
     }
 
-    /// As wanted.
+    /// The text with or without colours.
     pub fn show(&self, colour: bool) -> String {
         if colour { self.coloured() } else { self.plain() }
     }
 }
 
-impl Look {
+impl Style {
     fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -108,8 +107,8 @@ impl Look {
     }
 }
 
-/// A text in at most `width` columns; `always` marks a text that fits as cut,
-/// since something after it is lost.
+/// A text in at most `width` columns; `always` adds an ellipsis even when it fits, since
+/// later text is omitted.
 pub(super) fn ellipsis(text: &str, width: usize, always: bool) -> String {
     if text.chars().count() <= width && !always {
         return text.to_owned();
@@ -121,13 +120,13 @@ pub(super) fn ellipsis(text: &str, width: usize, always: bool) -> String {
     cut
 }
 
-/// A number of things: `1 Application`, `2 Applications`.
+/// A number with a noun: `1 Application`, `2 Applications`.
 pub(super) fn count(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
 
-/// Pads or cuts a text to exactly `width` columns.
+/// Pads or truncates a text to exactly `width` columns.
 pub(super) fn cell(text: &str, width: usize) -> String {
     format!("{:<width$}", ellipsis(text, width, false))
 }
@@ -138,7 +137,8 @@ mod tests {
 
     #[test]
     fn a_line_is_cut_to_its_width_and_keeps_its_colours() {
-        let line = Line::of(Look::Green, "✔").and(Look::Plain, " prod-eu ").and(Look::Dim, "waits");
+        let line =
+            Line::of(Style::Green, "✔").and(Style::Plain, " prod-eu ").and(Style::Dim, "waits");
         let cases = [
             (15, "✔ prod-eu waits"),
             (14, "✔ prod-eu wai…"),
@@ -153,8 +153,8 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cluster_says_cannot_move_the_cursor() {
-        let line = Line::of(Look::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
+    fn control_characters_are_replaced() {
+        let line = Line::of(Style::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
         assert_eq!(line.show(true), "a\u{fffd}[2Jb c\u{fffd}d");
     }
 }

@@ -1,4 +1,4 @@
-//! What the user sees: a picture that is drawn over and over, or a log.
+//! Output of the demo: a screen that is redrawn, or a log.
 
 use std::io::{self, Stdout, Write};
 use std::time::Duration;
@@ -6,47 +6,47 @@ use std::time::Duration;
 use super::fleet::{Fleet, Transition};
 use super::outcome::{self, Outcome};
 use super::plain::{Columns, clock};
-use super::screen::{Picture, describe};
+use super::screen::{Screen, describe};
 use super::terminal::{self, Terminal};
 use super::text::Line;
 use crate::terminal::printable_lines;
 
-/// One of the two.
+/// Screen or log.
 #[derive(Debug)]
 pub(super) enum Ui {
     /// A terminal.
     Screen { terminal: Terminal<Stdout>, colour: bool },
-    /// Lines; the last complaint is remembered so that it is not repeated.
+    /// Lines; the last reported problem is not repeated.
     Plain { columns: Columns, told: Vec<String> },
 }
 
 impl Ui {
-    /// For a terminal, with colours or without.
+    /// For a terminal, with or without colours.
     pub fn screen(colour: bool) -> Self {
         Self::Screen { terminal: Terminal::new(io::stdout(), colour), colour }
     }
 
-    /// For anything else.
+    /// For any other output.
     pub fn plain<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         Self::Plain { columns: Columns::for_names(names), told: Vec::new() }
     }
 
-    /// Tells something before the rollout begins.
+    /// Prints lines before the rollout starts.
     ///
     /// # Errors
     ///
-    /// Like all here: standard output is closed.
+    /// Like all functions here: standard output is closed.
     pub fn announce(&self, lines: &[String]) -> io::Result<()> {
         let mut out = io::stdout().lock();
         for line in lines {
-            let line = Line::of(super::text::Look::Plain, line).plain();
+            let line = Line::of(super::text::Style::Plain, line).plain();
             writeln!(out, "{}", printable_lines(&line, false))?;
         }
         out.flush()
     }
 
-    /// Tells transitions, in a log.
-    pub fn tell(&self, transitions: &[Transition]) -> io::Result<()> {
+    /// Prints transitions to a log.
+    pub fn log_transitions(&self, transitions: &[Transition]) -> io::Result<()> {
         let Self::Plain { columns, .. } = self else { return Ok(()) };
         let mut out = io::stdout().lock();
         for transition in transitions {
@@ -55,26 +55,26 @@ impl Ui {
         out.flush()
     }
 
-    /// Shows how things stand now.
+    /// Shows the current state.
     pub fn refresh(
         &mut self,
         fleet: &Fleet,
         elapsed: Duration,
         notes: &[String],
     ) -> io::Result<()> {
-        let verdicts = outcome::of_fleet(fleet);
+        let outcomes = outcome::of_fleet(fleet);
         match self {
             Self::Screen { terminal, .. } => {
                 let (columns, rows) = terminal::size();
-                let picture = Picture { fleet, verdicts: &verdicts, elapsed, notes };
-                let lines = picture.lines(columns, Some(rows.saturating_sub(1)));
+                let screen = Screen { fleet, outcomes: &outcomes, elapsed, notes };
+                let lines = screen.lines(columns, Some(rows.saturating_sub(1)));
                 terminal.draw(lines, (columns, rows))
             }
             Self::Plain { told, .. } => {
-                let complaints: Vec<String> = verdicts
+                let complaints: Vec<String> = outcomes
                     .iter()
-                    .filter(|(_, verdict)| !matches!(verdict, Outcome::Running | Outcome::Complete))
-                    .map(|(name, verdict)| format!("{name}: {}", describe(verdict)))
+                    .filter(|(_, outcome)| !matches!(outcome, Outcome::Running | Outcome::Complete))
+                    .map(|(name, outcome)| format!("{name}: {}", describe(outcome)))
                     .collect();
                 if complaints == *told {
                     return Ok(());
@@ -87,14 +87,14 @@ impl Ui {
         }
     }
 
-    /// The last picture, in full, and the summary.
+    /// The last screen, in full, and the summary.
     pub fn finish(&mut self, fleet: &Fleet, elapsed: Duration, summary: &[Line]) -> io::Result<()> {
         let colour = match self {
             Self::Screen { terminal, colour } => {
                 let (columns, rows) = terminal::size();
-                let verdicts = outcome::of_fleet(fleet);
-                let picture = Picture { fleet, verdicts: &verdicts, elapsed, notes: &[] };
-                terminal.draw(picture.lines(columns, None), (columns, rows))?;
+                let outcomes = outcome::of_fleet(fleet);
+                let screen = Screen { fleet, outcomes: &outcomes, elapsed, notes: &[] };
+                terminal.draw(screen.lines(columns, None), (columns, rows))?;
                 *colour
             }
             Self::Plain { .. } => false,

@@ -1,23 +1,23 @@
-//! The single differences between two values.
+//! The differences between two values.
 
 use serde_json::Value;
 
 use super::path::{Path, Step, to_pointer};
 
-/// One place where live and what it would become differ.
+/// One path where the live and the predicted object differ.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// JSON pointer into the live object, or into the predicted one for what
-    /// live does not have. Ready to be used in `jsonPointers`.
+    /// JSON pointer into the live object, or into the predicted one when live has no such
+    /// field. Can be used in `jsonPointers`.
     pub path: String,
-    /// What live has; `None` when it has nothing there. Masked in Secrets.
+    /// The live value; `None` when absent. Masked in Secrets.
     pub from: Option<Value>,
-    /// What it would become; `None` when it would be removed. Masked in Secrets.
+    /// The predicted value; `None` when removed. Masked in Secrets.
     pub to: Option<Value>,
 }
 
-/// Lists the differences, in the order of the paths' fields. Of an object or
-/// list that only one side has, one change is given, not one for each part.
+/// Lists the differences, ordered by path. An object or list that exists on one side only
+/// is one change.
 pub fn changes(from: &Value, to: &Value) -> Vec<Change> {
     let mut out = Vec::new();
     walk(Some(from), Some(to), &mut Path::new(), &mut out);
@@ -48,8 +48,8 @@ fn walk(from: Option<&Value>, to: Option<&Value>, path: &mut Path, out: &mut Vec
     }
 }
 
-/// Lists of one length differ element by element. Otherwise what is equal at
-/// both ends is left out, so that one added element is one change.
+/// Lists of equal length differ element by element. Otherwise equal elements at both ends
+/// are skipped, so that an added element is one change.
 fn walk_lists(one: &[Value], other: &[Value], path: &mut Path, out: &mut Vec<Change>) {
     let shorter = one.len().min(other.len());
     let longer = one.len().max(other.len());

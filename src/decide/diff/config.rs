@@ -1,4 +1,4 @@
-//! What is to be ignored, and how to compare: read once, used for many objects.
+//! Configuration of comparisons, shared by many objects.
 
 use std::sync::Arc;
 
@@ -12,51 +12,48 @@ use crate::api::kind::KindRef;
 use crate::api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
 use crate::glob::{self, Glob};
 
-/// The field manager that server-side apply uses unless told otherwise (SE-345).
+/// The default field manager of server-side apply (SE-345).
 pub const DEFAULT_MANAGER: &str = "argocd-controller";
 
 /// The manager of kubectl's client-side apply (SE-346).
 pub const DEFAULT_FORMER_MANAGER: &str = "kubectl-client-side-apply";
 
-/// The most rules that one source of rules may hold.
+/// Most rules of one source of rules.
 const MAX_RULES: usize = 1000;
 
-/// The most jq expressions that all rules may hold: each may hold a compiled
-/// regular expression.
+/// Most jq expressions of all rules: each may contain a compiled regular expression.
 const MAX_EXPRESSIONS: usize = 500;
 
-/// How to compare. Start from [`Config::default`] or [`Config::from_application`],
-/// then unite the rules of the settings with [`Config::add_customization`].
+/// How to compare. Start with [`Config::default`] or [`Config::from_application`], then
+/// add the rules of the settings with [`Config::add_customization`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The field manager whose server-side apply entry tells which fields are
-    /// ours.
+    /// The field manager whose server-side apply entry defines which fields are owned by us.
     pub manager: String,
-    /// Another manager whose fields a server-side apply takes over (SE-346).
+    /// Another manager whose fields are migrated to server-side apply (SE-346).
     pub former_manager: String,
-    /// Whether a server-side apply takes over what was updated before, by
+    /// Whether a server-side apply migrates fields of earlier updates, by
     /// `former_manager` or by ourselves (SE-322).
     pub migrates: bool,
-    /// Everything that is to be ignored; all matching rules are united (SE-170).
+    /// The ignore rules; all matching rules are combined (SE-170).
     pub rules: Vec<Rule>,
-    /// For which kinds `status` never differs (SE-163).
+    /// Kinds whose `status` is ignored (SE-163).
     pub ignore_status: IgnoreStatus,
-    /// Whether the rules of aggregated roles never differ (SE-165).
+    /// Whether the rules of aggregated roles are ignored (SE-165).
     pub ignore_aggregated_roles: bool,
     /// The Application syncs with `ServerSideApply=true`.
     pub server_side_apply: bool,
-    /// The Application turns the server-side diff on or off (SE-150); `None`
-    /// leaves it to the controller's setting.
+    /// Whether the Application enables or disables server-side diff (SE-150); `None` uses
+    /// the controller's setting.
     pub server_side_diff: Option<bool>,
-    /// Keep what mutating webhooks change in a server-side diff (SE-158).
+    /// Include changes of mutating webhooks in a server-side diff (SE-158).
     pub include_mutation_webhook: bool,
-    /// Fields of custom resources whose type is known (SE-168).
+    /// Fields of custom resources with a known type (SE-168).
     pub known_fields: Vec<KnownField>,
-    /// Definitions of custom resources. Where the one of an object is known,
-    /// its defaults are filled in and its lists merge as they do on the server
-    /// (SE-605); otherwise it is compared more leniently.
+    /// Definitions of custom resources. For these kinds, defaults are set and lists merge
+    /// as on the server (SE-605); others are compared more leniently.
     pub schemas: Arc<Schemas>,
-    /// What the jq rules may use up, over all objects that are compared.
+    /// Remaining steps of jq rules, for all compared objects.
     pub budget: Arc<Budget>,
 }
 
@@ -85,7 +82,7 @@ impl Default for Config {
     }
 }
 
-/// For which kinds `status` is left out (SE-163).
+/// Kinds whose `status` is ignored (SE-163).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IgnoreStatus {
     /// For every kind.
@@ -93,43 +90,43 @@ pub enum IgnoreStatus {
     All,
     /// For CustomResourceDefinitions only.
     Crd,
-    /// For none: a status in the source is compared like the rest.
+    /// None: a status in the source is compared.
     None,
 }
 
-/// One entry of `ignoreDifferences`, checked.
+/// A validated entry of `ignoreDifferences`.
 #[derive(Clone, Debug, Default)]
 pub struct Rule {
-    /// Glob over the API group; empty is the core group alone.
+    /// Glob of the API group; empty is the core group only.
     pub group: String,
-    /// Glob over the kind.
+    /// Glob of the kind.
     pub kind: String,
-    /// Exact name; empty is any.
+    /// Exact name; empty matches any name.
     pub name: String,
-    /// Exact namespace; empty is any.
+    /// Exact namespace; empty matches any namespace.
     pub namespace: String,
-    /// Places, as the unescaped tokens of JSON pointers.
+    /// Paths, as unescaped tokens of JSON pointers.
     pub pointers: Vec<Vec<String>>,
-    /// Places, as jq paths.
+    /// Paths, as jq expressions.
     pub expressions: Vec<Expression>,
-    /// Managers whose changes are theirs to make (SE-174).
+    /// Managers whose fields are ignored (SE-174).
     pub managers: Vec<String>,
 }
 
-/// A field of a custom resource whose type is a known one.
+/// A field of a custom resource with a known type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownField {
     /// API group, exact.
     pub group: String,
     /// Kind, exact.
     pub kind: String,
-    /// Field names from the root; lists on the way are walked through.
+    /// Field names from the root; lists on the path are traversed.
     pub path: Vec<String>,
-    /// Its type.
+    /// Type of the field.
     pub known: KnownType,
 }
 
-/// A type that a field of a custom resource may have.
+/// A known type of a field of a custom resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KnownType {
     /// `core/v1/PodSpec`.
@@ -142,14 +139,14 @@ pub enum KnownType {
     Duration,
 }
 
-/// A part of the configuration that cannot be used. The rest can, but a
-/// comparison without it may show a difference that was to be ignored, so the
-/// caller reports a `ComparisonError` (SE-173).
+/// An invalid part of the configuration. The rest is used, but a comparison may show
+/// differences that should be ignored, so the caller reports a `ComparisonError`
+/// (SE-173).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where, as a path into the document that was read.
+    /// Path in the configuration.
     pub at: String,
-    /// What is wrong; names the expression or value.
+    /// The problem, with the expression or value.
     pub message: String,
 }
 
@@ -160,12 +157,12 @@ impl std::fmt::Display for Problem {
 }
 
 impl Config {
-    /// Reads what an Application says about comparing: `spec.ignoreDifferences`,
-    /// the sync options `ServerSideApply=true` and `ClientSideApplyMigration=false`,
-    /// and the annotations `argocd.argoproj.io/compare-options` and
+    /// Reads the settings of an Application: `spec.ignoreDifferences`, the sync options
+    /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotations
+    /// `argocd.argoproj.io/compare-options` and
     /// `argocd.argoproj.io/client-side-apply-migration-manager`.
     ///
-    /// What cannot be used is left out and returned beside the rest.
+    /// Invalid parts are skipped and returned as problems.
     pub fn from_application(application: &Value) -> (Self, Vec<Problem>) {
         let mut config = Self::default();
         let mut problems = Vec::new();
@@ -191,7 +188,7 @@ impl Config {
         (config, problems)
     }
 
-    /// Adds a list of `ignoreDifferences` entries; `at` names the list in
+    /// Adds a list of `ignoreDifferences` entries; `at` is the path of the list in
     /// problems. `null` is an empty list.
     pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
         let Some(list) = entries.as_array() else {
@@ -233,10 +230,10 @@ impl Config {
         }
     }
 
-    /// Adds the rules that the settings hold for one kind (SE-170).
+    /// Adds the rules of the settings for one kind (SE-170).
     ///
-    /// `key` is `<group>_<kind>`, `<kind>` for core kinds, `<group>/<kind>`
-    /// with globs, or `all`; `document` has the three lists of places.
+    /// `key` is `<group>_<kind>`, `<kind>` for core kinds, `<group>/<kind>` with globs,
+    /// or `all`; `document` contains the three lists of paths.
     pub fn add_customization(&mut self, key: &str, document: &Value, problems: &mut Vec<Problem>) {
         let (group, kind) = match key {
             "all" => ("*", "*"),
@@ -270,9 +267,9 @@ impl Config {
         }
     }
 
-    /// Adds the setting `resource.customizations.knownTypeFields.<group>_<kind>`:
-    /// a list of `{field, type}` (SE-168). Types that are not known here are
-    /// returned as problems; their fields are compared as they stand.
+    /// Adds the setting `resource.customizations.knownTypeFields.<group>_<kind>`: a list
+    /// of `{field, type}` (SE-168). Unknown types are returned as problems; their fields
+    /// are compared unchanged.
     pub fn add_known_fields(&mut self, key: &str, entries: &Value, problems: &mut Vec<Problem>) {
         let (group, kind) =
             key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key));
@@ -313,7 +310,7 @@ impl Config {
 }
 
 impl Rule {
-    /// Whether the rule is about this object (SE-171).
+    /// Whether the rule applies to this object (SE-171).
     pub fn matches(&self, kind: KindRef<'_>, name: &str, namespace: &str) -> bool {
         glob::allows(&self.group, kind.group, None)
             && glob::allows(&self.kind, kind.kind, None)

@@ -1,8 +1,8 @@
-//! Comparing live with what the server itself predicts (SE-158).
+//! Compares live objects with the server's dry-run result (SE-158).
 //!
-//! The server's answer to a dry run holds everything: defaults, conversions,
-//! and what webhooks change. The last is not what the source asks for, so only
-//! fields that our manager owns, before or after, are allowed to differ.
+//! The result of a dry run contains defaults, conversions, and changes of webhooks. The
+//! latter are not in the source, so only differences in fields that our manager owns,
+//! before or after, are considered.
 
 use serde_json::{Map, Value};
 
@@ -10,12 +10,12 @@ use super::config::{Config, compare_options};
 use super::fields::Owners;
 use super::{Comparison, Strategy, changes, fill, ignore, mask, settle};
 
-/// Compares live with the answer to a dry run of our server-side apply.
+/// Compares live with the result of a dry run of our server-side apply.
 ///
-/// `predicted` is that answer, `live` the object as it was read just before,
-/// both with their managed fields. Ignore rules are applied here, after the dry
-/// run, so that they are never part of what is sent. Whether webhooks' changes
-/// count is `include_mutation_webhook`, or the same option on the object.
+/// `predicted` is that result, `live` the object as read just before, both with their
+/// managed fields. Ignore rules are applied here, after the dry run, so that they do not
+/// affect the request. Changes of webhooks are considered if `include_mutation_webhook`,
+/// or the same option on the object, is set.
 pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comparison {
     let (mut wanted, mut found) = (predicted.clone(), live.clone());
     settle(&mut wanted, config);
@@ -49,8 +49,8 @@ pub fn compare_dry_run(predicted: &Value, live: &Value, config: &Config) -> Comp
     }
 }
 
-/// Live with only those changes that lie in owned places. Ownership before and
-/// after are two trees among `owners.others`.
+/// Live with only the changes in owned fields. Ownership before and after are two trees
+/// in `owners.others`.
 fn owned_changes(live: &Value, wanted: &Value, owners: &Owners<'_>) -> Value {
     if live == wanted || owners.others.is_empty() {
         return live.clone();
@@ -81,8 +81,8 @@ fn owned_changes(live: &Value, wanted: &Value, owners: &Owners<'_>) -> Value {
     }
 }
 
-/// The elements of a keyed list or a set: live's, without ours that are gone,
-/// and with ours that are new.
+/// The elements of a keyed list or a set: those of live, without owned elements that are
+/// removed, and with owned elements that are new.
 fn owned_elements(live: &[Value], wanted: &[Value], owners: &Owners<'_>) -> Vec<Value> {
     let of = |element: &Value| {
         if element.is_object() { owners.element(element) } else { owners.member(element) }

@@ -1,27 +1,25 @@
 //! Field ownership: reading `metadata.managedFields`.
 //!
-//! An entry's `fieldsV1` is a tree of JSON objects whose keys say where to go:
-//! `f:name` into a field, `k:{…}` to the element of a keyed list with those
-//! keys, `v:…` to an element of a set, `i:n` to an index. `.` is the place
-//! itself. A leaf is `{}`.
+//! `fieldsV1` of an entry is a tree of JSON objects. Keys are path elements: `f:name` is
+//! a field, `k:{…}` an element of a keyed list, `v:…` an element of a set, `i:n` an
+//! index, and `.` the parent itself. A leaf is `{}`.
 
 use serde_json::{Map, Value};
 
 use super::keys::key_default;
 
-/// What several managers own below one place. Cheap to copy around: it
-/// borrows the trees.
+/// Ownership of several managers below one path. Cheap to copy: borrows the trees.
 #[derive(Clone, Debug, Default)]
 pub struct Owners<'a> {
-    /// Our own tree here, if we own anything here.
+    /// Our own tree, if we own anything here.
     pub mine: Option<&'a Value>,
-    /// The trees of other managers here.
+    /// The trees of other managers.
     pub others: Vec<&'a Value>,
 }
 
 impl<'a> Owners<'a> {
-    /// Reads a live object. `None` when our manager never applied it, so that
-    /// nothing can be said about what we own.
+    /// Reads a live object. `None` when our manager never applied it, so that ownership
+    /// is unknown.
     pub fn of(live: &'a Value, manager: &str) -> Option<Self> {
         let mut owners = Self::default();
         for entry in entries(live) {
@@ -35,7 +33,7 @@ impl<'a> Owners<'a> {
         owners.mine.is_some().then_some(owners)
     }
 
-    /// Ownership one field down.
+    /// Ownership of a field.
     pub fn field(&self, name: &str) -> Self {
         let key = format!("f:{name}");
         self.down(|tree| tree.get(&key))
@@ -62,13 +60,12 @@ impl<'a> Owners<'a> {
         }
     }
 
-    /// Whether we own this place as one value: nothing below it is ours alone.
+    /// Whether we own the value as a whole, without fields below it.
     pub fn is_leaf(&self) -> bool {
         self.mine.is_some_and(is_leaf)
     }
 
-    /// The fields that tell the elements of a list apart, as any manager's
-    /// ownership of it shows.
+    /// The key fields of a list, as shown by the ownership of any manager.
     pub fn list_keys(&self) -> Option<Vec<String>> {
         let trees = self.mine.iter().chain(&self.others);
         let first = trees.flat_map(|tree| elements(tree)).next();
@@ -96,12 +93,11 @@ fn is_entry(entry: &Value, manager: &str, operation: &str) -> bool {
     text("manager") == manager && text("operation") == operation && text("subresource").is_empty()
 }
 
-/// `managedFields` after the fields that any of `from` has updated were taken
-/// over by the apply of `to`; `None` when there are none (SE-346).
+/// `managedFields` after the fields updated by any of `from` were migrated to the apply
+/// of `to`; `None` when there are none (SE-346).
 ///
-/// What a manager owns by updates is not taken away by an apply, not even by
-/// one of the same manager: a field that was applied on the client's side once
-/// could never be removed on the server's.
+/// An apply does not remove fields that a manager owns by updates, not even its own: a
+/// field that was applied client-side could never be removed by server-side apply.
 pub fn taken_over(live: &Value, from: &[&str], to: &str) -> Option<Vec<Value>> {
     let is_former = |entry: &&Value| from.iter().any(|from| is_entry(entry, from, "Update"));
     let (former, kept): (Vec<&Value>, Vec<&Value>) = entries(live).partition(is_former);
@@ -148,8 +144,7 @@ pub fn elements(tree: &Value) -> impl Iterator<Item = (Map<String, Value>, &Valu
     })
 }
 
-/// Whether a list element has these keys; a key that is not written has its
-/// default.
+/// Whether a list element has these keys; an absent key has its default.
 pub fn keys_match(keys: &Map<String, Value>, element: &Value) -> bool {
     keys.iter().all(|(key, value)| match element.get(key) {
         Some(found) => found == value,
@@ -157,9 +152,8 @@ pub fn keys_match(keys: &Map<String, Value>, element: &Value) -> bool {
     })
 }
 
-/// What is left of `live`, which the target no longer has, after our apply:
-/// what we own alone goes, what others own too, or nobody owns, stays.
-/// `None` when nothing stays.
+/// The rest of `live`, which the target no longer has, after our apply: fields that only
+/// we own are removed, others are kept. `None` when nothing is left.
 pub fn without_mine(live: &Value, owners: &Owners<'_>) -> Option<Value> {
     let Some(mine) = owners.mine else { return Some(live.clone()) };
     let whole = is_leaf(mine) || mine.get(".").is_some();
@@ -177,7 +171,7 @@ pub fn without_mine(live: &Value, owners: &Owners<'_>) -> Option<Value> {
                     Some((key.clone(), without_mine(child, &owners.field(key))?))
                 })
                 .collect();
-            // An object that only became empty by this goes as well.
+            // An object that became empty is removed, too.
             if rest.is_empty() && !map.is_empty() {
                 return None;
             }

@@ -11,11 +11,11 @@ use super::normalize::{Purpose, ignores_status, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
 use crate::api::kind::KindRef;
 
-/// Removes what the rules ignore from both sides. `owned` is the live object
-/// as it was read, with its managed fields.
+/// Removes ignored fields from both sides. `owned` is the live object as read, with its
+/// managed fields.
 ///
-/// Returns the expressions that could not be evaluated on this object: they are
-/// skipped (SE-173).
+/// Returns the expressions that could not be evaluated for this object; they are skipped
+/// (SE-173).
 pub fn remove_ignored(
     target: Option<&mut Value>,
     live: Option<&mut Value>,
@@ -36,16 +36,16 @@ pub fn remove_ignored(
     skipped
 }
 
-/// Expressions that were skipped for an object, in words.
+/// Skipped expressions of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
-    /// The object does not have the shape that they need.
+    /// The object does not have the required shape.
     pub mismatched: Vec<String>,
-    /// They use up more than they may.
+    /// They exceed their limits.
     pub exhausted: Vec<String>,
 }
 
-/// The ignored places of both sides.
+/// The ignored paths of both sides.
 fn ignored(
     target: Option<&Value>,
     live: Option<&Value>,
@@ -80,8 +80,8 @@ fn ignored(
     (in_target, in_live)
 }
 
-/// The places of one side that pointers and expressions name. The first
-/// evaluation error is enough: both sides mostly fail alike.
+/// The paths on one side that pointers and expressions select. Only the first evaluation
+/// error is reported: both sides mostly fail alike.
 fn selected(
     rule: &Rule,
     value: &Value,
@@ -107,13 +107,13 @@ fn selected(
     }
 }
 
-/// Collects the places that a manager owns and that differ.
+/// Collects the paths that a manager owns and that differ.
 struct Places<'a> {
     in_target: &'a mut Vec<Path>,
     in_live: &'a mut Vec<Path>,
 }
 
-/// A value that may be absent, with its place.
+/// A value that may be absent, with its path.
 type Side<'v, 'p> = (Option<&'v Value>, &'p mut Path);
 
 impl Places<'_> {
@@ -123,7 +123,7 @@ impl Places<'_> {
         if wanted == found {
             return;
         }
-        // What is there on one side only is taken as a whole.
+        // A value that exists on one side only is ignored as a whole.
         if is_leaf(fields) || wanted.is_none() || found.is_none() {
             let whole = is_leaf(fields) || fields.get(".").is_some();
             if whole {
@@ -155,7 +155,7 @@ impl Places<'_> {
     }
 }
 
-/// Where a key of an ownership tree leads to in a value.
+/// The path element of a key in an ownership tree.
 fn step(value: Option<&Value>, key: &str) -> Option<Step> {
     let value = value?;
     if let Some(name) = key.strip_prefix("f:") {
@@ -175,10 +175,9 @@ fn step(value: Option<&Value>, key: &str) -> Option<Step> {
     position.map(Step::Index)
 }
 
-/// The target to apply when `RespectIgnoreDifferences=true` (SE-331 … SE-333):
-/// ignored fields take the live value, or are absent where live has none. All
-/// else is the target's, inside replaced parents too. Status is never taken
-/// from live.
+/// The target to apply with `RespectIgnoreDifferences=true` (SE-331 … SE-333): ignored
+/// fields have the live value, or are absent if live has none. All other fields are those
+/// of the target, also inside replaced parents. Status is never copied from live.
 pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     let mut wanted = target.clone();
     let mut found = live.clone();
@@ -207,16 +206,16 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     wanted
 }
 
-/// Finds the place in the target that corresponds to one in live.
+/// Finds the path in the target for a path in live.
 struct Matching<'a> {
     live: &'a Value,
     before: Value,
 }
 
 impl Matching<'_> {
-    /// Puts a live value into the target. Objects on the way are made; a list
-    /// element is found by its key, and where there is none, nothing is put:
-    /// an element with one ignored field and nothing else would be no element.
+    /// Sets a live value in the target. Missing parents are created; a list element is
+    /// found by its key, and without one nothing is set: an element with only an ignored
+    /// field would be invalid.
     fn put(&self, target: &mut Value, live_path: &[Step], value: Value) {
         let Some((last, parents)) = live_path.split_last() else { return };
         let kind = KindRef::of(&self.before);
@@ -257,7 +256,7 @@ impl Matching<'_> {
             (Step::Index(index), Value::Array(list)) => {
                 match same_element(kind, &fields, list, &value) {
                     Same::At(at) => list[at] = value,
-                    // An injected element goes back to where live has it.
+                    // An injected element is inserted at its position in live.
                     Same::Nowhere | Same::ByPosition => {
                         list.insert((*index).min(list.len()), value);
                     }
@@ -268,18 +267,18 @@ impl Matching<'_> {
     }
 }
 
-/// Where a list has the element that another list has.
+/// The position of an element in another list.
 enum Same {
     At(usize),
     Nowhere,
-    /// Nothing tells elements of this list apart.
+    /// The elements of this list have no keys.
     ByPosition,
 }
 
 fn same_element(kind: KindRef<'_>, fields: &[&str], list: &[Value], live: &Value) -> Same {
     let keys = match keys::list_kind(kind, fields) {
         ListKind::Keyed(keys) if kind.is_built_in() => keys,
-        // What tells elements of custom resources apart is a name, mostly.
+        // Elements of custom resources are mostly identified by name.
         _ if live.get("name").is_some() => vec!["name".to_owned()],
         _ => return Same::ByPosition,
     };

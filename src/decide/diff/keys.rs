@@ -1,23 +1,23 @@
 //! How lists and maps of built-in kinds merge (Appendix B.1).
 //!
-//! Lists that are not named here are atomic: replaced as a whole.
+//! Lists that are not listed here are atomic.
 
 use crate::api::kind::KindRef;
 
 /// How a list merges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ListKind {
-    /// Elements are told apart by these fields together.
+    /// Elements are identified by these fields together.
     Keyed(Vec<String>),
-    /// Elements are plain values, each there at most once.
+    /// Elements are unique scalar values.
     Set,
-    /// The list is one value.
+    /// The list is atomic.
     Atomic,
 }
 
-/// Keyed lists of a Pod's spec: path from that spec, with the fields that tell
-/// elements apart. Where server-side apply uses more fields than strategic
-/// merge, all are given: two ports of one number, TCP and UDP, are two.
+/// Keyed lists of a Pod's spec: path in the spec, and key fields. If server-side apply
+/// uses more fields than strategic merge, all are listed: two ports with one number, TCP
+/// and UDP, are two.
 const POD_LISTS: &[(&[&str], &[&str])] = &[
     (&["containers"], &["name"]),
     (&["initContainers"], &["name"]),
@@ -34,8 +34,8 @@ const POD_LISTS: &[(&[&str], &[&str])] = &[
     (&["schedulingGates"], &["name"]),
 ];
 
-/// How the list at `path` (field names from the root, list steps left out)
-/// merges in a built-in kind.
+/// How the list at `path` (field names from the root, without list elements) merges in a
+/// built-in kind.
 pub fn list_kind(kind: KindRef<'_>, path: &[&str]) -> ListKind {
     let keyed = |keys: &[&str]| ListKind::Keyed(keys.iter().map(|key| (*key).to_owned()).collect());
     if let Some(inside) = kind.pod_spec().and_then(|spec| path.strip_prefix(spec)) {
@@ -50,7 +50,7 @@ pub fn list_kind(kind: KindRef<'_>, path: &[&str]) -> ListKind {
         }
         (_, _, [.., "metadata", "ownerReferences"]) => keyed(&["uid"]),
         ("", "Service", ["spec", "ports"]) => keyed(&["port", "protocol"]),
-        // Not its imagePullSecrets, which servers treat as one value.
+        // Not its imagePullSecrets, which servers treat as atomic.
         ("", "ServiceAccount", ["secrets"]) => keyed(&["name"]),
         (
             "admissionregistration.k8s.io",
@@ -74,21 +74,20 @@ fn pod_list(path: &[&str]) -> Option<&'static [&'static str]> {
     POD_LISTS.iter().find(|(known, _)| same(known)).map(|(_, keys)| *keys)
 }
 
-/// The value that a key field has when it is not written.
+/// The default value of a key field.
 pub fn key_default(key: &str) -> Option<&'static str> {
     (key == "protocol").then_some("TCP")
 }
 
-/// Whether the order of a keyed list means something to users: init containers
-/// run one after the other. The order of other keyed lists is the server's
-/// affair; servers differ in it after server-side apply.
+/// Whether the order of a keyed list is significant: init containers run in order.
+/// Servers differ in the order of other keyed lists after server-side apply.
 pub fn order_counts(kind: KindRef<'_>, path: &[&str]) -> bool {
     let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
     inside == Some(&["initContainers"])
 }
 
-/// Whether an object at `path` keeps only the keys that the target has: one
-/// of several alternatives, of which the old one must go when another comes.
+/// Whether an object at `path` keeps only the keys of the target: the previous one of
+/// several alternatives must be removed.
 pub fn retains_keys(kind: KindRef<'_>, path: &[&str]) -> bool {
     let inside = kind.pod_spec().and_then(|spec| path.strip_prefix(spec));
     inside == Some(&["volumes"])

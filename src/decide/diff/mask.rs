@@ -1,19 +1,19 @@
-//! Secret values are compared, and never shown (SE-164).
+//! Masks values of Secrets: they are compared, but never shown (SE-164).
 //!
-//! What is not known to be harmless is a value: a key that somebody has
-//! misspelt, `dta` or `stringdata`, holds one as well.
+//! Every field that is not known to be harmless is masked: a misspelled field such as
+//! `dta` or `stringdata` contains a value, too.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The mask of the first distinct value of a place; each further one is longer.
+/// The mask of the first distinct value at a path; each further one is longer.
 const FIRST: usize = 8;
 const LONGER: usize = 4;
 
 type Fits = fn(&Value) -> bool;
 
-/// Fields of a Secret that hold no values, where they are of their type.
+/// Fields of a Secret without values, if they have the expected type.
 const PLAIN: [(&str, Fits); 4] = [
     ("apiVersion", Value::is_string),
     ("kind", Value::is_string),
@@ -21,7 +21,7 @@ const PLAIN: [(&str, Fits); 4] = [
     ("immutable", Value::is_boolean),
 ];
 
-/// Fields of `metadata` that hold no values, but for some annotations.
+/// Fields of `metadata` without values, except some annotations.
 const METADATA: [&str; 14] = [
     "annotations",
     "creationTimestamp",
@@ -39,17 +39,17 @@ const METADATA: [&str; 14] = [
     "uid",
 ];
 
-/// Distinct values by their place.
+/// Distinct values by path.
 type Seen = BTreeMap<String, Vec<Value>>;
 
-/// Whether an object holds secrets, whatever its API version says.
+/// Whether an object is a Secret, whatever its API version.
 pub fn is_secret(object: &Value) -> bool {
     let kind = object.get("kind").and_then(Value::as_str).unwrap_or_default();
     kind.eq_ignore_ascii_case("Secret")
 }
 
-/// Replaces the values of one Secret in several states by runs of `+`, which
-/// are equal exactly where the values are.
+/// Replaces the values of a Secret in several states by runs of `+`, which are equal
+/// exactly where the values are.
 pub fn mask(states: &mut [&mut Value]) {
     let mut seen = Seen::new();
     for state in states {
@@ -64,7 +64,7 @@ pub fn mask(states: &mut [&mut Value]) {
     }
 }
 
-/// The words about a rule that failed on a Secret: it quotes what it was given.
+/// The message of a rule that failed on a Secret, without quoted values.
 pub fn rule(words: &str) -> String {
     let mut escaped = false;
     let end = words.char_indices().skip(1).find(|(_, c)| {
@@ -80,7 +80,7 @@ fn metadata(metadata: &mut Value, seen: &mut Seen) {
     for (field, value) in metadata.as_object_mut().into_iter().flatten() {
         if field == "annotations" {
             for (key, value) in value.as_object_mut().into_iter().flatten() {
-                // What was applied last, as kubectl and its like write it down.
+                // Last-applied configurations of kubectl and similar tools.
                 let applied = key.contains("applied") || key.contains("original");
                 if applied || !value.is_string() {
                     cover(&format!("metadata.annotations.{key}"), value, seen);

@@ -1,18 +1,16 @@
-//! What live would become if the target were applied to it.
+//! Predicts the live object after applying the target.
 //!
-//! One walk serves all strategies; they differ in what they take away:
+//! The strategies differ in what they remove:
 //!
-//! - two-way: nothing. What only live has stays.
-//! - three-way: what the last applied configuration had and the target has not
-//!   (SE-152).
-//! - structured: what our field manager owns alone and the target has not, as
+//! - two-way: nothing. Fields that only live has are kept.
+//! - three-way: what the last-applied configuration has and the target does not (SE-152).
+//! - structured: what only our field manager owns and the target does not have, as
 //!   server-side apply does (SE-157).
 //!
-//! Lists of built-in kinds merge by Appendix B.1, those of custom resources as
-//! their schema says, else as field ownership shows, else as one value. In the
-//! last case, elements of a custom resource keep fields that only live has: the
-//! schema's defaults are not known then, and must not differ for ever (SE-153,
-//! SE-605).
+//! Lists of built-in kinds merge by Appendix B.1, those of custom resources by their
+//! schema, else by field ownership, else as atomic. In the last case, elements of a
+//! custom resource keep fields that only live has: the defaults of the schema are unknown
+//! and must not be permanent differences (SE-153, SE-605).
 
 use serde_json::{Map, Value};
 
@@ -22,22 +20,22 @@ use super::normalize::strip_nulls;
 use super::schema;
 use crate::api::kind::KindRef;
 
-/// What is known beside target and live.
+/// Context of a merge besides target and live.
 pub struct Basis<'a> {
     /// The kind, for its merge keys.
     pub kind: KindRef<'a>,
-    /// Whether it is a kind of Kubernetes itself.
+    /// Whether the kind is part of Kubernetes.
     pub built_in: bool,
 }
 
-/// What was there before at one place, and who owns what there.
+/// Previous state and ownership at a path.
 #[derive(Clone, Default)]
 pub struct Past<'a> {
-    /// The last applied configuration here.
+    /// The last-applied configuration at this path.
     pub original: Option<&'a Value>,
-    /// Ownership here; nothing where the strategy does not use it.
+    /// Ownership at this path; empty if the strategy does not use it.
     pub owners: Owners<'a>,
-    /// A custom resource's schema here; nothing where it is not known.
+    /// A custom resource's schema at this path, if known.
     pub schema: Option<&'a Value>,
 }
 
@@ -54,14 +52,14 @@ impl<'a> Past<'a> {
         Self { original, owners, schema: self.schema.and_then(schema::items) }
     }
 
-    /// Whether we own a list here without any manager owning an element of it.
+    /// Whether we own a list as a whole, and no manager owns an element of it.
     fn owned_as_one_value(&self) -> bool {
         self.owners.is_leaf() && self.owners.list_keys().is_none() && !self.owners.is_set()
     }
 }
 
-/// The predicted object. `path` is the list of field names from the root; list
-/// steps are left out. `live` holds no nulls.
+/// The predicted object. `path` is the list of field names from the root, without list
+/// elements. `live` contains no nulls.
 pub fn merge<'a>(
     basis: &Basis<'_>,
     target: &'a Value,
@@ -83,7 +81,7 @@ pub fn merge<'a>(
     }
 }
 
-/// A target value that replaces what was there.
+/// A target value that replaces the previous one.
 fn whole(target: &Value) -> Value {
     let mut value = target.clone();
     strip_nulls(&mut value);
@@ -97,9 +95,8 @@ fn merge_objects<'a>(
     past: &Past<'a>,
     path: &mut Vec<&'a str>,
 ) -> Map<String, Value> {
-    // Owned without anything below: one value for the server. An empty object
-    // looks the same when it is not; only selectors are known to be one value
-    // even then.
+    // Owned as a whole: atomic for the server. An empty object looks the same when it is
+    // not atomic; only selectors are known to be atomic even then.
     let selector = basis.built_in && path.last().is_some_and(|field| field.ends_with("elector"));
     let owned_whole = past.owners.is_leaf() && (!target.is_empty() || selector);
     let atomic = basis.built_in && keys::is_atomic_map(basis.kind, path)
@@ -154,8 +151,8 @@ fn merge_lists<'a>(
     path: &mut Vec<&'a str>,
 ) -> Vec<Value> {
     let kind = match list_kind(basis, past, path) {
-        // Our ownership of the list as one value is better knowledge, unless
-        // all we applied was an empty list.
+        // Our ownership of the list as a whole is more reliable, unless we applied an
+        // empty list.
         ListKind::Keyed(_) | ListKind::Set if past.owned_as_one_value() && !target.is_empty() => {
             ListKind::Atomic
         }
@@ -164,8 +161,8 @@ fn merge_lists<'a>(
     match kind {
         ListKind::Keyed(keys) => match pair(&keys, target, live) {
             Some(pairs) => merge_keyed(basis, &keys, target, live, &pairs, past, path),
-            // Keys that are missing or double cannot tell elements apart: by
-            // position no element is dropped (Appendix B.1).
+            // With missing or duplicate keys, elements cannot be identified: merging by
+            // position loses no element (Appendix B.1).
             None => merge_by_position(basis, target, live, past, path),
         },
         ListKind::Set => merge_sets(target, live, past),
@@ -192,8 +189,8 @@ fn list_kind(basis: &Basis<'_>, past: &Past<'_>, path: &[&str]) -> ListKind {
     if past.owners.is_set() { ListKind::Set } else { ListKind::Atomic }
 }
 
-/// For each target element the live element with its keys, if there is one.
-/// `None` when keys do not tell elements apart.
+/// For each target element the live element with the same keys, if any. `None` when keys
+/// do not identify elements.
 fn pair(keys: &[String], target: &[Value], live: &[Value]) -> Option<Vec<Option<usize>>> {
     let told_apart = |element: &Value| keys.iter().any(|key| has_key(element, key));
     if !target.iter().chain(live).all(told_apart)
@@ -232,8 +229,8 @@ fn key_value<'a>(element: &'a Value, key: &'a str) -> Option<&'a str> {
     }
 }
 
-/// Whether all keys that both elements have are equal. A key that the target
-/// leaves to the server's default may be anything.
+/// Whether all keys of both elements are equal. A key that the target leaves to the
+/// server's default may have any value.
 fn may_be_same(keys: &[String], one: &Value, other: &Value) -> bool {
     let mut compared = false;
     let equal = keys.iter().all(|key| {
@@ -269,7 +266,7 @@ fn merge_keyed<'a>(
     let before = |element: &Value| {
         original.into_iter().flatten().find(|before| may_be_same(keys, before, element))
     };
-    // The target's index beside each element; live's order, then what is new.
+    // The target's index of each element; live's order, then new elements.
     let mut merged: Vec<(Option<usize>, Value)> = Vec::with_capacity(live.len());
     for (index, found) in live.iter().enumerate() {
         match pairs.iter().position(|pair| *pair == Some(index)) {
@@ -295,8 +292,8 @@ fn merge_keyed<'a>(
     merged.into_iter().map(|(_, value)| value).collect()
 }
 
-/// Puts the target's elements into the target's order, in the places that they
-/// already take; what only live has stays where it is.
+/// Reorders the target's elements to the target's order, within the positions they have;
+/// elements that only live has keep their position.
 fn reorder(merged: &mut [(Option<usize>, Value)]) {
     let mut ours: Vec<(Option<usize>, Value)> =
         merged.iter().filter(|(at, _)| at.is_some()).cloned().collect();
@@ -317,7 +314,7 @@ fn merge_by_position<'a>(
     let each = target.iter().enumerate().map(|(index, wanted)| match live.get(index) {
         Some(found) => {
             let original = original.and_then(|original| original.get(index));
-            // Ownership does not go by position.
+            // Ownership does not depend on the position.
             let past = past.element(original, Owners::default());
             merge(basis, wanted, found, &past, path)
         }

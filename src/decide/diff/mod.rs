@@ -1,9 +1,8 @@
-//! Does the cluster hold what the source wants?
+//! Compares target and live objects.
 //!
-//! [`compare`] answers for one object. It never compares the two objects as
-//! they stand: a live object holds defaults, status and other people's fields.
-//! It works out what live would *become* if the target were applied, and
-//! compares live with that:
+//! [`compare`] compares one object. Live objects contain defaults, status and fields of
+//! other managers, so it predicts what live would *become* if the target were applied,
+//! and compares live with that:
 //!
 //! ```text
 //! target ─ normalise ─ remove ignored ─┐
@@ -12,16 +11,14 @@
 //!                                      └───────── fill defaults ─ live ──────┘
 //! ```
 //!
-//! What the merge takes away depends on how the object was applied before; see
-//! [`Strategy`]. Objects that our field manager applied on the server say
-//! themselves, in `metadata.managedFields`, which fields are ours: a field that
-//! we own and that the target no longer has is a difference, and a field that
-//! we never set is none.
+//! What the merge removes depends on how the object was applied before; see [`Strategy`].
+//! Objects that our field manager applied server-side record in `metadata.managedFields`
+//! which fields we own: a field that we own and that the target no longer has is a
+//! difference, and a field that we never set is not.
 //!
-//! The room never asks a cluster and never fails: what cannot be read is
-//! compared as it stands, and rules that cannot be used are reported by
-//! [`Config::from_application`]. Values of Secrets are compared, and masked in
-//! everything that leaves here.
+//! This module never accesses a cluster and never fails: invalid input is compared
+//! unchanged, and invalid rules are reported by [`Config::from_application`]. Values of
+//! Secrets are compared, and masked in all results.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -74,47 +71,43 @@ use crate::api::kind::KindRef;
 pub enum Strategy {
     /// Nothing: live was never applied by us, or does not exist.
     TwoWay,
-    /// What the last applied configuration had and the target has not: live
-    /// was applied on the client's side (SE-152).
+    /// What the last-applied configuration has and the target does not: live was applied
+    /// client-side (SE-152).
     ThreeWay,
-    /// What our field manager owns alone and the target has not: live was, or
-    /// will be, applied on the server's side (SE-157).
+    /// What only our field manager owns and the target does not have: live was, or will
+    /// be, applied server-side (SE-157).
     Structured,
-    /// Nothing is worked out here: the server was asked (SE-158).
+    /// Not predicted here: the server's dry run is used (SE-158).
     ServerSide,
 }
 
-/// The outcome of comparing one object.
-///
-/// Nothing in it holds the value of a Secret.
+/// Result of comparing one object. Contains no values of a Secret.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// Whether applying the target would change live. True for a target
-    /// without live, false for live without target (SE-151).
+    /// Whether applying the target would change live. True for a target without live,
+    /// false for live without target (SE-151).
     pub modified: bool,
-    /// What live would become; the target alone where there is no live, null
-    /// where there is no target. Ignored fields are left out.
+    /// The predicted object; the target if there is no live object, null if there is no
+    /// target. Without ignored fields.
     pub predicted: Value,
-    /// Live, normalised, with defaults and without ignored fields; null where
-    /// there is none.
+    /// Live, normalized, with defaults and without ignored fields; null if it does not exist.
     pub live: Value,
-    /// The single differences; empty unless both sides exist.
+    /// The differences; empty unless both objects exist.
     pub changes: Vec<Change>,
-    /// How the two were compared.
+    /// The strategy of the comparison.
     pub strategy: Strategy,
-    /// Ignore expressions that failed on this object and were skipped, in
-    /// words (SE-173).
+    /// Ignore expressions that failed for this object and were skipped (SE-173).
     pub skipped_rules: Vec<String>,
-    /// Ignore expressions that were skipped since they use up more than they
-    /// may, in words. The comparison may show what was to be ignored, so the
-    /// caller reports a `ComparisonError`.
+    /// Ignore expressions that were skipped since they exceeded their limits. The
+    /// comparison may show differences that should be ignored, so the caller reports a
+    /// `ComparisonError`.
     pub exhausted_rules: Vec<String>,
 }
 
-/// Compares what the source wants with what the cluster holds.
+/// Compares a target with a live object.
 ///
-/// `live` has to be read in the target's API version (SE-119): versions are
-/// not converted here. Its `managedFields` should not have been cut off.
+/// `live` must be read in the target's API version (SE-119): versions are not converted.
+/// Its `managedFields` should be included.
 pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Comparison {
     let strategy = strategy(target, live, config);
     let mut wanted = target.cloned();
@@ -174,9 +167,9 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     }
 }
 
-/// An object in the one spelling in which objects are compared: normalised,
-/// without nulls, with the defaults of built-in kinds. Idempotent. Ignore rules
-/// are not applied, and the values of Secrets are not masked.
+/// The normalized form of an object for comparisons: without nulls, with the defaults of
+/// built-in kinds. Idempotent. Ignore rules are not applied, and the values of Secrets
+/// are not masked.
 pub fn normalized(object: &Value, config: &Config) -> Value {
     let mut object = object.clone();
     fill(&mut object, config);
@@ -189,21 +182,21 @@ fn fill(object: &mut Value, config: &Config) {
     let schema = config.schemas.of(KindRef::of(object)).cloned();
     if let Some(schema) = schema {
         schema::apply_defaults(object, &schema);
-        // A default may be spelled in another way than a value.
+        // A default may have another notation than a value.
         settle(object, config);
     }
 }
 
-/// Normalises an object that asks for nothing to be removed.
+/// Normalizes an object for comparing.
 fn settle(object: &mut Value, config: &Config) {
     normalize::normalize(object, Purpose::Compare, config);
     strip_nulls(object);
-    // Without its nulls an object may have become empty.
+    // Without its nulls, an object may be empty.
     normalize::normalize(object, Purpose::Compare, config);
 }
 
-/// SE-150, where an entry of our manager decides before options do: it is the
-/// only exact account of what we applied.
+/// SE-150. An entry of our manager takes precedence over options: it is the only exact
+/// record of what we applied.
 fn strategy(target: Option<&Value>, live: Option<&Value>, config: &Config) -> Strategy {
     let (Some(target), Some(live)) = (target, live) else { return Strategy::TwoWay };
     if Owners::of(live, &config.manager).is_some() || is_server_side(target, config) {
@@ -221,10 +214,9 @@ fn is_server_side(target: &Value, config: &Config) -> bool {
     asked.unwrap_or(config.server_side_apply)
 }
 
-/// The managers of live as an apply will find them: what was updated on our
-/// behalf before counts as applied by us, since a server-side apply takes it
-/// over first (SE-346), and a patch names what goes. `None` when nothing
-/// changes by it.
+/// The managers of live as an apply finds them: fields of our earlier updates count as
+/// applied by us, since a server-side apply migrates them first (SE-346). `None` when
+/// nothing changes.
 fn ours_by_updates(
     target: Option<&Value>,
     live: &Value,
@@ -245,8 +237,7 @@ fn ours_by_updates(
     Some(serde_json::json!({"metadata": {"managedFields": entries}}))
 }
 
-/// The configuration that was applied last on the client's side; `None` where
-/// there is none that can be read.
+/// The last-applied configuration of client-side apply; `None` when absent or invalid.
 fn last_applied(live: &Value) -> Option<Value> {
     let annotations = live.get("metadata")?.get("annotations")?;
     let text = annotations.get(LAST_APPLIED)?.as_str()?;
@@ -259,14 +250,14 @@ fn original(strategy: Strategy, live: &Value, config: &Config) -> Option<Value> 
     }
     let mut original = last_applied(live)?;
     settle(&mut original, config);
-    // Live always has one; that the target does not say it means nothing.
+    // Live always has one; an absent one in the target has no meaning.
     if let Some(metadata) = original.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("namespace");
     }
     Some(original)
 }
 
-/// The namespace is part of how the two were paired, not of their contents.
+/// The namespace is part of the pairing, not of the content.
 fn drop_namespace(wanted: &mut Value, found: &Value) {
     let there = found.get("metadata").is_some_and(|metadata| metadata.get("namespace").is_some());
     if there && let Some(metadata) = wanted.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -274,8 +265,8 @@ fn drop_namespace(wanted: &mut Value, found: &Value) {
     }
 }
 
-/// SE-154: the API server fills in claim templates at length, and they cannot
-/// be changed anyhow; live keeps what target or last applied speak of.
+/// SE-154: the API server sets many defaults in claim templates, and they are immutable;
+/// only fields of the target or the last-applied configuration are compared.
 fn reduce_claim_templates(found: &mut Value, wanted: &Value, original: Option<&Value>) {
     const PATH: &str = "/spec/volumeClaimTemplates";
     let kind = KindRef::of(wanted);
@@ -301,7 +292,7 @@ fn reduce(found: &mut Value, said: &[&Value]) {
         Value::Array(list) => {
             for (index, child) in list.iter_mut().enumerate() {
                 let said: Vec<&Value> = said.iter().filter_map(|one| one.get(index)).collect();
-                // Elements beyond what is said stay, and so differ.
+                // Additional elements stay, and so differ.
                 if !said.is_empty() {
                     reduce(child, &said);
                 }

@@ -1,8 +1,7 @@
-//! One spelling for what means the same (SE-155, SE-156, SE-160 … SE-168).
+//! Normalizes equivalent notations (SE-155, SE-156, SE-160 … SE-168).
 //!
-//! Works on one object at a time and without the other side, so that it may be
-//! applied to target, live and last-applied alike. It is idempotent. Defaults
-//! are not filled in here: see `defaults`.
+//! Works on one object without the other side, so that it can be applied to target, live
+//! and last-applied alike. Idempotent. Does not set defaults: see `defaults`.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -12,21 +11,20 @@ use super::config::{Config, IgnoreStatus, KnownType};
 use super::quantity;
 use crate::api::kind::KindRef;
 
-/// Set by the server on every object, so never a difference (SE-160, SE-161).
+/// Fields that the server sets on every object, never a difference (SE-160, SE-161).
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
-/// Where kubectl keeps what it applied last.
+/// Annotation of kubectl's last-applied configuration.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What an object is normalised for.
+/// Purpose of normalizing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// To be merged into live: an explicit null, empty or zero value asks for
-    /// something, so it stays.
+    /// To be merged into live: explicit null, empty or zero values are kept.
     Apply,
-    /// To be compared: what a built-in type omits is gone. Nulls are not
-    /// looked at; see [`strip_nulls`].
+    /// To be compared: values that a built-in type omits are removed. Nulls are handled
+    /// by [`strip_nulls`].
     Compare,
 }
 
@@ -57,7 +55,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
         }
     }
     if kind.group.is_empty() && kind.kind == "Endpoints" {
-        // Last, since the order is that of the final texts.
+        // Last, since the order depends on the final texts.
         endpoints(object);
     }
     for known in config.known_types(kind) {
@@ -75,7 +73,7 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
     }
 }
 
-/// Whether `status` is left out of comparisons of this kind (SE-163).
+/// Whether `status` is ignored for this kind (SE-163).
 pub fn ignores_status(kind: KindRef<'_>, config: &Config) -> bool {
     match config.ignore_status {
         IgnoreStatus::All => true,
@@ -96,8 +94,7 @@ fn strip_server_fields(object: &mut Value, kind: KindRef<'_>, config: &Config) {
     }
 }
 
-/// Removes every explicit null from objects, at any depth. Nulls in lists are
-/// elements and stay.
+/// Removes explicit nulls from objects, at any depth. Nulls in lists are elements and are kept.
 pub fn strip_nulls(value: &mut Value) {
     match value {
         Value::Object(map) => {
@@ -109,9 +106,9 @@ pub fn strip_nulls(value: &mut Value) {
     }
 }
 
-/// Writes whole numbers as whole numbers: `1.0` and `1` are one (SE-156).
+/// Writes whole numbers as integers: `1.0` equals `1` (SE-156).
 fn canonicalize_numbers(value: &mut Value) {
-    /// Beyond this a float does not hold every whole number.
+    /// Beyond this, a float cannot represent every integer.
     const EXACT: f64 = 9_007_199_254_740_992.0;
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -126,7 +123,7 @@ fn canonicalize_numbers(value: &mut Value) {
     }
 }
 
-/// SE-164: what `stringData` says ends up in `data`.
+/// SE-164: `stringData` is merged into `data`.
 fn secret(object: &mut Value) {
     let Some(root) = object.as_object_mut() else { return };
     if let Some(Value::Object(plain)) = root.remove("stringData") {
@@ -139,7 +136,7 @@ fn secret(object: &mut Value) {
                 let encoded = match value {
                     Value::String(text) => Value::String(STANDARD.encode(text)),
                     Value::Null => Value::String(String::new()),
-                    // Not a text: kept, so that the apply fails where the user sees it.
+                    // Not a string: kept, so that the apply fails visibly.
                     other => other,
                 };
                 data.insert(key, encoded);
@@ -166,7 +163,7 @@ fn role(object: &mut Value, compare: bool, config: &Config) {
     }
 }
 
-/// SE-166: the API server orders subsets, addresses and ports as it likes.
+/// SE-166: the API server reorders subsets, addresses and ports.
 fn endpoints(object: &mut Value) {
     let Some(subsets) = object.get_mut("subsets").and_then(Value::as_array_mut) else { return };
     for subset in subsets.iter_mut() {
@@ -185,7 +182,7 @@ fn endpoints(object: &mut Value) {
     subsets.sort_by_cached_key(Value::to_string);
 }
 
-/// Metadata has one Go type in all kinds, which omits empty maps and lists.
+/// Metadata has the same Go type in all kinds, which omits empty maps and lists.
 fn drop_empty_metadata(metadata: &mut Value) {
     let Some(metadata) = metadata.as_object_mut() else { return };
     let fields = ["annotations", "labels", "finalizers", "ownerReferences"];
@@ -199,7 +196,7 @@ fn drop_empty_metadata(metadata: &mut Value) {
     });
 }
 
-/// Objects whose values are free text, where an empty text is a value.
+/// Objects whose values are free text, where an empty string is a value.
 const TEXT_MAPS: [&str; 11] = [
     "annotations",
     "attributes",
@@ -214,8 +211,8 @@ const TEXT_MAPS: [&str; 11] = [
     "volumeAttributes",
 ];
 
-/// Objects that are a plain struct or an omitted map in Go, so that `{}` means
-/// the same as nothing. Others keep it: an empty selector selects everything.
+/// Objects that are a plain struct or an omitted map in Go, so that `{}` equals absent.
+/// Others keep it: an empty selector selects everything.
 const EMPTY_OBJECTS: [&str; 15] = [
     "annotations",
     "binaryData",
@@ -234,8 +231,8 @@ const EMPTY_OBJECTS: [&str; 15] = [
     "updateStrategy",
 ];
 
-/// Numbers and booleans that Go omits when they are zero or false. Others are
-/// pointers there, and zero is not the same as nothing.
+/// Numbers and booleans that Go omits when they are zero or false. Others are pointers in
+/// Go, where zero differs from absent.
 const OMITTED_WHEN_ZERO: [&str; 18] = [
     "globalDefault",
     "hostIPC",
@@ -248,7 +245,7 @@ const OMITTED_WHEN_ZERO: [&str; 18] = [
     "nodePort",
     "paused",
     "preserveUnknownFields",
-    // A pointer in a Pod, where zero is the default all the same.
+    // A pointer in a Pod, where zero is the default anyway.
     "priority",
     "publishNotReadyAddresses",
     "readOnly",
@@ -258,15 +255,14 @@ const OMITTED_WHEN_ZERO: [&str; 18] = [
     "unschedulable",
 ];
 
-/// Texts that are pointers in Go: an empty storage class asks for none, while
-/// no storage class asks for the default one.
+/// Strings that are pointers in Go: an empty storage class means none, an absent one the
+/// default.
 const TEXT_POINTERS: [&str; 1] = ["storageClassName"];
 
-/// Removes what the typed encoding of a built-in kind omits (SE-155), children
-/// first. A field that the type does not have is left alone, and so differs
-/// for ever, as it should.
+/// Removes values that the typed encoding of a built-in kind omits (SE-155), children
+/// first. A field that the type does not have is kept, and so always differs.
 fn drop_empty(value: &mut Value, field: &str) {
-    // Schemas hold examples and defaults of any shape.
+    // Schemas contain examples and defaults of any shape.
     if TEXT_MAPS.contains(&field) || field == "openAPIV3Schema" {
         return;
     }
@@ -293,7 +289,7 @@ fn is_omitted(field: &str, value: &Value) -> bool {
     }
 }
 
-/// Fields that hold a map of quantities wherever they occur in built-in kinds.
+/// Fields with a map of quantities, anywhere in built-in kinds.
 const QUANTITY_MAPS: [&str; 11] = [
     "allocatable",
     "capacity",
@@ -308,14 +304,14 @@ const QUANTITY_MAPS: [&str; 11] = [
     "requests",
 ];
 
-/// Fields that hold one quantity.
+/// Fields with one quantity.
 const QUANTITIES: [&str; 3] = ["averageValue", "divisor", "sizeLimit"];
 
 fn quantities(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, child) in map.iter_mut() {
-                // Texts there are no quantities, whatever they look like.
+                // Strings there are not quantities.
                 if TEXT_MAPS.contains(&key.as_str()) || key == "openAPIV3Schema" {
                     continue;
                 }
@@ -324,7 +320,7 @@ fn quantities(value: &mut Value) {
                 } else if QUANTITY_MAPS.contains(&key.as_str()) && child.is_object() {
                     quantity_map(child);
                 } else if key == "target" {
-                    // A metric's target; an env value of that name is elsewhere.
+                    // The target of a metric; an env value of that name is elsewhere.
                     child.get_mut("value").into_iter().for_each(quantity::canonicalize);
                     quantities(child);
                 } else {
@@ -341,8 +337,8 @@ fn quantity_map(value: &mut Value) {
     value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(quantity::canonicalize);
 }
 
-/// Calls `change` on what lies at a path of field names, in every element of
-/// the lists on the way and at its end (SE-168).
+/// Calls `change` on the values at a path of field names, in every element of the lists
+/// on the path and at its end (SE-168).
 fn at_path(value: &mut Value, path: &[String], change: &mut dyn FnMut(&mut Value)) {
     match (value, path) {
         (Value::Array(list), _) => {

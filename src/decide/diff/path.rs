@@ -1,17 +1,17 @@
-//! A place inside a JSON value, and what can be done there.
+//! Paths in JSON values.
 
 use serde_json::Value;
 
-/// One step down.
+/// One path element.
 ///
-/// The derived order puts a parent before its children and an earlier list
-/// element before a later one, so that removing in reverse order never moves
-/// what is still to be removed.
+/// The derived order puts parents before children and earlier list elements before later
+/// ones, so that removing in reverse order does not move paths that are still to be
+/// removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// Into an object.
+    /// A key of an object.
     Key(String),
-    /// Into a list.
+    /// An index of a list.
     Index(usize),
 }
 
@@ -22,8 +22,8 @@ pub type Path = Vec<Step>;
 ///
 /// # Errors
 ///
-/// A reason in words: no leading slash, a bad escape, or the empty pointer,
-/// which would name the whole object.
+/// The problem: no leading slash, an invalid escape, or the empty pointer, which is the
+/// whole object.
 pub fn parse_pointer(pointer: &str) -> Result<Vec<String>, &'static str> {
     let Some(rest) = pointer.strip_prefix('/') else {
         return Err("a JSON pointer starts with '/' and names a part of the object");
@@ -59,8 +59,8 @@ pub fn to_pointer(path: &[Step]) -> String {
     })
 }
 
-/// The place that pointer tokens name in this value; `None` when there is no
-/// such place. A token is an index exactly where the parent is a list.
+/// The path of pointer tokens in this value, if it exists. A token is an index exactly if
+/// the parent is a list.
 pub fn locate(value: &Value, tokens: &[String]) -> Option<Path> {
     let mut here = value;
     let mut path = Path::with_capacity(tokens.len());
@@ -96,9 +96,8 @@ fn get_mut<'a>(value: &'a mut Value, path: &[Step]) -> Option<&'a mut Value> {
     })
 }
 
-/// Removes what the paths name, last first, so that removing one list element
-/// does not move another. A place that does not exist is fine; the root is
-/// never removed.
+/// Removes the paths, last first, so that removing one list element does not move
+/// another. Missing paths are ignored; the root is never removed.
 pub fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     paths.sort_unstable();
     paths.dedup();

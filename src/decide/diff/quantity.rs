@@ -1,14 +1,13 @@
-//! Quantities and durations in the one form that the API server would print.
+//! Canonical form of quantities and durations, as printed by the API server.
 
 use serde_json::Value;
 
 use crate::duration;
 
-/// Quantities are counted in this many parts of one; finer ones are rounded
-/// up, as Kubernetes does.
+/// Resolution of quantities; smaller fractions are rounded up, as in Kubernetes.
 const NANO: i128 = 1_000_000_000;
 
-/// The suffix family that a quantity was written in, which it keeps.
+/// The suffix family of a quantity, which is preserved.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     Decimal,
@@ -39,8 +38,8 @@ const DECIMAL: [(&str, i32); 10] = [
     ("n", -9),
 ];
 
-/// Rewrites a quantity to its canonical text; a number becomes a text too.
-/// What is no quantity is left for the API server to refuse.
+/// Converts a quantity to its canonical string; a number becomes a string, too. Invalid
+/// quantities are left for the API server to reject.
 pub fn canonicalize(value: &mut Value) {
     let text = match &*value {
         Value::String(text) => text.clone(),
@@ -52,14 +51,14 @@ pub fn canonicalize(value: &mut Value) {
     }
 }
 
-/// The canonical text of a quantity: no fraction, the largest suffix of its
-/// family that allows it. `None` for text that is no quantity, or too large.
+/// The canonical string of a quantity: no fraction, the largest possible suffix of its
+/// family. `None` for an invalid or too large quantity.
 pub fn canonical(text: &str) -> Option<String> {
     let (nanos, family) = parse(text)?;
     if nanos == 0 {
         return Some("0".to_owned());
     }
-    // A binary quantity with a fraction, or below 1024, reads as a decimal one.
+    // A binary quantity with a fraction, or below 1024, becomes decimal.
     if family == Family::Binary && nanos % NANO == 0 && (nanos / NANO).abs() >= 1024 {
         let whole = nanos / NANO;
         let fits = BINARY.iter().find(|(_, size)| whole % size == 0);
@@ -81,7 +80,7 @@ pub fn canonical(text: &str) -> Option<String> {
     })
 }
 
-/// The value in billionths and the family it was written in.
+/// The value in billionths, and its suffix family.
 fn parse(text: &str) -> Option<(i128, Family)> {
     let (negative, rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -94,7 +93,7 @@ fn parse(text: &str) -> Option<(i128, Family)> {
     if (whole.is_empty() && fraction.is_empty()) || fraction.contains('.') {
         return None;
     }
-    // More digits than this are beyond what Kubernetes accepts too.
+    // Kubernetes does not accept more digits either.
     if whole.len() > 27 || fraction.len() > 27 {
         return None;
     }
@@ -108,7 +107,7 @@ fn parse(text: &str) -> Option<(i128, Family)> {
     Some((if negative { -nanos } else { nanos }, family))
 }
 
-/// What a suffix multiplies with, as a fraction.
+/// The factor of a suffix, as a fraction.
 fn multiplier(suffix: &str) -> Option<(i128, i128, Family)> {
     if let Some((_, size)) = BINARY.iter().find(|(known, _)| *known == suffix) {
         return Some((*size, 1, Family::Binary));
@@ -128,8 +127,8 @@ fn multiplier(suffix: &str) -> Option<(i128, i128, Family)> {
     Some(if power < 0 { (1, size, family) } else { (size, 1, family) })
 }
 
-/// Rewrites a Go duration (`90m`, `1h30m`) to the form that Go prints, such as
-/// `1h30m0s`. What is no duration is left as it is.
+/// Converts a Go duration (`90m`, `1h30m`) to Go's canonical form, such as `1h30m0s`.
+/// Invalid durations are not changed.
 pub fn canonicalize_duration(value: &mut Value) {
     if let Some(canonical) = value.as_str().and_then(canonical_duration) {
         *value = Value::String(canonical);

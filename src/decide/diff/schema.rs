@@ -1,5 +1,5 @@
-//! Custom resources whose definition is known: their defaults, and how their
-//! lists and maps merge (SE-605).
+//! Custom resources with a known definition: their defaults, and how their lists and maps
+//! merge (SE-605).
 //!
 //! Reads the structural schema of a CustomResourceDefinition. Without one, a
 //! custom resource is compared leniently; see `merge`.
@@ -16,8 +16,8 @@ use crate::api::kind::KindRef;
 pub struct Schemas(BTreeMap<(String, String, String), Value>);
 
 impl Schemas {
-    /// Adds every version of a CustomResourceDefinition (`v1`) that has a
-    /// schema; what is no such definition adds nothing.
+    /// Adds all versions of a CustomResourceDefinition (`v1`) with a schema; other
+    /// objects are ignored.
     pub fn add_definition(&mut self, definition: &Value) {
         if !KindRef::of(definition).is_crd() {
             return;
@@ -68,13 +68,13 @@ pub fn list_kind(schema: &Value) -> ListKind {
     }
 }
 
-/// Whether an object merges as one value.
+/// Whether an object is atomic.
 pub fn is_atomic_map(schema: &Value) -> bool {
     schema.get("x-kubernetes-map-type").and_then(Value::as_str) == Some("atomic")
 }
 
-/// Fills in defaults as the API server does: absent fields only, parents
-/// before their children, and never below something that is not there.
+/// Sets defaults as the API server does: absent fields only, parents before children, and
+/// never below an absent field.
 pub fn apply_defaults(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {
@@ -100,8 +100,8 @@ pub fn apply_defaults(value: &mut Value, schema: &Value) {
     }
 }
 
-/// Fills in the key fields of the elements of keyed lists only, so that
-/// elements can be told apart before they are merged.
+/// Sets the defaults of key fields in keyed lists only, so that elements can be
+/// identified before they are merged.
 pub fn apply_key_defaults(value: &mut Value, schema: &Value) {
     match value {
         Value::Object(map) => {

@@ -1,24 +1,23 @@
-//! Whether a resource, and an Application, is in sync (SE-145 … SE-149).
+//! Sync status of a resource, and of an Application (SE-145 … SE-149).
 
 use serde_json::Value;
 
 use super::config::compare_options;
 pub use crate::api::SyncStatusCode as SyncStatus;
 
-/// What decides about one resource.
+/// The facts that determine the sync status of a resource.
 #[derive(Clone, Copy, Debug)]
 pub struct Resource<'a> {
-    /// The object that the source wants.
+    /// The target object.
     pub target: Option<&'a Value>,
-    /// The object in the cluster.
+    /// The live object.
     pub live: Option<&'a Value>,
-    /// Whether the two differ; `None` when they could not be compared.
+    /// Whether they differ; `None` when they could not be compared.
     pub modified: Option<bool>,
-    /// A hook, an object ignored for its hook annotation, or skip-only: has no
-    /// sync status.
+    /// A hook, an object ignored for its hook annotation, or skip-only: has no sync status.
     pub hook: bool,
-    /// Whether the live object is this Application's own (SE-116); when not,
-    /// the resource has no sync status.
+    /// Whether the live object belongs to this Application (SE-116); otherwise the
+    /// resource has no sync status.
     pub self_referenced: bool,
     /// Whether the project permits the kind.
     pub permitted: bool,
@@ -27,7 +26,7 @@ pub struct Resource<'a> {
 }
 
 impl<'a> Resource<'a> {
-    /// A plain, permitted resource of the Application's own.
+    /// A plain, permitted resource of the Application.
     pub fn new(target: Option<&'a Value>, live: Option<&'a Value>, modified: Option<bool>) -> Self {
         Self {
             target,
@@ -40,7 +39,7 @@ impl<'a> Resource<'a> {
         }
     }
 
-    /// The resource's status (SE-145, SE-146); `None` for what has none.
+    /// The resource's sync status (SE-145, SE-146), if it has one.
     pub fn status(&self) -> Option<SyncStatus> {
         if self.hook || !self.self_referenced {
             return None;
@@ -49,7 +48,7 @@ impl<'a> Resource<'a> {
             return Some(SyncStatus::Unknown);
         }
         Some(match (self.target, self.live, self.modified) {
-            // It is made by the sync itself.
+            // It is created by the sync itself.
             (Some(_), None, _) if self.managed_namespace => SyncStatus::Synced,
             (Some(_), None, _) | (None, Some(_), _) => SyncStatus::OutOfSync,
             (None, None, _) => SyncStatus::Synced,
@@ -59,14 +58,14 @@ impl<'a> Resource<'a> {
         })
     }
 
-    /// Whether the source no longer has it, so that pruning would delete it
-    /// (SE-149). Never for a hook.
+    /// Whether the resource is no longer in the source and would be pruned (SE-149).
+    /// Never for a hook.
     pub fn requires_pruning(&self) -> bool {
         self.target.is_none() && self.live.is_some() && self.self_referenced && !self.hook
     }
 
-    /// The status as it counts for the Application (SE-147): one that is only
-    /// in the cluster, and says that this is fine, does not count.
+    /// The sync status for the Application (SE-147): a resource that is only in the
+    /// cluster, with the option to ignore it, does not count.
     fn counted(&self) -> Option<SyncStatus> {
         let extraneous = self.target.is_none()
             && self.live.is_some_and(|live| {
@@ -76,16 +75,16 @@ impl<'a> Resource<'a> {
     }
 }
 
-/// What decides about an Application beside its resources.
+/// The facts that determine the sync status of an Application besides its resources.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Circumstances {
-    /// Targets or live objects could not be loaded, or comparing failed.
+    /// Targets or live objects could not be loaded, or the comparison failed.
     pub failed: bool,
-    /// `managedNamespaceMetadata` is not what the last sync applied.
+    /// `managedNamespaceMetadata` differs from what the last sync applied.
     pub namespace_metadata_changed: bool,
 }
 
-/// The Application's status (SE-146 … SE-148).
+/// The Application's sync status (SE-146 … SE-148).
 pub fn of_application<'a>(
     resources: impl IntoIterator<Item = &'a Resource<'a>>,
     circumstances: Circumstances,
@@ -96,8 +95,8 @@ pub fn of_application<'a>(
     let worst = resources
         .into_iter()
         .filter_map(|resource| match resource.counted() {
-            // A kind that the project forbids is shown as unknown, and its
-            // sync will fail; it does not hide what is known of the rest.
+            // A forbidden kind is shown as Unknown, and its sync will fail; the status of
+            // other resources is not affected.
             Some(SyncStatus::Unknown) if !resource.permitted => None,
             counted => counted,
         })

@@ -4,7 +4,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::Comparison;
 
-/// Lines of unchanged text around a difference.
+/// Unchanged lines around a difference.
 const CONTEXT: usize = 3;
 
 const RED: &str = "\u{1b}[31m";
@@ -12,9 +12,8 @@ const GREEN: &str = "\u{1b}[32m";
 const CYAN: &str = "\u{1b}[36m";
 const RESET: &str = "\u{1b}[0m";
 
-/// The difference as a unified diff of the pretty JSON texts, from live to what
-/// it would become. Empty where nothing differs. Secret values are masked, as
-/// in the comparison itself.
+/// The unified diff of the pretty-printed JSON, from live to predicted. Empty without
+/// differences. Secret values are masked, as in the comparison.
 pub fn unified(comparison: &Comparison, color: bool) -> String {
     let text = |value: &serde_json::Value| match value {
         serde_json::Value::Null => String::new(),

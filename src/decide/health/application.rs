@@ -5,14 +5,13 @@ use serde_json::Value;
 use super::read::annotation;
 use super::{Health, Status};
 
-/// Leaves a resource out of its Application's health when `"true"` on the
-/// live object.
+/// Excludes a resource from its Application's health when `"true"` on the live object.
 const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
 
-/// How many resources a message names before it only counts the rest.
+/// How many resources a message names.
 const NAMED_IN_MESSAGE: usize = 3;
 
-/// One resource of an Application, as its health counts.
+/// A resource of an Application, for its health.
 #[derive(Clone, Debug)]
 pub struct Resource<'a> {
     /// API group, empty for core.
@@ -23,19 +22,19 @@ pub struct Resource<'a> {
     pub namespace: &'a str,
     /// Name.
     pub name: &'a str,
-    /// The object in the cluster; `None` when there is none.
+    /// The live object, if it exists.
     pub live: Option<&'a Value>,
-    /// What was found about the live object; `None` when its kind has no
-    /// health check or its script gave nothing.
+    /// Health of the live object; `None` when its kind has no health check or its script
+    /// returned nothing.
     pub health: Option<Health>,
-    /// A hook, on either side, or an object ignored for its hook annotation.
+    /// A hook, in target or live state, or an object ignored for its hook annotation.
     pub hook: bool,
-    /// The target is skip-only (SE-141): shown, never counted.
+    /// The target is skip-only (SE-141): shown, but not counted.
     pub skipped: bool,
-    /// Whether the live object is really this Application's own (SE-116); a
-    /// copy with a copied tracking annotation does not count (SE-494).
+    /// Whether the live object belongs to this Application (SE-116); a copy with a copied
+    /// tracking annotation is ignored (SE-494).
     pub self_referenced: bool,
-    /// The resource is the very Application that is being judged.
+    /// The resource is the Application itself.
     pub is_the_application: bool,
 }
 
@@ -49,7 +48,7 @@ impl Resource<'_> {
         format!("{g}{group}{kind}:{ns}{namespace}{name}")
     }
 
-    /// The status that counts, if this resource counts at all (SE-490).
+    /// The status that counts towards the Application's health, if any (SE-490).
     fn contribution(&self) -> Option<Status> {
         let live = self.live?;
         if self.hook || self.skipped || self.is_the_application || !self.self_referenced {
@@ -65,22 +64,21 @@ impl Resource<'_> {
     }
 }
 
-/// The verdict about an Application.
+/// Health of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Combined {
     /// Status and message; the message names at most three resources.
     pub health: Health,
-    /// Every resource that has the worst status, in the order given; empty
-    /// for Healthy, and where nothing is live.
+    /// All resources with the worst status, in the given order; empty for Healthy, and
+    /// when no resource exists.
     pub worst: Vec<String>,
 }
 
-/// Judges an Application by the worst of its resources.
+/// Aggregates the health of an Application from the worst of its resources.
 ///
-/// Starts at Healthy, so no resources, or hooks only, are Healthy (SE-492).
-/// With resources of which none is live it is `Missing` (SE-491). A spec that
-/// could not be understood is `Unknown`, which is for the caller to say: there
-/// are no resources to look at then.
+/// Starts with Healthy, so an Application without resources, or with hooks only, is
+/// Healthy (SE-492). When no resource exists it is `Missing` (SE-491). The caller sets
+/// `Unknown` for an invalid spec.
 pub fn combine(resources: &[Resource<'_>]) -> Combined {
     let contributions = || resources.iter().filter_map(|r| Some((r, r.contribution()?)));
     let status = contributions().map(|(_, status)| status).fold(Status::Healthy, Status::worst);

@@ -1,7 +1,7 @@
 //! Deployment, StatefulSet, DaemonSet and ReplicaSet (SE-450 … SE-453).
 //!
-//! The generation is compared before any counter is read: counters of an older
-//! generation describe Pods that are about to be replaced.
+//! The generation is compared before any counter is read: counters of an older generation
+//! describe Pods that will be replaced.
 
 use serde_json::Value;
 
@@ -10,8 +10,8 @@ use super::read::{condition, conditions, count, generation, is_true, name, numbe
 
 const OBSERVED: &str = "/status/observedGeneration";
 
-/// SE-450. A paused Deployment is Suspended even where it also failed: nothing
-/// will move until somebody resumes it (V-119).
+/// SE-450. A paused Deployment is Suspended even when it also failed, since it does not
+/// change until it is resumed (V-119).
 pub fn deployment(object: &Value) -> Health {
     if is_true(object, "/spec/paused") {
         return Health::suspended("Deployment is paused");

@@ -1,7 +1,7 @@
 //! Workflow, Rollout and ApplicationSet of Argo (SE-461, SE-476).
 //!
-//! Application is not here on purpose: it has no health of its own unless a
-//! script gives it one (SE-468).
+//! Application is omitted on purpose: it has no health of its own unless a script defines
+//! one (SE-468).
 
 use serde_json::Value;
 
@@ -35,8 +35,8 @@ pub fn rollout(object: &Value) -> Health {
     }
 }
 
-/// Whether the status speaks of the present spec, and of the present workload
-/// where the Rollout refers to one.
+/// Whether the status is for the current spec, and for the current workload if the
+/// Rollout refers to one.
 fn rollout_is_observed(object: &Value) -> bool {
     let observed = observed(object, "/status/observedGeneration");
     let own = match observed {
@@ -57,8 +57,7 @@ fn rollout_is_observed(object: &Value) -> bool {
     own && followed
 }
 
-/// A Rollout writes generations as text; old ones wrote a hash instead, which
-/// cannot be compared.
+/// A Rollout stores generations as text; old versions stored a hash, which cannot be compared.
 enum Observed {
     None,
     Number(i64),
@@ -75,7 +74,7 @@ fn observed(object: &Value, pointer: &str) -> Observed {
     }
 }
 
-/// Rollouts written before `status.phase` existed.
+/// Rollouts of versions without `status.phase`.
 fn rollout_by_counts(object: &Value) -> Health {
     if let Some(invalid) = condition(object, "InvalidSpec").filter(|c| c.is_true()) {
         return Health::degraded(invalid.message());
@@ -88,7 +87,7 @@ fn rollout_by_counts(object: &Value) -> Health {
     if is_true(object, "/spec/paused") || !is_empty_list(object, "/status/pauseConditions") {
         return Health::suspended("Rollout is paused");
     }
-    // The API's default where `replicas` is not set.
+    // The API's default for `replicas`.
     let wanted = number(object, "/spec/replicas").unwrap_or(1);
     let updated = count(object, "/status/updatedReplicas");
     let available = count(object, "/status/availableReplicas");

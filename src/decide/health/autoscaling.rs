@@ -5,13 +5,13 @@ use serde_json::Value;
 use super::Health;
 use super::read::{Condition, annotation, is_stale, list, text};
 
-/// Where `autoscaling/v1` keeps what later versions have in the status.
+/// Annotation of `autoscaling/v1` with the conditions of later versions.
 const V1_CONDITIONS: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 const WAITING: &str = "Waiting to Autoscale";
 
-/// SE-460: a reason that names a failed read or write is a fault whatever the
-/// status of its condition; after that, able to scale or at a limit is fine.
+/// SE-460: a reason of a failed read or write is an error whatever the status of its
+/// condition; otherwise, being able to scale or at a limit is healthy.
 pub fn horizontal_pod_autoscaler(object: &Value) -> Health {
     if is_stale(object) {
         return Health::progressing(WAITING);

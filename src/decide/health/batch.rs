@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::Health;
 use super::read::{Condition, conditions, is_true, list, text};
 
-/// SE-455 with the correction of SE-582: only a condition whose status is
-/// `True` counts. A resumed Job carries `Suspended=False` while it runs, and
-/// taking that for an end would let a hook finish before its work.
+/// SE-455 with the correction of SE-582: only conditions with status `True` count. A
+/// resumed Job has `Suspended=False` while it runs; treating it as ended would complete a
+/// hook too early.
 pub fn job(object: &Value) -> Health {
     let holds = |kind: &str| -> Option<Condition<'_>> {
         conditions(object).filter(|c| c.kind() == kind && c.is_true()).last()
@@ -25,8 +25,8 @@ pub fn job(object: &Value) -> Health {
     }
 }
 
-/// SE-471. A CronJob is rarely anything but Healthy: its runs are judged as
-/// Jobs, and only a last run without success is a fault of the schedule.
+/// SE-471. A CronJob is mostly Healthy: its runs are assessed as Jobs, and only a failed
+/// last run is an error of the schedule.
 pub fn cron_job(object: &Value) -> Health {
     if is_true(object, "/spec/suspend") {
         return Health::healthy("CronJob is Suspended");
@@ -53,8 +53,8 @@ pub fn cron_job(object: &Value) -> Health {
     Health::healthy("CronJob has completed its last execution successfully")
 }
 
-/// Compares two RFC 3339 times; as text where one of them is no time, which
-/// is right for the UTC form that the API server writes.
+/// Compares two RFC 3339 timestamps; as text when one of them is invalid, which is
+/// correct for the UTC format of the API server.
 fn is_before(one: &str, other: &str) -> bool {
     match (one.parse::<Timestamp>(), other.parse::<Timestamp>()) {
         (Ok(one), Ok(other)) => one < other,

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Health;
 use super::read::{condition, conditions, is_stale, list, text};
 
-/// SE-456. Only a load balancer has something to wait for.
+/// SE-456. Only a load balancer has an address to wait for.
 pub fn service(object: &Value) -> Health {
     let balancer = text(object, "/spec/type") == "LoadBalancer";
     if balancer && list(object, "/status/loadBalancer/ingress").is_empty() {
@@ -35,8 +35,7 @@ pub fn api_service(object: &Value) -> Health {
     if available.is_true() { Health::healthy(message) } else { Health::progressing(message) }
 }
 
-/// SE-473. Too few Pods is what a budget is there to report, so it is no fault
-/// of the budget itself.
+/// SE-473. Too few Pods are what a budget reports, and not an error of the budget.
 pub fn pod_disruption_budget(object: &Value) -> Health {
     if is_stale(object) {
         return Health::progressing("Waiting for the spec update to be observed");

@@ -1,12 +1,11 @@
-//! CustomResourceDefinition, and kinds of widely used operators (SE-472,
-//! SE-474, SE-475).
+//! CustomResourceDefinition, and kinds of common operators (SE-472, SE-474, SE-475).
 
 use serde_json::Value;
 
 use super::Health;
 use super::read::{condition, conditions, is_stale, is_stale_condition, text};
 
-/// SE-472. Without a status the API server has not looked at it yet.
+/// SE-472. Without a status, the API server has not processed it yet.
 pub fn crd(object: &Value) -> Health {
     if !text(object, "/metadata/deletionTimestamp").is_empty() {
         return Health::progressing("CRD is terminating");
@@ -30,7 +29,7 @@ pub fn crd(object: &Value) -> Health {
     }
 }
 
-/// SE-474, first half: a renewal in flight outranks the old certificate.
+/// SE-474, Certificate: a renewal in progress takes precedence over the existing certificate.
 pub fn certificate(object: &Value) -> Health {
     let issuing =
         condition(object, "Issuing").filter(|c| c.is_true() && !is_stale_condition(object, *c));
@@ -40,23 +39,23 @@ pub fn certificate(object: &Value) -> Health {
     }
 }
 
-/// SE-474, second half.
+/// SE-474, Issuer.
 pub fn issuer(object: &Value) -> Health {
     by_condition(object, "Ready", "Initializing issuer")
 }
 
-/// SE-475, first half.
+/// SE-475, ExternalSecret.
 pub fn external_secret(object: &Value) -> Health {
     by_condition(object, "Ready", "Waiting for ExternalSecret")
 }
 
-/// SE-475, second half.
+/// SE-475, SealedSecret.
 pub fn sealed_secret(object: &Value) -> Health {
     by_condition(object, "Synced", "Waiting for Sealed Secret to be decrypted")
 }
 
-/// One condition decides: False is Degraded, True is Healthy, anything else,
-/// and anything written for an older generation, is `waiting`.
+/// Health by one condition: False is Degraded, True is Healthy; otherwise, and for an
+/// older generation, Progressing with the message `waiting`.
 fn by_condition(object: &Value, kind: &str, waiting: &str) -> Health {
     let fresh =
         condition(object, kind).filter(|c| !is_stale(object) && !is_stale_condition(object, *c));

@@ -1,19 +1,18 @@
-//! Health of one live object, and of an Application from its objects.
+//! Health of a live object, and of an Application from its resources.
 //!
-//! Every rule reads the object alone and says what state it reports about
-//! itself (SE section 10). Two ideas hold in all of them:
+//! Every rule uses the object only, and what it reports about itself (SE section 10). Two
+//! principles:
 //!
-//! - Yesterday's truth is no truth: a status that was written for an older
-//!   generation of the object gives `Progressing`, whatever else it says.
-//! - An absent field is not a zero that happens to satisfy a rule: each rule
-//!   states what absence means.
+//! - A status of an older generation of the object gives `Progressing`, whatever else it
+//!   reports.
+//! - An absent field is not treated as zero: each rule defines the meaning of an absent field.
 //!
-//! There is one file per family of kinds. Scripts (SE-480…485) are not part of
-//! this room: their caller asks [`pending_deletion`] first, then its script,
-//! then [`by_kind`]; [`of`] is the same without a script.
+//! There is one file per family of kinds. Scripts (SE-480…485) are not part of this
+//! module: the caller uses [`pending_deletion`] first, then its script, then [`by_kind`];
+//! [`of`] is the same without a script.
 //!
-//! Nothing here asks a cluster, reads a clock, fails or panics: an object of a
-//! surprising shape is judged by the fields that do make sense.
+//! No rule accesses a cluster or a clock, fails or panics: an object of unexpected shape
+//! is assessed by its valid fields.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -37,26 +36,26 @@ use serde_json::Value;
 pub use application::{Combined, Resource, combine};
 use read::{list, text};
 
-/// The finalizer that keeps a hook readable after its deletion was asked for;
-/// an object that carries it is judged by its real state (SE-441).
+/// The finalizer that keeps a hook readable after its deletion was requested; the health
+/// of such an object ignores the deletion (SE-441).
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 
-/// How an object, or a whole Application, is doing: its order, from best to
-/// worst, is the one an Application is judged by (SE-440).
+/// Health status, ordered from best to worst; an Application has the worst status of its
+/// resources (SE-440).
 pub use crate::api::HealthStatus as Status;
 
-/// A verdict and its reason.
+/// A health status and its message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The verdict.
+    /// The status.
     pub status: Status,
-    /// Why, in words for a person; empty where the status says it all.
+    /// Details; empty when the status is sufficient.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
 impl Health {
-    /// A verdict with its reason.
+    /// A status with a message.
     pub fn new(status: Status, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -82,27 +81,27 @@ impl Health {
     }
 }
 
-/// Judges a live object: its deletion first, then the rule of its kind.
+/// Health of a live object: its deletion first, then the rule of its kind.
 ///
-/// `None` means that the kind has no health check (SE-467, SE-468, SE-478);
-/// such an object never holds an Application back.
+/// `None` when the kind has no health check (SE-467, SE-468, SE-478); such an object does
+/// not affect the Application.
 pub fn of(object: &Value) -> Option<Health> {
     pending_deletion(object).or_else(|| by_kind(object))
 }
 
-/// `Progressing` for an object that is being deleted, unless it is a hook that
-/// is only kept for its result to be read (SE-441.1). Comes before scripts.
+/// `Progressing` for an object that is being deleted, unless it is a hook that is kept
+/// for its result (SE-441.1). Evaluated before scripts.
 pub fn pending_deletion(object: &Value) -> Option<Health> {
-    // An empty text is how a zero time may be spelled; it is no deletion.
+    // An empty string is a zero timestamp and not a deletion.
     let deleted = !text(object, "/metadata/deletionTimestamp").is_empty();
     let kept = list(object, "/metadata/finalizers").iter().any(|f| f == HOOK_FINALIZER);
     (deleted && !kept).then(|| Health::progressing("Pending deletion"))
 }
 
-/// The rule of the object's group and kind, without a look at its deletion.
+/// The rule of the object's group and kind, without its deletion.
 ///
-/// Group and kind match exactly; a version that the rule does not know gives
-/// `Unknown`, since its fields may mean something else (SE-441).
+/// Group and kind match exactly; an unsupported version gives `Unknown`, since its fields
+/// may differ (SE-441).
 pub fn by_kind(object: &Value) -> Option<Health> {
     let api_version = text(object, "/apiVersion");
     let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
@@ -115,9 +114,9 @@ pub fn by_kind(object: &Value) -> Option<Health> {
     (rule.judge)(object)
 }
 
-/// One kind's rule.
+/// The rule of a kind.
 struct Rule {
-    /// The API versions it can read; empty means any.
+    /// The supported API versions; empty means all.
     versions: &'static [&'static str],
     judge: fn(&Value) -> Option<Health>,
 }
@@ -152,8 +151,8 @@ fn rule(group: &str, kind: &str) -> Option<Rule> {
         ("cert-manager.io", "Issuer" | "ClusterIssuer") => (ANY, |o| Some(crds::issuer(o))),
         ("external-secrets.io", "ExternalSecret") => (ANY, |o| Some(crds::external_secret(o))),
         ("bitnami.com", "SealedSecret") => (ANY, |o| Some(crds::sealed_secret(o))),
-        // Everything else, the kinds of SE-467 and Application itself (SE-468)
-        // among them, says nothing about health.
+        // All other kinds, including those of SE-467 and Application itself (SE-468),
+        // have no health.
         _ => return None,
     };
     Some(Rule { versions, judge })

@@ -14,7 +14,7 @@ pub fn ingress(object: &Value) -> Health {
     }
 }
 
-/// SE-477. Conditions for an older generation are not read (see `read`).
+/// SE-477. Conditions of an older generation are ignored (see `read`).
 pub fn gateway(object: &Value) -> Health {
     const FAULTS: [&str; 2] = ["ResolvedRefs", "Accepted"];
     let fresh = |c: &Condition<'_>| !is_stale_condition(object, *c);

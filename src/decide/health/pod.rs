@@ -1,7 +1,7 @@
 //! Pod (SE-465).
 //!
-//! What a Pod's state means depends on whether it is meant to go on for ever:
-//! a hook that is `Running` has not finished, a server that is has started.
+//! The meaning of a Pod's state depends on its purpose: a hook that is `Running` has not
+//! finished, a server that is `Running` has started.
 
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use super::read::{annotation, condition, count, list, text};
 
 const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-policy";
 
-/// SE-465, top down.
+/// SE-465, in the order of the specification.
 pub fn pod(object: &Value) -> Health {
     let long_running = is_long_running(object);
     let message = text(object, "/status/message");
@@ -31,8 +31,8 @@ pub fn pod(object: &Value) -> Health {
     }
 }
 
-/// Whether the Pod is a server: restarted always, or said to be one by an
-/// annotation that hooks may not use, since a hook has to end.
+/// Whether the Pod is a server: its restart policy is Always, or an annotation declares
+/// it, which has no effect on hooks, since a hook must end.
 fn is_long_running(object: &Value) -> bool {
     let declared = annotation(object, IGNORE_RESTART_POLICY) == "true";
     text(object, "/spec/restartPolicy") == "Always" || (declared && !is_hook(object))
@@ -61,8 +61,8 @@ fn is_hook(object: &Value) -> bool {
     !argo.is_empty() || items("helm.sh/hook").iter().any(|item| *item != "crd-install")
 }
 
-/// Messages of the containers that wait for a reason that does not go away by
-/// itself: a crash loop, an image that cannot be pulled, a bad reference.
+/// Messages of containers that wait for a permanent reason: a crash loop, an image that
+/// cannot be pulled, an invalid reference.
 fn stuck_containers(object: &Value) -> Vec<&str> {
     list(object, "/status/containerStatuses")
         .iter()
@@ -85,7 +85,7 @@ fn running(object: &Value) -> Health {
     if restarted { Health::degraded(message) } else { Health::progressing(message) }
 }
 
-/// Why a failed Pod failed: the first container that can say.
+/// Why a Pod failed, from the first container with a reason.
 fn failure(object: &Value) -> String {
     let init = list(object, "/status/initContainerStatuses");
     let normal = list(object, "/status/containerStatuses");

@@ -1,25 +1,25 @@
-//! Reading single fields of an object whose shape nobody has checked.
+//! Reads fields of an object whose shape is not validated.
 //!
-//! Each reader says what it gives for an absent field or a field of another
-//! type, so that the rules stay free of that.
+//! Each function defines its result for an absent field or one of another type, so that
+//! the rules need not.
 
 use serde_json::Value;
 
-/// The text at a JSON pointer; empty when absent or no text.
+/// The string at a JSON pointer; empty when absent or not a string.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The whole number at a JSON pointer; `None` when absent or no number.
-/// A number written with a fraction of zero (`3.0`) counts as whole.
+/// The integer at a JSON pointer; `None` when absent or not a number. A number with a
+/// zero fraction (`3.0`) is an integer.
 pub fn number(object: &Value, pointer: &str) -> Option<i64> {
     let value = object.pointer(pointer)?;
-    // The cast saturates, and a fraction is cut off: counts have none.
+    // The cast saturates and truncates; counts have no fraction.
     value.as_i64().or_else(|| value.as_f64().map(|float| float as i64))
 }
 
-/// The number at a JSON pointer, 0 when absent: status counters are omitted
-/// by the API server when they are zero.
+/// The number at a JSON pointer, 0 when absent: the API server omits status counters that
+/// are zero.
 pub fn count(object: &Value, pointer: &str) -> i64 {
     number(object, pointer).unwrap_or(0)
 }
@@ -29,7 +29,7 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
     object.pointer(pointer) == Some(&Value::Bool(true))
 }
 
-/// The list at a JSON pointer; empty when absent or no list.
+/// The list at a JSON pointer; empty when absent or not a list.
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
@@ -91,16 +91,16 @@ pub fn generation(object: &Value) -> i64 {
     count(object, "/metadata/generation")
 }
 
-/// Whether the status was written for an older generation of the object.
+/// Whether the status is of an older generation of the object.
 ///
-/// For kinds whose controller may not report a generation at all: only what is
-/// there and older is stale, and an absent `observedGeneration` is not.
+/// For kinds whose controller may not report a generation: an absent `observedGeneration`
+/// is not stale.
 pub fn is_stale(object: &Value) -> bool {
     let current = generation(object);
     number(object, "/status/observedGeneration").is_some_and(|observed| observed < current)
 }
 
-/// Whether this condition was written for an older generation of `object`.
+/// Whether this condition is of an older generation of `object`.
 pub fn is_stale_condition(object: &Value, condition: Condition<'_>) -> bool {
     let current = generation(object);
     number(condition.0, "/observedGeneration").is_some_and(|observed| observed < current)

@@ -80,21 +80,21 @@ fn workloads() {
             "Waiting for rollout to finish: 2 of 3 updated replicas are available...",
         ),
         (
-            "V-119 paused beats a passed deadline",
+            "V-119 paused takes precedence over an exceeded deadline",
             deployment(json!({"spec": {"paused": true}, "status": {"conditions": [
                 {"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}})),
             Some(Suspended),
             "Deployment is paused",
         ),
         (
-            "SE-450 deadline passed",
+            "SE-450 deadline exceeded",
             deployment(json!({"status": {"observedGeneration": 1, "conditions": [
                 {"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}})),
             Some(Degraded),
             "Deployment \"x\" exceeded its progress deadline",
         ),
         (
-            "SE-450 a passed deadline of the generation before is no news",
+            "SE-450 an exceeded deadline of an older generation is ignored",
             deployment(json!({"metadata": {"generation": 5}, "status": {"observedGeneration": 4,
                 "conditions": [{"type": "Progressing", "reason": "ProgressDeadlineExceeded"}]}})),
             Some(Progressing),
@@ -137,7 +137,7 @@ fn workloads() {
             "Waiting for partitioned roll out to finish: 1 out of 2 new pods have been updated...",
         ),
         (
-            "V-123 a block without partition ends the question",
+            "V-123 rollingUpdate without partition",
             stateful_set(json!({"spec": {"replicas": 1, "updateStrategy": {
                 "type": "RollingUpdate", "rollingUpdate": {}}},
                 "status": {"observedGeneration": 1, "readyReplicas": 1, "updatedReplicas": 1,
@@ -201,7 +201,7 @@ fn workloads() {
             "Waiting for rollout to finish: 1 out of 2 new replicas are available...",
         ),
         (
-            "SE-441 a version that nobody knows",
+            "SE-441 an unsupported version",
             object("apps/v1beta1", "Deployment", json!({})),
             Some(Unknown),
             "unsupported Deployment GVK: apps/v1beta1, Kind=Deployment",
@@ -256,7 +256,7 @@ fn pods() {
             "OOMKilled",
         ),
         (
-            "SE-465.3 own words win",
+            "SE-465.3 the container's message takes precedence",
             pod("Never", ended(json!({"message": "no disk", "exitCode": 1}))),
             Some(Degraded),
             "no disk",
@@ -272,7 +272,7 @@ fn pods() {
             "",
         ),
         (
-            "SE-465.4 an empty last state is no restart",
+            "SE-465.4 an empty last state is not a restart",
             pod(
                 "Always",
                 json!({"phase": "Running", "containerStatuses": [
@@ -288,7 +288,7 @@ fn pods() {
             "",
         ),
         (
-            "V-133 a hook has to end",
+            "V-133 a hook must end",
             annotated(
                 json!({server: "true", "argocd.argoproj.io/hook": "PostSync"}),
                 ready.clone(),
@@ -297,13 +297,13 @@ fn pods() {
             "",
         ),
         (
-            "V-133 a Helm hook has to end",
+            "V-133 a Helm hook must end",
             annotated(json!({server: "true", "helm.sh/hook": "post-install"}), ready.clone()),
             Some(Progressing),
             "",
         ),
         (
-            "SE-182 skip alone is no hook",
+            "SE-182 skip alone is not a hook",
             annotated(json!({server: "true", "argocd.argoproj.io/hook": "Skip"}), ready),
             Some(Healthy),
             "",
@@ -342,7 +342,7 @@ fn batch() {
             "",
         ),
         (
-            "SE-582 a failure that is not true is none",
+            "SE-582 a failed condition with status False is ignored",
             job(json!([condition("Failed", "False", ""), condition("Complete", "True", "done")])),
             Some(Healthy),
             "done",
@@ -362,7 +362,7 @@ fn batch() {
             "The job is running. Its last execution may not have been successful",
         ),
         (
-            "SE-471 done, in another zone's notation",
+            "SE-471 complete, with another time zone",
             cron_job(json!({"lastScheduleTime": "2024-01-01T10:00:00Z",
                 "lastSuccessfulTime": "2024-01-01T05:01:00-05:00"})),
             Some(Healthy),
@@ -425,7 +425,7 @@ fn core_and_network() {
             "Gone: no service",
         ),
         (
-            "SE-459 nothing said",
+            "SE-459 no status",
             object("apiregistration.k8s.io/v1", "APIService", json!({})),
             Some(Progressing),
             "Waiting to be processed",
@@ -658,7 +658,7 @@ fn custom_kinds() {
 }
 
 #[test]
-fn deletion_is_progress_unless_a_hook_is_kept() {
+fn deletion_is_progressing_unless_a_hook_is_kept() {
     let deleted = json!({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}});
     let mut config_map = object("v1", "ConfigMap", deleted);
     let want = (Some(Progressing), "Pending deletion".to_owned());
@@ -714,7 +714,7 @@ fn missing(name: &'static str) -> Resource<'static> {
 }
 
 #[test]
-fn an_application_is_as_well_as_its_worst_resource() {
+fn an_application_has_the_health_of_its_worst_resource() {
     let of = |status| resource("Pod", "p", Some(status));
     let child =
         |status| Resource { group: "argoproj.io", ..resource("Application", "c", Some(status)) };
@@ -745,7 +745,7 @@ fn an_application_is_as_well_as_its_worst_resource() {
 }
 
 #[test]
-fn the_message_names_three_and_counts_the_rest() {
+fn the_message_names_three_resources_and_counts_the_others() {
     let names = ["a", "b", "c", "d", "e", "f", "g", "h"];
     let pods: Vec<_> = names.map(|name| resource("Pod", name, Some(Degraded))).into();
     let combined = combine(&pods);
@@ -829,13 +829,13 @@ fn shared_vectors() {
 
 proptest! {
     #[test]
-    fn no_object_is_too_odd_to_judge(object in odd_object()) {
+    fn no_object_causes_a_panic(object in odd_object()) {
         let found = of(&object);
         prop_assert!(found.is_some(), "every kind of the strategy has a rule");
     }
 }
 
-/// Objects of known kinds with arbitrary values where the rules look.
+/// Objects of known kinds with arbitrary values in the fields of the rules.
 fn odd_object() -> impl Strategy<Value = Value> {
     let kinds = prop_oneof![
         Just(("apps/v1", "Deployment")),

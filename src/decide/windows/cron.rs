@@ -1,59 +1,58 @@
 //! Schedules of sync windows: five fields on the wall clock of a time zone.
 //!
-//! The fields are minute, hour, day of month, month and day of week, read as
-//! Argo CD's parser reads them (SE-402). There are no seconds, no `@daily`
-//! forms and no `L`, `W` or `#`.
+//! The fields are minute, hour, day of month, month and day of week, as in Argo CD's
+//! parser (SE-402). Seconds, descriptors such as `@daily`, and `L`, `W` or `#` are not
+//! supported.
 //!
-//! A schedule fires at each instant whose wall clock shows a matching minute
-//! (SE-404). When clocks are put back, a minute that passes twice fires
-//! twice. When they are put forward, a schedule that names its hours and
-//! would have fired in the part that is left out fires at the change: a
-//! window that forbids syncs from 02:30 must not vanish once a year. A
-//! schedule for every hour leaves that hour out.
+//! A schedule starts at each instant whose local time matches (SE-404). When clocks are
+//! set back, a repeated minute starts twice. When they are set forward, a schedule with
+//! given hours that would have started in the skipped time starts at the change: a window
+//! that denies syncs from 02:30 must not be skipped once a year. A schedule for every
+//! hour skips that hour.
 //!
-//! No search looks further than nine years.
+//! Searches are limited to nine years.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
-/// How far to look for a start. The rarest date is 29 February, which is
-/// missing for eight years around 2100; the ninth is for the change of zones.
+/// How far to search for a start. The rarest date is 29 February, which is missing for
+/// eight years around 2100; the ninth year is for time zone changes.
 const HORIZON: SignedDuration = SignedDuration::from_hours(9 * 366 * 24);
 
 const NANOSECOND: SignedDuration = SignedDuration::from_nanos(1);
 
-/// Why a schedule cannot be read.
+/// Why a schedule is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadSchedule {
-    /// Not five fields.
+    /// The number of fields is not five.
     #[error(
         "expected 5 fields (minute, hour, day of month, month, day of week), found {found}{hint}"
     )]
     Fields {
-        /// How many there are.
+        /// The number of fields.
         found: usize,
-        /// What may have been meant; empty when nobody can tell.
+        /// What may have been intended; may be empty.
         hint: &'static str,
     },
-    /// One field is wrong.
+    /// A field is invalid.
     #[error("{field} field {text:?}: {reason}")]
     Field {
-        /// Which of the five.
+        /// Name of the field.
         field: &'static str,
-        /// What is written there.
+        /// Text of the field.
         text: String,
-        /// What is wrong with it, and what is allowed.
+        /// Why it is invalid, and the allowed values.
         reason: String,
     },
 }
 
-/// What a field may hold.
+/// Allowed values of a field.
 struct Bounds {
     name: &'static str,
     min: u32,
     max: u32,
-    /// Names of the values from `min` on.
+    /// Names of the values, starting at `min`.
     names: &'static [&'static str],
 }
 
@@ -73,11 +72,11 @@ const DAY_OF_WEEK: Bounds = Bounds {
     names: &["sun", "mon", "tue", "wed", "thu", "fri", "sat"],
 };
 
-/// The values a field allows, one bit each.
+/// The values of a field, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Field {
     bits: u64,
-    /// Whether `*` or `?` without a step is among them: the field says nothing.
+    /// Whether it contains `*` or `?` without a step: the field is not restricted.
     unrestricted: bool,
 }
 
@@ -86,20 +85,20 @@ impl Field {
         u32::try_from(value).is_ok_and(|value| self.bits.checked_shr(value).unwrap_or(0) & 1 == 1)
     }
 
-    /// The smallest allowed value that is not less.
+    /// The smallest value not less than the given one.
     fn from(self, value: u32) -> Option<u32> {
         let rest = self.bits & u64::MAX.checked_shl(value).unwrap_or(0);
         (rest != 0).then(|| rest.trailing_zeros())
     }
 
-    /// The largest allowed value that is not more.
+    /// The largest value not greater than the given one.
     fn to(self, value: u32) -> Option<u32> {
         let rest = self.bits & (u64::MAX >> 63_u32.saturating_sub(value));
         (rest != 0).then(|| 63 - rest.leading_zeros())
     }
 }
 
-/// A schedule that could be read.
+/// A parsed schedule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     minute: Field,
@@ -110,13 +109,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Reads five fields between blanks (SE-402).
+    /// Parses five fields separated by spaces (SE-402).
     ///
     /// # Errors
     ///
-    /// [`BadSchedule`] names the field. An empty list (`,`) and an end behind
-    /// a star (`*-5`) are errors here; the peer takes the first for never and
-    /// the second for `*`.
+    /// [`BadSchedule`] names the field. An empty list (`,`) and an end after a star
+    /// (`*-5`) are errors here; Argo CD reads the first as never and the second as `*`.
     pub fn parse(text: &str) -> Result<Self, BadSchedule> {
         let fields: Vec<&str> = text.split_whitespace().collect();
         let &[minute, hour, day_of_month, month, day_of_week] = fields.as_slice() else {
@@ -138,14 +136,13 @@ impl Schedule {
         })
     }
 
-    /// The first start that is not before `from`; `None` when there is none
-    /// within nine years, which is to say never.
+    /// The first start at or after `from`; `None` when there is none within nine years,
+    /// which means never.
     pub fn next(&self, zone: &TimeZone, from: Timestamp) -> Option<Timestamp> {
         let horizon = from.checked_add(HORIZON).unwrap_or(Timestamp::MAX);
         let mut at = from;
         loop {
-            // Between two changes of the zone, wall clock and time differ by
-            // a constant.
+            // Between two changes of the zone, local time and UTC differ by a constant.
             let offset = zone.to_offset(at);
             let before = at.checked_sub(NANOSECOND).unwrap_or(Timestamp::MIN);
             if self.fires_in_gap(zone.to_offset(before), offset, at) {
@@ -164,14 +161,13 @@ impl Schedule {
         }
     }
 
-    /// The last start that is not after `until`; `None` when there is none
-    /// within nine years.
+    /// The last start at or before `until`; `None` when there is none within nine years.
     pub fn previous(&self, zone: &TimeZone, until: Timestamp) -> Option<Timestamp> {
         let horizon = until.checked_sub(HORIZON).unwrap_or(Timestamp::MIN);
         let mut at = until;
         loop {
             let offset = zone.to_offset(at);
-            // A change at this very instant has happened already.
+            // A change at this instant has already happened.
             let after = at.checked_add(NANOSECOND).unwrap_or(Timestamp::MAX);
             let change = zone.preceding(after).next().map(|change| change.timestamp());
             let begin = change.unwrap_or(Timestamp::MIN).max(horizon);
@@ -189,8 +185,7 @@ impl Schedule {
         }
     }
 
-    /// Whether a start falls into the wall clock that is left out when the
-    /// zone changes at `change`.
+    /// Whether a start is in the local time that is skipped by the zone change at `change`.
     fn fires_in_gap(&self, before: Offset, after: Offset, change: Timestamp) -> bool {
         !self.hour.unrestricted
             && before < after
@@ -199,7 +194,7 @@ impl Schedule {
                 .is_some()
     }
 
-    /// The first matching minute from `first`, a whole minute, to before `end`.
+    /// The first matching minute from `first`, a whole minute, until `end`, exclusive.
     fn first_in(&self, first: DateTime, end: DateTime) -> Option<DateTime> {
         let mut date = first.date();
         let (mut hour, mut minute) = (number(first.hour()), number(first.minute()));
@@ -220,7 +215,7 @@ impl Schedule {
         None
     }
 
-    /// The last matching minute from `begin` to `last`, both included.
+    /// The last matching minute from `begin` to `last`, inclusive.
     fn last_in(&self, begin: DateTime, last: DateTime) -> Option<DateTime> {
         let mut date = last.date();
         let (mut hour, mut minute) = (number(last.hour()), number(last.minute()));
@@ -241,8 +236,8 @@ impl Schedule {
         None
     }
 
-    /// With both day fields restricted one of them is enough, or else both
-    /// must match (SE-402).
+    /// When both day fields are restricted, one match is sufficient; otherwise both must
+    /// match (SE-402).
     fn has_day(&self, date: Date) -> bool {
         let by_month = self.day_of_month.has(date.day());
         let by_week = self.day_of_week.has(date.weekday().to_sunday_zero_offset());
@@ -282,30 +277,30 @@ fn time(hour: u32, minute: u32) -> Option<Time> {
     Time::new(i8::try_from(hour).ok()?, i8::try_from(minute).ok()?, 0, 0).ok()
 }
 
-/// The same minute if it has just begun, else the next.
+/// The same minute if it has just started, else the next.
 fn whole_minute_from(at: DateTime) -> Option<DateTime> {
     let begun = at.date().to_datetime(time(number(at.hour()), number(at.minute()))?);
     if begun == at { Some(begun) } else { begun.checked_add(SignedDuration::from_mins(1)).ok() }
 }
 
-/// Reads one field: ranges between commas.
+/// Parses one field: ranges separated by commas.
 fn field(text: &str, bounds: &Bounds) -> Result<Field, BadSchedule> {
     let bad = |reason| BadSchedule::Field { field: bounds.name, text: text.to_owned(), reason };
     let mut field = Field { bits: 0, unrestricted: false };
-    // As in the peer, a comma too many does no harm.
+    // As in Argo CD, extra commas are ignored.
     for part in text.split(',').filter(|part| !part.is_empty()) {
         let (bits, star) = range(part, bounds).map_err(bad)?;
         field.bits |= bits;
         field.unrestricted |= star;
     }
     if field.bits == 0 {
-        return Err(bad("names no value".to_owned()));
+        return Err(bad("contains no value".to_owned()));
     }
     Ok(field)
 }
 
-/// Reads `*`, `a`, `a-b`, each also with `/step`; `a/step` goes on to the
-/// largest value.
+/// Parses `*`, `a`, `a-b`, each with an optional `/step`; `a/step` extends to the largest
+/// value.
 fn range(text: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
     let (values, step) = match text.split_once('/') {
         Some((values, step)) => (values, Some(step)),
@@ -324,7 +319,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
         }
     };
     if first > last {
-        return Err(format!("the range {values} ends before it begins"));
+        return Err(format!("the range {values} ends before it starts"));
     }
     let step =
         match step {
@@ -337,7 +332,7 @@ fn range(text: &str, bounds: &Bounds) -> Result<(u64, bool), String> {
     Ok((bits, star && step == 1))
 }
 
-/// Reads a number or a name, in any case.
+/// Parses a number or a name, case-insensitively.
 fn value(text: &str, bounds: &Bounds) -> Result<u32, String> {
     let Bounds { min, max, names, .. } = *bounds;
     let named = names.iter().zip(min..).find(|(name, _)| name.eq_ignore_ascii_case(text));

@@ -1,17 +1,17 @@
-//! Sync windows of AppProjects: whether a sync may run now, and when to look
-//! again (SE-400 … SE-411).
+//! Sync windows of AppProjects: whether a sync may run now, and when to evaluate again
+//! (SE-400 … SE-411).
 //!
-//! | the matching windows | allowed |
+//! | matching windows | allowed |
 //! |---|---|
 //! | none | yes |
-//! | one cannot be read | no, until it is corrected |
-//! | an open deny | by hand if each of them has `manualSync`; a sync that began before if each has `syncOverrun`; else no |
-//! | else an open allow | yes |
-//! | else a shut allow | by hand if each of them has `manualSync`; a sync that began before if each has `syncOverrun`; else no |
-//! | only shut denies | yes |
+//! | an invalid one | no, until it is corrected |
+//! | an active deny window | manual syncs if all of them have `manualSync`; running syncs if all have `syncOverrun`; otherwise no |
+//! | else an active allow window | yes |
+//! | else an inactive allow window | manual syncs if all of them have `manualSync`; running syncs if all have `syncOverrun`; otherwise no |
+//! | only inactive deny windows | yes |
 //!
-//! The answer never fails or ends an operation, and does not keep anybody
-//! from terminating one (SE-410). Nothing here reads a clock or the cluster.
+//! Windows never fail or end an operation, and do not prevent its termination (SE-410).
+//! This module reads no clock and no cluster.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -24,60 +24,59 @@ use super::application_set::operation::USERNAME;
 use crate::api::time::to_rfc3339;
 pub use window::{Kind, Rule, Window, problems, warnings, windows};
 
-/// What a blocked operation shows (SE-410).
+/// Message of a blocked operation (SE-410).
 pub const BLOCKED: &str = "Sync operation blocked by sync window";
 
-/// What is to be synced, and who wants it.
+/// The sync to evaluate windows for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Asked<'a> {
     /// Name of the Application.
     pub application: &'a str,
-    /// URL of the destination's API server; empty when not known.
+    /// URL of the destination's API server; empty when unknown.
     pub server: &'a str,
-    /// Name of the destination cluster; empty when not known. Windows may name
-    /// clusters either way, so give both when both are known.
+    /// Name of the destination cluster; empty when unknown. Windows may match either, so
+    /// set both when both are known.
     pub cluster: &'a str,
     /// Namespace of the destination.
     pub namespace: &'a str,
-    /// Whether it counts as asked for by hand; see [`is_manual`].
+    /// Whether the sync counts as manual; see [`is_manual`].
     pub manual: bool,
-    /// When the running operation began; `None` for one that is not running
-    /// yet, automated syncs above all (SE-408, SE-409).
+    /// Start of the running operation; `None` when it is not running yet, as for
+    /// automated syncs (SE-408, SE-409).
     pub started_at: Option<Timestamp>,
 }
 
-/// Which reading of the rules holds (SE-407).
+/// Interpretation of the rules (SE-407).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Semantics {
-    /// As Argo CD does: all matching windows count alike, and an open allow
-    /// lets everything through.
+    /// As in Argo CD: all matching windows are equal, and an active allow window allows
+    /// all syncs.
     #[default]
     Upstream,
-    /// As the guide says: of each kind only the windows count that name the
-    /// Application most closely (application before namespace before cluster,
-    /// a name before a glob), and an open allow with `manualSync` lets only
-    /// syncs by hand through.
+    /// As in the guide: of each kind, only the most specific windows count (application
+    /// before namespace before cluster, a name before a glob), and an active allow window
+    /// with `manualSync` allows manual syncs only.
     Seed,
 }
 
 /// Whether a sync may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whether it may start or go on now.
+    /// Whether it may start or continue now.
     pub allowed: bool,
-    /// Why, naming the window. For status and logs.
+    /// The reason, with the window. For status and logs.
     pub reason: String,
-    /// Why the windows cannot be followed at all, when a matching one cannot
-    /// be read. It holds until the project changes.
+    /// Why the windows cannot be evaluated, when a matching one is invalid. Applies until
+    /// the project changes.
     pub problem: Option<String>,
-    /// When to look again: the next opening or end of a matching window, after
-    /// `now`. It may be early but never late; `None` when time changes nothing.
+    /// When to evaluate again: the next start or end of a matching window, after `now`.
+    /// May be early but never late; `None` when time has no effect.
     pub next_change: Option<Timestamp>,
 }
 
 impl Verdict {
-    /// The message of an operation that waits, word for word the peer's
-    /// (SE-410); `None` when it is allowed.
+    /// The message of a waiting operation, equal to Argo CD's (SE-410); `None` when it is
+    /// allowed.
     pub fn blocked_message(&self) -> Option<String> {
         match (&self.problem, self.allowed) {
             (_, true) => None,
@@ -87,19 +86,18 @@ impl Verdict {
     }
 }
 
-/// Whether windows take an operation for one by hand (SE-409, AS-366).
+/// Whether windows treat an operation as manual (SE-409, AS-366).
 ///
-/// Those of a rollout are flagged as automated and count as by hand all the
-/// same: a rollout was wanted by somebody. `username` and `automated` are those
-/// of `operation.initiatedBy`.
+/// Operations of a rollout are marked as automated but count as manual. `username` and
+/// `automated` are those of `operation.initiatedBy`.
 pub fn is_manual(username: &str, automated: bool) -> bool {
     !automated || username == USERNAME
 }
 
 /// Decides whether a sync may run at `now` (SE-406).
 ///
-/// `windows` are all those of the project; the ones that do not match have no
-/// influence, whatever is wrong with them.
+/// `windows` are all windows of the project; those that do not match have no effect, even
+/// if invalid.
 pub fn judge(windows: &[Window], asked: &Asked, semantics: Semantics, now: Timestamp) -> Verdict {
     let matching: Vec<&Window> = windows.iter().filter(|window| window.matches(asked)).collect();
     if matching.is_empty() {
@@ -109,7 +107,7 @@ pub fn judge(windows: &[Window], asked: &Asked, semantics: Semantics, now: Times
     let broken = matching.iter().find_map(|window| Some((*window, window.rule.as_ref().err()?)));
     if let Some((window, problems)) = broken {
         let problem = problems.join("; ");
-        let reason = format!("{} cannot be followed: {problem}", window.name());
+        let reason = format!("{} is invalid: {problem}", window.name());
         return Verdict { allowed: false, reason, problem: Some(problem), next_change: None };
     }
     let matching: Vec<Readable> = matching
@@ -125,14 +123,14 @@ pub fn judge(windows: &[Window], asked: &Asked, semantics: Semantics, now: Times
     Verdict { allowed, reason, problem: None, next_change }
 }
 
-/// A window that can be followed.
+/// A valid window.
 #[derive(Clone, Copy)]
 struct Readable<'a> {
     window: &'a Window,
     rule: &'a Rule,
 }
 
-/// Of each kind, those that name the Application most closely (SE-407).
+/// Of each kind, the most specific windows (SE-407).
 fn closest<'a>(matching: Vec<Readable<'a>>, asked: &Asked) -> Vec<Readable<'a>> {
     let best = |kind| {
         let same = matching.iter().filter(|each| each.rule.kind == kind);
@@ -146,7 +144,7 @@ fn closest<'a>(matching: Vec<Readable<'a>>, asked: &Asked) -> Vec<Readable<'a>> 
     matching.iter().copied().filter(keep).collect()
 }
 
-/// The table of the module, at one point in time.
+/// The table in the module documentation, at one point in time.
 fn decide(
     windows: &[Readable],
     asked: &Asked,
@@ -167,8 +165,8 @@ fn decide(
     if let Some((window, until)) = first_in_the_way(&denying, |(window, _)| window, asked) {
         let stopping: Vec<&Window> = denying.iter().map(|(window, _)| *window).collect();
         return match excuse(&stopping, windows, asked, semantics) {
-            Some(excuse) => (true, format!("{} is open, {excuse}", window.name())),
-            None => (false, format!("{} is open until {}", window.name(), to_rfc3339(*until))),
+            Some(excuse) => (true, format!("{} is active, {excuse}", window.name())),
+            None => (false, format!("{} is active until {}", window.name(), to_rfc3339(*until))),
         };
     }
     if let Some((first, until)) = allowing.first() {
@@ -176,30 +174,31 @@ fn decide(
             && !asked.manual
             && allowing.iter().all(|(window, _)| window.manual_sync);
         return if by_hand_only {
-            (false, format!("{} lets only syncs by hand through", first.name()))
+            (false, format!("{} allows manual syncs only", first.name()))
         } else {
-            (true, format!("{} is open until {}", first.name(), to_rfc3339(*until)))
+            (true, format!("{} is active until {}", first.name(), to_rfc3339(*until)))
         };
     }
     let opens = |&Readable { rule, .. }: &&Readable| {
         rule.next_change(now).is_some().then(|| rule.schedule.next(&rule.zone, now)).flatten()
     };
-    // Those that never open come last.
+    // Windows that never start come last.
     let soonest = shut.iter().min_by_key(|each| opens(each).unwrap_or(Timestamp::MAX));
     if let Some(soonest) = soonest {
         let name = soonest.window.name();
         let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
         return match (excuse(&stopping, windows, asked, semantics), opens(soonest)) {
-            (Some(excuse), _) => (true, format!("{name} is shut, {excuse}")),
-            (None, Some(start)) => (false, format!("{name} is shut until {}", to_rfc3339(start))),
-            (None, None) => (false, format!("{name} never opens")),
+            (Some(excuse), _) => (true, format!("{name} is inactive, {excuse}")),
+            (None, Some(start)) => {
+                (false, format!("{name} is inactive until {}", to_rfc3339(start)))
+            }
+            (None, None) => (false, format!("{name} never starts")),
         };
     }
-    (true, "no window that denies syncs is open".to_owned())
+    (true, "no deny window is active".to_owned())
 }
 
-/// The one to name: the first that is in the way even by hand, or else the
-/// first at all.
+/// The window to name: the first that also blocks manual syncs, or else the first.
 fn first_in_the_way<'a, T>(
     list: &'a [T],
     window: impl Fn(&T) -> &Window,
@@ -209,7 +208,7 @@ fn first_in_the_way<'a, T>(
     firm.or(list.first())
 }
 
-/// Why a sync may run although these windows are in its way, if it may.
+/// Why a sync may run despite these windows, if it may.
 fn excuse(
     stopping: &[&Window],
     windows: &[Readable],
@@ -217,14 +216,14 @@ fn excuse(
     semantics: Semantics,
 ) -> Option<&'static str> {
     if asked.manual && stopping.iter().all(|window| window.manual_sync) {
-        return Some("and lets syncs by hand through");
+        return Some("and allows manual syncs");
     }
     let began = asked.started_at?;
-    // At its start nothing was running yet, so nothing could overrun.
+    // No sync was running at its start, so none can overrun it.
     let fresh = Asked { started_at: None, ..*asked };
     (stopping.iter().all(|window| window.sync_overrun)
         && decide(windows, &fresh, semantics, began).0)
-        .then_some("and lets syncs that began before go on")
+        .then_some("and allows running syncs to continue")
 }
 
 #[cfg(test)]

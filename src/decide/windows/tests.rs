@@ -1,5 +1,5 @@
-//! The rules as tables. Row numbers (V-…) are those of the specification's
-//! appendix A.7; 2024-01-15 is a Monday.
+//! The rules as tables. Row numbers (V-…) refer to appendix A.7 of the specification;
+//! 2024-01-15 is a Monday.
 
 mod properties;
 mod reading;
@@ -17,7 +17,7 @@ fn project(list: Value) -> Value {
     json!({"spec": {"syncWindows": list}})
 }
 
-/// A window for every Application with more fields; later ones win.
+/// A window for all Applications with additional fields; later fields override.
 fn window(kind: &str, schedule: &str, duration: &str, more: Value) -> Value {
     let mut window = json!({
         "kind": kind, "schedule": schedule, "duration": duration, "applications": ["*"],
@@ -36,7 +36,7 @@ fn deny(schedule: &str, duration: &str, more: Value) -> Value {
     window("deny", schedule, duration, more)
 }
 
-/// Open all day, and never but on New Year's Day.
+/// Active all day, and only on New Year's Day.
 fn open(kind: &str, more: Value) -> Value {
     window(kind, "* * * * *", "1h", more)
 }
@@ -45,7 +45,7 @@ fn shut(kind: &str, more: Value) -> Value {
     window(kind, "0 0 1 1 *", "1h", more)
 }
 
-/// An automated sync of `web` that has not begun.
+/// An automated sync of `web` that has not started.
 const AUTO: Asked = Asked {
     application: "web",
     server: "",
@@ -66,7 +66,7 @@ fn allowed(list: &Value, asked: &Asked, now: &str) -> bool {
 }
 
 #[test]
-fn windows_open_and_shut() {
+fn windows_are_active_and_inactive() {
     let amsterdam = json!({"timeZone": "Europe/Amsterdam"});
     let cases = [
         ("V-181", allow("* 10 * * *", "2h", json!({})), "2024-01-15T11:00:00Z", true),
@@ -97,14 +97,14 @@ fn windows_open_and_shut() {
             "2024-01-15T22:30:00Z",
             false,
         ),
-        // The day on which 02:30 does not exist.
+        // The day without 02:30.
         (
             "SE-404: the freeze is not lost",
             deny("30 2 * * *", "3h", json!({"timeZone": "Europe/Berlin"})),
             "2024-03-31T03:59:59Z",
             false,
         ),
-        // Open since 23:00 of winter time; closes by the clock of summer time.
+        // Active since 23:00 in winter time; ends in summer time.
         (
             "SE-404: real length across the change",
             deny("0 23 * * *", "4h", json!({"timeZone": "Europe/Berlin"})),
@@ -121,7 +121,7 @@ fn windows_open_and_shut() {
 fn kinds_and_manual_sync_decide() {
     let hand = || json!({"manualSync": true});
     let no = || json!({});
-    // By hand, and automated.
+    // Manual, and automated.
     let cases = [
         ("V-180", json!([]), true, true),
         ("V-185", json!([shut("deny", no())]), true, true),
@@ -143,7 +143,7 @@ fn kinds_and_manual_sync_decide() {
 }
 
 #[test]
-fn rollouts_count_as_by_hand() {
+fn rollouts_count_as_manual() {
     // SE-409, AS-366.
     assert!(is_manual("admin", false) && is_manual("", false));
     assert!(!is_manual("", true) && !is_manual("admin", true));
@@ -151,7 +151,7 @@ fn rollouts_count_as_by_hand() {
 }
 
 #[test]
-fn a_sync_that_began_before_may_go_on() {
+fn a_running_sync_may_continue() {
     let over = || json!({"syncOverrun": true});
     let noon = |kind, more| window(kind, "0 12 * * *", "1h", more);
     let morning = |more| allow("0 9 * * *", "3h", more);
@@ -243,7 +243,7 @@ fn selectors_match() {
 }
 
 #[test]
-fn a_window_that_cannot_be_read_blocks_what_it_matches() {
+fn an_invalid_window_blocks_matching_applications() {
     let cases = [
         ("V-195", allow("* 10 * * 7", "1h", json!({})), "cannot parse schedule '* 10 * * 7': day"),
         ("V-196", allow("* 10 * * *", "2d", json!({})), "cannot parse duration '2d'"),
@@ -262,7 +262,7 @@ fn a_window_that_cannot_be_read_blocks_what_it_matches() {
             let message = message.strip_prefix("Sync operation blocked by sync window: ").unwrap();
             assert!(message.starts_with(want), "{name}: {message}");
         }
-        // Of no relevance to another Application.
+        // Has no effect on another Application.
         let mut other = list.clone();
         other[1]["applications"] = match &list[1]["applications"] {
             Value::Array(_) => json!(["other"]),
@@ -270,13 +270,13 @@ fn a_window_that_cannot_be_read_blocks_what_it_matches() {
         };
         assert!(allowed(&other, &AUTO, NOON), "{name}");
     }
-    // A deny that holds anyway does not hide the mistake.
+    // An active deny window does not hide the error.
     let both = json!([open("deny", json!({})), open("bad", json!({}))]);
     assert!(ask(&both, &AUTO, Semantics::Upstream, NOON).problem.is_some());
 }
 
 #[test]
-fn the_seeds_reading_by_a_switch() {
+fn the_semantics_of_the_guide_can_be_selected() {
     let hand = || json!({"manualSync": true});
     let of = |field: &str, value: &str| {
         let mut selectors = json!({"applications": []});
@@ -284,7 +284,7 @@ fn the_seeds_reading_by_a_switch() {
         selectors
     };
     let cluster = || of("clusters", "in-cluster");
-    // By the peer's reading and by the seed's, for an automated sync.
+    // Argo CD's result and that of the guide, for an automated sync.
     let cases = [
         ("V-194", json!([open("allow", hand())]), true, false),
         (
@@ -335,7 +335,7 @@ fn the_seeds_reading_by_a_switch() {
 }
 
 #[test]
-fn tells_when_to_look_again() {
+fn next_change_is_the_next_start_or_end() {
     let office = || allow("0 9 * * 1-5", "9h", json!({}));
     let cases = [
         ("no window", json!([]), NOON, None),
@@ -388,29 +388,29 @@ fn reasons_name_the_window() {
         (
             json!([deny("0 12 * * *", "4h", zone)]),
             AUTO,
-            "spec.syncWindows[0] (deny \"0 12 * * *\" for \"4h\", Europe/Amsterdam) is open until 2024-01-15T15:00:00Z",
+            "spec.syncWindows[0] (deny \"0 12 * * *\" for \"4h\", Europe/Amsterdam) is active until 2024-01-15T15:00:00Z",
         ),
         (
             json!([open("deny", json!({"manualSync": true})), deny("0 11 * * *", "2h", json!({}))]),
             MANUAL,
-            "spec.syncWindows[1] (deny \"0 11 * * *\" for \"2h\", UTC) is open until 2024-01-15T13:00:00Z",
+            "spec.syncWindows[1] (deny \"0 11 * * *\" for \"2h\", UTC) is active until 2024-01-15T13:00:00Z",
         ),
         (
             json!([deny("0 11 * * *", "2h", json!({"manualSync": true}))]),
             MANUAL,
-            "spec.syncWindows[0] (deny \"0 11 * * *\" for \"2h\", UTC) is open, and lets syncs by hand through",
+            "spec.syncWindows[0] (deny \"0 11 * * *\" for \"2h\", UTC) is active, and allows manual syncs",
         ),
         (
             json!([shut("allow", json!({})), allow("0 18 * * *", "2h", json!({}))]),
             AUTO,
-            "spec.syncWindows[1] (allow \"0 18 * * *\" for \"2h\", UTC) is shut until 2024-01-15T18:00:00Z",
+            "spec.syncWindows[1] (allow \"0 18 * * *\" for \"2h\", UTC) is inactive until 2024-01-15T18:00:00Z",
         ),
         (
             json!([allow("0 0 31 2 *", "2h", json!({}))]),
             AUTO,
-            "spec.syncWindows[0] (allow \"0 0 31 2 *\" for \"2h\", UTC) never opens",
+            "spec.syncWindows[0] (allow \"0 0 31 2 *\" for \"2h\", UTC) never starts",
         ),
-        (json!([shut("deny", json!({}))]), AUTO, "no window that denies syncs is open"),
+        (json!([shut("deny", json!({}))]), AUTO, "no deny window is active"),
     ];
     for (list, asked, want) in cases {
         let verdict = ask(&list, &asked, Semantics::Upstream, NOON);

@@ -1,5 +1,5 @@
-//! Windows as a project writes them, read so that one bad entry harms only
-//! the Applications that it names.
+//! Reads the windows of a project, so that an invalid entry affects only the Applications
+//! that it matches.
 
 use std::collections::BTreeMap;
 
@@ -15,56 +15,55 @@ use crate::glob::Glob;
 /// Longest description, in characters (SE-400).
 const LONGEST_DESCRIPTION: usize = 255;
 
-/// Whether a window lets syncs through or stops them.
+/// Kind of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Syncs run inside of the window, and outside of it only by hand if at all.
+    /// Syncs run while the window is active; otherwise only manual syncs, if allowed.
     Allow,
-    /// Syncs do not run inside of the window, except by hand if at all.
+    /// Syncs do not run while the window is active, except manual syncs, if allowed.
     Deny,
 }
 
 /// An entry of `spec.syncWindows` (SE-400).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Window {
-    /// Place in the list, from 0.
+    /// Index in the list, counted from 0.
     pub index: usize,
-    /// When it is open and what it does then, or why nobody can tell. A
-    /// window with problems blocks each sync that it matches (SE-410).
+    /// The rule, or why it is invalid. An invalid window blocks each sync that it matches
+    /// (SE-410).
     pub rule: Result<Rule, Vec<String>>,
-    /// Whether syncs by hand are let through (SE-406).
+    /// Whether manual syncs are allowed (SE-406).
     pub manual_sync: bool,
-    /// Whether a sync that began before may go on (SE-408).
+    /// Whether a running sync may continue (SE-408).
     pub sync_overrun: bool,
-    /// What the user may want to correct but blocks nothing: an unknown time
-    /// zone, a schedule that never fires.
+    /// Problems that block nothing: an unknown time zone, a schedule that never starts.
     pub warnings: Vec<String>,
-    /// Reasons not to accept the window that block no sync (SE-411).
+    /// Problems that make a window invalid on validation, but block no sync (SE-411).
     pub(super) refusals: Vec<String>,
-    /// As it was written, for messages: kind, schedule, duration, zone.
+    /// Description for messages: kind, schedule, duration, zone.
     pub(super) title: String,
     and_operator: bool,
     applications: Vec<Glob>,
     namespaces: Vec<Glob>,
     clusters: Vec<Glob>,
-    /// What must differ between two windows (SE-411).
+    /// The fields that must differ between two windows (SE-411).
     pub(super) identity: Value,
 }
 
-/// When a window is open, and what it does then.
+/// When a window is active, and its kind.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// What it does.
+    /// Kind of the window.
     pub kind: Kind,
-    /// When it opens.
+    /// When it starts.
     pub schedule: Schedule,
-    /// On whose wall clock; UTC when none is named or nobody knows it (SE-404).
+    /// Time zone; UTC when empty or unknown (SE-404).
     pub zone: TimeZone,
-    /// How long it stays open; never, unless more than zero.
+    /// Duration; never active unless greater than zero.
     pub duration: SignedDuration,
 }
 
-/// How closely a window names an Application; later is closer (SE-407).
+/// How specifically a window matches an Application; later is more specific (SE-407).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Closeness {
     ClusterGlob,
@@ -76,11 +75,9 @@ pub(super) enum Closeness {
 }
 
 /// Reads `spec.syncWindows` of an AppProject.
-///
-/// Never fails: an entry that cannot be understood is a [`Window`] with
-/// problems. Absent, `null` or not a list means no windows; [`super::problems`]
-/// tells about the last. Reading looks time zones up, so keep the result as
-/// long as the project does not change.
+/// Never fails: an invalid entry is a [`Window`] with problems. Absent, `null` or not a
+/// list means no windows; [`super::problems`] reports the last case. Looks up time zones,
+/// so keep the result until the project changes.
 pub fn windows(project: &Value) -> Vec<Window> {
     let list = project["spec"]["syncWindows"].as_array().map_or(&[][..], Vec::as_slice);
     list.iter().enumerate().map(|(index, entry)| read(index, entry)).collect()
@@ -100,8 +97,8 @@ fn read(index: usize, entry: &Value) -> Window {
     let sync_overrun = fields.flag("syncOverrun");
     let and_operator = fields.flag("andOperator");
     let mut problems = fields.problems;
-    // A selector that cannot be read may mean anybody, so it names everybody;
-    // the window then blocks them by its problem.
+    // An invalid selector might match any Application, so it matches all; the window then
+    // blocks them with its problem.
     let mut globs = |field: &str, texts: &[String]| -> Vec<Glob> {
         let read = |(index, text): (usize, &String)| {
             Glob::new(text).unwrap_or_else(|error| {
@@ -122,9 +119,8 @@ fn read(index: usize, entry: &Value) -> Window {
         refusals.push(format!("description is longer than {LONGEST_DESCRIPTION} characters"));
     }
     if applications.is_empty() && namespaces.is_empty() && clusters.is_empty() {
-        warnings.push(
-            "matches nothing; name applications, namespaces or clusters, or \"*\"".to_owned(),
-        );
+        warnings
+            .push("matches nothing; set applications, namespaces or clusters, or \"*\"".to_owned());
     }
     let title = {
         let zone = if zone.is_empty() { "UTC" } else { &zone };
@@ -154,21 +150,22 @@ fn read(index: usize, entry: &Value) -> Window {
     let duration = duration::parse(&length)
         .map_err(|error| problems.push(format!("cannot parse duration '{length}': {error}")));
     let zone = known_zone(&zone).unwrap_or_else(|| {
-        warnings.push(format!("timeZone {zone:?} is not known; UTC is used"));
+        warnings.push(format!("timeZone {zone:?} is unknown; UTC is used"));
         TimeZone::UTC
     });
 
     if !entry.is_object() {
-        // One mistake, said once.
+        // A single error.
         problems = vec!["a sync window must be an object".to_owned()];
     }
     let rule = match (known_kind, schedule, duration) {
         (Some(kind), Ok(schedule), Ok(duration)) if problems.is_empty() => {
             let rule = Rule { kind, schedule, zone, duration };
             if rule.duration <= SignedDuration::ZERO {
-                warnings.push("is never open, since its duration is not more than zero".to_owned());
+                warnings.push("is never active, since its duration is not positive".to_owned());
             } else if rule.schedule.next(&TimeZone::UTC, Timestamp::UNIX_EPOCH).is_none() {
-                warnings.push("is never open, since its schedule names no existing day".to_owned());
+                warnings
+                    .push("is never active, since its schedule matches no existing day".to_owned());
             }
             Ok(rule)
         }
@@ -190,7 +187,7 @@ fn read(index: usize, entry: &Value) -> Window {
     }
 }
 
-/// UTC for an empty name; `None` for one that nobody knows.
+/// UTC for an empty name; `None` for an unknown name.
 fn known_zone(name: &str) -> Option<TimeZone> {
     match name {
         "" | "UTC" => Some(TimeZone::UTC),
@@ -198,7 +195,7 @@ fn known_zone(name: &str) -> Option<TimeZone> {
     }
 }
 
-/// Reads fields one by one, noting those of a wrong type.
+/// Reads fields, and records those of a wrong type.
 struct Fields<'a> {
     entry: &'a Value,
     problems: Vec<String>,
@@ -210,16 +207,16 @@ impl Fields<'_> {
             Value::Null => String::new(),
             Value::String(text) => text.clone(),
             _ => {
-                self.problems.push(format!("{field} must be text"));
+                self.problems.push(format!("{field} must be a string"));
                 String::new()
             }
         }
     }
 
-    /// A bare text counts as a list of one, so that its window blocks those
-    /// that were meant and nobody else.
+    /// A string is read as a list with one item, so that the window blocks only the
+    /// intended Applications.
     fn texts(&mut self, field: &str) -> Vec<String> {
-        let wrong = format!("{field} must be a list of texts");
+        let wrong = format!("{field} must be a list of strings");
         match &self.entry[field] {
             Value::Null => Vec::new(),
             Value::Array(items) => {
@@ -254,15 +251,15 @@ impl Fields<'_> {
 }
 
 impl Window {
-    /// How it is called in messages: its place and what it says.
+    /// Name in messages: index and description.
     pub fn name(&self) -> String {
         format!("spec.syncWindows[{}] ({})", self.index, self.title)
     }
 
-    /// Whether it is about this Application (SE-401).
+    /// Whether it matches this Application (SE-401).
     ///
-    /// One selector that matches is enough; with `andOperator`, all those that
-    /// have entries must match. A window without entries matches nothing.
+    /// One matching selector is sufficient; with `andOperator`, all selectors with items
+    /// must match. A window without selectors matches nothing.
     pub fn matches(&self, asked: &Asked) -> bool {
         let hits = self.hits(asked);
         let written = [&self.clusters, &self.namespaces, &self.applications];
@@ -273,19 +270,18 @@ impl Window {
         }
     }
 
-    /// How closely it names this Application; `None` when it does not at all.
+    /// How specifically it matches this Application; `None` when it does not match.
     pub(super) fn closeness(&self, asked: &Asked) -> Option<Closeness> {
         self.hits(asked).into_iter().flatten().max()
     }
 
-    /// Which selectors match, and how closely: clusters, namespaces,
-    /// applications.
+    /// The matching selectors, and how specifically: clusters, namespaces, applications.
     fn hits(&self, asked: &Asked) -> [Option<Closeness>; 3] {
         let best = |globs: &[Glob], texts: &[&str], exact, loose| {
             let fitting = globs.iter().filter(|glob| texts.iter().any(|text| glob.matches(text)));
             fitting.map(|glob| if glob.is_exact() { exact } else { loose }).max()
         };
-        // A cluster has a name, a server or both; what it has not, no glob fits.
+        // A cluster has a name, a server or both; an empty value matches no glob.
         let cluster: Vec<&str> =
             [asked.cluster, asked.server].into_iter().filter(|text| !text.is_empty()).collect();
         [
@@ -307,11 +303,10 @@ impl Window {
 }
 
 impl Rule {
-    /// When the window closes that is open at `now`, or `None` when it is shut.
+    /// The end of the window if it is active at `now`, else `None`.
     ///
-    /// Open means after a start and before its end; at both instants it is
-    /// shut (SE-405). Starts overlap, and the end is that of the latest start
-    /// before `now`.
+    /// Active means after a start and before its end, both exclusive (SE-405). Starts may
+    /// overlap, and the end is that of the latest start before `now`.
     pub fn open_until(&self, now: Timestamp) -> Option<Timestamp> {
         if self.duration <= SignedDuration::ZERO {
             return None;
@@ -321,14 +316,12 @@ impl Rule {
         Some(self.end(start)).filter(|end| now < *end)
     }
 
-    /// The next instant after `now` at which looking again can make a
-    /// difference; `None` when there is none.
+    /// The next instant after `now` when the result can change; `None` when there is none.
     ///
-    /// For an open window it is the end, for a shut one the first whole second
-    /// after the next start: at the start itself it is still shut, and
-    /// operations keep their start in whole seconds. Where one opening follows
-    /// the other without a pause, the end is that of the last, or an earlier
-    /// one when there are many.
+    /// For an active window it is the end, for an inactive one the first whole second
+    /// after the next start: it is inactive at the start itself, and operations store
+    /// their start in whole seconds. For adjacent windows, the end is that of the last
+    /// one, or an earlier one when there are many.
     pub fn next_change(&self, now: Timestamp) -> Option<Timestamp> {
         if self.duration <= SignedDuration::ZERO {
             return None;
@@ -338,8 +331,7 @@ impl Rule {
             let opened = SignedDuration::from_secs(1).min(self.duration);
             return Some(start.checked_add(opened).unwrap_or(Timestamp::MAX));
         };
-        // Looking at the very instant where one ends and the next begins
-        // would slip a sync in between.
+        // Evaluating at the instant between two adjacent windows would allow a sync.
         for _ in 0..OPENINGS_JOINED {
             let last = self.schedule.previous(&self.zone, end).map(|start| self.end(start));
             match last {
@@ -355,13 +347,11 @@ impl Rule {
     }
 }
 
-/// How many openings are followed that have no pause in between. A window
-/// that is open always has no end to find.
+/// Limit on adjacent windows that are combined. A window that is always active has no end.
 const OPENINGS_JOINED: usize = 50;
 
-/// What is wrong with the windows of an AppProject, for a check on saving
-/// (SE-411): kinds, schedules, durations, descriptions, types and duplicates.
-/// Empty means that they can be saved.
+/// Problems of the windows of an AppProject, for validation (SE-411): kinds, schedules,
+/// durations, descriptions, types and duplicates. Empty when they are valid.
 pub fn problems(project: &Value) -> Vec<String> {
     let written = &project["spec"]["syncWindows"];
     if !written.is_null() && !written.is_array() {
@@ -385,8 +375,8 @@ pub fn problems(project: &Value) -> Vec<String> {
     problems
 }
 
-/// What the user may want to know about windows that can be saved and block
-/// nothing: unknown time zones (SE-404), windows that never open or match.
+/// Warnings about valid windows: unknown time zones (SE-404), windows that never start or
+/// match.
 pub fn warnings(project: &Value) -> Vec<String> {
     let said = |window: Window| {
         let name = format!("spec.syncWindows[{}]", window.index);

@@ -1,4 +1,4 @@
-//! Logging in: what `git`, `ssh` and servers get to see of a password.
+//! Authentication: what `git`, `ssh` and servers receive of the credentials.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::{Counted, repositories, script, settings, walk};
 async fn credentials_reach_git_by_files_only() {
     let marks = tempfile::tempdir().unwrap();
     let seen = marks.path().join("seen");
-    // Shows arguments, environment, and what the helper answers to whom.
+    // Prints arguments, environment, and the answers of the askpass helper.
     let counted = Counted::new(&format!(
         "{{ echo \"args $*\"; env; ls -l \"${{GIT_ASKPASS%/*}}\"; stat -c %a \"${{GIT_ASKPASS%/*}}\"\n\
          for p in \"Username for 'https://git.example.com': \" \"Password for 'https://me@git.example.com': \" \
@@ -45,9 +45,9 @@ async fn credentials_reach_git_by_files_only() {
         environment.contains("-rw------- ") && environment.contains("\n700\n"),
         "{environment}"
     );
-    assert!(!environment.contains("CARGO"), "nothing of this process is passed on");
+    assert!(!environment.contains("CARGO"), "the environment of this process is not passed on");
     let answers: Vec<&str> = answers.lines().filter(|line| !line.contains(" for '")).collect();
-    assert_eq!(answers, ["me", "p@ss w"], "and nothing for another host");
+    assert_eq!(answers, ["me", "p@ss w"], "no answers for another host");
     let left: Vec<_> = walk(cache.path()).filter(|path| path.contains("secrets/")).collect();
     assert_eq!(left, Vec::<String>::new());
     let two_lines = Credentials { password: "a\nb".into(), ..credentials };
@@ -89,10 +89,10 @@ async fn ssh_trusts_known_hosts_and_one_key_only() {
     assert!(seen.contains("UserKnownHostsFile=\""), "{seen}");
 }
 
-/// A web server that wants a password, or sends everybody elsewhere.
+/// A web server that requires a password, or redirects all requests.
 struct Server {
     address: String,
-    /// The `Authorization` headers that came in.
+    /// The received `Authorization` headers.
     seen: Arc<Mutex<Vec<String>>>,
     task: tokio::task::JoinHandle<()>,
 }
@@ -135,7 +135,7 @@ async fn server(redirect_to: Option<String>) -> Server {
 }
 
 #[tokio::test]
-async fn the_real_git_logs_in_to_the_host_of_the_url_and_to_no_other() {
+async fn git_sends_credentials_only_to_the_host_of_the_url() {
     let mut settings = settings();
     settings.allow = Allow { local: false, http: true };
     settings.limits.failure_kept = Duration::ZERO;
@@ -165,5 +165,5 @@ async fn the_real_git_logs_in_to_the_host_of_the_url_and_to_no_other() {
     let url = format!("http://{}/team/repo", sends_away.address);
     let error = repositories.resolve(&url, "main", Some(&credentials)).await.unwrap_err();
     assert!(matches!(error, Error::Refused { .. }), "{error:?}");
-    assert_eq!(*asks.seen.lock(), Vec::<String>::new(), "another host learns nothing");
+    assert_eq!(*asks.seen.lock(), Vec::<String>::new(), "another host receives no credentials");
 }

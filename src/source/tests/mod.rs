@@ -1,4 +1,4 @@
-//! Tests of this room, against the real `git` program and real directories.
+//! Tests of this module, with the real `git` program and real directories.
 
 mod credentials;
 mod directory;
@@ -75,11 +75,11 @@ fn write(root: &Path, file: &str, content: &str) {
     std::fs::write(path, content).unwrap();
 }
 
-/// A program of a test: a shell script.
+/// A program for a test: a shell script.
 fn script(directory: &Path, name: &str, content: &str) -> PathBuf {
     let path = directory.join(name);
-    // Renamed into place: a thread that forks while the file is open for
-    // writing would make it busy.
+    // Renamed into place: a file that is open for writing when another thread forks would
+    // be busy.
     let draft = directory.join(format!("{name}.draft"));
     std::fs::write(&draft, format!("#!/bin/sh\n{content}\n")).unwrap();
     std::fs::set_permissions(&draft, std::fs::Permissions::from_mode(0o700)).unwrap();
@@ -91,7 +91,7 @@ fn settings() -> Settings {
     Settings { allow: Allow { local: true, http: false }, ..Settings::default() }
 }
 
-/// Repositories with a cache of their own.
+/// Repositories with a separate cache.
 fn repositories(settings: Settings) -> (tempfile::TempDir, Repositories) {
     let cache = tempfile::tempdir().unwrap();
     let repositories = Repositories::open(cache.path(), settings).unwrap();
@@ -102,7 +102,7 @@ fn config_map(name: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: {name}\n")
 }
 
-/// A `git` that writes each subcommand into a file before it does its work.
+/// A `git` that logs each subcommand to a file before it runs.
 struct Counted {
     directory: tempfile::TempDir,
 }

@@ -1,13 +1,13 @@
-//! What needs no program: URLs, references, version ranges, patterns.
+//! URLs, references, version ranges and patterns.
 
-use super::super::address::{Address, Allow, Place, redact};
+use super::super::address::{Address, Allow, Transport, redact};
 use super::super::refs::{Found, Refs, Target};
 use super::super::version::{Range, version};
 use super::super::{Credentials, Error};
 use crate::glob::Glob;
 
 #[test]
-fn a_version_range_holds_what_it_says() {
+fn version_ranges_match_versions() {
     let cases = [
         // range, inside, outside (SE-032)
         ("*", "0.1.0 7.0.0", "1.0.0-rc.1"),
@@ -47,7 +47,7 @@ fn a_version_range_holds_what_it_says() {
 }
 
 #[test]
-fn a_plain_name_or_version_is_no_range() {
+fn a_plain_name_or_version_is_not_a_range() {
     for text in
         ["main", "HEAD", "v1.2.3", "1.2", "1", "release-1.x", "", "a||b", ">>1", "1.2.3.4", "1."]
     {
@@ -56,7 +56,7 @@ fn a_plain_name_or_version_is_no_range() {
 }
 
 #[test]
-fn a_target_is_found_among_references() {
+fn targets_are_resolved_to_references() {
     let [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map(|digit| digit.repeat(40));
     let listing = format!(
         "{a}\tHEAD\n{a}\trefs/heads/main\n{b}\trefs/heads/v1.0.0\n{c}\trefs/tags/v1.0.0\n\
@@ -68,7 +68,7 @@ fn a_target_is_found_among_references() {
         ("empty means HEAD", "", "", Some((&a, "HEAD"))),
         ("HEAD", "HEAD", "", Some((&a, "HEAD"))),
         ("branch", "main", "", Some((&a, "refs/heads/main"))),
-        ("a branch goes before a tag", "v1.0.0", "", Some((&b, "refs/heads/v1.0.0"))),
+        ("a branch takes precedence over a tag", "v1.0.0", "", Some((&b, "refs/heads/v1.0.0"))),
         ("full name", "refs/tags/v1.0.0", "", Some((&c, "refs/tags/v1.0.0"))),
         ("annotated tag gives its commit", "v1.2.0", "", Some((&e, "refs/tags/v1.2.0"))),
         ("other references", "pull/7/head", "", Some((&d, "refs/pull/7/head"))),
@@ -78,7 +78,7 @@ fn a_target_is_found_among_references() {
         ("a range that nothing matches", "9.x", "", None),
         ("short hash of a tip", "eeeeeee", "", Some((&e, "refs/tags/v1.2.0"))),
         ("too short", "eeeeee", "", None),
-        ("bad lines are no references", "bad", "", None),
+        ("invalid lines are skipped", "bad", "", None),
     ];
     for (name, revision, tag_prefix, want) in cases {
         let found = refs.find(&Target { revision, tag_prefix });
@@ -98,7 +98,7 @@ fn a_target_is_found_among_references() {
 }
 
 #[test]
-fn a_pattern_crosses_directories() {
+fn patterns_match_across_directories() {
     let cases = [
         // V-225, V-226, SE-095
         ("*.yaml", "sub/e.yaml", true),
@@ -134,7 +134,7 @@ fn a_pattern_crosses_directories() {
 }
 
 #[test]
-fn a_url_is_checked_before_git_sees_it() {
+fn urls_are_validated_before_git_runs() {
     let allow = Allow::default();
     for url in [
         "https://example.com/team/repo.git",
@@ -170,7 +170,7 @@ fn a_url_is_checked_before_git_sees_it() {
         "ssh://git@example.com/team/./repo",
         "git@example.com:../repo",
         "https://exa mple.com/repo",
-        // Other spellings of what a project may deny, or allow.
+        // Other spellings of a repository that a project may deny or allow.
         "https://example.com/team/%73ecret",
         "https://example.com/team%2Fsecret",
         "https://example.com./team/repo",
@@ -200,20 +200,20 @@ fn a_url_is_checked_before_git_sees_it() {
 }
 
 #[test]
-fn a_password_in_a_url_is_split_off() {
+fn a_password_in_a_url_is_removed() {
     let address =
         Address::parse("https://me:p%40ss@example.com/team/repo", Allow::default()).unwrap();
     assert_eq!(address.url, "https://example.com/team/repo");
     assert_eq!(address.shown, "https://***@example.com/team/repo");
     assert_eq!(address.embedded, Some(("me".into(), "p@ss".into())));
     let host = "example.com".to_owned();
-    assert_eq!(address.place, Place::Http { scheme: "https", host });
+    assert_eq!(address.transport, Transport::Http { scheme: "https", host });
     let ssh = Address::parse("ssh://git:secret@example.com/repo", Allow::default()).unwrap();
     assert_eq!(ssh.url, "ssh://git@example.com/repo");
 }
 
 #[test]
-fn nothing_shown_holds_a_password() {
+fn messages_contain_no_password() {
     let cases = [
         ("https://u:secret@h/r", "https://***@h/r"),
         (

@@ -1,5 +1,5 @@
-//! Kinds of sources, overrides, and other programs (SE-034, SE-037, SE-090
-//! to SE-092, SE-103; rows V-233 and V-234).
+//! Source types, overrides, and other programs (SE-034, SE-037, SE-090 to SE-092, SE-103;
+//! rows V-233 and V-234).
 
 use std::os::unix::fs::symlink;
 use std::sync::Arc;
@@ -77,23 +77,28 @@ impl Source {
     }
 }
 
-/// A program that shows how it was called in the object it renders.
+/// A program that renders an object with its arguments and environment.
 const ECHO: &str = r#"{ echo "apiVersion: v1"; echo "kind: ConfigMap"; echo "metadata: {name: rendered}"; echo "args:"
 for a in "$@"; do echo "- '$a'"; done; echo "env:"; env | cut -d= -f1 | sed "s/.*/- '&'/"; echo "---"; echo '# nothing'; }"#;
 
 #[tokio::test]
-async fn the_kind_of_a_source_is_found() {
+async fn the_type_of_a_source_is_detected() {
     use SourceType::{Directory, Helm, Kustomize};
     let cases: [(&str, &[&str], Value, SourceType); 9] = [
         ("plain", &["a.yaml"], json!({"path": "."}), Directory),
         ("chart", &["Chart.yaml"], json!({"path": "."}), Helm),
-        ("chart by its ending", &["my-Chart.yaml"], json!({}), Helm),
-        ("chart further down", &["sub/Chart.yaml"], json!({}), Directory),
+        ("chart by its suffix", &["my-Chart.yaml"], json!({}), Helm),
+        ("chart in a subdirectory", &["sub/Chart.yaml"], json!({}), Directory),
         ("kustomization", &["kustomization.yml"], json!({}), Kustomize),
         ("Kustomization", &["Kustomization"], json!({}), Kustomize),
         ("V-233", &["Chart.yaml", "kustomization.yaml"], json!({}), Kustomize),
-        ("a block decides", &["Chart.yaml"], json!({"directory": {"recurse": true}}), Directory),
-        ("an empty block is none", &["Chart.yaml"], json!({"directory": {}}), Helm),
+        (
+            "a block takes precedence",
+            &["Chart.yaml"],
+            json!({"directory": {"recurse": true}}),
+            Directory,
+        ),
+        ("an empty block is ignored", &["Chart.yaml"], json!({"directory": {}}), Helm),
     ];
     for (name, files, source, want) in cases {
         let tree = Source::new(files).program("helm", ECHO).program("kustomize", ECHO);
@@ -102,7 +107,7 @@ async fn the_kind_of_a_source_is_found() {
 }
 
 #[tokio::test]
-async fn a_kind_that_is_switched_off_is_read_as_a_directory() {
+async fn a_disabled_type_is_read_as_a_directory() {
     // SE-091
     let mut tree = Source::new(&["Chart.yaml"]);
     tree.options.enabled = EnabledTypes { helm: false, kustomize: true };
@@ -110,7 +115,7 @@ async fn a_kind_that_is_switched_off_is_read_as_a_directory() {
 }
 
 #[tokio::test]
-async fn a_source_that_cannot_be_rendered_says_why() {
+async fn errors_of_rendering_name_the_reason() {
     let tree = Source::new(&["a.yaml"]);
     let cases = [
         (
@@ -144,7 +149,7 @@ async fn a_source_that_cannot_be_rendered_says_why() {
         (
             "values",
             json!({"helm": {"valueFiles": ["https://u:secret@h/v.yaml"]}}),
-            "only files of the Application's own sources",
+            "only files of the Application's sources",
         ),
         (
             "values outside",
@@ -179,8 +184,8 @@ async fn a_ref_alone_renders_nothing() {
 
 #[tokio::test]
 async fn a_repository_may_override_its_source() {
-    // SE-090: general file first, then the one of the application; where the
-    // source is cannot be overridden.
+    // SE-090: the general file first, then the one of the Application; the location of
+    // the source cannot be overridden.
     let tree = Source::new(&["apps/a.yaml", "apps/sub/b.yaml", "apps/sub/c.yaml", "other/d.yaml"])
         .file(
             "apps/.argocd-source.yaml",
@@ -198,7 +203,9 @@ async fn a_repository_may_override_its_source() {
     let tree = Source::new(&["a.yaml"]);
     symlink(outside.path().join("o.yaml"), tree.directory.path().join(".argocd-source.yaml"))
         .unwrap();
-    assert!(tree.fails(json!({})).await.contains(".argocd-source.yaml: symbolic link leads out"));
+    assert!(
+        tree.fails(json!({})).await.contains(".argocd-source.yaml: symbolic link points outside")
+    );
 }
 
 fn list(object: &Value, field: &str) -> Vec<String> {
@@ -207,7 +214,7 @@ fn list(object: &Value, field: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn helm_is_called_with_what_the_source_says() {
+async fn helm_gets_the_settings_of_the_source() {
     let tree = Source::new(&["chart/Chart.yaml"])
         .file("chart/dev.yaml", "a: 1\n")
         .file("shared.yaml", "b: 2\n")
@@ -225,7 +232,7 @@ async fn helm_is_called_with_what_the_source_says() {
         "skipTests": true,
     }});
     let rendered = tree.render(source).await.unwrap();
-    assert_eq!(rendered.manifests.len(), 1, "the empty document is none (SE-103)");
+    assert_eq!(rendered.manifests.len(), 1, "the empty document is skipped (SE-103)");
     let args = list(&rendered.manifests[0].object, "args");
     let (values, others): (Vec<_>, Vec<_>) =
         args.iter().map(String::as_str).partition(|arg| arg.starts_with("--values="));
@@ -252,7 +259,7 @@ async fn helm_is_called_with_what_the_source_says() {
 }
 
 #[tokio::test]
-async fn another_program_is_held_to_its_limits() {
+async fn programs_are_stopped_at_their_limits() {
     let failing = Source::new(&["kustomization.yaml"])
         .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
     let error = failing.fails(json!({})).await;
@@ -273,14 +280,14 @@ async fn another_program_is_held_to_its_limits() {
         .program("kustomize", "printf 'apiVersion: v1\\nkind: X\\nmetadata: [\\n'");
     assert!(garbage.fails(json!({})).await.contains("Failed to unmarshal \"kustomize\""));
 
-    // It would follow the link without asking.
+    // Kustomize would follow the link.
     let linked = Source::new(&["kustomization.yaml", "x/y.yaml"]).program("kustomize", ECHO);
     symlink("/etc/passwd", linked.directory.path().join("x/link")).unwrap();
-    assert!(linked.fails(json!({})).await.contains("x/link: symbolic link leads out"));
+    assert!(linked.fails(json!({})).await.contains("x/link: symbolic link points outside"));
 }
 
 #[tokio::test]
-async fn kustomizations_that_refer_to_each_other_without_end_are_an_error() {
+async fn deeply_nested_kustomizations_are_rejected() {
     let mut tree = Source::new(&["a.yaml"]).program("kustomize", ECHO);
     tree = tree.file("kustomization.yaml", "resources: [d0]");
     for level in 0..2_000 {
@@ -293,7 +300,7 @@ async fn kustomizations_that_refer_to_each_other_without_end_are_an_error() {
 }
 
 #[tokio::test]
-async fn a_kustomization_reads_nothing_from_elsewhere() {
+async fn a_kustomization_reads_only_its_repository() {
     let cases = [
         ("resources: [https://example.com/base?ref=v1]", "resources[0]"),
         ("resources: [a.yaml, github.com/team/base]", "resources[1]"),
@@ -318,7 +325,10 @@ async fn a_kustomization_reads_nothing_from_elsewhere() {
         assert!(error.contains(at), "{kustomization}: {error}");
         let mut tree = tree;
         tree.options.programs.kustomize_remote = true;
-        assert!(tree.render(json!({"path": "."})).await.is_ok(), "{kustomization}: switched on");
+        assert!(
+            tree.render(json!({"path": "."})).await.is_ok(),
+            "{kustomization}: remote resources enabled"
+        );
     }
     let tree = Source::new(&["a.yaml"])
         .file(

@@ -1,5 +1,5 @@
-//! Resolving and fetching, with the real program and with scripts that stand
-//! between: they count calls, refuse, or hang.
+//! Resolving and fetching, with the real program and with wrapper scripts that count
+//! calls, fail, or hang.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -59,14 +59,14 @@ async fn each_kind_of_target_revision_is_resolved_and_read() {
         assert_eq!(checkout.revision(), want);
         assert!(!checkout.root().join(".git").exists());
     }
-    // A short hash that is no tip is known once its commit was fetched.
+    // A short hash that is not a tip is known once its commit was fetched.
     upstream.git(&["tag", "-d", "v1.0.0", "v1.1.0"]);
     let short = repositories.resolve(&url, &first[..8], None).await.unwrap();
     assert_eq!(short, Revision::pinned(&first));
 }
 
 #[tokio::test]
-async fn a_repository_with_long_hashes_is_read() {
+async fn a_sha256_repository_is_read() {
     let upstream = Upstream::with_format("sha256");
     upstream.write("a.yaml", &config_map("a"));
     let sha = upstream.commit();
@@ -79,7 +79,7 @@ async fn a_repository_with_long_hashes_is_read() {
 }
 
 #[tokio::test]
-async fn what_is_missing_is_told_apart() {
+async fn missing_objects_have_distinct_errors() {
     let upstream = Upstream::new();
     upstream.write("a.yaml", &config_map("a"));
     upstream.commit();
@@ -96,7 +96,7 @@ async fn what_is_missing_is_told_apart() {
     assert!(matches!(error, Error::MissingRevision { .. }), "{error}");
     let error = repositories.resolve("/nonexistent/repo", "main", None).await.unwrap_err();
     assert!(matches!(error, Error::MissingRepository { .. }), "{error}");
-    // Nobody listens on the discard port of this machine.
+    // No server listens on the discard port of the local machine.
     let error =
         repositories.resolve("https://u:secret@127.0.0.1:9/r", "main", None).await.unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
@@ -107,7 +107,7 @@ async fn what_is_missing_is_told_apart() {
 }
 
 #[tokio::test]
-async fn local_places_need_to_be_switched_on() {
+async fn local_directories_must_be_enabled() {
     let upstream = Upstream::new();
     upstream.commit();
     let (_cache, repositories) = repositories(Settings::default());
@@ -118,7 +118,7 @@ async fn local_places_need_to_be_switched_on() {
 }
 
 #[tokio::test]
-async fn no_revision_or_url_becomes_an_option() {
+async fn revisions_and_urls_are_never_read_as_options() {
     let upstream = Upstream::new();
     upstream.commit();
     let counted = Counted::new("");
@@ -155,7 +155,7 @@ async fn fifty_checkouts_of_one_revision_fetch_once() {
 }
 
 #[tokio::test]
-async fn an_answer_is_shared_until_it_is_too_old() {
+async fn a_result_is_shared_until_it_is_too_old() {
     let upstream = Upstream::new();
     let first = upstream.commit();
     let counted = Counted::new("");
@@ -169,16 +169,16 @@ async fn an_answer_is_shared_until_it_is_too_old() {
     let second = upstream.commit();
     let main: Target<'_> = "main".into();
     let old = repositories.resolve_fresh(&url, &main, None, HOUR).await.unwrap();
-    assert_eq!(old.sha, first, "within its time the answer is not asked for again");
+    assert_eq!(old.sha, first, "a fresh result is reused");
     let new = repositories.resolve(&url, "main", None).await.unwrap();
     assert_eq!(new.sha, second);
     assert_eq!(counted.count("ls-remote"), 2);
-    // Somebody else's credentials never get this answer.
+    // A result is not shared between different credentials.
     let other =
         Credentials { username: "u".into(), password: "p".into(), ..Credentials::default() };
     let address = Address::parse("https://h/r", Allow::default()).unwrap();
     assert_ne!(identity(&address, Some(&other)), identity(&address, None));
-    // Nor does a failure of one reach the other.
+    // Neither is a failure.
     let with = |password: &str| Credentials { password: password.into(), ..other.clone() };
     let of = |url: &str, password: &str| {
         let address = Address::parse(url, Allow::default()).unwrap();
@@ -193,17 +193,21 @@ async fn an_answer_is_shared_until_it_is_too_old() {
     ] {
         assert_ne!(of(url, "p"), of(another, "p"), "{url}");
     }
-    assert_ne!(of("https://u@h/r", "one"), of("https://u@h/r", "two"), "the Secret completes it");
+    assert_ne!(
+        of("https://u@h/r", "one"),
+        of("https://u@h/r", "two"),
+        "the Secret completes the URL"
+    );
 }
 
 #[tokio::test]
-async fn a_failure_is_shared_for_a_while() {
+async fn a_failure_is_shared_for_a_limited_time() {
     let counted = Counted::new("");
     let (_cache, repositories) = repositories(counted.settings());
     let main: Target<'_> = "main".into();
     for _ in 0..20 {
         let answer = repositories.resolve_fresh("/nonexistent", &main, None, HOUR).await;
-        // A directory that is not there is not even looked at with git.
+        // A missing directory is reported without running git.
         assert!(matches!(answer, Err(Error::MissingRepository { .. })));
     }
     assert_eq!(counted.count("ls-remote"), 0);
@@ -219,7 +223,7 @@ async fn a_failure_is_shared_for_a_while() {
         assert!(matches!(answer, Err(Error::Unreachable { .. })), "{answer:?}");
     }
     assert_eq!((counted.count("ls-remote"), counted.count("init")), (1, 1));
-    // Whoever wants to know now is not put off.
+    // A request for a fresh result is sent at once.
     repositories.resolve(&url, "main", None).await.unwrap_err();
     assert_eq!(counted.count("ls-remote"), 2);
 }
@@ -233,11 +237,11 @@ fn running(text: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_git_that_hangs_is_killed_and_the_next_one_works() {
+async fn a_hanging_git_is_killed_and_the_next_call_succeeds() {
     let upstream = Upstream::new();
     upstream.write("a.yaml", &config_map("a"));
     let sha = upstream.commit();
-    // Hangs in a child of its own, with a lock taken, as a real fetch would.
+    // Hangs in a child process, with a lock taken, as a real fetch would.
     let marks = tempfile::tempdir().unwrap();
     let once = marks.path().join("hang");
     let nap = format!("{}", 100_000 + std::process::id());
@@ -264,7 +268,7 @@ async fn a_git_that_hangs_is_killed_and_the_next_one_works() {
 }
 
 #[tokio::test]
-async fn a_caller_that_gives_up_leaves_nothing_behind() {
+async fn a_cancelled_call_leaves_no_processes_or_files() {
     let upstream = Upstream::new();
     upstream.write("a.yaml", &config_map("a"));
     let sha = upstream.commit();
@@ -299,13 +303,13 @@ async fn until(condition: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn a_server_that_gives_out_no_hashes_is_read_by_name() {
+async fn a_server_that_serves_no_hashes_is_read_by_name() {
     let upstream = Upstream::new();
     upstream.write("a.yaml", &config_map("old"));
     let old = upstream.commit();
     upstream.write("a.yaml", &config_map("new"));
     let new = upstream.commit();
-    // The old protocol refuses what is not listed.
+    // The old protocol rejects commits that are not listed.
     let counted = Counted::new("set -- -c protocol.version=0 \"$@\"");
     let (_cache, repositories) = repositories(counted.settings());
     let url = upstream.url();
@@ -326,9 +330,9 @@ fn small(change: impl Fn(&mut Limits)) -> Settings {
 }
 
 #[tokio::test]
-async fn too_much_is_refused() {
+async fn content_beyond_the_limits_is_rejected() {
     let upstream = Upstream::new();
-    // Compresses to nearly nothing, so that only the listing shows its size.
+    // Compresses to almost nothing, so that only the listing shows its size.
     upstream.write("big.yaml", &"#".repeat(4 << 20));
     let big = Revision::pinned(&upstream.commit());
     upstream.git(&["rm", "-q", "big.yaml"]);
@@ -351,7 +355,7 @@ async fn too_much_is_refused() {
 async fn a_fetch_that_fills_the_disk_is_stopped() {
     let upstream = Upstream::new();
     let sha = upstream.commit();
-    // Grows until somebody stops it.
+    // Grows until the process is killed.
     let counted = Counted::new(
         "if [ \"$step\" = fetch ]; then for a in \"$@\"; do case \"$a\" in */repository-*)\n\
          while :; do head -c 1000000 /dev/zero >> \"$a/tmp_pack\"; sleep 0.01; done ;; esac; done; fi",
@@ -368,11 +372,11 @@ async fn a_fetch_that_fills_the_disk_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_tree_that_unfolds_without_end_is_refused() {
+async fn a_tree_bomb_is_rejected() {
     let upstream = Upstream::new();
     upstream.write("seed", "x");
     let blob = upstream.git(&["hash-object", "-w", "seed"]);
-    // Each level names the one below ten times: 10^7 files in a few hundred bytes.
+    // Each level refers to the one below ten times: 10^7 files in a few hundred bytes.
     let mut line = format!("100644 blob {blob}");
     for _ in 0..7 {
         let tree: String = (0..10).map(|n| format!("{line}\te{n}\n")).collect();
@@ -389,7 +393,7 @@ async fn a_tree_that_unfolds_without_end_is_refused() {
 }
 
 #[tokio::test]
-async fn a_hostile_repository_runs_nothing_and_escapes_nowhere() {
+async fn a_hostile_repository_runs_no_code_and_cannot_leave_its_directory() {
     let upstream = Upstream::new();
     let marks = tempfile::tempdir().unwrap();
     let mark = marks.path().join("ran");
@@ -411,11 +415,11 @@ async fn a_hostile_repository_runs_nothing_and_escapes_nowhere() {
     let revision = repositories.resolve(&upstream.url(), &sha, None).await.unwrap();
     let checkout = repositories.checkout(&upstream.url(), &revision, None).await.unwrap();
     assert!(!mark.exists());
-    assert!(checkout.root().join("kept.sub").exists(), "the whole tree, export-ignore or not");
+    assert!(checkout.root().join("kept.sub").exists(), "export-ignore has no effect");
     let link = checkout.root().join("passwd.yaml");
     assert!(std::fs::symlink_metadata(link).unwrap().is_symlink());
     let error = directory(checkout.root(), "", &DirectoryOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("passwd.yaml: symbolic link leads out"), "{error}");
+    assert!(error.to_string().contains("passwd.yaml: symbolic link points outside"), "{error}");
 }
 
 #[tokio::test]
@@ -437,18 +441,18 @@ async fn checkouts_are_kept_within_bounds_and_shared_while_in_use() {
     drop(dropped);
     repositories.checkout(&url, &revisions[2], None).await.unwrap();
     until(|| !path.exists()).await;
-    // Evicted too, but somebody has it: the same one, still there.
+    // Evicted, too, but still in use: the same checkout is returned.
     let again = repositories.checkout(&url, &revisions[0], None).await.unwrap();
     assert_eq!(again.root(), held.root());
     assert_eq!(objects(again.root()), ["a"]);
     assert_eq!(counted.count("checkout-index"), 3);
-    // Made again without a fetch: its commit is here.
+    // Created again without a fetch: its commit is present.
     repositories.checkout(&url, &revisions[1], None).await.unwrap();
     assert_eq!((counted.count("checkout-index"), counted.count("fetch")), (4, 3));
 }
 
 #[tokio::test]
-async fn a_plain_directory_is_a_source_by_its_content() {
+async fn a_plain_directory_has_a_content_revision() {
     let directory = tempfile::tempdir().unwrap();
     write(directory.path(), "a.yaml", &config_map("a"));
     write(directory.path(), "sub/b.yaml", &config_map("b"));
@@ -466,13 +470,13 @@ async fn a_plain_directory_is_a_source_by_its_content() {
     let (_cache2, other) = super::repositories(counted.settings());
     let error = other.checkout(&path, &first, None).await.unwrap_err();
     assert!(error.to_string().contains("has changed since"), "{error}");
-    // Another place for the same bytes is another content.
+    // The same bytes under another path are different content.
     std::fs::rename(directory.path().join("sub"), directory.path().join("moved")).unwrap();
     assert_ne!(repositories.resolve(&path, "", None).await.unwrap(), second);
     let (_cache3, tiny) = super::repositories(small(|limits| limits.fetch_bytes = 8));
     let error = tiny.resolve(&path, "", None).await.unwrap_err();
     assert!(matches!(error, Error::TooLarge { .. }), "{error}");
-    assert!(!counted.file("log").exists(), "git has no part in this");
+    assert!(!counted.file("log").exists(), "git does not run");
 }
 
 #[tokio::test]
@@ -486,7 +490,7 @@ async fn a_missing_program_is_named() {
 }
 
 #[tokio::test]
-async fn a_cache_left_behind_is_removed_and_a_used_one_stays() {
+async fn stale_caches_are_removed_and_used_ones_kept() {
     let root = tempfile::tempdir().unwrap();
     let left = root.path().join("wavegate-source-left");
     write(&left, "lock", "");
@@ -504,7 +508,7 @@ async fn a_cache_left_behind_is_removed_and_a_used_one_stays() {
 }
 
 #[tokio::test]
-async fn attributes_of_a_repository_do_not_change_what_is_written() {
+async fn attributes_of_a_repository_have_no_effect() {
     let upstream = Upstream::new();
     let keywords = "# $Id$\n".repeat(20_000);
     upstream.write(
@@ -514,7 +518,7 @@ async fn attributes_of_a_repository_do_not_change_what_is_written() {
     upstream.write("a.yaml", &format!("{}{keywords}", config_map("a")));
     let sha = upstream.commit();
     let mut settings = settings();
-    // With the keywords expanded it would be seven times as large.
+    // With expanded keywords, the file would be seven times as large.
     settings.limits.fetch_bytes = 300_000;
     let (_cache, repositories) = repositories(settings);
     let checkout =

@@ -17,7 +17,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("camelcase", "s", |_, a| Ok(Value::str(pascal_case(&a.text(0))))),
 ];
 
-/// Go maps one character to one character; where Unicode would give several, the character stays.
+/// Go maps one character to one character; where Unicode maps to several, the character
+/// is kept.
 fn upper(c: char) -> char {
     // Greek letters with a small iota beneath have a capital of their own.
     if let '\u{1f80}'..='\u{1f87}' | '\u{1f90}'..='\u{1f97}' | '\u{1fa0}'..='\u{1fa7}' = c {
@@ -41,7 +42,7 @@ fn lower(c: char) -> char {
     }
 }
 
-/// The form of a letter that starts a word; only the digraphs have one of their own.
+/// The title case of a letter; only digraphs have one that differs from upper case.
 fn title_case(c: char) -> char {
     match c {
         'Ǆ' | 'ǆ' => 'ǅ',
@@ -119,7 +120,7 @@ fn pascal_case(text: &str) -> String {
     let mut out = leading.to_owned();
     let mut chars = rest.chars();
     let Some(first) = chars.next() else { return out };
-    // The capitals that a word starts with are one: "FOOBar" becomes "Foobar".
+    // Consecutive capitals count as one: "FOOBar" becomes "Foobar".
     let mut capitals = first.is_uppercase();
     let mut held = upper(first);
     for c in chars {
@@ -142,7 +143,7 @@ fn pascal_case(text: &str) -> String {
     out
 }
 
-/// What a stretch of text is made of.
+/// Type of a part of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Word {
     None,
@@ -162,7 +163,7 @@ fn is_punctuation(c: char) -> bool {
     PUNCTUATION.is_match(c.encode_utf8(&mut [0; 4]))
 }
 
-/// Letters of scripts that write words with letters.
+/// Letters of alphabetic scripts.
 fn is_letter(c: char) -> bool {
     c.is_alphabetic()
         && !matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FCC}' | '\u{20000}'..)
@@ -185,7 +186,8 @@ fn next_word(text: &str) -> (Word, &str, &str) {
         match chars.next() {
             Some(second) if second.is_uppercase() => {
                 let end = run(0, &char::is_uppercase);
-                // The last capital begins the next word when small letters follow: HTTP, Status.
+                // The last capital starts the next word when small letters follow: HTTP,
+                // Status.
                 let next_is_letter = text[end..].starts_with(is_letter);
                 let last = text[..end].chars().next_back().map_or(0, char::len_utf8);
                 (Word::Upper, if next_is_letter { end - last } else { end })

@@ -1,4 +1,5 @@
-//! X.509 certificates: authorities, self-signed ones, and those that an authority signs.
+//! X.509 certificates: certificate authorities, self-signed certificates, and
+//! certificates signed by an authority.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -32,33 +33,33 @@ use crate::template::go::{Args, Run};
 pub(super) const FUNCTIONS: &[Function] = &[
     f("genCA", "si", |run, a| {
         let key = Key::generate(run)?;
-        self_signed(run, &key, &Wish::authority(a)?)
+        self_signed(run, &key, &Request::authority(a)?)
     }),
     f("genCAWithKey", "sis", |run, a| {
         let key = given_key(run, a.bytes(2))?;
-        self_signed(run, &key, &Wish::authority(a)?)
+        self_signed(run, &key, &Request::authority(a)?)
     }),
     f("genSelfSignedCert", "slli", |run, a| {
-        let wish = Wish::leaf(run, a)?;
+        let request = Request::leaf(run, a)?;
         let key = Key::generate(run)?;
-        self_signed(run, &key, &wish)
+        self_signed(run, &key, &request)
     }),
     f("genSelfSignedCertWithKey", "sllis", |run, a| {
-        let wish = Wish::leaf(run, a)?;
+        let request = Request::leaf(run, a)?;
         let key = given_key(run, a.bytes(4))?;
-        self_signed(run, &key, &wish)
+        self_signed(run, &key, &request)
     }),
     f("genSignedCert", "slliC", |run, a| {
         let issuer = Issuer::read(run, a.get(4))?;
-        let wish = Wish::leaf(run, a)?;
+        let request = Request::leaf(run, a)?;
         let key = Key::generate(run)?;
-        signed(run, &key, &wish, &issuer)
+        signed(run, &key, &request, &issuer)
     }),
     f("genSignedCertWithKey", "slliCs", |run, a| {
         let issuer = Issuer::read(run, a.get(4))?;
-        let wish = Wish::leaf(run, a)?;
+        let request = Request::leaf(run, a)?;
         let key = given_key(run, a.bytes(5))?;
-        signed(run, &key, &wish, &issuer)
+        signed(run, &key, &request, &issuer)
     }),
     f("buildCustomCert", "ss", |run, a| {
         let cert = decode64(a.bytes(0)).map_err(|_| "unable to decode base64 certificate")?;
@@ -74,15 +75,15 @@ fn made(cert: &[u8], key: &[u8]) -> Outcome {
     Ok(Value::Certificate(certificate.into()))
 }
 
-/// What a certificate shall say.
-struct Wish {
+/// The requested content of a certificate.
+struct Request {
     name: Any,
     alternative: Vec<GeneralName>,
     days: i64,
     authority: bool,
 }
 
-impl Wish {
+impl Request {
     /// Reads the arguments `cn days`.
     fn authority(a: &[Value]) -> Outcome<Self> {
         Ok(Self {
@@ -96,7 +97,7 @@ impl Wish {
     /// Reads the arguments `cn ips alternateDNS days`.
     fn leaf(run: &mut Run<'_>, a: &[Value]) -> Outcome<Self> {
         let mut alternative = Vec::new();
-        // Names come before addresses in the certificate.
+        // Names precede addresses in the certificate.
         for name in items(run, a.get(2))? {
             let Value::Str(name) = name else {
                 return Err(format!(
@@ -120,13 +121,13 @@ impl Wish {
                 IpAddr::V4(ip) => ip.octets().to_vec(),
                 IpAddr::V6(ip) => ip.octets().to_vec(),
             };
-            alternative.push(GeneralName::IpAddress(OctetString::new(bytes).map_err(told)?));
+            alternative.push(GeneralName::IpAddress(OctetString::new(bytes).map_err(to_text)?));
         }
         Ok(Self { name: common_name(a.bytes(0))?, alternative, days: a.int(3), authority: false })
     }
 }
 
-fn told<E: std::fmt::Display>(error: E) -> String {
+fn to_text<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
@@ -135,7 +136,7 @@ fn items<'a>(run: &mut Run<'_>, list: Option<&'a Value>) -> Outcome<&'a [Value]>
         Some(Value::List(list)) => list.items(),
         _ => &[],
     };
-    // Each is copied some times on its way into the certificate.
+    // Each item is copied several times.
     run.build(items.iter().map(|item| 256 + 4 * item.text_len()).sum())?;
     Ok(items)
 }
@@ -148,7 +149,7 @@ fn shown(run: &mut Run<'_>, value: &Value) -> Outcome<String> {
 
 const COMMON_NAME: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.5.4.3");
 
-/// A distinguished name that consists of a common name, or of nothing.
+/// A distinguished name with an optional common name.
 fn common_name(name: &[u8]) -> Outcome<Any> {
     let mut sets = Vec::new();
     if !name.is_empty() {
@@ -158,10 +159,10 @@ fn common_name(name: &[u8]) -> Outcome<Any> {
             Ok(text) => Any::encode_from(&text),
             Err(_) => Utf8StringRef::new(text).and_then(|text| Any::encode_from(&text)),
         };
-        let attribute = AttributeTypeAndValue { oid: COMMON_NAME, value: value.map_err(told)? };
-        sets.push(SetOfVec::try_from(vec![attribute]).map_err(told)?);
+        let attribute = AttributeTypeAndValue { oid: COMMON_NAME, value: value.map_err(to_text)? };
+        sets.push(SetOfVec::try_from(vec![attribute]).map_err(to_text)?);
     }
-    Ok(Any::encode_from(&sets).map_err(told)?)
+    Ok(Any::encode_from(&sets).map_err(to_text)?)
 }
 
 /// Reads a certificate from PEM.
@@ -180,7 +181,7 @@ fn parse_key(run: &mut Run<'_>, text: &[u8]) -> Outcome<Key> {
     Key::parse(run, text).map_err(|fail| fail.within("error parsing private key"))
 }
 
-/// Who signs.
+/// The issuer of a certificate.
 struct Issuer {
     name: Any,
     key_identifier: Option<OctetString>,
@@ -188,7 +189,7 @@ struct Issuer {
 }
 
 impl Issuer {
-    /// Takes an authority apart; its key must be the one that its certificate certifies.
+    /// Reads an authority; its key must match its certificate.
     fn read(run: &mut Run<'_>, ca: Option<&Value>) -> Outcome<Self> {
         let Some(Value::Certificate(ca)) = ca else { return Err("not a certificate".into()) };
         let cert = parse(run, ca.cert.bytes())?;
@@ -198,23 +199,23 @@ impl Issuer {
         if key.public()?.subject_public_key != *certified {
             return Err("error creating certificate: x509: provided PrivateKey doesn't match parent's PublicKey".into());
         }
-        let identifier = cert.get_extension::<SubjectKeyIdentifier>().map_err(told)?;
+        let identifier = cert.get_extension::<SubjectKeyIdentifier>().map_err(to_text)?;
         Ok(Self {
-            name: Any::encode_from(cert.subject()).map_err(told)?,
+            name: Any::encode_from(cert.subject()).map_err(to_text)?,
             key_identifier: identifier.map(|(_, identifier)| identifier.0),
             key,
         })
     }
 }
 
-fn self_signed(run: &mut Run<'_>, key: &Key, wish: &Wish) -> Outcome {
-    issue(run, key, wish, &wish.name, None, key)
+fn self_signed(run: &mut Run<'_>, key: &Key, request: &Request) -> Outcome {
+    issue(run, key, request, &request.name, None, key)
 }
 
-fn signed(run: &mut Run<'_>, key: &Key, wish: &Wish, issuer: &Issuer) -> Outcome {
-    // One that signs itself needs no pointer to its key.
-    let identifier = if issuer.name == wish.name { None } else { issuer.key_identifier.clone() };
-    issue(run, key, wish, &issuer.name, identifier, &issuer.key)
+fn signed(run: &mut Run<'_>, key: &Key, request: &Request, issuer: &Issuer) -> Outcome {
+    // A self-signed certificate needs no key identifier of its issuer.
+    let identifier = if issuer.name == request.name { None } else { issuer.key_identifier.clone() };
+    issue(run, key, request, &issuer.name, identifier, &issuer.key)
 }
 
 /// The part of a certificate that is signed.
@@ -242,7 +243,7 @@ struct Signed {
 fn issue(
     run: &mut Run<'_>,
     key: &Key,
-    wish: &Wish,
+    request: &Request,
     issuer: &Any,
     issuer_key: Option<OctetString>,
     issuer_signs: &Key,
@@ -252,29 +253,29 @@ fn issue(
     run.random(&mut serial)?;
     let subject_public_key_info = key.public()?;
     let algorithm = issuer_signs.signature_algorithm()?;
-    let identifier = wish.authority.then(|| {
+    let identifier = request.authority.then(|| {
         let digest = Sha256::digest(subject_public_key_info.subject_public_key.raw_bytes());
         OctetString::new(&digest[..20])
     });
     let content = ToBeSigned {
         version: Version::V3,
-        serial_number: SerialNumber::new(&serial).map_err(told)?,
+        serial_number: SerialNumber::new(&serial).map_err(to_text)?,
         signature: algorithm.clone(),
         issuer: issuer.clone(),
-        validity: validity(now, wish.days)?,
-        subject: wish.name.clone(),
+        validity: validity(now, request.days)?,
+        subject: request.name.clone(),
         subject_public_key_info,
-        extensions: extensions(wish, identifier.transpose().map_err(told)?, issuer_key)
-            .map_err(told)?,
+        extensions: extensions(request, identifier.transpose().map_err(to_text)?, issuer_key)
+            .map_err(to_text)?,
     };
-    let content = content.to_der().map_err(told)?;
+    let content = content.to_der().map_err(to_text)?;
     let signature = issuer_signs.sign(run, &content)?;
     let certificate = Signed {
-        content: Any::from_der(&content).map_err(told)?,
+        content: Any::from_der(&content).map_err(to_text)?,
         algorithm,
-        signature: BitString::from_bytes(&signature).map_err(told)?,
+        signature: BitString::from_bytes(&signature).map_err(to_text)?,
     };
-    let cert = write_pem(&Pem::new("CERTIFICATE", certificate.to_der().map_err(told)?));
+    let cert = write_pem(&Pem::new("CERTIFICATE", certificate.to_der().map_err(to_text)?));
     let key = write_pem(&key.to_pem()?);
     run.charge_bytes(cert.len() + key.len())?;
     made(cert.as_bytes(), key.as_bytes())
@@ -290,7 +291,7 @@ fn validity(now: Timestamp, days: i64) -> Outcome<Validity> {
     };
     let (Some(not_before), Some(not_after)) = (dates(now), end.and_then(dates)) else {
         return Err(format!(
-            "{days} days from now is not in the years 1970 to 9999 that a certificate can tell"
+            "{days} days from now is not within the years 1970 to 9999 that a certificate supports"
         )
         .into());
     };
@@ -301,18 +302,18 @@ const SERVER_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.
 const CLIENT_AUTH: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.3.2");
 
 fn extensions(
-    wish: &Wish,
+    request: &Request,
     key_identifier: Option<OctetString>,
     issuer_key: Option<OctetString>,
 ) -> der::Result<Vec<Extension>> {
     let mut usages = KeyUsages::DigitalSignature | KeyUsages::KeyEncipherment;
-    if wish.authority {
+    if request.authority {
         usages |= KeyUsages::KeyCertSign;
     }
     let mut extensions = vec![
         extension(true, &KeyUsage(usages))?,
         extension(false, &ExtendedKeyUsage(vec![SERVER_AUTH, CLIENT_AUTH]))?,
-        extension(true, &BasicConstraints { ca: wish.authority, path_len_constraint: None })?,
+        extension(true, &BasicConstraints { ca: request.authority, path_len_constraint: None })?,
     ];
     if let Some(identifier) = key_identifier {
         extensions.push(extension(false, &SubjectKeyIdentifier(identifier))?);
@@ -324,10 +325,10 @@ fn extensions(
         };
         extensions.push(extension(false, &identifier)?);
     }
-    if !wish.alternative.is_empty() {
+    if !request.alternative.is_empty() {
         // Without a subject these are the only names.
-        let critical = wish.name.value().is_empty();
-        extensions.push(extension(critical, &SubjectAltName(wish.alternative.clone()))?);
+        let critical = request.name.value().is_empty();
+        extensions.push(extension(critical, &SubjectAltName(request.alternative.clone()))?);
     }
     Ok(extensions)
 }

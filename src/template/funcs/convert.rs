@@ -1,4 +1,4 @@
-//! Conversions, and what a value's type is.
+//! Conversions, and types of values.
 
 use super::f;
 use crate::template::go::function::{Function, Outcome};
@@ -25,7 +25,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("kindIs", "sa", |_, a| Ok(Value::Bool(a.text(0) == a[1].kind_name()))),
 ];
 
-/// A whole number in decimal; 0 for what is none, the nearest for what is too large.
+/// An integer in decimal; 0 for invalid text, clamped to the range.
 pub(super) fn parse_decimal(text: &str) -> i64 {
     text.parse().unwrap_or_else(|error: std::num::ParseIntError| match error.kind() {
         std::num::IntErrorKind::PosOverflow => i64::MAX,
@@ -42,11 +42,11 @@ pub(super) fn strval(run: &mut Run<'_>, value: &Value) -> Outcome<Vec<u8>> {
     }
 }
 
-/// A whole number from anything, 0 where there is none in it.
+/// An integer from any value; 0 if there is none.
 pub(super) fn to_int(value: &Value) -> i64 {
     match value {
         Value::Str(text) => {
-            // "5.00" is a whole number, "1.9" is none.
+            // "5.00" is an integer, "1.9" is not.
             let text = text.text();
             let whole = match text.split_once('.') {
                 Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => {
@@ -60,7 +60,7 @@ pub(super) fn to_int(value: &Value) -> i64 {
         Value::Int(IntKind::Duration, _) => 0,
         Value::Int(_, n) => *n,
         Value::Uint(_, n) => *n as i64,
-        // Go's conversion of a float that does not fit gives the smallest number.
+        // Go's conversion of an out-of-range float gives the smallest number.
         Value::Float(x) if (-9.223_372_036_854_776e18..9.223_372_036_854_776e18).contains(x) => {
             *x as i64
         }
@@ -69,7 +69,7 @@ pub(super) fn to_int(value: &Value) -> i64 {
     }
 }
 
-/// A float from anything, 0 where there is none in it.
+/// A float from any value; 0 if there is none.
 pub(super) fn to_float(value: &Value) -> f64 {
     match value {
         Value::Str(text) => strconv::parse_float(&text.text()).unwrap_or(0.0),

@@ -1,4 +1,4 @@
-//! Passwords and ciphers.
+//! Checksums, passwords and ciphers.
 
 use aes::Aes256;
 use aes::cipher::{BlockCipherDecrypt, BlockCipherEncrypt, KeyInit};
@@ -27,10 +27,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("decryptAES", "ss", decrypt),
 ];
 
-/// Steps that a function of deliberate slowness costs: a render has room for a few.
+/// Steps of a deliberately slow function: one execution allows a few calls.
 const SLOW: usize = 300_000;
 
-/// The cost that Go's library takes by default.
+/// The default cost of Go's library.
 const BCRYPT_COST: u32 = 10;
 
 fn hash_password(run: &mut Run<'_>, password: &[u8]) -> Outcome<String> {
@@ -49,7 +49,7 @@ fn hash_password(run: &mut Run<'_>, password: &[u8]) -> Outcome<String> {
     }
 }
 
-/// The patterns of the kinds of password: each letter stands for a set of characters.
+/// The patterns of the password types: each letter is a character class.
 const PATTERNS: &[(&str, &[&str])] = &[
     ("maximum", &["anoxxxxxxxxxxxxxxxxx", "axxxxxxxxxxxxxxxxxno"]),
     (
@@ -138,7 +138,7 @@ fn cipher(password: &[u8]) -> Aes256 {
     Aes256::new(&key.into())
 }
 
-/// AES-256 in CBC mode with padding, the start value before the text, in base 64.
+/// AES-256 in CBC mode with padding, the initialization vector before the text, in base64.
 fn encrypt(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut text = a.bytes(1).to_vec();
     if text.is_empty() {

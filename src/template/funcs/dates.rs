@@ -49,7 +49,7 @@ fn time(time: GoTime) -> Value {
     Value::Time(Rc::new(time))
 }
 
-/// The time that a value stands for; what is none stands for now.
+/// The time of a value; the current time for values of other types.
 fn point(run: &Run<'_>, value: &Value) -> Outcome<GoTime> {
     match value {
         Value::Time(time) => Ok((**time).clone()),
@@ -62,7 +62,7 @@ fn in_zone(run: &mut Run<'_>, layout: &str, value: &Value, zone: &str) -> Outcom
     let time = point(run, value)?;
     let zone = match zone {
         "" | "UTC" | "Local" => TimeZone::UTC,
-        // An unknown zone is taken for UTC.
+        // An unknown zone is treated as UTC.
         name => TimeZone::get(name).unwrap_or(TimeZone::UTC),
     };
     run.charge_bytes(layout.len())?;

@@ -1,4 +1,4 @@
-//! Defaults, choices, and giving up.
+//! Defaults, choices, and failing.
 
 use super::f;
 use crate::template::go::Args;

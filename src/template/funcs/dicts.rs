@@ -1,4 +1,4 @@
-//! Dicts. `set`, `unset` and the merges change the dict itself, and everyone who holds it sees that.
+//! Dicts. `set`, `unset` and the merges change the dict itself, and all references to it.
 
 use std::collections::BTreeMap;
 
@@ -81,8 +81,8 @@ fn merge_all(run: &mut Run<'_>, a: &[Value], overwrite: bool) -> Outcome {
     Ok(Value::Dict(target))
 }
 
-/// Merges `source` into `target`; an existing value gives way when it is empty or `overwrite` is set, except that two
-/// dicts are merged.
+/// Merges `source` into `target`; an existing value is replaced when it is empty or
+/// `overwrite` is set, and dicts are merged.
 fn merge(
     run: &mut Run<'_>,
     target: &Dict,
@@ -108,7 +108,7 @@ fn merge(
         }
         let replace = match &ours {
             None => true,
-            // A nil only replaces something when asked to overwrite.
+            // A nil replaces a value only with `overwrite`.
             Some(ours) => overwrite || (!theirs.is_nil() && !ours.truth()),
         };
         if replace && (ours.is_some() || !theirs.is_nil() || overwrite) {
@@ -129,13 +129,11 @@ fn dig(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     let mut here = dict.clone();
     for key in keys {
         run.charge(1)?;
-        let Value::Str(key) = key else { return Err("a key of dig must be text".into()) };
+        let Value::Str(key) = key else { return Err("a key of dig must be a string".into()) };
         let step = match &here {
             Value::Dict(dict) if !dict.text => dict.get(&key.text()),
             other => {
-                return Err(
-                    format!("dig found {} where a dict is needed", other.type_name()).into()
-                );
+                return Err(format!("dig found {} instead of a dict", other.type_name()).into());
             }
         };
         match step {

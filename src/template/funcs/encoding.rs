@@ -1,4 +1,4 @@
-//! Base 64 and base 32. An error in decoding is returned as text.
+//! Base64 and base32. A decoding error is returned as text.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -35,7 +35,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Decodes as Go does: newlines are skipped, bits after the end do not matter; the error is the place of the bad byte.
+/// Decodes as Go does: skips newlines and ignores trailing bits; the error is the
+/// position of the invalid byte.
 pub(super) fn decode64(text: &[u8]) -> Result<Vec<u8>, usize> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let mut group = Vec::with_capacity(4);

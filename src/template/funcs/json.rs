@@ -20,7 +20,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
 ];
 
 fn from_json(run: &mut Run<'_>, a: &[Value]) -> Outcome {
-    // Each byte can be a value, and is held in two forms for a moment.
+    // Each byte can be a value, and two forms exist at the same time.
     run.build(a.bytes(0).len().saturating_mul(16))?;
     let json: serde_json::Value =
         serde_json::from_slice(a.bytes(0)).map_err(|error| error.to_string())?;

@@ -1,7 +1,8 @@
-//! Private keys: how they are made, read, written, and how they sign.
+//! Private keys: generating, parsing, encoding, and signing.
 //!
-//! All chance comes from the run. A signature needs none: RSA and Ed25519 use no random numbers, and ECDSA derives them
-//! from the key and the message (RFC 6979), so the same run gives the same bytes.
+//! All random bytes come from the run. Signatures need none: RSA and Ed25519 use no
+//! random numbers, and ECDSA derives them from the key and the message (RFC 6979), so the
+//! same run gives the same bytes.
 
 use der::asn1::{Any, BitString, BitStringRef, Null, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Encode, Sequence};
@@ -15,7 +16,7 @@ use ring::signature::{Ed25519KeyPair, KeyPair, RSA_PKCS1_SHA256, RsaKeyPair};
 use x509_cert::{AlgorithmIdentifier, SubjectPublicKeyInfo};
 
 use super::f;
-use super::numbers::{self, ATTEMPTS, Chance, DsaNumbers, NO_CHANCE, RsaNumbers};
+use super::numbers::{self, ATTEMPTS, DsaNumbers, NOT_RANDOM, RandomBytes, RsaNumbers};
 use crate::template::go::function::{Function, Outcome};
 use crate::template::go::value::Value;
 use crate::template::go::{Args, Run};
@@ -24,11 +25,11 @@ pub(super) const FUNCTIONS: &[Function] = &[f("genPrivateKey", "s", |run, a| {
     let key = match a.bytes(0) {
         b"" | b"rsa" => Pem::new("RSA PRIVATE KEY", {
             run.charge(LARGE_KEY)?;
-            numbers::rsa(4096, &mut Chance(run.chance()?))?
+            numbers::rsa(4096, &mut RandomBytes(run.random_source()?))?
         }),
         b"dsa" => Pem::new("DSA PRIVATE KEY", {
             run.charge(LARGE_KEY)?;
-            numbers::dsa(&mut Chance(run.chance()?))?
+            numbers::dsa(&mut RandomBytes(run.random_source()?))?
         }),
         b"ecdsa" => {
             run.charge(SMALL_KEY)?;
@@ -45,13 +46,13 @@ pub(super) const FUNCTIONS: &[Function] = &[f("genPrivateKey", "s", |run, a| {
     Ok(Value::str(write_pem(&key)))
 })];
 
-/// Steps that an RSA key of 4096 bits or a DSA key costs: a render has room for three.
+/// Steps of generating an RSA key of 4096 bits or a DSA key: one execution allows three.
 const LARGE_KEY: usize = 300_000;
 
-/// Steps that the RSA key of a certificate costs: a render has room for nine.
+/// Steps of generating the RSA key of a certificate: one execution allows nine.
 const RSA_KEY: usize = 100_000;
 
-/// Steps that a key costs for which no primes are searched, and those of a signature.
+/// Steps of generating a key without a search for primes, and of a signature.
 const SMALL_KEY: usize = 5_000;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
@@ -63,7 +64,7 @@ const ECDSA_WITH_SHA256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.84
 const ECDSA_WITH_SHA384: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.4.3.3");
 const ED25519: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// A number below the order of the curve; nearly every 32 bytes are one.
+/// A number below the order of the curve; almost all 32-byte values are.
 fn p256_key(run: &mut Run<'_>) -> Outcome<p256::SecretKey> {
     for _ in 0..ATTEMPTS {
         let mut bytes = [0; 32];
@@ -72,7 +73,7 @@ fn p256_key(run: &mut Run<'_>) -> Outcome<p256::SecretKey> {
             return Ok(key);
         }
     }
-    Err(NO_CHANCE.into())
+    Err(NOT_RANDOM.into())
 }
 
 /// A private key.
@@ -83,11 +84,11 @@ pub(super) enum Key {
     P384(p384::SecretKey),
     /// With its seed.
     Ed25519(Box<Ed25519KeyPair>, [u8; 32]),
-    /// A proper key that cannot be used for certificates here; what it is.
+    /// A valid key that cannot be used for certificates here, and its description.
     Other(String),
 }
 
-/// The `ECPrivateKey` of SEC 1, read only as far as to know the curve.
+/// The `ECPrivateKey` of SEC 1, as far as needed to determine the curve.
 #[derive(Sequence)]
 struct EcNumbers<'a> {
     version: u8,
@@ -98,22 +99,22 @@ struct EcNumbers<'a> {
     public_key: Option<BitStringRef<'a>>,
 }
 
-/// The result of a step whose failure is told to the user.
-type Told<T> = Result<T, String>;
+/// A result with an error message for users.
+type KeyResult<T> = Result<T, String>;
 
-fn told<E: std::fmt::Display>(error: E) -> String {
+fn to_text<E: std::fmt::Display>(error: E) -> String {
     error.to_string()
 }
 
 impl Key {
-    /// Makes the RSA key that certificates have by default.
+    /// Generates the default RSA key of certificates.
     pub fn generate(run: &mut Run<'_>) -> Outcome<Self> {
         run.charge(RSA_KEY)?;
-        let der = numbers::rsa(2048, &mut Chance(run.chance()?))?;
+        let der = numbers::rsa(2048, &mut RandomBytes(run.random_source()?))?;
         Ok(Self::rsa(&der)?)
     }
 
-    /// Reads a key from PEM: PKCS#1, SEC 1, PKCS#8 or the DSA form of OpenSSL.
+    /// Parses a key in PEM: PKCS#1, SEC 1, PKCS#8 or OpenSSL's format of DSA.
     pub fn parse(run: &mut Run<'_>, text: &[u8]) -> Outcome<Self> {
         run.charge(SMALL_KEY)?;
         let block = pem::parse(text).map_err(|_| "no PEM data in input")?;
@@ -137,8 +138,8 @@ impl Key {
         })
     }
 
-    fn rsa(der: &[u8]) -> Told<Self> {
-        let numbers = RsaNumbers::from_der(der).map_err(told)?;
+    fn rsa(der: &[u8]) -> KeyResult<Self> {
+        let numbers = RsaNumbers::from_der(der).map_err(to_text)?;
         let bytes = numbers.modulus.as_bytes().len();
         let exponent = numbers.public_exponent.as_bytes();
         if !(256..=512).contains(&bytes) {
@@ -147,33 +148,33 @@ impl Key {
         if exponent.len() < 3 {
             return Ok(Self::Other("an RSA key with a public exponent below 65537".to_owned()));
         }
-        let pair = RsaKeyPair::from_der(der).map_err(told)?;
+        let pair = RsaKeyPair::from_der(der).map_err(to_text)?;
         Ok(Self::Rsa(Box::new(pair), der.to_vec()))
     }
 
-    /// Reads a key of SEC 1; PKCS#8 tells the curve outside of it.
-    fn ec(der: &[u8], curve: Option<ObjectIdentifier>) -> Told<Self> {
-        let key = EcNumbers::from_der(der).map_err(told)?;
+    /// Parses a SEC 1 key; PKCS#8 contains the curve separately.
+    fn ec(der: &[u8], curve: Option<ObjectIdentifier>) -> KeyResult<Self> {
+        let key = EcNumbers::from_der(der).map_err(to_text)?;
         Ok(match curve.or(key.curve).ok_or("unknown elliptic curve")? {
-            P256 => Self::P256(p256::SecretKey::from_sec1_der(der).map_err(told)?),
-            P384 => Self::P384(p384::SecretKey::from_sec1_der(der).map_err(told)?),
+            P256 => Self::P256(p256::SecretKey::from_sec1_der(der).map_err(to_text)?),
+            P384 => Self::P384(p384::SecretKey::from_sec1_der(der).map_err(to_text)?),
             other => Self::Other(format!("a key of the elliptic curve {other}")),
         })
     }
 
-    fn ed25519(seed: [u8; 32]) -> Told<Self> {
-        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(told)?;
+    fn ed25519(seed: [u8; 32]) -> KeyResult<Self> {
+        let pair = Ed25519KeyPair::from_seed_unchecked(&seed).map_err(to_text)?;
         Ok(Self::Ed25519(Box::new(pair), seed))
     }
 
-    fn pkcs8(der: &[u8]) -> Told<Self> {
-        let info = PrivateKeyInfoRef::from_der(der).map_err(told)?;
+    fn pkcs8(der: &[u8]) -> KeyResult<Self> {
+        let info = PrivateKeyInfoRef::from_der(der).map_err(to_text)?;
         let key = info.private_key.as_bytes();
         match info.algorithm.oid {
             RSA => Self::rsa(key),
             EC => Self::ec(key, info.algorithm.parameters_oid().ok()),
             ED25519 => {
-                let seed = <&OctetStringRef>::from_der(key).map_err(told)?;
+                let seed = <&OctetStringRef>::from_der(key).map_err(to_text)?;
                 let seed = seed.as_bytes().try_into();
                 Self::ed25519(seed.map_err(|_| "an Ed25519 key has 32 bytes")?)
             }
@@ -181,30 +182,30 @@ impl Key {
         }
     }
 
-    /// The key in the form that its kind has by custom.
-    pub fn to_pem(&self) -> Told<Pem> {
+    /// The key in the usual format of its type.
+    pub fn to_pem(&self) -> KeyResult<Pem> {
         Ok(match self {
             Self::Rsa(_, der) => Pem::new("RSA PRIVATE KEY", der.as_slice()),
             Self::P256(key) => {
-                Pem::new("EC PRIVATE KEY", key.to_sec1_der().map_err(told)?.as_slice())
+                Pem::new("EC PRIVATE KEY", key.to_sec1_der().map_err(to_text)?.as_slice())
             }
             Self::P384(key) => {
-                Pem::new("EC PRIVATE KEY", key.to_sec1_der().map_err(told)?.as_slice())
+                Pem::new("EC PRIVATE KEY", key.to_sec1_der().map_err(to_text)?.as_slice())
             }
             Self::Ed25519(_, seed) => {
                 let inner = OctetStringRef::new(seed).and_then(|seed| seed.to_der());
-                let inner = inner.map_err(told)?;
+                let inner = inner.map_err(to_text)?;
                 let algorithm = pkcs8::AlgorithmIdentifierRef { oid: ED25519, parameters: None };
-                let key = OctetStringRef::new(&inner).map_err(told)?;
+                let key = OctetStringRef::new(&inner).map_err(to_text)?;
                 let der = PrivateKeyInfoRef::new(algorithm, key).to_der();
-                Pem::new("PRIVATE KEY", der.map_err(told)?)
+                Pem::new("PRIVATE KEY", der.map_err(to_text)?)
             }
             Self::Other(what) => return Err(unusable(what)),
         })
     }
 
     /// The public key, as certificates hold it.
-    pub fn public(&self) -> Told<SubjectPublicKeyInfo> {
+    pub fn public(&self) -> KeyResult<SubjectPublicKeyInfo> {
         let (oid, parameters, key) = match self {
             Self::Rsa(pair, _) => (RSA, Some(null()), pair.public_key().as_ref().to_vec()),
             Self::P256(key) => (
@@ -221,12 +222,12 @@ impl Key {
             Self::Other(what) => return Err(unusable(what)),
         };
         let algorithm = AlgorithmIdentifier { oid, parameters };
-        let subject_public_key = BitString::from_bytes(&key).map_err(told)?;
+        let subject_public_key = BitString::from_bytes(&key).map_err(to_text)?;
         Ok(SubjectPublicKeyInfo { algorithm, subject_public_key })
     }
 
-    /// How the key signs.
-    pub fn signature_algorithm(&self) -> Told<AlgorithmIdentifier> {
+    /// The signature algorithm of the key.
+    pub fn signature_algorithm(&self) -> KeyResult<AlgorithmIdentifier> {
         let (oid, parameters) = match self {
             Self::Rsa(..) => (RSA_WITH_SHA256, Some(null())),
             Self::P256(_) => (ECDSA_WITH_SHA256, None),
@@ -243,19 +244,19 @@ impl Key {
         Ok(match self {
             Self::Rsa(pair, _) => {
                 let mut signature = vec![0; pair.public().modulus_len()];
-                // The padding of PKCS#1 v1.5 takes nothing from the generator that ring asks for.
+                // PKCS#1 v1.5 padding does not use the generator that ring requires.
                 pair.sign(&RSA_PKCS1_SHA256, &SystemRandom::new(), message, &mut signature)
-                    .map_err(|_| "the RSA key does not sign: its numbers do not agree")?;
+                    .map_err(|_| "the RSA key cannot sign: its numbers are inconsistent")?;
                 signature
             }
             Self::P256(key) => {
                 let key = p256::ecdsa::SigningKey::from(key);
-                let signature: p256::ecdsa::Signature = key.try_sign(message).map_err(told)?;
+                let signature: p256::ecdsa::Signature = key.try_sign(message).map_err(to_text)?;
                 signature.to_der().as_bytes().to_vec()
             }
             Self::P384(key) => {
                 let key = p384::ecdsa::SigningKey::from(key);
-                let signature: p384::ecdsa::Signature = key.try_sign(message).map_err(told)?;
+                let signature: p384::ecdsa::Signature = key.try_sign(message).map_err(to_text)?;
                 signature.to_der().as_bytes().to_vec()
             }
             Self::Ed25519(pair, _) => pair.sign(message).as_ref().to_vec(),

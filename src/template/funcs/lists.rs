@@ -40,7 +40,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("mustChunk", "ia", chunk),
 ];
 
-/// The elements; copying them costs steps, so that loops cannot fill the memory.
+/// The elements; copying them costs steps, so that loops cannot exhaust memory.
 fn items<'v>(run: &mut Run<'_>, value: &'v Value) -> Outcome<&'v [Value]> {
     match value {
         Value::List(list) => {

@@ -65,7 +65,7 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The greatest or the smallest; a NaN wins.
+/// The maximum or minimum; NaN takes precedence.
 fn extreme(values: &[Value], better: fn(f64, f64) -> bool) -> f64 {
     let mut best = to_float(&values[0]);
     for value in &values[1..] {
@@ -91,7 +91,7 @@ fn decimal(
     for value in rest {
         let next = number(value)?;
         result = op(result, next)?;
-        // Digits add up with every factor.
+        // The number of digits increases with every factor.
         run.charge(1 + usize::try_from(result.digits()).unwrap_or(usize::MAX) / 16)?;
     }
     result.to_string().parse().map(Value::Float).map_err(|_| "not a number".into())
@@ -104,7 +104,8 @@ fn divide(x: BigDecimal, y: BigDecimal) -> Outcome<BigDecimal> {
     }
     let (x, x_scale) = x.into_bigint_and_exponent();
     let (y, y_scale) = y.into_bigint_and_exponent();
-    // One place more than needed, then the last is rounded away, with a mark for what lies beyond it.
+    // One more decimal place than needed, which is then rounded, with a mark for further
+    // digits.
     let shift = 17 - x_scale + y_scale;
     let power = BigInt::from(10).pow(u32::try_from(shift.unsigned_abs()).unwrap_or(u32::MAX));
     let (numerator, denominator) = if shift >= 0 { (x * power, y) } else { (x, y * power) };

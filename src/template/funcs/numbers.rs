@@ -1,4 +1,4 @@
-//! The numbers that RSA and DSA keys are made of.
+//! The numbers of RSA and DSA keys.
 
 use std::convert::Infallible;
 
@@ -12,10 +12,10 @@ use der::{Encode, Sequence};
 
 use crate::template::go::Random;
 
-/// The chance of a run, for the libraries of cryptography.
-pub(super) struct Chance<'r>(pub &'r mut dyn Random);
+/// The random source of a run, for cryptographic libraries.
+pub(super) struct RandomBytes<'r>(pub &'r mut dyn Random);
 
-impl TryRng for Chance<'_> {
+impl TryRng for RandomBytes<'_> {
     type Error = Infallible;
 
     fn try_next_u32(&mut self) -> Result<u32, Infallible> {
@@ -36,7 +36,7 @@ impl TryRng for Chance<'_> {
     }
 }
 
-impl TryCryptoRng for Chance<'_> {}
+impl TryCryptoRng for RandomBytes<'_> {}
 
 /// The `RSAPrivateKey` of PKCS#1, for two primes.
 #[derive(Sequence)]
@@ -71,41 +71,42 @@ impl<'a> DsaNumbers<'a> {
     }
 }
 
-/// The public exponent of every RSA key made here; a prime.
+/// The public exponent of generated RSA keys; a prime.
 const EXPONENT: u32 = 65_537;
 
-/// How often a search starts anew before chance itself is in doubt.
+/// Number of restarts of a search before it fails.
 pub(super) const ATTEMPTS: usize = 8;
 
-/// Says that what should be random is not.
-pub(super) const NO_CHANCE: &str = "the source of random bytes repeats itself";
+/// Error message of a random source that is not random.
+pub(super) const NOT_RANDOM: &str = "the source of random bytes returns repeated values";
 
-/// Makes an RSA key whose modulus has this many bits, in PKCS#1.
-pub(super) fn rsa(bits: u32, chance: &mut Chance<'_>) -> Result<Vec<u8>, String> {
+/// Generates an RSA key with a modulus of the given bits, in PKCS#1.
+pub(super) fn rsa(bits: u32, random: &mut RandomBytes<'_>) -> Result<Vec<u8>, String> {
     let half = bits / 2;
-    let a = rsa_prime(half, chance)?;
+    let a = rsa_prime(half, random)?;
     for _ in 0..ATTEMPTS {
-        let b = rsa_prime(half, chance)?;
+        let b = rsa_prime(half, random)?;
         let (p, q) = if a < b { (b, a.clone()) } else { (a.clone(), b) };
-        // Primes that lie close together can be found from their product.
+        // The product of primes that are close together can be factored.
         if (&p - &q).bits() > half.saturating_sub(100) {
-            return rsa_key(bits, &p, &q).ok_or_else(|| "the primes do not make a key".to_owned());
+            return rsa_key(bits, &p, &q)
+                .ok_or_else(|| "the primes do not form a valid key".to_owned());
         }
     }
-    Err(NO_CHANCE.to_owned())
+    Err(NOT_RANDOM.to_owned())
 }
 
 /// A prime with its two highest bits set, so that the product of two has twice as many bits.
-fn rsa_prime(bits: u32, chance: &mut Chance<'_>) -> Result<BoxedUint, String> {
+fn rsa_prime(bits: u32, random: &mut RandomBytes<'_>) -> Result<BoxedUint, String> {
     let sieve = SmallFactorsSieveFactory::new(Flavor::Any, bits, SetBits::TwoMsb)
         .map_err(|error| error.to_string())?;
     let exponent = limb(EXPONENT).ok_or("the public exponent is zero")?;
-    // Were the prime one more than a multiple of the exponent, the exponent could not be inverted.
-    let fits = |_: &mut Chance<'_>, prime: &BoxedUint| {
+    // The exponent has no inverse if the prime minus one is a multiple of it.
+    let fits = |_: &mut RandomBytes<'_>, prime: &BoxedUint| {
         prime.rem_limb(exponent) != Limb::ONE && is_prime(Flavor::Any, prime)
     };
-    let prime = sieve_and_find(chance, sieve, fits).map_err(|error| error.to_string())?;
-    prime.ok_or_else(|| NO_CHANCE.to_owned())
+    let prime = sieve_and_find(random, sieve, fits).map_err(|error| error.to_string())?;
+    prime.ok_or_else(|| NOT_RANDOM.to_owned())
 }
 
 fn limb(n: u32) -> Option<NonZero<Limb>> {
@@ -146,25 +147,26 @@ fn rsa_key(bits: u32, p: &BoxedUint, q: &BoxedUint) -> Option<Vec<u8>> {
 /// Bits of the modulus and of the order of a DSA key.
 const DSA_BITS: (u32, u32) = (2048, 256);
 
-/// Makes a DSA key of 2048 and 256 bits.
-pub(super) fn dsa(chance: &mut Chance<'_>) -> Result<Vec<u8>, String> {
-    let q: BoxedUint = random_prime(chance, Flavor::Any, DSA_BITS.1);
-    let p = dsa_modulus(&q, chance)?;
-    let order = non_zero(&q).ok_or(NO_CHANCE)?;
+/// Generates a DSA key of 2048 and 256 bits.
+pub(super) fn dsa(random: &mut RandomBytes<'_>) -> Result<Vec<u8>, String> {
+    let q: BoxedUint = random_prime(random, Flavor::Any, DSA_BITS.1);
+    let p = dsa_modulus(&q, random)?;
+    let order = non_zero(&q).ok_or(NOT_RANDOM)?;
     let params = BoxedMontyParams::new_vartime(p.clone());
     let power = |base: BoxedUint, exponent: &BoxedUint| {
         BoxedMontyForm::new(base.resize(DSA_BITS.0), &params).pow(exponent).retrieve()
     };
     let cofactor = (&*p - BoxedUint::one()).wrapping_div(&order);
-    // Nearly every base generates the group.
+    // Almost every base generates the group.
     let g = (2_u32..100)
         .map(|base| power(BoxedUint::from(base), &cofactor))
         .find(|g| !g.is_one().to_bool())
-        .ok_or("the primes do not make a key")?;
-    // With so many bits more than the order has, each number below it is as likely as the others.
-    let x = BoxedUint::random_bits(chance, DSA_BITS.0).rem(&order);
+        .ok_or("the primes do not form a valid key")?;
+    // With this many additional bits, all numbers below the order have practically the
+    // same probability.
+    let x = BoxedUint::random_bits(random, DSA_BITS.0).rem(&order);
     if x.is_zero().to_bool() {
-        return Err(NO_CHANCE.to_owned());
+        return Err(NOT_RANDOM.to_owned());
     }
     let y = power(g.clone(), &x);
     let bytes = [&*p, &q, &g, &y, &x].map(BoxedUint::to_be_bytes);
@@ -173,28 +175,28 @@ pub(super) fn dsa(chance: &mut Chance<'_>) -> Result<Vec<u8>, String> {
     encoded.map_err(|error| error.to_string())
 }
 
-/// A prime that is one more than a multiple of the order.
-fn dsa_modulus(order: &BoxedUint, chance: &mut Chance<'_>) -> Result<Odd<BoxedUint>, String> {
+/// A prime of the form `n * order + 1`.
+fn dsa_modulus(order: &BoxedUint, random: &mut RandomBytes<'_>) -> Result<Odd<BoxedUint>, String> {
     let bits = DSA_BITS.0;
     let step = order.resize(bits).wrapping_add(order.resize(bits));
-    let modulus = non_zero(&step).ok_or(NO_CHANCE)?;
+    let modulus = non_zero(&step).ok_or(NOT_RANDOM)?;
     for _ in 0..ATTEMPTS {
-        let mut start = BoxedUint::random_bits(chance, bits);
+        let mut start = BoxedUint::random_bits(random, bits);
         start |= BoxedUint::one_with_precision(bits).wrapping_shl(bits - 1);
         let rest = start.rem(&modulus);
         let mut p = start.wrapping_sub(&rest).wrapping_add(BoxedUint::one());
-        // One in 700 such numbers is prime; a few thousand come before the search is moved on.
+        // One in 700 such numbers is prime; after a few thousand the search restarts.
         for _ in 0..4096 {
             if p.bits() == bits && has_no_small_factor(&p) && is_prime(Flavor::Any, &p) {
-                return Odd::new(p).into_option().ok_or_else(|| NO_CHANCE.to_owned());
+                return Odd::new(p).into_option().ok_or_else(|| NOT_RANDOM.to_owned());
             }
             p = p.wrapping_add(&step);
         }
     }
-    Err(NO_CHANCE.to_owned())
+    Err(NOT_RANDOM.to_owned())
 }
 
-/// Whether no number below 2000 divides it: much cheaper than to ask whether it is prime.
+/// Whether no number below 2000 is a divisor: much cheaper than a primality test.
 fn has_no_small_factor(n: &BoxedUint) -> bool {
     (3..2000).step_by(2).filter_map(limb).all(|factor| n.rem_limb(factor) != Limb::ZERO)
 }

@@ -1,4 +1,4 @@
-//! Slash paths.
+//! Slash-separated paths.
 
 use super::f;
 use crate::template::go::Args;
@@ -38,7 +38,7 @@ fn ext(path: &str) -> &str {
     name.rfind('.').map_or("", |at| &name[at..])
 }
 
-/// The shortest path that means the same, without looking at any file.
+/// The shortest equivalent path, without accessing the file system.
 fn clean(path: &str) -> String {
     let rooted = path.starts_with('/');
     let mut parts: Vec<&str> = Vec::new();

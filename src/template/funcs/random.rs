@@ -1,4 +1,4 @@
-//! Functions of chance. Their bytes come from the environment of the run.
+//! Random functions. Their bytes come from the environment of the run.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -1,6 +1,7 @@
 //! Regular expressions in the syntax of Go's RE2.
 //!
-//! The `regex` crate matches in the same manner, but reads patterns a little differently: a pattern is translated first.
+//! The `regex` crate matches in the same way, but its syntax differs slightly: patterns
+//! are translated.
 
 use regex::bytes::{Captures, Regex, RegexBuilder};
 
@@ -38,21 +39,22 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// The sizes that a compiled pattern may have, in bytes; larger ones are refused. In the worst case a search looks at
-/// all of the pattern for each byte of the text, so each byte costs steps by the size.
+/// Maximum sizes of a compiled pattern, in bytes, with the steps per byte of text; larger
+/// patterns are rejected. In the worst case a search visits the whole pattern for each
+/// byte of the text.
 const SIZES: [(usize, usize); 3] = [(16 << 10, 1), (256 << 10, 16), (1 << 20, 64)];
 
-/// What a search may remember, in bytes. Where this does not suffice it goes on more slowly.
+/// Cache of a search, in bytes. With a full cache, a search continues more slowly.
 const CACHE: usize = 512 << 10;
 
-/// Go refuses to repeat anything more often than this.
+/// Go's limit on repetitions.
 const MAX_REPEAT: u32 = 1000;
 
 /// A compiled pattern.
 #[derive(Debug)]
 pub(in crate::template) struct Pattern {
     regex: Regex,
-    /// Half steps for each byte that is searched.
+    /// Half steps per searched byte.
     weight: usize,
 }
 
@@ -76,27 +78,28 @@ impl Pattern {
         Err(Fail::Limit(format!("a regular expression of more than {largest} bytes, compiled")))
     }
 
-    /// The steps that it took to compile it.
+    /// The steps of compiling it.
     pub fn compile_steps(&self) -> usize {
         1000 * (self.weight - 1)
     }
 
-    /// Accounts for a search that may read all of the text, with the compiled pattern at hand.
+    /// Charges for a search that may read the whole text.
     fn charge_whole(&self, run: &mut Run<'_>, text: &[u8]) -> Outcome<()> {
         run.charge(text.len().saturating_mul(self.weight) / 2)
     }
 
-    /// Accounts for a match, and for looking ahead in what is left of the text: how far that was, nobody tells.
+    /// Charges for a match, and for looking ahead in the rest of the text: its length is
+    /// unknown.
     fn charge_match(&self, run: &mut Run<'_>, left: usize) -> Outcome<()> {
         run.charge(1 + left.saturating_mul(self.weight) / 256)
     }
 }
 
-/// Writes a Go pattern as one for the `regex` crate.
+/// Translates a Go pattern for the `regex` crate.
 fn translate(pattern: &str) -> Result<String, &'static str> {
     let mut out = String::with_capacity(pattern.len() + 16);
     let mut rest = pattern;
-    // Whether what came last is a repetition, which Go does not allow to repeat.
+    // Whether the previous element is a repetition, which Go does not allow to repeat.
     let mut repeated = false;
     while let Some(c) = rest.chars().next() {
         let after = &rest[c.len_utf8()..];
@@ -162,7 +165,7 @@ fn repetition(rest: &str) -> Option<(&str, &str)> {
     (!low.is_empty() && digits(low) && digits(high)).then_some((text, tail))
 }
 
-/// What follows `(?`: flags or a name.
+/// The part after `(?`: flags or a name.
 fn group_start<'p>(out: &mut String, group: &'p str) -> Result<&'p str, &'static str> {
     out.push('?');
     if group.starts_with("P<") || group.starts_with('<') {
@@ -176,7 +179,7 @@ fn group_start<'p>(out: &mut String, group: &'p str) -> Result<&'p str, &'static
     Ok(&group[end..])
 }
 
-/// Translates what follows a backslash; the classes of Perl are ASCII in Go.
+/// Translates the part after a backslash; Perl classes are ASCII in Go.
 fn escape<'p>(out: &mut String, rest: &'p str, class: bool) -> Result<&'p str, &'static str> {
     let c = rest.chars().next().ok_or("trailing backslash at end of expression")?;
     let after = &rest[c.len_utf8()..];
@@ -218,7 +221,7 @@ fn passed<'p>(out: &mut String, c: char, after: &'p str) -> Result<&'p str, &'st
     Ok(after)
 }
 
-/// Translates a class after its `[`. Only Rust knows classes within classes and operations on them.
+/// Translates a class after its `[`. Go has no nested classes and no operations on classes.
 fn class<'p>(out: &mut String, mut rest: &'p str) -> Result<&'p str, &'static str> {
     out.push('[');
     if let Some(after) = rest.strip_prefix('^') {
@@ -246,7 +249,7 @@ fn class<'p>(out: &mut String, mut rest: &'p str) -> Result<&'p str, &'static st
                 out.push(c);
                 rest = after;
             }
-            // A dash at an end is a dash.
+            // A dash at either end is literal.
             '-' if first || after.starts_with(']') => {
                 out.push_str(r"\-");
                 rest = after;
@@ -266,7 +269,7 @@ fn find(run: &mut Run<'_>, a: &[Value]) -> Outcome<Option<Vec<u8>>> {
     Ok(pattern.regex.find(a.bytes(1)).map(|found| found.as_bytes().to_vec()))
 }
 
-/// How many matches a count stands for: a negative one for all.
+/// The number of matches; all for a negative count.
 fn count(n: i64) -> usize {
     usize::try_from(n).unwrap_or(usize::MAX)
 }
@@ -345,7 +348,7 @@ fn replace_with(
     Ok(Value::str(out))
 }
 
-/// Puts in a replacement with its `$1`, `$name` and `${name}`; a name is as long as it can be.
+/// Inserts a replacement with its `$1`, `$name` and `${name}`; names are as long as possible.
 fn expand(out: &mut Vec<u8>, captures: &Captures<'_>, template: &[u8]) {
     let mut rest = template;
     while let Some(at) = rest.iter().position(|b| *b == b'$') {
@@ -367,7 +370,7 @@ fn expand(out: &mut Vec<u8>, captures: &Captures<'_>, template: &[u8]) {
             None => rest.split_at(word(rest)),
         };
         if name.is_empty() {
-            // Not a name: the dollar stands for itself.
+            // Not a name: a literal dollar.
             out.push(b'$');
             continue;
         }

@@ -28,10 +28,10 @@ pub(super) const FUNCTIONS: &[Function] = &[
     }),
 ];
 
-/// Steps for each byte that is read: the expressions here look ahead.
+/// Steps per byte: the expressions look ahead.
 const READ: usize = 16;
 
-/// A version; parts that were not given are 0.
+/// A version; missing parts are 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) struct Version {
     pub major: u64,
@@ -39,7 +39,7 @@ pub(in crate::template) struct Version {
     pub patch: u64,
     pub pre: String,
     pub metadata: String,
-    /// The text that it was read from.
+    /// The parsed text.
     pub original: String,
 }
 
@@ -83,7 +83,7 @@ fn check_identifiers(text: &str, numbers: bool) -> Outcome<()> {
 }
 
 impl Version {
-    /// Reads a version; `v1.2` is as good as `1.2.0`.
+    /// Parses a version; `v1.2` equals `1.2.0`.
     pub fn parse(text: &str) -> Outcome<Self> {
         static VERSION: LazyLock<Regex> = LazyLock::new(|| {
             compile(&format!(r"^v?([0-9]+)(?:\.([0-9]+))?(?:\.([0-9]+))?{TAIL}$"))
@@ -108,7 +108,7 @@ impl Version {
         })
     }
 
-    /// The order of versions; metadata does not count.
+    /// Compares versions; metadata is ignored.
     pub fn compare(&self, other: &Self) -> Ordering {
         (self.major, self.minor, self.patch)
             .cmp(&(other.major, other.minor, other.patch))
@@ -121,7 +121,7 @@ impl Version {
         match part {
             0 => (next.major, next.minor, next.patch) = (self.major.wrapping_add(1), 0, 0),
             1 => (next.minor, next.patch) = (self.minor.wrapping_add(1), 0),
-            // A pre-release of a patch comes before the patch itself.
+            // A pre-release of a patch precedes the patch.
             _ if self.pre.is_empty() => next.patch = self.patch.wrapping_add(1),
             _ => {}
         }
@@ -177,17 +177,17 @@ fn compare_pre(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// One condition on a version.
+/// A condition on a version.
 struct Constraint {
     operator: String,
     version: Version,
-    /// Some part was left open.
+    /// A part is missing or a wildcard.
     dirty: bool,
     minor_dirty: bool,
     patch_dirty: bool,
 }
 
-/// Reads constraints: any of the outer list must hold, all of an inner one.
+/// Parses constraints: one of the outer list must match, and all of its inner list.
 fn parse_constraints(text: &str) -> Outcome<Vec<Vec<Constraint>>> {
     static RANGE: LazyLock<Regex> = LazyLock::new(|| {
         compile(&format!("{SPACE}*({PARTIAL}{TAIL}){SPACE}+-{SPACE}+({PARTIAL}{TAIL}){SPACE}*"))
@@ -235,7 +235,8 @@ impl Constraint {
         Ok(Self { operator: operator.to_owned(), version, dirty, minor_dirty, patch_dirty })
     }
 
-    /// Whether a version satisfies this; a pre-release only does where pre-releases are asked for.
+    /// Whether a version satisfies the constraint; a pre-release does so only if the
+    /// constraint has one.
     fn holds(&self, v: &Version, pre: bool) -> bool {
         let con = &self.version;
         let excluded = !v.pre.is_empty() && con.pre.is_empty() && !pre;
@@ -312,7 +313,7 @@ impl Constraint {
         if con.minor > 0 || self.patch_dirty {
             return v.minor == con.minor;
         }
-        // Only the open version `^*` is left when nothing is fixed.
+        // Only the wildcard `^*` is left.
         (self.dirty && con.patch == 0) || (v.minor == 0 && v.patch == con.patch)
     }
 }

@@ -1,4 +1,5 @@
-//! Text: trimming, cutting, padding, wrapping, quoting. Positions and lengths count bytes, as in Go.
+//! Strings: trimming, cutting, padding, wrapping, quoting. Positions and lengths are in
+//! bytes, as in Go.
 
 use std::collections::HashSet;
 
@@ -67,8 +68,8 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("slugify", "a*", slugify),
 ];
 
-/// The text without its blanks; as soon as there is one, each byte is taken for a character of Latin-1, as in Go's
-/// library.
+/// The text without white space; if there is any, each byte is treated as a Latin-1
+/// character, as in Go's library.
 fn without_blanks(text: &[u8]) -> Vec<u8> {
     let is_blank = |b: &u8| char::from(*b).is_whitespace();
     if !text.iter().any(is_blank) {
@@ -78,7 +79,7 @@ fn without_blanks(text: &[u8]) -> Vec<u8> {
     kept.collect::<String>().into_bytes()
 }
 
-/// All values but the nils as text, with a blank between them.
+/// All values except nils as text, separated by spaces.
 fn spaced(
     run: &mut Run<'_>,
     values: &[Value],
@@ -121,7 +122,7 @@ fn substr(start: i64, end: i64, text: &[u8]) -> Outcome {
     Ok(Value::str(part.ok_or("slice bounds out of range")?))
 }
 
-/// Cuts text to a width, with dots where it was cut; nothing where the width has no room for the dots.
+/// Truncates text to a width, with dots; `None` if the width has no room for the dots.
 fn abbreviate(text: &[u8], offset: i64, width: i64) -> Option<Vec<u8>> {
     let len = text.len() as i64;
     if text.is_empty() || width < 4 {
@@ -173,7 +174,7 @@ fn replace(run: &mut Run<'_>, a: &[Value]) -> Outcome {
     Ok(Value::str(text.replace(&*old, &new)))
 }
 
-/// Breaks lines at spaces; words that are too long are cut only if asked for.
+/// Breaks lines at spaces; long words are cut only with `cut_words`.
 fn wrap(run: &mut Run<'_>, width: i64, newline: &str, text: &[u8], cut_words: bool) -> Outcome {
     let newline = if newline.is_empty() { "\n" } else { newline };
     let width = usize::try_from(width.max(1)).unwrap_or(usize::MAX);
@@ -216,7 +217,7 @@ fn slugify(_: &mut Run<'_>, a: &[Value]) -> Outcome {
         return Ok(Value::str(""));
     }
     let Some((Value::Str(text), options)) = a.split_last() else {
-        return Err("slugify: the last argument must be text".into());
+        return Err("slugify: the last argument must be a string".into());
     };
     let max = match options.first() {
         None => 50,

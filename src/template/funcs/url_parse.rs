@@ -1,4 +1,4 @@
-//! URLs as Go's `net/url` takes them apart and puts them together.
+//! Parses and formats URLs as Go's `net/url` does.
 
 /// A URL in parts, decoded.
 #[derive(Debug, Default)]
@@ -8,7 +8,7 @@ pub(super) struct Url {
     pub user: Option<UserInfo>,
     pub host: String,
     pub path: String,
-    /// The path as written, where encoding it anew would give another.
+    /// The path as written, if encoding it again would differ.
     pub raw_path: String,
     pub query: String,
     pub fragment: String,
@@ -31,7 +31,7 @@ impl UserInfo {
     }
 }
 
-/// The part of a URL that is encoded, which decides what may stand as it is.
+/// The encoded part of a URL, which determines the unescaped characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     Path,
@@ -77,7 +77,8 @@ fn decode(text: &str, part: Part) -> Result<String, String> {
                 )
             };
             let value = u8::from_str_radix(digits.ok_or_else(bad)?, 16).map_err(|_| bad())?;
-            // Only bytes beyond ASCII, and the percent sign before a zone, may be encoded in a host.
+            // In a host, only non-ASCII bytes, and the percent sign before a zone, may be
+            // encoded.
             if part == Part::Host && value < 0x80 && digits != Some("25") {
                 return Err(bad());
             }
@@ -204,7 +205,7 @@ impl Url {
             if !path.is_empty() && !path.starts_with('/') && !self.host.is_empty() {
                 out.push('/');
             }
-            // A first segment with a colon would be taken for a scheme.
+            // A first segment with a colon would be parsed as a scheme.
             if out.is_empty() && path.split('/').next().is_some_and(|segment| segment.contains(':'))
             {
                 out.push_str("./");

@@ -1,4 +1,4 @@
-//! Reads YAML with the rules of YAML 1.1, as Kubernetes tools do: `yes` is a boolean, `010` is 8, keys are text.
+//! Parses YAML 1.1 as Kubernetes tools do: `yes` is a boolean, `010` is 8, keys are strings.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::template::go::function::Outcome;
 use crate::template::go::value::{Dict, Value};
 use crate::template::go::{Run, layout_parse, strconv};
 
-/// What a scalar without quotes stands for.
+/// Type of a scalar without quotes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Plain {
     Null,
@@ -20,7 +20,7 @@ pub(super) enum Plain {
     Text,
 }
 
-/// Decides what a scalar without quotes stands for.
+/// Determines the type of a scalar without quotes.
 pub(super) fn resolve(text: &str) -> Plain {
     match text {
         "" | "~" | "null" | "Null" | "NULL" => return Plain::Null,
@@ -162,7 +162,8 @@ impl<'t> Reader<'_, '_, 't> {
 
     fn mapping(&mut self, depth: usize) -> Outcome {
         let mut entries = BTreeMap::new();
-        // What is merged in gives way to what the mapping itself says, wherever the merge stands.
+        // Values of the mapping itself take precedence over merged ones, wherever the
+        // merge key is.
         let mut merged: Vec<Dict> = Vec::new();
         loop {
             let event = self.next()?;

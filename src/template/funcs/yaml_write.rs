@@ -1,4 +1,5 @@
-//! `toYaml`, `fromYaml` and `fromYamlArray` (AS-130), and the YAML text that Kubernetes tools write.
+//! `toYaml`, `fromYaml` and `fromYamlArray` (AS-130), and YAML in the format of
+//! Kubernetes tools.
 
 use std::cmp::Ordering;
 
@@ -14,19 +15,19 @@ pub(super) const FUNCTIONS: &[Function] = &[
     f("fromYaml", "s", |run, a| match read(run, &a.text(0))? {
         Value::Nil => Ok(Value::dict(std::collections::BTreeMap::new())),
         value @ Value::Dict(_) => Ok(value),
-        other => Err(format!("the YAML is no object but {}", other.kind_name()).into()),
+        other => Err(format!("the YAML is not an object but {}", other.kind_name()).into()),
     }),
     f("fromYamlArray", "s", |run, a| match read(run, &a.text(0))? {
         Value::Nil => Ok(Value::list(Vec::new())),
         value @ Value::List(_) => Ok(value),
-        other => Err(format!("the YAML is no list but {}", other.kind_name()).into()),
+        other => Err(format!("the YAML is not a list but {}", other.kind_name()).into()),
     }),
 ];
 
 /// Writes YAML without the final newline.
 fn to_yaml(run: &mut Run<'_>, value: &Value) -> Outcome<String> {
     let mut writer = Writer { run, out: String::new() };
-    writer.node(value, None, Place::Root, 0)?;
+    writer.node(value, None, Position::Root, 0)?;
     let mut out = writer.out;
     if !out.ends_with('\n') {
         out.push('\n');
@@ -35,9 +36,9 @@ fn to_yaml(run: &mut Run<'_>, value: &Value) -> Outcome<String> {
     Ok(out)
 }
 
-/// Where a node stands.
+/// Position of a node.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Position {
     Root,
     /// After `- `.
     Item,
@@ -53,12 +54,12 @@ struct Writer<'w, 'e> {
 }
 
 impl Writer<'_, '_> {
-    /// Writes a node; `indent` is that of the collection around it.
+    /// Writes a node; `indent` is that of the enclosing collection.
     fn node(
         &mut self,
         value: &Value,
         indent: Option<usize>,
-        place: Place,
+        position: Position,
         depth: usize,
     ) -> Outcome<()> {
         Run::check_depth(depth)?;
@@ -68,27 +69,29 @@ impl Writer<'_, '_> {
         let text = match value {
             Value::List(list) if !list.items().is_empty() => {
                 // A list in a mapping is not indented further.
-                let here = if place == Place::Value { indent.unwrap_or(0) } else { inner };
+                let here = if position == Position::Value { indent.unwrap_or(0) } else { inner };
                 for (i, item) in list.items().iter().enumerate() {
-                    self.start(here, place, i)?;
+                    self.start(here, position, i)?;
                     self.out.push('-');
-                    self.node(item, Some(here), Place::Item, depth + 1)?;
+                    self.node(item, Some(here), Position::Item, depth + 1)?;
                 }
                 return Ok(());
             }
-            Value::Dict(dict) if dict.len() > 0 => return self.mapping(dict, inner, place, depth),
+            Value::Dict(dict) if dict.len() > 0 => {
+                return self.mapping(dict, inner, position, depth);
+            }
             Value::Certificate(certificate) => {
                 let fields = certificate.fields().map(|(name, value)| (name.to_owned(), value));
                 let dict = Dict::new(fields.into());
-                return self.mapping(&dict, inner, place, depth);
+                return self.mapping(&dict, inner, position, depth);
             }
             Value::List(list) if !list.nil => "[]".to_owned(),
             Value::Dict(dict) if !dict.nil => "{}".to_owned(),
-            Value::Str(text) => self.scalar(&text.text(), inner.max(2), place),
+            Value::Str(text) => self.scalar(&text.text(), inner.max(2), position),
             Value::Time(_) | Value::Version(_) => {
                 let json = json::to_json(self.run, value, false, None)?;
                 let text = strconv::unquote(&json).unwrap_or_default();
-                self.scalar(&String::from_utf8_lossy(&text), inner.max(2), place)
+                self.scalar(&String::from_utf8_lossy(&text), inner.max(2), position)
             }
             _ => {
                 let text = json::to_json(self.run, value, false, None)?;
@@ -99,7 +102,7 @@ impl Writer<'_, '_> {
                 }
             }
         };
-        if place != Place::Root {
+        if position != Position::Root {
             self.out.push(' ');
         }
         self.out.push_str(&text);
@@ -109,33 +112,39 @@ impl Writer<'_, '_> {
         Ok(())
     }
 
-    /// Goes to where an entry of a block begins.
-    fn start(&mut self, indent: usize, place: Place, index: usize) -> Outcome<()> {
-        match place {
+    /// Moves to the start of an entry of a block.
+    fn start(&mut self, indent: usize, position: Position, index: usize) -> Outcome<()> {
+        match position {
             _ if index > 0 => {}
-            Place::Item => {
+            Position::Item => {
                 self.out.push(' ');
                 return Ok(());
             }
-            Place::Value => self.out.push('\n'),
-            Place::Root | Place::Key => {}
+            Position::Value => self.out.push('\n'),
+            Position::Root | Position::Key => {}
         }
         self.out.extend(std::iter::repeat_n(' ', indent));
         Ok(())
     }
 
-    fn mapping(&mut self, dict: &Dict, indent: usize, place: Place, depth: usize) -> Outcome<()> {
+    fn mapping(
+        &mut self,
+        dict: &Dict,
+        indent: usize,
+        position: Position,
+        depth: usize,
+    ) -> Outcome<()> {
         let entries = self.run.entries(dict)?;
         let entries = sorted(self.run, entries)?;
         for (i, (key, value)) in entries.iter().enumerate() {
-            self.start(indent, place, i)?;
-            // A key that is long or spans lines is written with a question mark.
+            self.start(indent, position, i)?;
+            // A long or multi-line key is written with a question mark.
             if is_simple_key(key) {
-                let text = self.scalar(key, indent + 2, Place::Key);
+                let text = self.scalar(key, indent + 2, Position::Key);
                 self.out.push_str(&text);
             } else {
                 self.out.push_str("? ");
-                let text = self.scalar(key, indent + 2, Place::Key);
+                let text = self.scalar(key, indent + 2, Position::Key);
                 self.out.push_str(&text);
                 if !text.ends_with('\n') {
                     self.out.push('\n');
@@ -143,21 +152,22 @@ impl Writer<'_, '_> {
                 self.out.extend(std::iter::repeat_n(' ', indent));
             }
             self.out.push(':');
-            self.node(value, Some(indent), Place::Value, depth + 1)?;
+            self.node(value, Some(indent), Position::Value, depth + 1)?;
         }
         Ok(())
     }
 
-    /// Chooses how text is written: plain, in quotes or as a block.
-    fn scalar(&self, text: &str, indent: usize, place: Place) -> String {
-        let looks = Looks::of(text);
-        let short_key = place == Place::Key && text.len() <= LONGEST_KEY;
+    /// Chooses the style of a scalar: plain, quoted or block.
+    fn scalar(&self, text: &str, indent: usize, position: Position) -> String {
+        let looks = Styles::of(text);
+        let short_key = position == Position::Key && text.len() <= LONGEST_KEY;
         if text.contains('\n') && looks.block && !short_key {
             return literal(text, indent);
         }
         let line = self.out.chars().rev().take_while(|c| !is_break(*c)).count();
-        let blank = usize::from(matches!(place, Place::Item | Place::Value));
-        let width = if place == Place::Key && is_simple_key(text) { usize::MAX } else { WIDTH };
+        let blank = usize::from(matches!(position, Position::Item | Position::Value));
+        let width =
+            if position == Position::Key && is_simple_key(text) { usize::MAX } else { WIDTH };
         let fold = Fold { column: line + blank, indent, width, out: String::new() };
         let plain = matches!(resolve(text), Plain::Text) && !is_base60(text);
         if plain && !text.contains('\n') {
@@ -172,18 +182,18 @@ impl Writer<'_, '_> {
     }
 }
 
-/// Lines are folded at the first blank after this column.
+/// Lines are folded at the first space after this column.
 const WIDTH: usize = 80;
 
-/// The longest key that stands before its colon without a question mark, in bytes.
+/// Longest key without a question mark, in bytes.
 const LONGEST_KEY: usize = 128;
 
 fn is_simple_key(key: &str) -> bool {
     key.len() <= LONGEST_KEY && !key.contains(is_break)
 }
 
-/// Which ways of writing a text keep it as it is.
-struct Looks {
+/// The styles that preserve a text.
+struct Styles {
     plain: bool,
     single: bool,
     block: bool,
@@ -202,7 +212,7 @@ fn is_printable(c: char) -> bool {
         && c != '\u{feff}'
 }
 
-impl Looks {
+impl Styles {
     fn of(text: &str) -> Self {
         let mut indicators = text.starts_with("---") || text.starts_with("...");
         let (mut special, mut breaks, mut break_space, mut space_break) =
@@ -273,18 +283,18 @@ fn literal(text: &str, indent: usize) -> String {
         at_break |= is_break(c);
         out.push(c);
     }
-    // The newline that ends the last line of a block without one is not part of the text.
+    // A final newline of the last line is not part of a block without one.
     if !text.ends_with('\n') {
         out.push('\n');
     }
     out
 }
 
-/// Text on its way into a document: where a line has become too long, a blank becomes a line break.
+/// Text output that folds long lines at spaces.
 struct Fold {
-    /// The column of what comes next, in characters.
+    /// Current column, in characters.
     column: usize,
-    /// Where a continued line begins.
+    /// Indentation of continued lines.
     indent: usize,
     /// The column from which lines are folded.
     width: usize,
@@ -299,7 +309,7 @@ impl Fold {
 
     fn put_all(&mut self, text: &str) {
         self.out.push_str(text);
-        // What is put at once is ASCII.
+        // The argument is ASCII.
         self.column += text.len();
     }
 
@@ -368,7 +378,7 @@ impl Fold {
             match c {
                 ' ' if !after_blank && self.is_full() && i > 0 && chars.peek().is_some() => {
                     self.line();
-                    // A blank at the start of a line would be taken for its indentation.
+                    // A space at the start of a line would be read as indentation.
                     if chars.peek().is_some_and(|(_, next)| *next == ' ') {
                         self.put('\\');
                     }
@@ -399,7 +409,7 @@ impl Fold {
     }
 }
 
-/// Numbers with base 60, such as `12:30:45`, which old readers take for numbers.
+/// Numbers in base 60, such as `12:30:45`, which old parsers read as numbers.
 fn is_base60(text: &str) -> bool {
     let body = text.strip_prefix(['+', '-']).unwrap_or(text);
     let mut parts = body.split(':');
@@ -422,10 +432,10 @@ fn is_base60(text: &str) -> bool {
         })
 }
 
-/// Sorts keys so that numbers in them count as numbers: `a2` before `a10`.
+/// Sorts keys in natural order: `a2` before `a10`.
 ///
-/// The order is no strict one for every set of keys, which the standard sort may punish with a panic: hence a merge
-/// sort of its own.
+/// The order is not total for all sets of keys, for which the standard sort may panic:
+/// hence a separate merge sort.
 fn sorted(run: &mut Run<'_>, mut entries: Vec<(String, Value)>) -> Outcome<Vec<(String, Value)>> {
     if entries.len() < 2 {
         return Ok(entries);

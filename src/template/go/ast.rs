@@ -1,4 +1,5 @@
-//! The parsed template. Nodes print themselves as Go's do, since error messages quote them.
+//! The syntax tree of a template. Nodes print like those of Go, since error messages
+//! quote them.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ pub(super) struct List {
     pub nodes: Vec<Node>,
 }
 
-/// Something that is written out or executed.
+/// A node of the template.
 #[derive(Debug)]
 pub(super) enum Node {
     Text(Pos, String),
@@ -39,7 +40,7 @@ pub(super) struct Branch {
 #[derive(Debug)]
 pub(super) struct Pipe {
     pub pos: Pos,
-    /// `=` rather than `:=`.
+    /// `=` instead of `:=`.
     pub assign: bool,
     pub decl: Vec<String>,
     pub cmds: Vec<Cmd>,
@@ -59,7 +60,7 @@ pub(super) enum Arg {
     Nil(Pos),
     Bool(Pos, bool),
     Number(Pos, Number),
-    /// The text as written, and what it means.
+    /// The text as written, and its value.
     Str(Pos, String, Vec<u8>),
     Field(Pos, Vec<String>),
     /// The variable's name with its `$`, then the fields.
@@ -69,7 +70,7 @@ pub(super) enum Arg {
     Pipe(Pipe),
 }
 
-/// A number in all the kinds that its text can stand for.
+/// A number, with all types that its text can have.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Number {
     pub text: String,
@@ -90,7 +91,7 @@ impl Node {
         }
     }
 
-    /// Whether nothing but white space comes of it, which lets another definition take its place.
+    /// Whether it contains white space only, so that another definition can replace it.
     pub fn is_empty(&self) -> bool {
         matches!(self, Self::Text(_, text) if text.trim().is_empty())
     }

@@ -1,4 +1,4 @@
-//! The functions of the language itself, as against those of the library.
+//! The built-in functions of the language.
 
 use super::function::{Function, Outcome};
 use super::run::{Args, Run};
@@ -6,7 +6,7 @@ use super::value::Value;
 use super::{compare, escape, format, verbs};
 
 pub(super) const FUNCTIONS: &[Function] = &[
-    // The executor evaluates the arguments of these two one by one.
+    // The executor evaluates the arguments of these two lazily.
     Function { name: "and", params: "vv*", body: last },
     Function { name: "or", params: "vv*", body: last },
     Function { name: "not", params: "v", body: |_, a| Ok(Value::Bool(!a[0].truth())) },
@@ -51,7 +51,7 @@ fn last(_: &mut Run<'_>, args: &[Value]) -> Outcome {
     Ok(args.last().cloned().unwrap_or(Value::Absent))
 }
 
-/// The arguments as one text; a nil reads `<no value>` here.
+/// The arguments as one text; a nil prints as `<no value>`.
 fn joined(run: &mut Run<'_>, args: &[Value]) -> Outcome<Vec<u8>> {
     if let [Value::Str(text)] = args {
         return Ok(text.bytes().to_vec());

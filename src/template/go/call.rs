@@ -9,7 +9,7 @@ use super::{Error, MissingKey, methods};
 type Evaluated = Result<Value, Error>;
 
 impl<'t> Exec<'t, '_> {
-    /// Evaluates a command; `last` is what the pipeline hands on to it.
+    /// Evaluates a command; `last` is the value passed by the pipeline.
     pub fn command(&mut self, dot: &Value, cmd: &'t Cmd, last: Option<Value>) -> Evaluated {
         let first = &cmd.args[0];
         match first {
@@ -82,7 +82,7 @@ impl<'t> Exec<'t, '_> {
         self.fields(dot, value, At::Arg(node), &names[1..], args, last)
     }
 
-    /// Follows a chain of fields; only the last of them may be a method with arguments.
+    /// Evaluates a chain of fields; only the last one may be a method with arguments.
     fn fields(
         &mut self,
         dot: &Value,
@@ -236,7 +236,7 @@ impl<'t> Exec<'t, '_> {
         }
     }
 
-    /// `and` and `or` evaluate no more arguments than they need.
+    /// `and` and `or` evaluate only the arguments they need.
     fn short_circuit(
         &mut self,
         dot: &Value,
@@ -254,7 +254,7 @@ impl<'t> Exec<'t, '_> {
         Ok(last.unwrap_or(value))
     }
 
-    /// Evaluates something that stands in the place of an argument, whatever its type.
+    /// Evaluates an operand of any type.
     fn operand(&mut self, dot: &Value, node: &'t Arg) -> Evaluated {
         match node {
             Arg::Dot(_) => Ok(dot.clone()),
@@ -359,14 +359,14 @@ impl<'t> Exec<'t, '_> {
         self.fail(format_args!("wrong type for value; expected {}; got {got}", param.type_name()))
     }
 
-    /// A copy of a text that stands in the template.
+    /// A copy of a text literal of the template.
     fn literal(&mut self, text: &[u8]) -> Evaluated {
         let outcome = self.run.read(text.len());
         self.check(outcome)?;
         Ok(Value::str(text))
     }
 
-    /// The value of a number that nothing gives a type to.
+    /// The value of an untyped number.
     fn ideal_constant(&self, number: &Number) -> Evaluated {
         let text = &number.text;
         if let Some((re, im)) = number.complex {

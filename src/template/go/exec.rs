@@ -1,7 +1,7 @@
-//! Executes a tree: writes text, walks the control structures, keeps the variables.
+//! Executes a template: writes text, evaluates control structures, and manages variables.
 //!
-//! `at` always holds the node that an error would be reported at. It moves exactly when Go's moves, which is what makes
-//! line and column agree.
+//! `at` is the node of a possible error. It changes exactly as in Go, so that line and
+//! column are equal.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::run::Run;
 use super::value::Value;
 use super::{Error, MissingKey, position};
 
-/// The node that an error is reported at.
+/// The node of an error.
 #[derive(Clone, Copy)]
 pub(super) enum At<'t> {
     List(&'t List),
@@ -84,14 +84,14 @@ impl<'t, 'e> Exec<'t, 'e> {
         }
     }
 
-    /// Executes the tree with the given data and returns what it wrote.
+    /// Executes the tree with the given data and returns the output.
     pub fn execute(mut self, root: &'t List, data: Value) -> Result<Vec<u8>, Error> {
         self.vars.push(("$", data.clone()));
         self.walk_list(&data, root)?;
         Ok(self.out)
     }
 
-    /// An error at the present node.
+    /// An error at the current node.
     pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
         let (line, column) = position(self.source, self.at.pos());
         let mut context = self.at.to_string();
@@ -107,7 +107,7 @@ impl<'t, 'e> Exec<'t, 'e> {
         })
     }
 
-    /// Takes the outcome of something that knows no place, and reports an error at the present node.
+    /// Converts an outcome without position into an error at the current node.
     pub fn check<T>(&self, outcome: Outcome<T>) -> Result<T, Error> {
         match outcome {
             Ok(value) => Ok(value),
@@ -183,7 +183,7 @@ impl<'t, 'e> Exec<'t, 'e> {
 
     fn print(&mut self, value: &Value) -> Result<(), Error> {
         match value {
-            // A missing value says so; as an argument of a function it would be a nil.
+            // A missing value is printed as such; as an argument of a function it is a nil.
             Value::Absent => self.write(b"<no value>"),
             Value::Str(text) => self.write(text.bytes()),
             _ => {
@@ -228,7 +228,7 @@ impl<'t, 'e> Exec<'t, 'e> {
                 let keys = self.run.keys(dict);
                 for key in self.check(keys)? {
                     any = true;
-                    // A body that changes the dict is seen: a removed key gives no value.
+                    // Changes of the dict by the body are visible: a removed key has no value.
                     let item = dict.get(&key).unwrap_or(Value::Absent);
                     if self.iteration(branch, body, Value::str(key), item)? == Flow::Break {
                         break;
@@ -250,7 +250,7 @@ impl<'t, 'e> Exec<'t, 'e> {
             }
         }
         if !any && let Some(list) = &branch.otherwise {
-            // A break here belongs to this range too, since Go ends the innermost range around it.
+            // A break applies to this range, too, since Go ends the innermost enclosing range.
             self.walk_list(dot, list)?;
         }
         self.vars.truncate(mark);
@@ -334,7 +334,7 @@ impl<'t, 'e> Exec<'t, 'e> {
         let mut value = None;
         for cmd in &pipe.cmds {
             let result = self.command(dot, cmd, value)?;
-            // Coming out of a command a nil is no value any more.
+            // The result of a command that is nil becomes no value.
             value = Some(if matches!(result, Value::Nil) { Value::Absent } else { result });
         }
         let value = value.unwrap_or(Value::Absent);

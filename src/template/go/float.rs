@@ -1,12 +1,13 @@
 //! Prints floating point numbers as Go's `strconv.FormatFloat` does.
 
-/// The shortest text that reads back as the same number, with an exponent for very small numbers and from a million on:
-/// `3`, `1.5`, `1e+06`.
+/// The shortest text that parses to the same number, with an exponent for very small
+/// numbers and from a million: `3`, `1.5`, `1e+06`.
 pub(in crate::template) fn shortest(value: f64) -> String {
     format_float(value, 'g', None)
 }
 
-/// Prints with one of the verbs `e E f g G b x X`; without a precision as many digits as are needed.
+/// Formats with one of the verbs `e E f g G b x X`; without a precision with the minimum
+/// number of digits.
 pub(in crate::template) fn format_float(
     value: f64,
     verb: char,
@@ -37,7 +38,7 @@ pub(in crate::template) fn format_float(
     format!("{sign}{text}")
 }
 
-/// Rust writes `1e6` where Go writes `1e+06`.
+/// Rust formats `1e6`, Go `1e+06`.
 fn go_exponent(text: &str) -> String {
     let (mantissa, exponent) = text.split_once('e').unwrap_or((text, "0"));
     let (sign, digits) = exponent.strip_prefix('-').map_or(('+', exponent), |digits| ('-', digits));
@@ -75,7 +76,7 @@ fn general(value: f64, precision: Option<usize>) -> String {
     }
 }
 
-/// Mantissa and exponent of two, as whole numbers.
+/// Mantissa and binary exponent, as integers.
 fn split(value: f64) -> (u64, i32) {
     let bits = value.to_bits();
     let exponent = i32::try_from((bits >> 52) & 0x7ff).unwrap_or(0);

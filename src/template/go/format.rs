@@ -38,10 +38,10 @@ pub(in crate::template) fn text(run: &mut Run<'_>, value: &Value) -> Outcome<Vec
     print(run, std::slice::from_ref(value))
 }
 
-/// Widths and precisions beyond this are not taken for numbers.
+/// Larger widths and precisions are invalid.
 const TOO_LARGE: i64 = 1_000_000;
 
-/// Go's `fmt.Sprintf`. A wrong format is no error: the text says what is wrong.
+/// Go's `fmt.Sprintf`. An invalid format is not an error: the output describes it.
 pub(in crate::template) fn printf(
     run: &mut Run<'_>,
     format: &[u8],
@@ -58,7 +58,7 @@ struct Formatter<'p, 'e> {
     printer: Printer<'p, 'e>,
     format: &'p [u8],
     args: &'p [Value],
-    /// The place in the format.
+    /// Position in the format.
     i: usize,
     /// The next argument.
     arg: usize,
@@ -203,7 +203,7 @@ impl Formatter<'_, '_> {
         Some(char::REPLACEMENT_CHARACTER)
     }
 
-    /// Reads digits; a number that is too large ends the format, as in Go.
+    /// Parses digits; a number that is too large ends the format, as in Go.
     fn number(&mut self) -> Option<usize> {
         let (number, next) = parse_number(self.format, self.i, self.format.len());
         self.i = next;

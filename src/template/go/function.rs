@@ -1,4 +1,4 @@
-//! What a function of the template language is, and how it is found by its name.
+//! Functions of the template language, and their lookup by name.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -11,9 +11,9 @@ use crate::template::funcs::certificate::Certificate;
 /// Why a function or method failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) enum Fail {
-    /// The function itself says no.
+    /// An error of the function.
     Message(String),
-    /// A limit of the run is exceeded; no function may swallow this.
+    /// A limit of the run is exceeded; functions must not catch it.
     Limit(String),
 }
 
@@ -24,7 +24,7 @@ impl<T: Into<String>> From<T> for Fail {
 }
 
 impl Fail {
-    /// Says what failed, unless it was a limit.
+    /// Adds context, unless it is a limit.
     pub fn within(self, what: &str) -> Self {
         match self {
             Self::Message(message) => Self::Message(format!("{what}: {message}")),
@@ -36,15 +36,15 @@ impl Fail {
 /// What a function returns.
 pub(in crate::template) type Outcome<T = Value> = Result<T, Fail>;
 
-/// The code of a function. The arguments have been checked against its parameters.
+/// The implementation of a function. Its arguments are validated against its parameters.
 pub(in crate::template) type Body = fn(&mut Run<'_>, &[Value]) -> Outcome;
 
 /// The type of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum Param {
-    /// `interface{}`: an absent value arrives as nil.
+    /// `interface{}`: an absent value becomes nil.
     Any,
-    /// A raw value: absent stays absent.
+    /// A raw value: absent values are kept.
     Raw,
     Bool,
     Int,
@@ -60,7 +60,7 @@ pub(in crate::template) enum Param {
 }
 
 impl Param {
-    /// The type as error messages name it.
+    /// The type in error messages.
     pub const fn type_name(self) -> &'static str {
         match self {
             Self::Any => "interface {}",
@@ -102,17 +102,17 @@ impl Param {
 #[derive(Debug)]
 pub(in crate::template) struct Function {
     pub name: &'static str,
-    /// One letter for each parameter; a last `*` says that the parameter before it may occur any number of times.
+    /// One letter per parameter; a trailing `*` repeats the last parameter.
     pub params: &'static str,
     pub body: Body,
 }
 
-/// Whether the last parameter may occur any number of times.
+/// Whether the last parameter is variadic.
 pub(super) fn is_variadic(params: &str) -> bool {
     params.ends_with('*')
 }
 
-/// How many parameters occur exactly once.
+/// Number of parameters that are not variadic.
 pub(super) fn fixed(params: &str) -> usize {
     if is_variadic(params) { params.len() - 2 } else { params.len() }
 }
@@ -126,7 +126,7 @@ pub(super) fn param(params: &str, index: usize) -> Param {
 /// Finds a function by its name.
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     static TABLE: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {
-        // The functions of the language come first, so that those of the library take their place (`slice`).
+        // Built-in functions come first, so that those of the library override them (`slice`).
         let all = super::builtins::FUNCTIONS.iter().chain(funcs::tables().into_iter().flatten());
         all.map(|function| (function.name, function)).collect()
     });

@@ -7,12 +7,12 @@ use jiff::{SignedDuration, Timestamp};
 use super::layout;
 use crate::duration;
 
-/// A point in time with the zone that it is shown in.
+/// A point in time with its display zone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::template) struct GoTime {
     pub stamp: Timestamp,
     pub zone: TimeZone,
-    /// The zone's abbreviation where the zone itself does not know it, as after reading `MST` from a text.
+    /// The abbreviation of the zone if the zone itself has none, as after parsing `MST`.
     pub abbreviation: Option<String>,
 }
 
@@ -77,20 +77,20 @@ impl GoTime {
         )
     }
 
-    /// Adds nanoseconds; what jiff cannot hold stops at its edge.
+    /// Adds nanoseconds, clamped to jiff's range.
     pub fn add(&self, nanoseconds: i64) -> Self {
         let edge = if nanoseconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let stamp = self.stamp.checked_add(SignedDuration::from_nanos(nanoseconds)).unwrap_or(edge);
         Self { stamp, ..self.clone() }
     }
 
-    /// Nanoseconds since another time, as far as 64 bits reach.
+    /// Nanoseconds since another time, clamped to 64 bits.
     pub fn since(&self, other: &Self) -> i64 {
         let nanos = self.stamp.as_nanosecond() - other.stamp.as_nanosecond();
         i64::try_from(nanos).unwrap_or(if nanos < 0 { i64::MIN } else { i64::MAX })
     }
 
-    /// Adds years, months and days; days beyond the end of a month run into the next.
+    /// Adds years, months and days; days beyond the end of a month overflow into the next.
     pub fn add_date(&self, years: i64, months: i64, days: i64) -> Option<Self> {
         let t = self.civil();
         let month = i64::from(t.year()).checked_add(years)?.checked_mul(12)?;
@@ -114,7 +114,7 @@ pub(super) fn fixed_zone(seconds: i32) -> Option<TimeZone> {
     Offset::from_seconds(seconds).ok().map(TimeZone::fixed)
 }
 
-/// Reads a duration such as `1h30m` or `-1.5s`, in nanoseconds.
+/// Parses a duration such as `1h30m` or `-1.5s`, in nanoseconds.
 pub(in crate::template) fn parse_duration(text: &str) -> Option<i64> {
     let parsed = duration::parse(text).ok()?;
     i64::try_from(parsed.as_nanos()).ok()

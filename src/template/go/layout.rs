@@ -1,4 +1,4 @@
-//! Go's time layouts: a text such as `2006-01-02` that shows how the reference time would look.
+//! Go's time layouts: a text such as `2006-01-02` shows the format of the reference time.
 
 use jiff::civil::{Date, Time};
 
@@ -21,7 +21,7 @@ pub(super) const MONTHS: [&str; 12] = [
 pub(super) const DAYS: [&str; 7] =
     ["Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"];
 
-/// A part of a layout that stands for a part of a time.
+/// A part of a layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     LongMonth,
@@ -47,13 +47,15 @@ enum Part {
     UpperPm,
     LowerPm,
     ZoneName,
-    /// An offset; whether UTC is `Z`, whether with colons, how many of hours, minutes, seconds.
+    /// An offset: whether UTC is `Z`, whether it has colons, and the number of hours,
+    /// minutes, seconds.
     Offset {
         zulu: bool,
         colon: bool,
         fields: u8,
     },
-    /// A fraction of a second: how many digits, whether trailing zeros are cut, and the separator.
+    /// A fraction of a second: number of digits, whether trailing zeros are removed, and
+    /// the separator.
     Fraction {
         digits: usize,
         cut: bool,
@@ -61,7 +63,7 @@ enum Part {
     },
 }
 
-/// Texts of a layout with what they stand for; the longer of two with the same start comes first.
+/// Texts of a layout and their parts; longer texts come before their prefixes.
 const PARTS: &[(&str, Part)] = &[
     ("January", Part::LongMonth),
     ("Jan", Part::Month),
@@ -213,7 +215,7 @@ fn offset_text(offset: i32, colon: bool, fields: u8) -> String {
     text
 }
 
-/// Reads a time written in the given layout; the error says what does not fit.
+/// Parses a time in the given layout; the error describes the mismatch.
 pub(in crate::template) fn parse(layout: &str, text: &str) -> Result<GoTime, String> {
     let fail = |why: &str| format!("parsing time {text:?} as {layout:?}: {why}");
     let mut found = Fields::default();
@@ -236,7 +238,7 @@ pub(in crate::template) fn parse(layout: &str, text: &str) -> Result<GoTime, Str
     found.time().ok_or_else(|| fail("out of range"))
 }
 
-/// Skips the literal part of a layout; a run of spaces in it stands for any run of spaces.
+/// Skips the literal part of a layout; a run of spaces matches any run of spaces.
 fn skip<'v>(mut value: &'v str, prefix: &str) -> Option<&'v str> {
     let mut prefix = prefix;
     while !prefix.is_empty() {
@@ -281,7 +283,7 @@ fn digits(value: &str, two: bool) -> Option<(i8, &str)> {
     Some((value[..count].parse().ok()?, &value[count..]))
 }
 
-/// Finds a name, whatever its case.
+/// Finds a name, case-insensitively.
 fn lookup<'v>(names: &[&str], len: Option<usize>, value: &'v str) -> Option<(usize, &'v str)> {
     names.iter().enumerate().find_map(|(i, name)| {
         let name = &name[..len.unwrap_or(name.len())];
@@ -290,14 +292,14 @@ fn lookup<'v>(names: &[&str], len: Option<usize>, value: &'v str) -> Option<(usi
     })
 }
 
-/// Reads digits that must be exactly so many.
+/// Parses an exact number of digits.
 fn exactly(value: &str, count: usize) -> Option<(i16, &str)> {
     let head = value.get(..count).filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
     Some((head.parse().ok()?, &value[count..]))
 }
 
 impl Fields {
-    /// Reads one part from the value; gives what is left of it.
+    /// Parses one part of the value; returns the rest.
     fn take<'v>(&mut self, part: Part, value: &'v str, after: &str) -> Option<&'v str> {
         let in_range = |n: i8, low: i8, high: i8| (low..=high).contains(&n).then_some(n);
         let rest;
@@ -352,7 +354,7 @@ impl Fields {
             Part::Second | Part::ZeroSecond => {
                 let (second, tail) = digits(value, part == Part::ZeroSecond)?;
                 self.second = in_range(second, 0, 59)?;
-                // A fraction may follow the seconds although the layout does not show one.
+                // A fraction may follow the seconds even if the layout has none.
                 let shown = next_part(after).is_some_and(|(before, part, _)| {
                     before.is_empty() && matches!(part, Part::Fraction { .. })
                 });

@@ -1,13 +1,14 @@
-//! Splits a template into items, as Go's `text/template` does.
+//! Splits a template into tokens, as Go's `text/template` does.
 //!
-//! The kinds, the borders and the line numbers of the items decide where an error is reported, so they follow the Go
-//! lexer closely. It never fails: an error is an item, and the parser decides what to say about it.
+//! Types, boundaries and line numbers of the tokens determine where errors are reported,
+//! so they follow the Go lexer closely. It never fails: an error is a token, which the
+//! parser reports.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What an item is.
+/// Type of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Error,
@@ -45,21 +46,21 @@ pub(super) enum Kind {
     With,
 }
 
-/// One item with the place where it starts.
+/// A token with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
     /// Byte offset of its start.
     pub pos: usize,
-    /// Its text, or the message of an error.
+    /// Its text, or an error message.
     pub text: String,
-    /// Line of its start, from 1.
+    /// Line of its start, counted from 1.
     pub line: usize,
 }
 
 impl Item {
-    /// The item as an error message names it.
+    /// The token in error messages.
     pub fn describe(&self) -> String {
         match self.kind {
             Kind::Eof => "EOF".to_owned(),
@@ -88,7 +89,7 @@ const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 const TRIM_MARKER_LEN: usize = 2;
 
-/// Splits the whole text. The last item is `Eof`; nothing but `Eof` follows an `Error`.
+/// Splits the whole text. The last token is `Eof`; only `Eof` follows an `Error`.
 pub(super) fn lex(text: &str) -> Vec<Item> {
     let mut lexer = Lexer {
         input: text,
@@ -114,7 +115,7 @@ pub(super) fn lex(text: &str) -> Vec<Item> {
     lexer.items
 }
 
-/// Letters, digits and the underscore, in Go's sense of the words.
+/// Letters, digits and the underscore, as in Go.
 pub(super) fn is_alphanumeric(c: char) -> bool {
     static LETTER_OR_DIGIT: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^[\p{L}\p{Nd}]$").expect("the pattern is fixed and valid"));
@@ -138,7 +139,7 @@ fn has_right_trim_marker(s: &str) -> bool {
     b.len() >= 2 && is_space(char::from(b[0])) && b[1] == b'-'
 }
 
-/// What the lexer does next; `None` ends it.
+/// Next state of the lexer; `None` ends it.
 enum State {
     Text,
     LeftDelim,
@@ -276,7 +277,7 @@ impl<'t> Lexer<'t> {
         self.pos += rest.len() - rest.trim_start_matches(is_space).len();
     }
 
-    /// Whether `}}` is next, and if so whether with a trim marker.
+    /// Whether `}}` is next, and whether it has a trim marker.
     fn at_right_delim(&self) -> Option<bool> {
         let rest = self.rest();
         if has_right_trim_marker(rest) && rest[TRIM_MARKER_LEN..].starts_with(RIGHT) {
@@ -364,7 +365,7 @@ impl<'t> Lexer<'t> {
             self.next();
             count += 1;
         }
-        // A minus after a space may belong to a closing delimiter: that space is then part of it.
+        // A minus after a space may belong to a closing delimiter, which includes that space.
         let last = self.pos - 1;
         let tail = &self.input[last..];
         if has_right_trim_marker(tail) && tail[TRIM_MARKER_LEN..].starts_with(RIGHT) {

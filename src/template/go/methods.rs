@@ -1,4 +1,4 @@
-//! The methods of times, durations and versions, and how values with a `String` method print.
+//! Methods of times, durations and versions, and printing of values with a `String` method.
 
 use super::function::{Body, Outcome};
 use super::gotime::{GoTime, duration_text, round_duration};
@@ -32,7 +32,7 @@ pub(super) fn find(receiver: &Value, name: &str) -> Option<&'static Method> {
     methods.iter().find(|method| method.name == name)
 }
 
-/// The text of a value whose type says how it prints.
+/// The text of a value whose type defines its printing.
 pub(in crate::template) fn display(value: &Value) -> Option<String> {
     match value {
         Value::Time(time) => Some(time.display()),
@@ -82,7 +82,7 @@ const TIME: &[Method] = &[
     method("UnixMicro", "", |_, a| Ok(Value::int64(time(a, 0)?.stamp.as_microsecond()))),
     method("UnixNano", "", |_, a| Ok(Value::int64(time(a, 0)?.stamp.as_nanosecond() as i64))),
     method("UTC", "", |_, a| wrap(time(a, 0)?.within(jiff::tz::TimeZone::UTC))),
-    // The local zone is UTC: nothing here reads the machine's.
+    // The local zone is UTC: the machine's zone is not used.
     method("Local", "", |_, a| wrap(time(a, 0)?.within(jiff::tz::TimeZone::UTC))),
     method("Year", "", |_, a| Ok(Value::int(time(a, 0)?.civil().year().into()))),
     method("Month", "", |_, a| Ok(Value::Int(IntKind::Month, time(a, 0)?.civil().month().into()))),

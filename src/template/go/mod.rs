@@ -1,8 +1,9 @@
 //! The Go `text/template` language (AS-120 to AS-135).
 //!
-//! [`Template::parse`] compiles a text once; [`Template::execute`] renders it for one set of parameters, and can be
-//! called from many threads. Output, errors and their places agree with Go 1.26. Unlike Go, a run is bounded by
-//! [`Limits`] and can neither exhaust memory nor the stack.
+//! [`Template::parse`] compiles a text once; [`Template::execute`] renders it for one set
+//! of parameters, and can be called from many threads. Output, errors and their positions
+//! are those of Go 1.26. Unlike Go, an execution is limited by [`Limits`] and can exhaust
+//! neither memory nor the stack.
 
 mod ast;
 mod builtins;
@@ -31,7 +32,7 @@ pub use run::{Env, Limits, Random};
 
 use super::Error;
 
-/// What `{{.x}}` means when the parameters have no `x` (AS-132).
+/// Meaning of `{{.x}}` when the parameters have no `x` (AS-132).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// No value, which prints as `<no value>`.
@@ -43,15 +44,16 @@ pub enum MissingKey {
     Error,
 }
 
-/// The options of an engine, `goTemplateOptions` of an ApplicationSet.
+/// Options of the engine: `goTemplateOptions` of an ApplicationSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// What a missing key means.
+    /// Meaning of a missing key.
     pub missing_key: MissingKey,
 }
 
 impl Options {
-    /// Reads options such as `missingkey=error`; the last one wins. An unknown option is an error (AS-133).
+    /// Parses options such as `missingkey=error`; the last one is used. An unknown option
+    /// is an error (AS-133).
     pub fn parse(options: &[String]) -> Result<Self, Error> {
         let mut parsed = Self::default();
         for option in options {
@@ -91,7 +93,8 @@ impl Template {
         Ok(Self { name: name.to_owned(), text: text.to_owned(), options: *options, trees })
     }
 
-    /// Renders the template. Functions of time and chance (`now`, `randInt`, …) fail: see [`Self::execute_in`].
+    /// Renders the template. Functions of time and random values (`now`, `randInt`, …)
+    /// fail: see [`Self::execute_in`].
     pub fn execute(
         &self,
         data: &serde_json::Map<String, serde_json::Value>,
@@ -100,7 +103,7 @@ impl Template {
         self.run(data, Run::new(*limits, None))
     }
 
-    /// Renders the template with the given time and source of chance.
+    /// Renders the template with the given time and random source.
     pub fn execute_in(
         &self,
         data: &serde_json::Map<String, serde_json::Value>,
@@ -118,7 +121,8 @@ impl Template {
         let Some(root) = self.trees.get(self.name.as_bytes()) else { return Ok(String::new()) };
         let out =
             exec::Exec::new(self, root, run).execute(root, value::Value::from_object(data))?;
-        // Functions that count bytes may leave half a character; a Kubernetes field cannot hold one.
+        // Functions that count bytes may split a character, which a Kubernetes field
+        // cannot contain.
         Ok(String::from_utf8(out)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }

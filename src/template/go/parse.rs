@@ -1,7 +1,8 @@
-//! Builds the tree of a template from its items.
+//! Parses the tokens of a template into a tree.
 //!
-//! A recursive descent with the same look-ahead as Go's, because the line of an error is the line of the item read
-//! last. Nesting is bounded, so that hostile text cannot exhaust the stack.
+//! A recursive descent parser with the same look-ahead as Go's, because the line of an
+//! error is that of the last token. Nesting is limited, so that a template cannot exhaust
+//! the stack.
 
 use std::collections::HashMap;
 
@@ -10,16 +11,16 @@ use super::function;
 use super::lex::{Item, Kind, lex};
 use super::strconv;
 
-/// How many variables may be known at one place: each use looks through all of them.
+/// Limit on the variables in scope: each use searches all of them.
 const MAX_VARIABLES: usize = 1000;
 
-/// How deep parentheses and control structures may nest.
+/// Limit on nested parentheses and control structures.
 const MAX_NESTING: usize = 100;
 
 /// The trees of a template by name; the template itself has its own name.
 pub(super) type Trees = HashMap<Vec<u8>, List>;
 
-/// What is wrong, and in which line.
+/// The problem and its line.
 #[derive(Debug)]
 pub(super) struct ParseError {
     pub line: usize,
@@ -63,7 +64,7 @@ enum Ending {
     Else,
 }
 
-/// One step of a list: a node, or what ends the list.
+/// A node of a list, or its end.
 enum Step {
     Node(Node),
     Ending(Ending),
@@ -80,7 +81,7 @@ impl Ending {
 
 impl Parser {
     fn read(&mut self) -> Item {
-        // After the last item there is only the end of the text.
+        // Only the end of the text follows the last token.
         self.items.next().unwrap_or(Item {
             kind: Kind::Eof,
             text: String::new(),
@@ -164,7 +165,7 @@ impl Parser {
         Ok(())
     }
 
-    /// Makes a variable known until the end of its scope. One that is known by an outer scope already stays so.
+    /// Declares a variable until the end of its scope. One of an outer scope is kept.
     fn declare(&mut self, name: String) -> Parsed<()> {
         if self.vars.contains(&name) {
             return Ok(());
@@ -180,7 +181,7 @@ impl Parser {
         self.nesting -= 1;
     }
 
-    /// Puts a tree under its name; a second definition may only replace an empty one.
+    /// Adds a tree by name; a second definition may only replace an empty one.
     fn add(&mut self, name: Vec<u8>, tree: List) -> Parsed<()> {
         let is_empty = |list: &List| list.nodes.iter().all(Node::is_empty);
         match self.trees.get(&name) {
@@ -232,7 +233,8 @@ impl Parser {
         self.own_tree(name, CONTEXT)
     }
 
-    /// Parses the body of a definition or a block as a tree of its own, without the variables around it.
+    /// Parses the body of a definition or a block as a separate tree, without the
+    /// surrounding variables.
     fn own_tree(&mut self, name: Vec<u8>, context: &str) -> Parsed<()> {
         let vars = std::mem::replace(&mut self.vars, vec!["$".to_owned()]);
         let range_depth = std::mem::take(&mut self.range_depth);
@@ -345,7 +347,8 @@ impl Parser {
         }
         let mut otherwise = None;
         if matches!(ending, Ending::Else) {
-            // "else if" and "else with" stand for an "if" or "with" inside the "else", with one "end" for both.
+            // "else if" and "else with" are an "if" or "with" inside the "else", with one
+            // "end" for both.
             let next = self.peek();
             let chained = matches!((context, next.kind), ("if", Kind::If) | ("with", Kind::With));
             if chained {
@@ -432,7 +435,8 @@ impl Parser {
                 return Ok(());
             }
             self.next();
-            // A space is an item of its own, so three items may have to be looked at to tell "$x foo" from "$x := foo".
+            // A space is a token, so distinguishing "$x foo" from "$x := foo" may need
+            // three tokens.
             let after = self.peek();
             let next = self.peek_non_space();
             match next.kind {

@@ -1,9 +1,10 @@
-//! What one execution may use up: steps, memory, output, depth, time and chance.
+//! Limits and state of one execution: steps, memory, output, depth, time and random values.
 //!
-//! What functions read and build is charged by its size, at two places: [`Exec::call`](super::exec::Exec) charges for
-//! the text among the arguments and for text that comes back, and lists and dicts are made by [`Run::list`],
-//! [`Run::strings`] and [`Run::dict`], which charge for them. Only a function that reads or builds more than that (by
-//! multiplying, or by walking into values) charges on its own, before it does so.
+//! The sizes of what functions read and build are charged in two places:
+//! [`Exec::call`](super::exec::Exec) charges for text in arguments and results, and
+//! [`Run::list`], [`Run::strings`] and [`Run::dict`] charge for lists and dicts. A
+//! function that reads or builds more than that (by multiplying, or by descending into
+//! values) charges in advance.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
@@ -13,20 +14,20 @@ use super::function::{Fail, Outcome};
 use super::value::{Dict, Elem, List, Value};
 use crate::template::funcs::regex::Pattern;
 
-/// Bounds of one execution (AS-135). Exceeding one is an error.
+/// Limits of one execution (AS-135). Exceeding one is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest output, and the longest text that any function may return, in bytes.
+    /// Longest output, and longest text that a function may return, in bytes.
     pub output_bytes: usize,
-    /// How many steps may be taken: a node, a call, an argument, an element of a loop, and every 64 bytes that a function
-    /// reads or builds count.
+    /// Number of steps: a node, a call, an argument, an element of a loop, and every 64
+    /// bytes that a function reads or builds.
     pub steps: u64,
-    /// How many bytes of text, lists and dicts may be built, whether they are still needed or not.
+    /// Bytes of text, lists and dicts that may be built, whether they are still used or not.
     pub memory_bytes: usize,
-    /// How long it may take, by the clock of the [`Env`]. Steps bound nearly everything; this is for what they cannot
-    /// foresee, such as how far a regular expression looks ahead.
+    /// Time limit, measured by the clock of the [`Env`]. Steps limit almost everything;
+    /// this limits what they cannot, such as the look-ahead of a regular expression.
     pub time: Duration,
-    /// How deep `template` calls and the structures within them may nest.
+    /// Nesting of `template` calls and the structures within them.
     pub depth: usize,
 }
 
@@ -49,21 +50,21 @@ pub trait Random {
     fn fill(&mut self, buffer: &mut [u8]);
 }
 
-/// What a template may know of the world outside its parameters: the time and chance.
+/// The environment of a template besides its parameters: time and random values.
 pub struct Env {
-    /// The time that `now` gives.
+    /// The result of `now`.
     pub now: jiff::Timestamp,
-    /// Where `rand…`, `uuidv4`, `shuffle`, `gen…` and the like take their bytes.
+    /// Random bytes of `rand…`, `uuidv4`, `shuffle`, `gen…` and others.
     pub random: Box<dyn Random>,
-    /// How much time has been used up, from any beginning: best the processor time of the thread, so that the load of
-    /// the machine decides nothing.
+    /// Elapsed time from any origin: preferably the CPU time of the thread, which does
+    /// not depend on the load of the machine.
     pub used: fn() -> Duration,
-    /// Whether an execution was long enough to look at that time. Whoever watches over several takes it back.
+    /// Whether an execution was long enough to check the time. Reset by the caller.
     pub looked: bool,
 }
 
 impl Env {
-    /// What the parameters are, see the fields.
+    /// An environment; see the fields for the parameters.
     pub fn new(now: jiff::Timestamp, random: Box<dyn Random>, used: fn() -> Duration) -> Self {
         Self { now, random, used, looked: false }
     }
@@ -75,38 +76,38 @@ impl std::fmt::Debug for Env {
     }
 }
 
-/// The state of an execution that functions can reach.
+/// The state of an execution, available to functions.
 pub(in crate::template) struct Run<'e> {
     pub limits: Limits,
     steps: u64,
     memory: usize,
     /// Steps since the clock was last read.
     unwatched: usize,
-    /// What the clock said when it was first read.
+    /// The first reading of the clock.
     began: Option<Duration>,
     env: Option<&'e mut Env>,
     patterns: HashMap<String, Rc<Pattern>>,
-    /// The patterns in the order in which they were compiled.
+    /// The patterns in the order of compilation.
     compiled: VecDeque<String>,
     changed: Vec<Dict>,
 }
 
-/// Memory that an element of a list takes.
+/// Memory of a list element.
 const ITEM: usize = 32;
 
-/// Memory that a text takes besides its bytes.
+/// Memory of a text in addition to its bytes.
 const TEXT: usize = 96;
 
-/// Memory that an entry of a dict takes besides the bytes of its key.
+/// Memory of a dict entry in addition to the bytes of its key.
 const ENTRY: usize = 160;
 
-/// Steps between two looks at the clock.
+/// Steps between two readings of the clock.
 const WATCH: usize = 2048;
 
-/// How many compiled patterns are kept: each can take megabytes while it searches.
+/// Number of cached patterns: each can use megabytes while it searches.
 const PATTERNS: usize = 16;
 
-/// How deep a value may be nested for a function that walks it.
+/// Limit on nested values for functions that descend into them.
 const MAX_VALUE_DEPTH: usize = 200;
 
 impl<'e> Run<'e> {
@@ -124,7 +125,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// Uses up steps.
+    /// Charges steps.
     pub fn charge(&mut self, steps: usize) -> Outcome<()> {
         match self.steps.checked_sub(steps as u64) {
             Some(left) => self.steps = left,
@@ -138,7 +139,7 @@ impl<'e> Run<'e> {
         self.check_time()
     }
 
-    /// Refuses to go on when the time is over.
+    /// Fails when the time limit is exceeded.
     pub fn check_time(&mut self) -> Outcome<()> {
         let Some(env) = &mut self.env else { return Ok(()) };
         env.looked = true;
@@ -150,12 +151,12 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    /// Accounts for reading so many bytes.
+    /// Charges for reading bytes.
     pub fn read(&mut self, bytes: usize) -> Outcome<()> {
         self.charge(bytes / 64)
     }
 
-    /// Accounts for memory before or after it is taken.
+    /// Charges for memory.
     pub fn build(&mut self, bytes: usize) -> Outcome<()> {
         match self.memory.checked_sub(bytes) {
             Some(left) => self.memory = left,
@@ -167,40 +168,40 @@ impl<'e> Run<'e> {
         self.charge(bytes / 64)
     }
 
-    /// Accounts for text of the given size before or after it is made.
+    /// Charges for a text of the given size.
     pub fn charge_bytes(&mut self, bytes: usize) -> Outcome<()> {
         self.check_len(bytes)?;
         self.build(bytes)
     }
 
-    /// Accounts for so many texts with so many bytes together, before or after they are made.
+    /// Charges for a number of texts with a total size.
     pub fn build_texts(&mut self, count: usize, bytes: usize) -> Outcome<()> {
         self.build(count.saturating_mul(TEXT).saturating_add(bytes))
     }
 
-    /// Accounts for an entry of a dict.
+    /// Charges for an entry of a dict.
     pub fn build_entry(&mut self, key: &str) -> Outcome<()> {
         self.build(ENTRY + key.len())
     }
 
-    /// Makes a list of anything.
+    /// Creates a list of any values.
     pub fn list(&mut self, items: Vec<Value>) -> Outcome {
         self.list_of(Elem::Any, items)
     }
 
-    /// Makes a list.
+    /// Creates a list.
     pub fn list_of(&mut self, elem: Elem, items: Vec<Value>) -> Outcome {
         self.build(TEXT + items.len() * ITEM)?;
         Ok(Value::List(List::new(elem, items)))
     }
 
-    /// Makes a list of text.
+    /// Creates a list of strings.
     pub fn strings<T: AsRef<[u8]>>(&mut self, items: Vec<T>) -> Outcome {
         self.build_texts(items.len() + 1, items.iter().map(|item| item.as_ref().len()).sum())?;
         Ok(Value::strings(items))
     }
 
-    /// Makes a dict of anything.
+    /// Creates a dict of any values.
     pub fn dict(&mut self, entries: BTreeMap<String, Value>) -> Outcome {
         self.build(TEXT)?;
         for key in entries.keys() {
@@ -209,18 +210,18 @@ impl<'e> Run<'e> {
         Ok(Value::dict(entries))
     }
 
-    /// The entries of a dict as they are now, in key order.
+    /// The current entries of a dict, in key order.
     pub fn entries(&mut self, dict: &Dict) -> Outcome<Vec<(String, Value)>> {
         self.build((dict.len() * TEXT).saturating_add(dict.key_bytes()))?;
         Ok(dict.copy())
     }
 
-    /// The keys of a dict in order.
+    /// The keys of a dict, in order.
     pub fn keys(&mut self, dict: &Dict) -> Outcome<Vec<String>> {
         Ok(self.entries(dict)?.into_iter().map(|(key, _)| key).collect())
     }
 
-    /// Refuses text that has become too long, without accounting for it.
+    /// Rejects text that is too long, without charging for it.
     pub fn check_len(&self, bytes: usize) -> Outcome<()> {
         if bytes > self.limits.output_bytes {
             let limit = self.limits.output_bytes;
@@ -229,7 +230,7 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    /// Refuses a walk that has come too deep.
+    /// Rejects values that are nested too deeply.
     pub fn check_depth(depth: usize) -> Outcome<()> {
         if depth > MAX_VALUE_DEPTH {
             return Err(Fail::Limit(format!(
@@ -239,7 +240,7 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    /// Remembers a dict that is about to change, so that no cycle outlives the run.
+    /// Registers a dict before it is changed, so that cycles are broken at the end of the run.
     pub fn changing(&mut self, dict: &Dict) -> Outcome<()> {
         if dict.nil {
             return Err("assignment to entry in nil map".into());
@@ -250,26 +251,29 @@ impl<'e> Run<'e> {
         Ok(())
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Outcome<jiff::Timestamp> {
-        self.env.as_ref().map(|env| env.now).ok_or_else(|| "the time is not known here".into())
+        self.env
+            .as_ref()
+            .map(|env| env.now)
+            .ok_or_else(|| "the current time is not available here".into())
     }
 
-    /// Fills a buffer by chance.
+    /// Fills a buffer with random bytes.
     pub fn random(&mut self, buffer: &mut [u8]) -> Outcome<()> {
-        self.chance()?.fill(buffer);
+        self.random_source()?.fill(buffer);
         Ok(())
     }
 
-    /// The source of chance itself, for those who know what to do with it.
-    pub fn chance(&mut self) -> Outcome<&mut dyn Random> {
+    /// The random source.
+    pub fn random_source(&mut self) -> Outcome<&mut dyn Random> {
         match &mut self.env {
             Some(env) => Ok(&mut *env.random),
             None => Err("random values are not available here".into()),
         }
     }
 
-    /// A random number below `bound`, each as likely as the others.
+    /// A uniformly distributed random number below `bound`.
     pub fn random_below(&mut self, bound: u64) -> Outcome<u64> {
         let zone = u64::MAX - u64::MAX % bound.max(1);
         loop {
@@ -282,7 +286,7 @@ impl<'e> Run<'e> {
         }
     }
 
-    /// A compiled regular expression; each is compiled once in a run.
+    /// A compiled regular expression; each is compiled once per run.
     pub fn pattern(&mut self, text: &str) -> Outcome<Rc<Pattern>> {
         if let Some(pattern) = self.patterns.get(text) {
             return Ok(Rc::clone(pattern));
@@ -309,7 +313,7 @@ impl Drop for Run<'_> {
     }
 }
 
-/// Access to checked arguments.
+/// Access to validated arguments.
 pub(in crate::template) trait Args {
     /// The text of an argument of type `string`.
     fn text(&self, index: usize) -> std::borrow::Cow<'_, str>;

@@ -1,4 +1,4 @@
-//! Numbers and quoted text as Go reads and writes them.
+//! Parses and formats numbers and quoted text as Go does.
 
 use super::ast::Number;
 
@@ -22,13 +22,13 @@ pub(in crate::template) fn unquote(text: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What an escape stands for.
+/// Value of an escape sequence.
 pub(in crate::template) enum Unit {
     Byte(u8),
     Char(char),
 }
 
-/// Reads one character or escape of a literal in the given quotes; gives the rest too.
+/// Parses one character or escape sequence of a quoted literal; returns the rest, too.
 pub(in crate::template) fn unquote_char(text: &str, quote: char) -> Option<(Unit, &str)> {
     let mut chars = text.chars();
     let c = chars.next()?;
@@ -73,7 +73,7 @@ pub(in crate::template) fn unquote_char(text: &str, quote: char) -> Option<(Unit
     }
 }
 
-/// Whether underscores stand only between digits, or between a base prefix and a digit.
+/// Whether underscores are only between digits, or between a base prefix and a digit.
 fn underscores_ok(text: &str) -> bool {
     let body = text.trim_start_matches(['+', '-']);
     let lower = body.to_ascii_lowercase();
@@ -90,7 +90,7 @@ fn underscores_ok(text: &str) -> bool {
     })
 }
 
-/// Go's `ParseUint` on the digits after a sign, base 0: by the prefix, underscores allowed.
+/// Go's `ParseUint` with base 0: the base depends on the prefix, underscores are allowed.
 fn parse_magnitude(text: &str) -> Option<u64> {
     if !underscores_ok(text) {
         return None;
@@ -114,7 +114,7 @@ fn parse_magnitude(text: &str) -> Option<u64> {
     u64::from_str_radix(&digits, radix).ok()
 }
 
-/// Go's `ParseInt(text, 0, 64)`: the base follows from the prefix, a bare leading 0 means octal.
+/// Go's `ParseInt(text, 0, 64)`: the base depends on the prefix, a leading 0 means octal.
 pub(in crate::template) fn parse_int_any_base(text: &str) -> Option<i64> {
     let (negative, magnitude) = match text.strip_prefix('-') {
         Some(rest) => (true, parse_magnitude(rest)?),
@@ -171,7 +171,7 @@ fn parse_hex_float(hex: &str) -> Option<f64> {
     Some(value * 2.0_f64.powi(shift))
 }
 
-/// Reads a number of the template; the error is Go's message.
+/// Parses a number of the template; the error is Go's message.
 pub(super) fn parse_number(text: &str) -> Result<Number, String> {
     let mut number = Number { text: text.to_owned(), ..Number::default() };
     if let Some(imaginary) = text.strip_suffix('i')
@@ -203,7 +203,7 @@ pub(super) fn parse_number(text: &str) -> Result<Number, String> {
     Ok(number)
 }
 
-/// Reads a character constant with its quotes; the error is Go's message.
+/// Parses a quoted character constant; the error is Go's message.
 pub(super) fn parse_char(text: &str) -> Result<Number, String> {
     let inner = text.strip_prefix('\'').unwrap_or(text);
     let (unit, tail) = unquote_char(inner, '\'').ok_or("invalid syntax")?;
@@ -223,7 +223,7 @@ pub(super) fn parse_char(text: &str) -> Result<Number, String> {
     })
 }
 
-/// Reads a complex constant such as `1+2i`; the error is Go's message.
+/// Parses a complex constant such as `1+2i`; the error is Go's message.
 pub(super) fn parse_complex(text: &str) -> Result<Number, String> {
     let bad = || format!("illegal number syntax: {text:?}");
     let body = text.strip_suffix('i').ok_or_else(bad)?;
@@ -244,7 +244,7 @@ pub(super) fn parse_complex(text: &str) -> Result<Number, String> {
 }
 
 impl Number {
-    /// Sets the float, and the integers when it is whole.
+    /// Sets the float, and the integers when it has no fraction.
     fn set_float(&mut self, f: f64) {
         self.float = Some(f);
         if self.int.is_none() && f.fract() == 0.0 && (-9.3e18..9.2e18).contains(&f) {
@@ -255,7 +255,7 @@ impl Number {
         }
     }
 
-    /// Sets a complex number, and the other kinds when its imaginary part is zero.
+    /// Sets a complex number, and the other types when its imaginary part is zero.
     fn set_complex(&mut self, real: f64, imaginary: f64) {
         self.complex = Some((real, imaginary));
         if imaginary == 0.0 {

@@ -1,8 +1,9 @@
-//! The values of a template, with the kinds that Go tells apart.
+//! The values of a template, with Go's types.
 //!
-//! A number of the parameters is a float64, a literal `3` is an int, and `eq` refuses to compare them: so the kinds are
-//! kept. An absent value and a nil are different things to field access and to function calls, so both exist.
-//! Text is bytes, as in Go, since functions such as `trunc` may cut a character in two.
+//! A number in the parameters is a float64, a literal `3` is an int, and `eq` does not
+//! compare them, so types are kept. An absent value and a nil differ in field access and
+//! function calls, so both exist. Text is bytes, as in Go, since functions such as
+//! `trunc` may split a character.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,9 +16,9 @@ use crate::template::funcs::semver::Version;
 /// A value; cloning is cheap and shares lists and dicts.
 #[derive(Clone, Debug)]
 pub(in crate::template) enum Value {
-    /// No value at all, such as a missing key.
+    /// No value, such as a missing key.
     Absent,
-    /// A nil that is there, such as a JSON null.
+    /// A nil value, such as a JSON null.
     Nil,
     Bool(bool),
     Int(IntKind, i64),
@@ -32,7 +33,7 @@ pub(in crate::template) enum Value {
     Certificate(Rc<Certificate>),
 }
 
-/// The signed integer types that can arise.
+/// The signed integer types in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum IntKind {
     Int,
@@ -42,14 +43,14 @@ pub(in crate::template) enum IntKind {
     Weekday,
 }
 
-/// The unsigned integer types that can arise.
+/// The unsigned integer types in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum UintKind {
     Uint8,
     Uint64,
 }
 
-/// Text: bytes, nearly always UTF-8.
+/// Text: bytes, almost always UTF-8.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::template) struct Str(Rc<[u8]>);
 
@@ -58,7 +59,7 @@ impl Str {
         &self.0
     }
 
-    /// The text, with U+FFFD for what is not UTF-8.
+    /// The text, with U+FFFD for invalid UTF-8.
     pub fn text(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(&self.0)
     }
@@ -82,17 +83,17 @@ impl From<&[u8]> for Str {
     }
 }
 
-/// What the elements of a list are declared to be.
+/// The element type of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::template) enum Elem {
     Any,
     Str,
     Int,
-    /// Lists of anything, as `chunk` returns.
+    /// Lists of any type, as returned by `chunk`.
     List,
 }
 
-/// A list; never changed once made.
+/// A list; immutable.
 #[derive(Clone, Debug)]
 pub(in crate::template) struct List {
     pub elem: Elem,
@@ -118,10 +119,10 @@ impl List {
     }
 }
 
-/// A map with text keys; functions such as `set` change it for everyone who holds it.
+/// A map with string keys; functions such as `set` change it for all references.
 #[derive(Clone, Debug)]
 pub(in crate::template) struct Dict {
-    /// Whether its values are declared to be text (`split`) rather than anything.
+    /// Whether its values are strings (`split`) instead of any type.
     pub text: bool,
     /// A Go nil map.
     pub nil: bool,
@@ -156,7 +157,8 @@ impl Dict {
         self.entries.0.borrow().len()
     }
 
-    /// Sets a key. The caller registers the dict with the run first, since this can make a cycle.
+    /// Sets a key. The caller registers the dict with the run first, since this can
+    /// create a cycle.
     pub fn insert(&self, key: String, value: Value) {
         let old = self.entries.0.borrow_mut().insert(key, value);
         drop(old);
@@ -167,30 +169,31 @@ impl Dict {
         drop(old);
     }
 
-    /// Drops all entries, which breaks the cycles that go through this dict.
+    /// Removes all entries, which breaks cycles through this dict.
     pub fn clear(&self) {
         let old = std::mem::take(&mut *self.entries.0.borrow_mut());
         drop(Entries(RefCell::new(old)));
     }
 
-    /// The entries as they are now, in key order. See [`Run::entries`](super::run::Run::entries), which charges for it.
+    /// The current entries, in key order. See [`Run::entries`](super::run::Run::entries),
+    /// which charges for it.
     pub(super) fn copy(&self) -> Vec<(String, Value)> {
         self.entries.0.borrow().iter().map(|(k, v)| (k.clone(), v.clone())).collect()
     }
 
-    /// The length of all keys together, in bytes.
+    /// The total length of all keys, in bytes.
     pub(super) fn key_bytes(&self) -> usize {
         self.entries.0.borrow().keys().map(String::len).sum()
     }
 
-    /// Whether both are the same dict, not merely equal.
+    /// Whether both are the same dict, not only equal.
     pub fn is(&self, other: &Self) -> bool {
         Rc::ptr_eq(&self.entries, &other.entries)
     }
 }
 
-// Values can be nested as deep as a loop runs, so dropping must not recurse: what is held by nobody else is moved to a
-// list of things to drop.
+// Values can be nested deeply, so dropping must not recurse: unshared values are moved to
+// a list of values to drop.
 impl Drop for Items {
     fn drop(&mut self) {
         drop_flat(std::mem::take(&mut self.0));

@@ -1,4 +1,4 @@
-//! Templates that mean to use up time or memory (AS-135), and functions that are given more than they expect.
+//! Templates that try to exhaust time or memory (AS-135), and functions with extreme arguments.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ impl Random for Zeros {
     }
 }
 
-/// What came out, and the time that it took.
+/// The result and the elapsed time.
 fn run(text: &str, limits: &Limits) -> (Result<usize, String>, Duration) {
     let now = "2024-05-06T07:08:09Z".parse().unwrap();
     let mut env = Env::new(now, Box::new(Zeros(7)), crate::clock::thread_time);
@@ -32,7 +32,7 @@ fn run(text: &str, limits: &Limits) -> (Result<usize, String>, Duration) {
     (result.map(|out| out.len()).map_err(|error| error.to_string()), took)
 }
 
-/// Beyond the limit of time: a single step of a debug build, on a slow machine.
+/// Margin over the time limit: a single step of a debug build on a slow machine.
 const GRACE: Duration = Duration::from_secs(10);
 
 #[test]
@@ -122,8 +122,8 @@ fn hostile_templates_name_the_limit_in_bounded_time_as_135() {
 
 #[test]
 fn every_function_charges_for_what_it_reads_and_builds_as_135() {
-    // Each function is called over and over with the largest values that can be: whatever it does with them, it must come
-    // to an end, by its own error or by a limit.
+    // Each function is called repeatedly with the largest possible values: it must end,
+    // with its own error or a limit.
     let limits = Limits { time: Duration::from_secs(1), ..Limits::default() };
     let prelude = concat!(
         r#"{{$s := repeat 300000 "a"}}{{$t := repeat 9000 "ab, c-D\n/%"}}{{$l := until 20000}}"#,
@@ -134,7 +134,7 @@ fn every_function_charges_for_what_it_reads_and_builds_as_135() {
     assert_eq!(run(prelude, &limits).0, Ok(0));
     let mut slowest = Vec::new();
     for function in crate::template::funcs::tables().into_iter().flatten() {
-        // These are slow by design, and charged for in a test of their own.
+        // Slow by design, and covered by a separate test.
         if function.name.starts_with("gen") || function.name == "fail" {
             continue;
         }

@@ -1,4 +1,4 @@
-//! What is tracked is found, whatever its kind (SE-432), or the gap is told.
+//! Tracked objects of any kind are found (SE-432), or the gap is reported.
 
 use super::*;
 
@@ -20,7 +20,7 @@ fn lists(app: &Value, name: &str) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_tracked_object_is_found_after_a_start_whatever_its_kind() {
+async fn a_tracked_object_of_any_kind_is_found_after_a_start() {
     let mut world = World::start().await;
     world.crash().await;
     left_over(&world, "left", None).await;
@@ -33,7 +33,7 @@ async fn a_tracked_object_is_found_after_a_start_whatever_its_kind() {
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     assert_eq!(world.get("v1", "ServiceAccount", "web", "left").await, Value::Null);
 
-    // An Application that goes takes along what it never had in its source.
+    // Deleting an Application deletes tracked objects that were never in its source, too.
     world.crash().await;
     left_over(&world, "again", None).await;
     let finalizer = "resources-finalizer.argocd.argoproj.io";
@@ -46,7 +46,7 @@ async fn a_tracked_object_is_found_after_a_start_whatever_its_kind() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_object_without_the_installation_id_is_not_ours() {
+async fn an_object_without_the_installation_id_is_not_tracked() {
     // SE-113
     let settings = ApplicationSettings {
         installation_id: "here".to_owned(),
@@ -74,7 +74,7 @@ async fn an_object_without_the_installation_id_is_not_ours() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_that_cannot_be_listed_is_a_gap_that_is_told() {
+async fn a_kind_that_cannot_be_listed_is_reported() {
     let mut world = World::start().await;
     world.crash().await;
     let forbidden = |record: &RequestRecord| {
@@ -88,7 +88,7 @@ async fn a_kind_that_cannot_be_listed_is_a_gap_that_is_told() {
     let told =
         |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
     world.until("app", "told of the gap", told).await;
-    // It stops nobody.
+    // Applications are not affected.
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world
         .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && told(app))

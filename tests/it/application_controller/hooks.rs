@@ -1,4 +1,4 @@
-//! Hooks: whose they are, how many there are, and what they never touch.
+//! Hooks: ownership, uniqueness, and objects they must not change.
 
 use kube::api::{Api, DeleteParams, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -35,7 +35,7 @@ fn claim(annotations: &[(&str, &str)]) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_never_touches_what_is_not_its_own() {
+async fn a_hook_never_changes_objects_of_others() {
     let world = World::start().await;
     let mut made = claim(&[]);
     made["metadata"]["namespace"] = "web".into();
@@ -55,7 +55,7 @@ async fn a_hook_never_touches_what_is_not_its_own() {
         world.get("v1", "ConfigMap", "web", "own").await,
     ];
 
-    // Each hook, each policy, and the options that replace.
+    // Each hook, each deletion policy, and the options that replace.
     let cases = [
         ("PreSync", "", ""),
         ("PostSync", "HookSucceeded", ""),
@@ -105,7 +105,7 @@ async fn a_hook_never_touches_what_is_not_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_that_argo_cd_has_left_is_made_again() {
+async fn a_hook_left_by_argo_cd_is_recreated() {
     let world = World::start().await;
     world.write("app/hook.json", &job("migrate", &[(HOOK, "PreSync")]));
     world.write("app/one.json", &config_map("one", "1", &[]));
@@ -126,7 +126,7 @@ async fn a_hook_that_argo_cd_has_left_is_made_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn force_does_not_delete_what_another_application_has() {
+async fn force_does_not_delete_objects_of_another_application() {
     let world = World::start().await;
     world.write("other/shared.json", &config_map("shared", "theirs", &[]));
     let replaced = config_map("shared", "ours", &[(OPTIONS, "Replace=true,Force=true")]);
@@ -146,7 +146,7 @@ async fn force_does_not_delete_what_another_application_has() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hooks_without_a_name_are_one_for_each_application_and_place() {
+async fn hooks_with_generated_names_are_unique_per_application_and_position() {
     let world = World::start().await;
     let hook = nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-");
     world.write("app/a.json", &hook);
@@ -157,7 +157,7 @@ async fn hooks_without_a_name_are_one_for_each_application_and_place() {
         world.create_app(&world.application(name, "app")).await;
         world.until(name, "compared", |app| is(app, "Synced", "Healthy")).await;
     }
-    // All in one second, or nearly so.
+    // All within about one second.
     for name in names {
         world.sync(name, json!({"revision": revision})).await;
     }
@@ -176,7 +176,7 @@ async fn hooks_without_a_name_are_one_for_each_application_and_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn hooks_without_a_name_are_found_again_after_a_crash() {
+async fn hooks_with_generated_names_are_found_after_a_crash() {
     for round in 0..6u64 {
         let mut world = World::start().await;
         let hook = nameless(&job("x", &[(HOOK, "PreSync")]), "migrate-");
@@ -199,13 +199,13 @@ async fn hooks_without_a_name_are_found_again_after_a_crash() {
     }
 }
 
-/// Deletes an Application of which the resources go along.
+/// Deletes an Application together with its resources.
 pub async fn delete(world: &World, name: &str) {
     let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
     api.delete(name, &DeleteParams::default()).await.unwrap();
 }
 
-/// An Application that takes its resources along, synced.
+/// A synced Application that is deleted with its resources.
 pub async fn deployed(world: &World, name: &str) -> Value {
     let revision = world.commit();
     let mut app = world.application(name, name);
@@ -223,7 +223,7 @@ fn deletion_error(app: &Value) -> Option<&str> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hook_of_syncs_runs_again_for_the_deletion() {
+async fn a_sync_hook_runs_again_for_the_deletion() {
     let world = World::start().await;
     let only = "HookSucceeded,HookFailed";
     world.write("app/a.json", &job("both", &[(HOOK, "PreSync,PreDelete")]));
@@ -246,7 +246,7 @@ async fn a_hook_of_syncs_runs_again_for_the_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
+async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
     let world = World::start().await;
     let fails = ("simulate.wavegate.dev/outcome", "fail");
     world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete"), fails]));
@@ -257,7 +257,7 @@ async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
     let app = world.until("app", "told", |app| deletion_error(app).is_some()).await;
     let said = deletion_error(&app).unwrap();
     assert!(said.contains("PreDelete hook(s) failed: web/ask ("), "SE-517: {said}");
-    // Nothing is asked for while it waits, and then it runs once more.
+    // No request while it waits, then one more run.
     world.rest().await;
     let made = world.made().len();
     assert!((1..=2).contains(&made), "{made}");
@@ -267,7 +267,7 @@ async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
     assert_eq!(world.warnings("DeletionError", "hook(s) failed").await.len(), 1);
     assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-518");
 
-    // Mended in the source, and asked for.
+    // Fixed in the source, and refreshed.
     world.write("app/a.json", &job("ask", &[(HOOK, "PreDelete")]));
     world.commit();
     world.until("app", "failed again", |_| true).await;
@@ -275,7 +275,7 @@ async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
     let api = world.api("argoproj.io/v1alpha1", "Application", super::NAMESPACE);
     let gone = async {
         while api.get_opt("app").await.unwrap().is_some() {
-            // It may be asked while the hook that is not mended yet still runs.
+            // The refresh may be requested while the failing hook still runs.
             let _ = api.patch("app", &PatchParams::default(), &Patch::Merge(&refresh)).await;
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
@@ -285,7 +285,7 @@ async fn a_failing_delete_hook_is_told_once_and_holds_the_deletion() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_delete_hook_is_judged_like_everything_else() {
+async fn a_delete_hook_is_subject_to_the_project() {
     let world = World::start().await;
     world.write("app/a.json", &nameless(&job("x", &[(HOOK, "PreDelete")]), "ask-"));
     world.write("app/b.json", &config_map("settings", "1", &[(HOOK, "PostDelete")]));
@@ -323,7 +323,7 @@ async fn a_delete_hook_is_judged_like_everything_else() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_operation_that_ends_lets_the_deletion_go_on() {
+async fn a_deletion_continues_when_the_operation_ends() {
     let hang = ("simulate.wavegate.dev/outcome", "hang");
     let slow = ("simulate.wavegate.dev/delay", "1s");
     let fail = ("simulate.wavegate.dev/outcome", "fail");
@@ -356,7 +356,7 @@ async fn an_operation_that_ends_lets_the_deletion_go_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_that_stays_shut_does_not_keep_an_application() {
+async fn a_closed_sync_window_does_not_block_a_deletion() {
     let world = World::start().await;
     let window = json!({
         "kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": ["*"],

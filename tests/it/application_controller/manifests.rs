@@ -1,5 +1,5 @@
-//! Files that are no manifests, or odd ones: what the user is told, and that
-//! nothing is pruned and nothing reaches another namespace.
+//! Files that are not manifests, or invalid ones: they are reported, nothing is pruned,
+//! and no other namespace is changed.
 
 use serde_json::{Value, json};
 use wavegate::settings::ApplicationSettings;
@@ -7,7 +7,7 @@ use wavegate::settings::ApplicationSettings;
 use super::{World, condition, config_map, git, is, settled};
 
 impl World {
-    /// An Application with one object that is synced and pruned by itself.
+    /// An Application with one object that is synced and pruned automatically.
     async fn pruning(&self, name: &str) {
         self.write("app/one.yaml", &config_map("one", "1", &[]));
         self.commit();
@@ -19,7 +19,7 @@ impl World {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_takes_the_place_of_a_manifest_is_an_error_and_prunes_nothing_se_099() {
+async fn content_that_replaces_a_manifest_is_an_error_and_prunes_nothing_se_099() {
     let world = World::start().await;
     world.pruning("app").await;
     let pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 123\n";
@@ -40,7 +40,7 @@ async fn what_takes_the_place_of_a_manifest_is_an_error_and_prunes_nothing_se_09
         world.rest().await;
         assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "{name}: pruned");
     }
-    // What is meant for another program is still no matter.
+    // Files for other programs are ignored.
     world.write("app/one.yaml", &config_map("one", "2", &[]));
     world.write("app/values.yaml", "replicas: 3\nname: web\n");
     world.write("app/data.yaml", "apiVersion: 1\ndatasources: []\n");
@@ -86,7 +86,7 @@ async fn a_submodule_is_an_error_and_prunes_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_a_repeated_key_the_last_counts_and_a_condition_tells() {
+async fn a_duplicate_key_uses_the_last_value_and_adds_a_condition() {
     let world = World::start().await;
     let yaml =
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata:\n  a: first\n  a: last\n";
@@ -118,7 +118,7 @@ async fn of_a_repeated_key_the_last_counts_and_a_condition_tells() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_name_that_is_a_path_makes_no_request() {
+async fn a_name_with_a_path_causes_no_request() {
     let world = World::start().await;
     for name in ["victimns", "ok-11"] {
         world.create("v1", "Namespace", &json!({"metadata": {"name": name}})).await;
@@ -176,7 +176,7 @@ async fn a_name_that_is_a_path_makes_no_request() {
 async fn manifests_that_take_too_much_memory_are_refused_and_others_work_se_098() {
     let settings = ApplicationSettings {
         manifest_memory: 64 << 20,
-        // Nothing is kept for later, which costs time and no more.
+        // Without a cache, which costs time only.
         kept_manifest_memory: 0,
         ..ApplicationSettings::default()
     };

@@ -1,5 +1,5 @@
-//! Globs of projects, windows, ignore rules and namespaces, as their users see
-//! them: what cannot be read lets nothing through and is reported.
+//! Globs of projects, windows, ignore rules and namespaces: an invalid pattern allows
+//! nothing and is reported.
 
 use serde_json::{Value, json};
 use wavegate::settings::ApplicationSettings;
@@ -8,7 +8,7 @@ use wavegate::settings::Namespaces;
 use super::{World, condition, config_map, is, settled};
 
 impl World {
-    /// Adds a project and gives its Applications one that syncs by itself.
+    /// Adds a project and an Application with automated sync in it.
     pub(super) async fn project(&self, name: &str, spec: Value) {
         let mut whole = json!({
             "sourceRepos": ["*"],
@@ -64,13 +64,13 @@ async fn a_denial_with_alternatives_denies_each_of_them_se_070_se_071() {
         world.until(name, "warned", |app| condition(app, "InvalidProjectWarning", at)).await;
     }
     assert!(world.get("v1", "ConfigMap", "victim", "one").await.is_null());
-    // The same projects let the others in.
+    // The same projects allow the others.
     world.automated("fine", "braces", "web").await;
     world.until("fine", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn kinds_are_denied_by_alternatives_and_by_what_cannot_be_read_se_072_to_se_075() {
+async fn kinds_are_denied_by_alternatives_and_by_invalid_patterns_se_072_to_se_075() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -92,7 +92,7 @@ async fn kinds_are_denied_by_alternatives_and_by_what_cannot_be_read_se_072_to_s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_window_whose_selector_cannot_be_read_blocks_se_401_se_410() {
+async fn a_window_with_an_invalid_selector_blocks_se_401_se_410() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
@@ -120,7 +120,7 @@ async fn a_window_whose_selector_cannot_be_read_blocks_se_401_se_410() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_ignore_rule_whose_kind_cannot_be_read_ignores_nothing_se_171() {
+async fn an_ignore_rule_with_an_invalid_kind_ignores_nothing_se_171() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
@@ -135,7 +135,7 @@ async fn an_ignore_rule_whose_kind_cannot_be_read_ignores_nothing_se_171() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn namespaces_of_applications_are_chosen_by_class_and_braces_as_400() {
+async fn namespaces_of_applications_are_selected_by_class_and_braces_as_400() {
     let patterns = ["team-[ab]", "{red", "blue}"].map(str::to_owned);
     let namespaces = Namespaces::parse(&patterns).unwrap();
     let world =

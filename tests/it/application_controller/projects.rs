@@ -1,4 +1,4 @@
-//! What projects forbid, and how they go.
+//! Restrictions of projects, and their deletion.
 
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -47,7 +47,7 @@ fn binding() -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_has_no_name_is_judged_too() {
+async fn objects_with_generated_names_are_checked() {
     let world = World::start().await;
     narrow(&world).await;
     let map = |annotations: &[(&str, &str)]| config_map("x", "1", annotations);
@@ -100,7 +100,7 @@ async fn what_has_no_name_is_judged_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_kind_is_judged_when_it_is_known_where_it_lives() {
+async fn a_kind_is_checked_once_its_scope_is_known() {
     let world = World::start().await;
     narrow(&world).await;
     let late = [("argocd.argoproj.io/sync-options", "SkipDryRunOnMissingResource=true")];
@@ -132,7 +132,7 @@ async fn a_kind_is_judged_when_it_is_known_where_it_lives() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_sources_of_a_request_are_judged_too() {
+async fn the_sources_of_an_operation_are_checked() {
     let world = World::start().await;
     narrow(&world).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
@@ -154,7 +154,7 @@ async fn the_sources_of_a_request_are_judged_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_namespace_is_made_and_labelled_only_where_the_project_permits_it() {
+async fn a_namespace_is_created_and_labelled_only_if_the_project_permits_it() {
     let world = World::start().await;
     narrow(&world).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
@@ -163,7 +163,7 @@ async fn a_namespace_is_made_and_labelled_only_where_the_project_permits_it() {
     let options = json!({"revision": revision, "syncOptions": ["CreateNamespace=true"]});
     let allow = json!({"spec": {"clusterResourceWhitelist": [{"group": "", "kind": "Namespace"}]}});
     let projects = world.api(PROJECT.0, PROJECT.1, NAMESPACE);
-    // One that is to be made, and one that is there.
+    // One namespace that is created, and an existing one.
     for (permitted, ends) in [(false, "Failed"), (true, "Succeeded")] {
         if permitted {
             projects.patch("narrow", &PatchParams::default(), &Patch::Merge(&allow)).await.unwrap();
@@ -196,7 +196,7 @@ async fn a_namespace_is_made_and_labelled_only_where_the_project_permits_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_project_goes_when_no_application_refers_to_it() {
+async fn a_project_is_deleted_when_no_application_refers_to_it() {
     let world = World::start().await;
     let mut project = world.get(PROJECT.0, PROJECT.1, NAMESPACE, "default").await;
     let finalizers = json!(["resources-finalizer.argocd.argoproj.io"]);
@@ -231,7 +231,7 @@ async fn a_project_goes_when_no_application_refers_to_it() {
     let told = world.warnings("DeletionError", "refer to it: argocd/used-0, argocd/used-1").await;
     assert_eq!(told.len(), 1, "{told:?}");
 
-    // One goes, the other moves to another project.
+    // One is deleted, the other moves to another project.
     delete(&world, "used-0").await;
     world.until("used-0", "gone", Value::is_null).await;
     assert!(projects.get_opt("used").await.unwrap().is_some());
@@ -241,7 +241,7 @@ async fn a_project_goes_when_no_application_refers_to_it() {
     assert_eq!(phase(&app), "Succeeded", "{app}");
 }
 
-/// What refers to another project is none the worse.
+/// An Application of another project is not affected.
 async fn deployed_again(world: &World) -> Value {
     world.write("after/one.json", &config_map("after", "1", &[]));
     deployed(world, "after").await

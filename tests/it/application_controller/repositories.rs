@@ -1,4 +1,4 @@
-//! Repositories that do not answer, as their neighbours see them.
+//! Repositories that do not respond, and their effect on other Applications.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use super::{LIMIT, World, condition, config_map, is, settled};
 
-/// A server that takes every connection and says nothing; its address.
+/// A server that accepts connections and never responds; its address.
 async fn silent(taken: &Arc<AtomicUsize>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -25,14 +25,14 @@ async fn silent(taken: &Arc<AtomicUsize>) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn forty_repositories_that_never_answer_delay_nobody() {
+async fn forty_unavailable_repositories_delay_no_other_application() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     world.commit();
     let taken = Arc::new(AtomicUsize::new(0));
     let shared = silent(&taken).await;
     for index in 0..40 {
-        // Half of them are on one server, the others on one each.
+        // Half of them on one server, the others on one server each.
         let server = if index % 2 == 0 { shared.clone() } else { silent(&taken).await };
         let mut app = world.application(&format!("dead-{index}"), "app");
         app["spec"]["source"]["repoURL"] = format!("http://{server}/team/repo-{index}").into();

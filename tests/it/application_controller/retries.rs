@@ -11,7 +11,7 @@ fn hook(outcome: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_retry_with_refresh_takes_the_newest_commit() {
+async fn a_retry_with_refresh_uses_the_newest_commit() {
     // SE-024
     let world = World::start().await;
     world.write("app/hook.json", &hook("fail"));

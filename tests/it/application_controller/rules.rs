@@ -1,8 +1,9 @@
-//! Ignore rules (`ignoreDifferences`): what of jq is understood, and what a rule that cannot be used does.
+//! Ignore rules (`ignoreDifferences`): supported jq expressions, and the effect of
+//! invalid rules.
 
 use super::*;
 
-/// A map with many values, so that there is something to walk over.
+/// A map with many values to iterate over.
 fn large_map(name: &str, value: &str) -> String {
     let mut data: BTreeMap<String, String> =
         (0..200).map(|i| (format!("k{i}"), "x".repeat(500))).collect();
@@ -23,7 +24,7 @@ fn with_rule(mut application: Value, expression: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn more_of_jq_is_understood_as_se_173() {
+async fn more_jq_expressions_are_supported_se_173() {
     let world = World::start().await;
     world.write("app/one.json", &config_map("one", "1", &[]));
     let revision = world.commit();
@@ -39,8 +40,9 @@ async fn more_of_jq_is_understood_as_se_173() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rule_that_uses_up_too_much_is_a_condition_and_no_sync_overwrites_what_it_spares() {
-    // Formerly each branch cloned its input: gigabytes for a small object, and the end of the process for a large one.
+async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwritten() {
+    // Cloning the input for each branch would take gigabytes for a small object, and
+    // exhaust memory for a large one.
     let world = World::start().await;
     world.write("app/one.json", &large_map("one", "1"));
     world.write("other/two.json", &large_map("two", "1"));

@@ -1,5 +1,4 @@
-//! What people get to read holds no credential, and what a credential looks like
-//! stops nobody.
+//! Messages contain no credentials, whatever the credentials look like.
 
 use tokio::net::TcpListener;
 
@@ -17,8 +16,7 @@ impl World {
         self.create("v1", "Secret", &secret).await;
     }
 
-    /// All that the controller has said about an Application: conditions,
-    /// messages, Events.
+    /// All messages of the controller about an Application: conditions, operation, Events.
     async fn said(&self, name: &str) -> String {
         let app = self.app(name).await;
         let status = &app["status"];
@@ -39,9 +37,9 @@ fn condition(app: &Value) -> &str {
     app["status"]["conditions"][0]["message"].as_str().unwrap_or_default()
 }
 
-/// The token's newline, as `echo` leaves it, was a panic in each pass.
+/// A token with the trailing newline of `echo` caused a panic in each reconcile.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_ends_in_a_newline_is_used_and_one_that_cannot_be_sent_is_told() {
+async fn a_token_with_a_trailing_newline_is_used_and_an_invalid_one_is_reported() {
     let world = World::start().await;
     let far = Server::new();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -80,10 +78,10 @@ async fn a_token_that_ends_in_a_newline_is_used_and_one_that_cannot_be_sent_is_t
     assert!(condition(&nowhere).contains("server is not an address"), "{}", condition(&nowhere));
 }
 
-/// Servers quote what they refuse, and all of this was to be read by anybody who
-/// may see the Application.
+/// Servers quote rejected values, which would be visible to anyone who may read the
+/// Application.
 #[tokio::test(flavor = "multi_thread")]
-async fn values_of_a_refused_secret_are_told_to_nobody() {
+async fn values_of_a_rejected_secret_are_not_reported() {
     let world = World::start().await;
     let secret = |name: &str, fields: &str| {
         let head = "apiVersion: v1\nkind: Secret\n";
@@ -114,9 +112,9 @@ async fn values_of_a_refused_secret_are_told_to_nobody() {
     }
 }
 
-/// A password with a quote, a slash or a blank ended the search for it.
+/// A password with a quote, a slash or a space was not redacted completely.
 #[tokio::test(flavor = "multi_thread")]
-async fn credentials_in_urls_are_told_to_nobody() {
+async fn credentials_in_urls_are_not_reported() {
     let world = World::start().await;
     let urls = [
         "https://user:s3cr3t@127.0.0.1:1/r",
@@ -146,7 +144,7 @@ async fn credentials_in_urls_are_told_to_nobody() {
         let said = world.said(&name).await;
         assert!(!said.contains("s3cr3t"), "{name}: {said}");
     }
-    // What is hidden is no change: nothing is written again and again.
+    // Redacting must not cause repeated writes.
     world.rest().await;
     world.server.forget_requests();
     for number in 0..urls.len() {

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::*;
 
-/// Stands for Helm: a ConfigMap with the words of all values files.
+/// Replaces Helm: renders a ConfigMap with the words of all values files.
 const HELM: &str = r#"#!/bin/sh
 echo "apiVersion: v1"
 echo "kind: ConfigMap"
@@ -15,7 +15,7 @@ for a in "$@"; do case "$a" in --values=*) sed 's/^/    /' "${a#--values=}";; es
 "#;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_files_come_from_the_source_that_a_ref_names() {
+async fn values_files_come_from_the_referenced_source() {
     let programs = tempfile::tempdir().unwrap();
     let helm = programs.path().join("helm");
     std::fs::write(&helm, HELM).unwrap();

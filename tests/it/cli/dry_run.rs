@@ -1,5 +1,4 @@
-//! `run --dry-run` writes nothing, whatever there is to do, and says what it
-//! would do.
+//! `run --dry-run` writes nothing, and logs the writes it would make.
 
 use std::process::Child;
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use super::*;
 use crate::support::manifests::{IN_CLUSTER, plain};
 use crate::support::repository::Repository;
 
-/// A controller that is killed in the end.
+/// A controller that is killed at the end.
 struct Running(Child);
 
 impl Drop for Running {
@@ -45,7 +44,7 @@ fn application(name: &str, repository: &Repository, automated: bool) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dry_run_writes_nothing_and_says_what_it_would() {
+async fn a_dry_run_writes_nothing_and_logs_the_writes() {
     let cluster = Cluster::start().await;
     let files = tempfile::tempdir().unwrap();
     let repository = Repository::new(files.path().join("repository"));
@@ -83,7 +82,7 @@ async fn a_dry_run_writes_nothing_and_says_what_it_would() {
         .stderr(std::fs::File::create(&log).unwrap());
     let mut running = Running(command.spawn().unwrap());
     let wanted = [
-        "not even a lease",
+        "no lease is acquired",
         "would create Application a",
         "would create Application b",
         "would add the finalizer resources-finalizer.argocd.argoproj.io",
@@ -105,7 +104,7 @@ async fn a_dry_run_writes_nothing_and_says_what_it_would() {
         assert!(Instant::now() < until, "no {missing:?} in {text}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     };
-    // Nothing was even tried, and nothing is told or asked again and again.
+    // No write was attempted, and nothing is logged or requested repeatedly.
     assert!(!text.contains("is not sent"), "{text}");
     let calm = |cluster: &Cluster| {
         let requests = cluster.server.requests().into_iter();

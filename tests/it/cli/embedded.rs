@@ -1,5 +1,4 @@
-//! The commands that look into a cluster, against the embedded API server over
-//! HTTP.
+//! Commands that read from a cluster, with the embedded API server over HTTP.
 
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
@@ -12,7 +11,7 @@ use wavegate::watch::object::resource;
 
 use super::*;
 
-/// The embedded API server, a kubeconfig for it, and a client to fill it.
+/// The embedded API server, its kubeconfig, and a client.
 pub(super) struct Cluster {
     pub server: Server,
     /// Its name is `test`.
@@ -53,7 +52,7 @@ impl Cluster {
         api.create(&PostParams::default(), &object).await.unwrap()
     }
 
-    /// Gives it a project and a cluster to deploy to.
+    /// Adds a project and a destination cluster.
     pub async fn knows(&self, project: &str, server: &str) {
         self.create("AppProject", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": project}, "spec": {}})).await;
         let secret = json!({
@@ -66,12 +65,12 @@ impl Cluster {
         secrets.create(&PostParams::default(), &secret).await.unwrap();
     }
 
-    /// The file that leads to it.
+    /// Path of the kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.files.path().join("config")
     }
 
-    /// Runs the program against it.
+    /// Runs the program with the kubeconfig.
     pub async fn run(&self, args: &[&str]) -> Run {
         let mut command = program(args);
         command.env("KUBECONFIG", self.files.path().join("config"));
@@ -94,7 +93,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
         (
             0,
             Some(
-                "set does not roll out: no controller has looked at it yet; check that one runs and watches its namespace"
+                "set does not roll out: no controller has reconciled it yet; check that a controller is running and watches its namespace"
             )
         )
     );
@@ -166,7 +165,7 @@ argocd      set      RollingSync   1/2    0/3    -        step 1 of 2: 0 of 2
     let want = [("a", "none"), ("b", "update"), ("c", "create"), ("z", "delete")]
         .map(|(name, change)| (name.to_owned(), change.to_owned()));
     assert_eq!(changes(&plan), want);
-    // A file is compared with the set of its name in the context's namespace.
+    // The file is compared with the set of the same name in the context's namespace.
     let files = folder(&[("set.json", &set(&["a"], json!([{}])))]);
     let plan =
         cluster.run(&["plan", "--live", "-f", &in_folder(&files, "set.json"), "-o", "json"]).await;
@@ -177,10 +176,10 @@ argocd      set      RollingSync   1/2    0/3    -        step 1 of 2: 0 of 2
     cluster
         .run(&["explain", "nobody"])
         .await
-        .fails(2, &["error: cannot find: ApplicationSet argocd/nobody: there is none"]);
+        .fails(2, &["error: cannot find: ApplicationSet argocd/nobody: it does not exist"]);
     let empty = cluster.run(&["status", "-n", "default"]).await;
     assert_eq!(
         (empty.code, empty.out.as_str()),
-        (0, "There is no ApplicationSet; -A looks into all namespaces.\n")
+        (0, "No ApplicationSets found; use -A to list all namespaces.\n")
     );
 }

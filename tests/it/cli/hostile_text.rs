@@ -1,9 +1,8 @@
-//! Characters that move the cursor or reorder text are never printed raw, in
-//! whatever format.
+//! Control characters and bidirectional characters are escaped in all formats.
 
 use super::*;
 
-/// An introducer of terminal commands, one that turns text around, and DEL.
+/// A control sequence introducer, a bidirectional override, and DEL.
 const HOSTILE: &str = "a\u{9b}31m\u{202e}b\u{7f}";
 
 fn raw(text: &str) -> Vec<char> {
@@ -24,7 +23,7 @@ fn hostile_set() -> String {
 }
 
 #[test]
-fn every_format_escapes_what_a_terminal_would_obey() {
+fn every_format_escapes_control_characters() {
     for command in ["render", "plan"] {
         for format in ["json", "yaml", "table"] {
             let run = with_input(&[command, "-f", "-", "-o", format], hostile_set());
@@ -38,7 +37,7 @@ fn every_format_escapes_what_a_terminal_would_obey() {
 }
 
 #[test]
-fn what_is_escaped_is_read_back_as_it_was() {
+fn escaped_text_can_be_parsed() {
     let json = with_input(&["render", "-f", "-", "-o", "json"], hostile_set());
     let application = &json.json()["items"][0];
     let yaml = with_input(&["render", "-f", "-", "-o", "yaml"], hostile_set());

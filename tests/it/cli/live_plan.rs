@@ -1,5 +1,5 @@
-//! `plan --live` shows what the controller would do, by its own rules: its
-//! policy, the projects and clusters it knows, the rules that it cannot use.
+//! `plan --live` shows the writes of the controller, with its policy, its projects and
+//! clusters, and its invalid rules.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
@@ -8,8 +8,8 @@ use kube::api::PostParams;
 use super::embedded::Cluster;
 use super::*;
 
-/// A cluster with a set `set`, two Applications of it that differ from what it
-/// generates, and one that it no longer generates.
+/// A cluster with a set `set`, two of its Applications that differ from the generated
+/// ones, and one that is no longer generated.
 async fn cluster() -> Cluster {
     let cluster = Cluster::start().await;
     cluster.knows("default", "https://1").await;
@@ -26,7 +26,7 @@ async fn cluster() -> Cluster {
     cluster
 }
 
-/// What is shown of each Application: its name, the change, and why.
+/// Name, change and message of each Application.
 async fn changes(cluster: &Cluster, file: Option<&str>, args: &[&str]) -> (i32, Vec<[String; 3]>) {
     let mut all = vec!["plan", "--live", "-o", "json"];
     match file {
@@ -50,7 +50,7 @@ fn names_and_changes(rows: &[[String; 3]]) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_update_says_which_fields_and_policies_hold() {
+async fn an_update_shows_fields_and_policies() {
     let cluster = cluster().await;
     let run = cluster.run(&["plan", "--live", "set", "-o", "json"]).await;
     let report = run.json();
@@ -76,7 +76,7 @@ async fn an_update_says_which_fields_and_policies_hold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_exist_is_refused_and_deletions_wait_as_148_as_180() {
+async fn missing_references_are_refused_and_deletions_wait_as_148_as_180() {
     let cluster = cluster().await;
     let file: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
     let cases = [
@@ -99,7 +99,7 @@ async fn what_does_not_exist_is_refused_and_deletions_wait_as_148_as_180() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_rule_that_cannot_be_used_is_shown_where_it_counts_as_162() {
+async fn an_invalid_rule_is_shown_where_it_applies_as_162() {
     let cluster = cluster().await;
     let mut file: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
     file["spec"]["ignoreApplicationDifferences"] =

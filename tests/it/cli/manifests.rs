@@ -1,10 +1,10 @@
-//! The commands on manifests and objects: order, health, diff.
+//! Commands on manifests and objects: order, health, diff.
 
 use serde_json::{Value, json};
 
 use super::{folder, in_folder, wavegate, with_input};
 
-/// Manifests that show every part of the order.
+/// Manifests for every criterion of the order.
 const MANIFESTS: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -54,7 +54,7 @@ PostSync   0      Job          shop        smoke-
 }
 
 #[test]
-fn a_directory_is_read_in_lexical_order_and_never_left() {
+fn a_directory_is_read_in_lexical_order_without_following_links() {
     let map = |wave: u8| {
         format!(
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: x, annotations: {{argocd.argoproj.io/sync-wave: \"{wave}\"}}}}\n"
@@ -85,17 +85,22 @@ fn a_directory_is_read_in_lexical_order_and_never_left() {
         "of two with one name the last file counts: {}",
         run.err
     );
-    assert_eq!(run.err.matches("a symbolic link, which is not followed").count(), 2, "{}", run.err);
+    assert_eq!(
+        run.err.matches("skipped, since symbolic links are not followed").count(),
+        2,
+        "{}",
+        run.err
+    );
     let empty = folder(&[("notes.txt", "x")]);
     wavegate(&["order", "-f", empty.path().to_str().unwrap()])
-        .fails(2, &["no file in it ends in .yaml, .yml or .json"]);
+        .fails(2, &["contains no .yaml, .yml or .json file"]);
     let half = folder(&[("good.yaml", &map(1)), ("values.yaml", "replicas: 3\n")]);
     wavegate(&["order", "-f", half.path().to_str().unwrap()])
-        .fails(2, &["values.yaml: line 1: no Kubernetes object: kind is missing"]);
+        .fails(2, &["values.yaml: line 1: not a Kubernetes object: kind is missing"]);
 }
 
 #[test]
-fn health_is_told_for_each_object() {
+fn health_is_printed_for_each_object() {
     let objects = r#"
 apiVersion: v1
 kind: Pod
@@ -126,7 +131,7 @@ metadata: {name: m}
 }
 
 #[test]
-fn a_difference_is_exit_code_1_and_defaults_are_none() {
+fn a_difference_has_exit_code_1_and_defaults_are_ignored() {
     let desired =
         "apiVersion: v1\nkind: Service\nmetadata: {name: web}\nspec: {ports: [{port: 80}]}\n";
     let live = "apiVersion: v1\nkind: Service\nmetadata: {name: web, namespace: ns, uid: u, resourceVersion: '4'}\n\

@@ -1,10 +1,9 @@
-//! A key that a file holds twice: the last one counts, and standard error says
-//! so.
+//! A duplicate key in a file: the last value is used, with a note on standard error.
 
 use super::{folder, in_folder, wavegate};
 
 #[test]
-fn a_repeated_key_of_a_set_is_told_with_file_line_and_key() {
+fn a_duplicate_key_of_a_set_is_reported_with_file_line_and_key() {
     let set = "\
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet

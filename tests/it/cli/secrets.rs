@@ -1,9 +1,9 @@
-//! What is printed holds no secret.
+//! Output contains no secrets.
 
 use super::*;
 
 #[test]
-fn no_value_of_a_secret_is_printed_whatever_its_key_is_called() {
+fn no_value_of_a_secret_is_printed_whatever_its_key() {
     let secret = |value: &str, version: &str| {
         json!({
             "apiVersion": version, "kind": "Secret",
@@ -83,8 +83,8 @@ spec:
     assert!(run.code == 0 && !run.out.contains("s3cr3t"), "{}{}", run.out, run.err);
 }
 
-/// A kubeconfig that cannot be read was shown around the mistake, and a token
-/// with a line break was a panic.
+/// An invalid kubeconfig was quoted around the error, and a token with a line break
+/// caused a panic.
 #[test]
 fn no_token_of_a_kubeconfig_is_printed() {
     let config = |token: &str| {

@@ -1,10 +1,10 @@
-//! What users write in templates: bounded, told with its place, and as the peer renders it.
+//! Templates: limits, error positions, and output as in Argo CD.
 
 use std::time::{Duration, Instant};
 
 use super::*;
 
-/// A set whose Application carries this annotation, with some parameters.
+/// A set whose Application has this annotation, with some parameters.
 fn annotated(annotation: &str, go: bool) -> String {
     json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
@@ -25,7 +25,7 @@ fn annotated(annotation: &str, go: bool) -> String {
     .to_string()
 }
 
-/// Runs the program with so many KiB of address space.
+/// Runs the program with a limit on its address space in KiB.
 fn within(kib: u64, args: &[&str], input: &str) -> Run {
     let program = program(args);
     let mut command = Command::new("sh");
@@ -41,7 +41,7 @@ fn within(kib: u64, args: &[&str], input: &str) -> Run {
 }
 
 #[test]
-fn hostile_templates_end_in_bounded_time_and_memory_and_name_place_and_limit_as_135() {
+fn hostile_templates_are_bounded_and_name_position_and_limit_as_135() {
     let many = |item: &str, count: usize| item.repeat(count);
     let cases = [
         r#"{{regexFindAll ".*[^A-Z]|[A-Z]" (repeat 1048500 "A") -1 | len}}"#.to_owned(),
@@ -66,12 +66,12 @@ fn hostile_templates_end_in_bounded_time_and_memory_and_name_place_and_limit_as_
         println!("{:.80}: {:.300}", text, run.err);
         run.fails(1, &["spec.template.metadata.annotations.a: template: :1:", "limit exceeded: "]);
     }
-    // Each has ten seconds of processor time, on a machine that may be busy.
+    // Each has ten seconds of CPU time, also on a busy machine.
     assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
 }
 
 #[test]
-fn the_simple_language_is_bounded_too_as_135() {
+fn the_simple_engine_is_bounded_as_135() {
     let mut set: Value = serde_json::from_str(&annotated(&"{{n}}".repeat(200_000), false)).unwrap();
     set["spec"]["generators"] = json!([{"list": {"elements": [{"n": "x".repeat(100_000)}]}}]);
     set["spec"]["template"]["metadata"]["name"] = "app".into();
@@ -85,7 +85,7 @@ fn the_simple_language_is_bounded_too_as_135() {
 }
 
 #[test]
-fn a_set_and_its_applications_are_bounded_as_a_whole_as_135() {
+fn a_set_and_its_applications_have_a_total_limit_as_135() {
     // Each string is within its limit.
     let mut set: Value = serde_json::from_str(&annotated("x", true)).unwrap();
     let all: serde_json::Map<String, Value> =
@@ -115,7 +115,7 @@ fn aliases_of_a_patch_do_not_multiply_its_text() {
 }
 
 #[test]
-fn numbers_are_read_to_the_last_digit_as_111() {
+fn numbers_keep_all_digits_as_111() {
     let mut set: Value =
         serde_json::from_str(&annotated("{{.x}} {{.y}} {{toJson .z}}", true)).unwrap();
     set["spec"]["generators"] = Value::Null;
@@ -130,14 +130,14 @@ fn numbers_are_read_to_the_last_digit_as_111() {
 }
 
 #[test]
-fn text_functions_work_on_bytes_and_long_lines_are_folded_as_the_peer_does_as_130() {
+fn text_functions_work_on_bytes_and_long_lines_are_folded_as_in_argo_cd_as_130() {
     let words = |count: usize| "abcdefghi ".repeat(count);
     let nine = words(9);
     let cases = [
         (r#"{{nospace "héllo wörld"}}"#.to_owned(), "hÃ©llowÃ¶rld".to_owned()),
         (r#"{{nospace "héllo"}}"#.to_owned(), "héllo".to_owned()),
         (r#"{{nospace "à b"}}"#.to_owned(), "Ãb".to_owned()),
-        // A blank at the end makes quotes; the first blank after column 80 breaks the line.
+        // A trailing space requires quotes; the first space after column 80 breaks the line.
         (
             format!("{{{{toYaml \"{nine}\"}}}}"),
             format!("'{}\n  '", words(9).trim_end()).replace("\n  '", " '"),
@@ -158,7 +158,7 @@ fn text_functions_work_on_bytes_and_long_lines_are_folded_as_the_peer_does_as_13
             format!("{{{{toYaml (list \"{}\")}}}}", words(10).trim_end()),
             format!("- {}\n  abcdefghi abcdefghi", words(8).trim_end()),
         ),
-        // Characters count, not bytes.
+        // Characters are counted, not bytes.
         (
             format!("{{{{toYaml \"{}\"}}}}", "ääääääääi ".repeat(10).trim_end()),
             format!("{}\n  ääääääääi", "ääääääääi ".repeat(9).trim_end()),
@@ -167,12 +167,12 @@ fn text_functions_work_on_bytes_and_long_lines_are_folded_as_the_peer_does_as_13
             format!("{{{{toYaml \"{}\\t\"}}}}", words(10)),
             format!("\"{}\n  abcdefghi \\t\"", words(9).trim_end()),
         ),
-        // A blank that begins a line of such quotes is escaped.
+        // A space at the start of a quoted line is escaped.
         (
             format!("{{{{toYaml \"{}  x\\t\"}}}}", words(9).trim_end()),
             format!("\"{}\n  \\ x\\t\"", words(9).trim_end()),
         ),
-        // A key that is short enough stays on its line.
+        // A short key stays on its line.
         (format!("{{{{toYaml (dict \"{}\" 1)}}}}", words(10)), format!("'{}': 1", words(10))),
     ];
     for (template, want) in cases {

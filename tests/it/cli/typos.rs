@@ -1,4 +1,4 @@
-//! Fields that nobody knows: `plan` and `render` name all of them at once.
+//! Unknown fields: `plan` and `render` list all of them.
 
 use super::*;
 
@@ -36,7 +36,7 @@ fn plan_lists_every_unknown_field_and_exits_1() {
 }
 
 #[test]
-fn plan_shows_the_unknown_fields_in_its_table_too() {
+fn plan_shows_unknown_fields_in_its_table() {
     let mut set = misspelt();
     set["spec"]["generators"][0]["list"].as_object_mut().unwrap().remove("elementYaml");
     let run = with_input(&["plan", "-f", "-"], set.to_string());
@@ -47,13 +47,13 @@ fn plan_shows_the_unknown_fields_in_its_table_too() {
 }
 
 #[test]
-fn render_names_every_unknown_field_and_exits_1() {
+fn render_lists_every_unknown_field_and_exits_1() {
     let run = with_input(&["render", "-f", "-"], misspelt().to_string());
     run.fails(1, &TYPOS);
 }
 
 #[test]
-fn a_typo_that_keeps_the_set_from_being_read_is_named_beside_the_others() {
+fn a_misspelled_required_field_is_listed_with_the_others() {
     let mut set = misspelt();
     let spec = set["spec"].as_object_mut().unwrap();
     let template = spec.remove("template").unwrap();
@@ -87,7 +87,7 @@ fn a_template_patch_that_adds_an_unknown_field_is_an_error() {
 }
 
 #[test]
-fn what_is_open_in_argo_cd_is_open_here() {
+fn open_fields_of_argo_cd_are_open() {
     let mut set: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
     set["spec"]["generators"][0]["list"]["elements"][0]["deep"] = json!("anything");
     set["spec"]["template"]["spec"]["source"]["helm"] =

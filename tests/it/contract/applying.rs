@@ -43,7 +43,7 @@ pub async fn apply_creates_and_is_idempotent(client: Client, namespace: &str) {
     assert_eq!(get(&client, &one).await.ok(200), created);
 }
 
-pub async fn apply_refuses_fields_of_others_unless_forced(client: Client, namespace: &str) {
+pub async fn apply_rejects_fields_of_others_unless_forced(client: Client, namespace: &str) {
     let one = format!("{}/a", config_maps(namespace));
     patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "1", "y": "1"})))
         .await
@@ -66,7 +66,7 @@ pub async fn apply_refuses_fields_of_others_unless_forced(client: Client, namesp
     assert_eq!(owned(&taken, "second", "Apply"), json!({"f:data": {"f:x": {}}}));
 }
 
-pub async fn apply_removes_what_it_no_longer_says(client: Client, namespace: &str) {
+pub async fn apply_removes_fields_that_left_the_configuration(client: Client, namespace: &str) {
     let one = format!("{}/a", config_maps(namespace));
     patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "1", "y": "1", "z": "1"})))
         .await
@@ -74,7 +74,7 @@ pub async fn apply_removes_what_it_no_longer_says(client: Client, namespace: &st
     patch(&client, &by(&one, "second"), APPLY, &config("a", json!({"y": "1", "w": "1"})))
         .await
         .ok(200);
-    // What somebody else owns too, or alone, stays.
+    // Fields that others own, too, or alone, are kept.
     let reduced =
         patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "1"}))).await.ok(200);
     assert_eq!(reduced["data"], json!({"w": "1", "x": "1", "y": "1"}));
@@ -87,18 +87,18 @@ pub async fn apply_removes_what_it_no_longer_says(client: Client, namespace: &st
     patch(&client, &by(&path, "first"), APPLY, &wanted).await.ok(201);
     let reduced = patch(&client, &by(&path, "first"), APPLY, &deployment("web")).await.ok(200);
     assert!(reduced["spec"].get("minReadySeconds").is_none());
-    // A field with a default has it again.
+    // A field with a default is reset to it.
     assert_eq!(reduced["spec"]["revisionHistoryLimit"], 10);
 }
 
-pub async fn apply_shares_what_is_equal(client: Client, namespace: &str) {
+pub async fn apply_shares_equal_fields(client: Client, namespace: &str) {
     let one = format!("{}/a", config_maps(namespace));
     patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "1"}))).await.ok(201);
     let shared =
         patch(&client, &by(&one, "second"), APPLY, &config("a", json!({"x": "1"}))).await.ok(200);
     assert_eq!(owned(&shared, "first", "Apply"), json!({"f:data": {"f:x": {}}}));
     assert_eq!(owned(&shared, "second", "Apply"), json!({"f:data": {"f:x": {}}}));
-    // Then it is a conflict for each to change it, and of both for a third.
+    // A change by each of them is then a conflict, and by a third one with both.
     patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "2"})))
         .await
         .refused(409, "Conflict");
@@ -142,10 +142,10 @@ pub async fn apply_merges_lists_by_their_keys(client: Client, namespace: &str) {
     let fields = owned(&third, "first", "Apply");
     let ports = &fields["f:template"]["f:spec"]["f:containers"][key]["f:ports"];
     assert!(ports[r#"k:{"containerPort":80,"protocol":"TCP"}"#].is_object(), "{fields}");
-    // A container that its only owner drops goes, defaults and all.
+    // A container is removed when its only owner drops it, including its defaults.
     let gone = patch(&client, &by(&one, "second"), APPLY, &with(json!([]))).await.ok(200);
     assert_eq!(names(&gone), ["one"]);
-    // One that another still speaks of stays, less what was said of it.
+    // A container with another owner is kept without the dropped fields.
     let less = with(json!([{"name": "one", "image": "example.com/one:1"}]));
     let less = patch(&client, &by(&one, "first"), APPLY, &less).await.ok(200);
     let container = &less["template"]["spec"]["containers"][0];
@@ -187,7 +187,7 @@ pub async fn updates_take_fields_from_appliers(client: Client, namespace: &str) 
             .ok(200);
     assert_eq!(back["data"], json!({"x": "1", "y": "1"}));
     assert_eq!(owned(&back, "hand", "Update"), Value::Null);
-    // A removal by hand is no conflict: the next apply puts the field back.
+    // A manual removal is not a conflict: the next apply restores the field.
     patch(&client, &by(&one, "hand"), MERGE, &json!({"data": {"y": null}})).await.ok(200);
     let back = patch(&client, &by(&one, "first"), APPLY, &config("a", json!({"x": "1", "y": "1"})))
         .await

@@ -34,7 +34,7 @@ pub async fn labels_and_fields_select(client: Client, namespace: &str) {
         assert_eq!(list["kind"], "ConfigMapList");
         assert_eq!(list["apiVersion"], "v1");
         assert!(!version(&list).is_empty());
-        // Items of built-in kinds do not say what they are.
+        // Items of built-in kinds have no kind.
         assert!(list["items"].as_array().unwrap().iter().all(|i| i.get("kind").is_none()));
     }
     get(&client, &format!("{all}?fieldSelector=data.a%3D1")).await.refused(400, "BadRequest");
@@ -47,12 +47,12 @@ pub async fn labels_and_fields_select(client: Client, namespace: &str) {
     assert_eq!(names(&list), ["s"]);
 }
 
-pub async fn pages_show_one_moment(client: Client, namespace: &str) {
+pub async fn pages_are_a_consistent_snapshot(client: Client, namespace: &str) {
     some_maps(&client, namespace, 5).await;
     let all = format!("{}?labelSelector=set%3Dm&limit=2", config_maps(namespace));
     let first = get(&client, &all).await.ok(200);
     assert_eq!(names(&first), ["m0", "m1"]);
-    // What happens now is not seen by the pages to come.
+    // Later changes are not visible in further pages.
     delete(&client, &format!("{}/m2", config_maps(namespace)), &json!({})).await.ok(200);
     let change = json!({"data": {"a": "changed"}});
     patch(&client, &format!("{}/m3", config_maps(namespace)), MERGE, &change).await.ok(200);
@@ -78,7 +78,7 @@ pub async fn collections_are_deleted_by_selector(client: Client, namespace: &str
     assert_eq!(names(&left), ["m0", "m2"]);
 }
 
-pub async fn tables_are_for_people(client: Client, namespace: &str) {
+pub async fn tables_are_rendered(client: Client, namespace: &str) {
     let mut object = deployment("web");
     object["spec"]["paused"] = json!(true);
     post(&client, &deployments(namespace), &object).await.ok(201);

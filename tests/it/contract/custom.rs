@@ -31,7 +31,7 @@ fn spec_schema() -> Value {
     })
 }
 
-/// A definition in a group of the case's own.
+/// A definition in a group of its own.
 fn definition(namespace: &str, status: bool) -> Value {
     let group = format!("{namespace}.example.com");
     let mut subresources = json!({"scale": {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}});
@@ -80,7 +80,7 @@ fn widgets(namespace: &str) -> String {
     format!("/apis/{namespace}.example.com/v1/namespaces/{namespace}/widgets")
 }
 
-/// Makes a definition and waits until its objects can be made.
+/// Creates a definition and waits until its objects can be created.
 async fn establish(client: &Client, namespace: &str, status: bool) -> Value {
     establish_as(client, namespace, &definition(namespace, status)).await
 }
@@ -94,7 +94,7 @@ async fn establish_as(client: &Client, namespace: &str, definition: &Value) -> V
             .is_some_and(|c| c.iter().any(|c| c["type"] == "Established" && c["status"] == "True"))
     })
     .await;
-    // The real one serves it a moment later, on each of its handlers.
+    // A real server serves it later, on each of its handlers.
     for _ in 0..3 {
         eventually(client, &widgets(namespace), "served", |a| a.code == 200).await;
     }
@@ -164,7 +164,7 @@ pub async fn custom_objects_are_validated(client: Client, namespace: &str) {
         let mut object = widget(namespace, "a");
         object["spec"] = spec;
         let refusal = post(&client, &widgets(namespace), &object).await.refused(422, "Invalid");
-        // 1.20 leaves out the index.
+        // 1.20 omits the index.
         let plain = field.replace("[0]", "");
         assert!(names_field(&refusal, field) || names_field(&refusal, &plain), "{what}: {refusal}");
         assert_eq!(refusal["details"]["kind"], "Widget");
@@ -274,7 +274,7 @@ pub async fn custom_objects_need_a_version_to_be_replaced(client: Client, namesp
 pub async fn custom_lists_merge_as_declared(client: Client, namespace: &str) {
     let mut object = definition(namespace, true);
     let schema = &mut object["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
-    // Where one field is number or text, 1.20 takes all lists of the kind for atomic.
+    // 1.20 treats all lists of a kind as atomic if a field is a number or a string.
     schema["properties"]["spec"]["properties"].as_object_mut().unwrap().remove("port");
     establish_as(&client, namespace, &object).await;
     let one = format!("{}/a", widgets(namespace));
@@ -295,7 +295,7 @@ pub async fn custom_lists_merge_as_declared(client: Client, namespace: &str) {
         merged["spec"]["parts"],
         json!([{"name": "x", "value": "1"}, {"name": "y", "value": "2"}])
     );
-    // A list without a type is one value.
+    // A list without a type is atomic.
     let refusal = patch(&client, &by("second"), APPLY, &with(json!({"plain": ["q"]})))
         .await
         .refused(409, "Conflict");

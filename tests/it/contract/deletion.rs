@@ -18,7 +18,7 @@ fn owned_by(name: &str, owners: &[(&Value, bool)]) -> Value {
     object
 }
 
-pub async fn finalizers_hold_an_object(client: Client, namespace: &str) {
+pub async fn finalizers_delay_a_deletion(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let one = format!("{all}/a");
     let mut object = config_map("a");
@@ -29,13 +29,13 @@ pub async fn finalizers_hold_an_object(client: Client, namespace: &str) {
     assert!(held["metadata"]["deletionTimestamp"].is_string(), "{held}");
     assert_eq!(held["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!(uid(&held), uid(&created));
-    // Deleting once more changes nothing.
+    // A second deletion changes nothing.
     let again = delete(&client, &one, &json!({})).await.ok(200);
     assert_eq!(again["metadata"]["deletionTimestamp"], held["metadata"]["deletionTimestamp"]);
     let add = json!({"metadata": {"finalizers": ["example.com/one", "example.com/three"]}});
     let refusal = patch(&client, &one, MERGE, &add).await.refused(422, "Invalid");
     assert!(names_field(&refusal, "metadata.finalizers"), "{refusal}");
-    // It can be changed, but not revived.
+    // It can be changed, but the deletion cannot be undone.
     let changed = patch(
         &client,
         &one,
@@ -80,7 +80,7 @@ pub async fn dependents_follow_their_owner(client: Client, namespace: &str) {
     gone(&client, &format!("{all}/grandchild")).await;
 }
 
-pub async fn orphans_stay(client: Client, namespace: &str) {
+pub async fn orphans_are_kept(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let owner = post(&client, &all, &config_map("owner")).await.ok(201);
     let child = post(&client, &all, &owned_by("child", &[(&owner, false)])).await.ok(201);
@@ -118,7 +118,7 @@ pub async fn foreground_deletion_waits_for_dependents(client: Client, namespace:
     get(&client, &format!("{all}/owner")).await.ok(200);
     let release = json!({"metadata": {"finalizers": null}});
     patch(&client, &format!("{all}/child"), MERGE, &release).await.ok(200);
-    // Of the two, only the one that blocks was waited for.
+    // Only the blocking dependent was waited for.
     gone(&client, &format!("{all}/owner")).await;
     get(&client, &format!("{all}/loose")).await.ok(200);
     patch(&client, &format!("{all}/loose"), MERGE, &release).await.ok(200);
@@ -128,7 +128,7 @@ pub async fn foreground_deletion_waits_for_dependents(client: Client, namespace:
 pub async fn foreground_deletion_is_announced(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     post(&client, &all, &config_map("a")).await.ok(201);
-    // Also without dependents: the collector takes the finalizer off again.
+    // Also without dependents: the garbage collector removes the finalizer.
     let held = delete(&client, &format!("{all}/a"), &json!({"propagationPolicy": "Foreground"}))
         .await
         .ok(200);
@@ -138,7 +138,7 @@ pub async fn foreground_deletion_is_announced(client: Client, namespace: &str) {
     gone(&client, &format!("{all}/a")).await;
 }
 
-pub async fn one_living_owner_is_enough(client: Client, namespace: &str) {
+pub async fn one_existing_owner_is_sufficient(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let one = post(&client, &all, &config_map("one")).await.ok(201);
     let two = post(&client, &all, &config_map("two")).await.ok(201);
@@ -156,7 +156,7 @@ pub async fn one_living_owner_is_enough(client: Client, namespace: &str) {
     gone(&client, &path).await;
 }
 
-pub async fn an_absent_owner_is_a_dead_one(client: Client, namespace: &str) {
+pub async fn a_missing_owner_counts_as_deleted(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let ghost = json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "ghost", "uid": "00000000-0000-4000-8000-000000000000"}});
@@ -167,7 +167,7 @@ pub async fn an_absent_owner_is_a_dead_one(client: Client, namespace: &str) {
     post(&client, &all, &nameless).await.refused(422, "Invalid");
 }
 
-pub async fn a_namespace_takes_its_objects_along(client: Client, namespace: &str) {
+pub async fn a_deleted_namespace_deletes_its_objects(client: Client, namespace: &str) {
     let name = format!("{namespace}-inner");
     let path = format!("/api/v1/namespaces/{name}");
     let object = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});

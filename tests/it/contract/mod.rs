@@ -1,8 +1,9 @@
-//! What a Kubernetes API server does where a controller can tell.
+//! Behaviour of a Kubernetes API server that is relevant for a controller.
 //!
-//! The same cases run against the embedded server and a real one (1.20 or
-//! later, with its controller manager): what differs is a bug of the embedded
-//! one. A case gets a namespace of its own, and names cluster-scoped objects
+//! The same cases run on the embedded server and a real one (1.20 or later, with its
+//! controller manager): a difference is a bug of the embedded one. Each case has a
+//! namespace of its own, and derives the names of cluster-scoped objects from it, so that
+//! cases can run in parallel.
 //! after it, so that cases can run side by side.
 // Says to clippy what it cannot see from a folder of integration tests.
 #![cfg(test)]
@@ -19,7 +20,7 @@ mod watching;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A case: panics when the server does something else.
+/// A case: panics when the server behaves differently.
 pub type Case = fn(kube::Client, String) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
 macro_rules! cases {
@@ -39,12 +40,12 @@ pub fn all() -> Vec<(&'static str, Case)> {
         objects::bodies_must_fit_their_url,
         objects::creation_needs_a_namespace,
         objects::a_stale_version_or_another_uid_is_a_conflict,
-        objects::a_write_that_changes_nothing_is_none,
+        objects::a_write_without_changes_is_a_no_op,
         objects::dry_runs_store_nothing,
         objects::generations_count_changes_of_spec,
-        objects::status_has_an_endpoint_of_its_own,
+        objects::status_has_a_separate_endpoint,
         objects::built_in_kinds_have_defaults,
-        objects::selectors_of_workloads_stay,
+        objects::selectors_of_workloads_are_immutable,
         objects::scale_reads_and_writes_replicas,
         objects::unknown_places_are_not_found,
         objects::discovery_names_resources,
@@ -56,30 +57,30 @@ pub fn all() -> Vec<(&'static str, Case)> {
         patches::patches_can_ask_for_a_version,
         patches::media_types_are_checked,
         applying::apply_creates_and_is_idempotent,
-        applying::apply_refuses_fields_of_others_unless_forced,
-        applying::apply_removes_what_it_no_longer_says,
-        applying::apply_shares_what_is_equal,
+        applying::apply_rejects_fields_of_others_unless_forced,
+        applying::apply_removes_fields_that_left_the_configuration,
+        applying::apply_shares_equal_fields,
         applying::apply_merges_lists_by_their_keys,
         applying::apply_needs_a_manager_and_known_fields,
         applying::updates_take_fields_from_appliers,
         collections::labels_and_fields_select,
-        collections::pages_show_one_moment,
+        collections::pages_are_a_consistent_snapshot,
         collections::collections_are_deleted_by_selector,
-        collections::tables_are_for_people,
+        collections::tables_are_rendered,
         collections::metadata_can_be_asked_for_alone,
-        watching::a_watch_begins_with_what_there_is,
+        watching::a_watch_starts_with_existing_objects,
         watching::a_watch_resumes_where_a_list_ended,
         watching::a_selector_turns_changes_into_additions_and_deletions,
         watching::a_watch_ends_on_time,
-        deletion::finalizers_hold_an_object,
+        deletion::finalizers_delay_a_deletion,
         deletion::preconditions_guard_deletion,
         deletion::dependents_follow_their_owner,
-        deletion::orphans_stay,
+        deletion::orphans_are_kept,
         deletion::foreground_deletion_waits_for_dependents,
         deletion::foreground_deletion_is_announced,
-        deletion::one_living_owner_is_enough,
-        deletion::an_absent_owner_is_a_dead_one,
-        deletion::a_namespace_takes_its_objects_along,
+        deletion::one_existing_owner_is_sufficient,
+        deletion::a_missing_owner_counts_as_deleted,
+        deletion::a_deleted_namespace_deletes_its_objects,
         custom::definitions_are_established_and_served,
         custom::custom_objects_are_validated,
         custom::unknown_fields_are_pruned_and_defaults_filled_in,

@@ -84,7 +84,7 @@ pub async fn creation_needs_a_namespace(client: Client, namespace: &str) {
     let refusal =
         post(&client, &config_maps(&absent), &config_map("a")).await.refused(404, "NotFound");
     assert_eq!(refusal["details"], json!({"name": absent, "kind": "namespaces"}));
-    // Reading needs none.
+    // Reading requires none.
     let list = get(&client, &config_maps(&absent)).await.ok(200);
     assert_eq!(list["items"], json!([]));
 }
@@ -103,7 +103,7 @@ pub async fn a_stale_version_or_another_uid_is_a_conflict(client: Client, namesp
         refusal["message"].as_str().unwrap().contains("the object has been modified"),
         "{refusal}"
     );
-    // Without a version a replacement of a built-in kind is unconditional.
+    // Without a version, replacing a built-in kind is unconditional.
     let mut blind = config_map("a");
     blind["data"]["a"] = json!("4");
     put(&client, &one, &blind).await.ok(200);
@@ -113,7 +113,7 @@ pub async fn a_stale_version_or_another_uid_is_a_conflict(client: Client, namesp
     assert_eq!(get(&client, &one).await.ok(200)["data"]["a"], "4");
 }
 
-pub async fn a_write_that_changes_nothing_is_none(client: Client, namespace: &str) {
+pub async fn a_write_without_changes_is_a_no_op(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     let one = format!("{all}/a");
     let first = post(&client, &all, &config_map("a")).await.ok(201);
@@ -139,11 +139,11 @@ pub async fn dry_runs_store_nothing(client: Client, namespace: &str) {
     delete(&client, &one, &json!({"dryRun": ["All"]})).await.ok(200);
     send(&client, Method::DELETE, &format!("{one}?dryRun=All"), JSON, JSON, None).await.ok(200);
     assert_eq!(get(&client, &one).await.ok(200), first);
-    // With a body the query does not count.
+    // With a body, the query is ignored.
     delete(&client, &format!("{one}?dryRun=All"), &json!({})).await.ok(200);
     get(&client, &one).await.refused(404, "NotFound");
     post(&client, &all, &config_map("a")).await.ok(201);
-    // A dry run refuses what would be refused.
+    // A dry run rejects invalid objects, too.
     post(&client, &format!("{all}?dryRun=All"), &config_map("a"))
         .await
         .refused(409, "AlreadyExists");
@@ -167,7 +167,7 @@ pub async fn generations_count_changes_of_spec(client: Client, namespace: &str) 
     assert!(map["metadata"].get("generation").is_none());
 }
 
-pub async fn status_has_an_endpoint_of_its_own(client: Client, namespace: &str) {
+pub async fn status_has_a_separate_endpoint(client: Client, namespace: &str) {
     let all = format!("/apis/policy/v1beta1/namespaces/{namespace}/poddisruptionbudgets");
     let newer = format!("/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets");
     let (all, api) = if get(&client, &newer).await.code == 200 {
@@ -267,7 +267,7 @@ pub async fn built_in_kinds_have_defaults(client: Client, namespace: &str) {
     assert_eq!(claim["status"]["phase"], "Pending");
 }
 
-pub async fn selectors_of_workloads_stay(client: Client, namespace: &str) {
+pub async fn selectors_of_workloads_are_immutable(client: Client, namespace: &str) {
     let all = deployments(namespace);
     let one = format!("{all}/web");
     let mut wrong = deployment("web");
@@ -297,7 +297,7 @@ pub async fn scale_reads_and_writes_replicas(client: Client, namespace: &str) {
     assert_eq!(scale["kind"], "Scale");
     assert_eq!(scale["apiVersion"], "autoscaling/v1");
     assert_eq!(scale["status"]["selector"], "app=web");
-    // Zero is left out.
+    // Zero is omitted.
     assert_eq!(scale["spec"]["replicas"].as_i64().unwrap_or(0), 0);
     let scale = patch(&client, &path, MERGE, &json!({"spec": {"replicas": 2}})).await.ok(200);
     assert_eq!(scale["spec"]["replicas"], 2);
@@ -315,7 +315,7 @@ pub async fn unknown_places_are_not_found(client: Client, namespace: &str) {
     ] {
         assert_eq!(get(&client, &path).await.code, 404, "{path}");
     }
-    // Deletion of everything everywhere is not offered.
+    // Deleting all objects of all namespaces is not supported.
     let answer = send(&client, Method::DELETE, "/api/v1/configmaps", JSON, JSON, None).await;
     assert_eq!(answer.code, 405, "{answer:?}");
 }

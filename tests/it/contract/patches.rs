@@ -84,7 +84,7 @@ pub async fn strategic_patches_merge_lists_by_key(client: Client, namespace: &st
         json!([{"name": "scratch", "emptyDir": {}}])
     );
 
-    // Finalizers are a list of plain values that merges.
+    // Finalizers are a list of scalar values that merges.
     let finalizers = |list: Value| json!({"metadata": {"finalizers": list}});
     patch(&client, &one, STRATEGIC, &finalizers(json!(["example.com/a"]))).await.ok(200);
     let changed =

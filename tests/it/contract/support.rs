@@ -1,4 +1,4 @@
-//! Plain requests and waiting.
+//! Requests and waiting.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub const JSON_PATCH: &str = "application/json-patch+json";
 pub const STRATEGIC: &str = "application/strategic-merge-patch+json";
 pub const APPLY: &str = "application/apply-patch+yaml";
 
-/// An answer: HTTP code and JSON body.
+/// A response: HTTP status code and JSON body.
 #[derive(Debug, Clone)]
 pub struct Answer {
     pub code: u16,
@@ -20,14 +20,14 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The body, of an answer with this code.
+    /// The body of a response with this code.
     #[track_caller]
     pub fn ok(self, code: u16) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
         self.body
     }
 
-    /// The body, of a refusal with this code and reason.
+    /// The body of an error with this code and reason.
     #[track_caller]
     pub fn refused(self, code: u16, reason: &str) -> Value {
         assert_eq!(self.code, code, "{}", self.body);
@@ -39,7 +39,7 @@ impl Answer {
     }
 }
 
-/// Whether a refusal names a field among its causes.
+/// Whether the causes of an error contain a field.
 pub fn names_field(status: &Value, field: &str) -> bool {
     status["details"]["causes"]
         .as_array()
@@ -90,7 +90,7 @@ pub async fn delete(client: &kube::Client, path: &str, options: &Value) -> Answe
     send(client, Method::DELETE, path, JSON, JSON, Some(options)).await
 }
 
-/// Reads until the answer is as wanted; what is seen last is in the panic.
+/// Reads until the response matches; the panic contains the last one.
 pub async fn eventually(
     client: &kube::Client,
     path: &str,
@@ -108,7 +108,7 @@ pub async fn eventually(
     panic!("{what}: not within the time; last: {last:?}");
 }
 
-/// Reads until there is no such object.
+/// Reads until the object does not exist.
 pub async fn gone(client: &kube::Client, path: &str) {
     eventually(client, path, "gone", |a| a.code == 404).await;
 }
@@ -125,7 +125,7 @@ pub fn deployments(namespace: &str) -> String {
     format!("/apis/apps/v1/namespaces/{namespace}/deployments")
 }
 
-/// Without replicas, so that nothing follows from it.
+/// Without replicas, so that nothing is created for it.
 pub fn deployment(name: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
@@ -139,7 +139,7 @@ pub fn deployment(name: &str) -> Value {
     })
 }
 
-/// A kind with lists that merge, and without a controller that would write to it.
+/// A kind with lists that merge, and without a controller.
 pub fn pod_template(name: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "PodTemplate", "metadata": {"name": name},

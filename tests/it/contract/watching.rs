@@ -21,7 +21,7 @@ impl Events {
         Self(boxed.lines())
     }
 
-    /// The next event that is no bookmark; `None` at the end.
+    /// The next event that is not a bookmark; `None` at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let line = tokio::time::timeout(Duration::from_secs(30), self.0.next())
@@ -47,7 +47,7 @@ fn labelled(name: &str) -> Value {
     object
 }
 
-pub async fn a_watch_begins_with_what_there_is(client: Client, namespace: &str) {
+pub async fn a_watch_starts_with_existing_objects(client: Client, namespace: &str) {
     let all = config_maps(namespace);
     post(&client, &all, &labelled("a")).await.ok(201);
     let path = format!("{all}?watch=true&labelSelector=watched%3Dyes");
@@ -63,7 +63,7 @@ pub async fn a_watch_begins_with_what_there_is(client: Client, namespace: &str) 
     delete(&client, &one, &json!({})).await.ok(200);
     let deleted = events.expect("DELETED", "a").await;
     assert_eq!(deleted["data"]["a"], "2");
-    // The version of a deletion is its own: whoever resumes from it sees it no more.
+    // A deletion has its own version: a watch resumed from it does not repeat it.
     assert!(version(&deleted).parse::<u64>().unwrap() > version(&changed).parse::<u64>().unwrap());
 }
 
@@ -110,7 +110,7 @@ pub async fn a_selector_turns_changes_into_additions_and_deletions(
     events.expect("DELETED", "a").await;
     delete(&client, &one, &json!({})).await.ok(200);
     post(&client, &all, &labelled("b")).await.ok(201);
-    // Nothing was said of the deletion, which it did not see.
+    // No event for the deletion, which was not selected.
     events.expect("ADDED", "b").await;
 }
 

@@ -1,4 +1,4 @@
-//! Who may talk to a demo that listens.
+//! Access to the API of a demo.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,8 +8,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::*;
 
-/// Sends a request without TLS, as a program on this machine could; the code of
-/// the answer.
+/// Sends a request without TLS, like a local program; returns the status code.
 fn ask(address: &str, head: &str, body: &str) -> u16 {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -20,10 +19,9 @@ fn ask(address: &str, head: &str, body: &str) -> u16 {
     answer.split(' ').nth(1).unwrap_or_else(|| panic!("{answer:?}")).parse().unwrap()
 }
 
-/// A page in a browser could read Secrets, and have files of this machine read
-/// and sent elsewhere.
+/// A web page in a browser could otherwise read Secrets and local files.
 #[test]
-fn only_who_has_the_kubeconfig_is_answered_and_no_web_page_is() {
+fn only_clients_with_the_kubeconfig_are_served() {
     let temporary = tempfile::tempdir().unwrap();
     let child = demo()
         .args(["--plain", "--listen", "127.0.0.1:0"])
@@ -44,7 +42,7 @@ fn only_who_has_the_kubeconfig_is_answered_and_no_web_page_is() {
     };
     let (address, token) = (after("server: https://"), after("token: "));
     assert!(token.len() >= 32, "{token}");
-    // Reads on, so that the demo is never kept from writing.
+    // Reads on, so that the demo is not blocked by a full pipe.
     let reading = std::thread::spawn(move || lines.map_while(Result::ok).count());
 
     let path = "/api/v1/namespaces/default/configmaps";
@@ -82,7 +80,7 @@ fn only_who_has_the_kubeconfig_is_answered_and_no_web_page_is() {
     let whole = format!("GET http://evil.example{path} HTTP/1.1\r\n{host}{allowed}");
     assert_eq!(ask(&address, &whole, ""), 403, "a foreign host in the first line");
 
-    // As kubectl does it: with TLS, which it needs to send a token at all.
+    // As kubectl does: with TLS, which it requires for a token.
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let kubeconfig = Kubeconfig::from_yaml(&text).unwrap();

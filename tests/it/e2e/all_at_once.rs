@@ -1,5 +1,4 @@
-//! Without a strategy every Application is created at once, and syncs by its
-//! own automation.
+//! Without a strategy, all Applications are created at once and use automated sync.
 
 use serde_json::json;
 
@@ -8,9 +7,9 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::condition;
 
-pub async fn all_at_once_waits_for_nobody(mut world: World) {
+pub async fn all_at_once_does_not_wait(mut world: World) {
     let apps = members("any", 6);
-    // One never becomes healthy; nobody waits for it.
+    // One of them never becomes healthy, and does not block the others.
     let files: Vec<_> = apps
         .iter()
         .flat_map(|(name, _)| {

@@ -1,6 +1,6 @@
-//! Mistakes that users make: each is told by a condition and an event that
-//! name the object and the field; nothing is deleted for it, what can go on
-//! does, and nothing repeats hot.
+//! Invalid input: each error is reported by a condition and an Event that name the object
+//! and the field; nothing is deleted, valid parts continue, and nothing is repeated in a
+//! loop.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::support::{Kind, Log, Setup, World};
 
 use super::external::condition;
 
-/// A line of the log may come back for a new reason, but not by itself.
+/// A log line may be repeated for a new reason only.
 const REPEATS: usize = 3;
 
-pub async fn a_template_that_fails_is_told_and_deletes_nothing(mut world: World) {
+pub async fn a_failing_template_is_reported_and_deletes_nothing(mut world: World) {
     world.repository.commit("first", &[plain("a", "v1"), plain("b", "v1")].concat());
     let strategy = rolling(&[("dev", json!(null))]);
     let good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
@@ -35,7 +35,7 @@ pub async fn a_template_that_fails_is_told_and_deletes_nothing(mut world: World)
         let template =
             json!({ "spec": { "template": { "metadata": { "labels": { "extra": text } } } } });
         world.patch(Kind::ApplicationSet, "fleet", &template).await;
-        let told = told_by_the_set(&world, "ErrorOccurred", reason, &words).await;
+        let told = condition_of_the_set(&world, "ErrorOccurred", reason, &words).await;
         world.until_calm("after the mistake").await;
         world.recorder.read(|log| {
             assert_eq!(condition(log, "fleet", "ParametersGenerated").unwrap()["status"], "False");
@@ -44,7 +44,7 @@ pub async fn a_template_that_fails_is_told_and_deletes_nothing(mut world: World)
         event(&world, "fleet", &words).await;
     }
     stays_calm(&world, "fleet").await;
-    // Mended, the mistake is no longer told.
+    // Once fixed, the error is no longer reported.
     let mended =
         json!({ "spec": { "template": { "metadata": { "labels": { "extra": "fine" } } } } });
     world.patch(Kind::ApplicationSet, "fleet", &mended).await;
@@ -57,7 +57,7 @@ pub async fn a_template_that_fails_is_told_and_deletes_nothing(mut world: World)
     world.finish().await;
 }
 
-pub async fn two_applications_of_one_name_are_told_and_the_rest_goes_on(mut world: World) {
+pub async fn duplicate_names_are_reported_and_others_continue(mut world: World) {
     world
         .repository
         .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
@@ -76,16 +76,16 @@ pub async fn two_applications_of_one_name_are_told_and_the_rest_goes_on(mut worl
         )
         .await;
     let words = ["application b", "spec.template.metadata.name"];
-    told_by_the_set(&world, "ErrorOccurred", "ApplicationValidationError", &words).await;
+    condition_of_the_set(&world, "ErrorOccurred", "ApplicationValidationError", &words).await;
     event(&world, "fleet", &words).await;
-    // The new one is no duplicate: it is created and rolled out.
+    // The new one is not a duplicate: it is created and rolled out.
     synced(&world, &["a", "b", "c"]).await;
     stays_calm(&world, "fleet").await;
     nothing_deleted(&world);
     world.finish().await;
 }
 
-pub async fn an_unknown_operator_and_a_bad_max_update_are_told(mut world: World) {
+pub async fn an_unknown_operator_and_an_invalid_max_update_are_reported(mut world: World) {
     world
         .repository
         .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
@@ -101,9 +101,9 @@ pub async fn an_unknown_operator_and_a_bad_max_update_are_told(mut world: World)
         "Exists",
     ];
     let reason = "ApplicationSetInvalidRolloutConfig";
-    told_by_the_set(&world, "InvalidRolloutConfig", reason, &words).await;
+    condition_of_the_set(&world, "InvalidRolloutConfig", reason, &words).await;
     event(&world, "fleet", &words[..2]).await;
-    // A step that cannot be read is held to one at a time, and goes on.
+    // A step with an invalid maxUpdate uses 1, and continues.
     synced(&world, &["a", "b"]).await;
     stays_calm(&world, "fleet").await;
     world.recorder.read(|log| {
@@ -118,7 +118,7 @@ pub async fn an_unknown_operator_and_a_bad_max_update_are_told(mut world: World)
     world.finish().await;
 }
 
-pub async fn what_cannot_be_read_is_told_and_the_rest_goes_on(mut world: World) {
+pub async fn unreadable_sources_are_reported_and_others_continue(mut world: World) {
     let good = [
         plain("good", "v1"),
         plain("garbled", "v1"),
@@ -138,15 +138,14 @@ pub async fn what_cannot_be_read_is_told_and_the_rest_goes_on(mut world: World) 
     let mut fleet = set(&world, "fleet", &all, &strategy);
     fleet["spec"]["generators"][0]["list"]["elements"] = elements.into();
     fleet["spec"]["template"]["spec"]["source"]["repoURL"] = "{{.repository}}".into();
-    // An attempt that failed is not made again, so that calm comes soon.
+    // A failed attempt is not repeated, so that the test is idle soon.
     fleet["spec"]["template"]["spec"]["syncPolicy"] = json!({ "retry": { "limit": 0 } });
     world.create(Kind::ApplicationSet, fleet.clone()).await;
     world.start_process(&Setup::default()).await;
     synced(&world, &all.map(|(name, _)| name)).await;
 
-    // Of three of them the next commit, or the repository, cannot be read.
-    // It looks like a manifest; what does not is left out without a word, as
-    // Argo CD does it.
+    // For three Applications, the next commit or the repository cannot be read. Its
+    // content looks like a manifest; other content is ignored silently, as in Argo CD.
     let garbled = "apiVersion: v1\nkind: ConfigMap\nmetadata: { name: [ }\n";
     let broken =
         [plain("good", "v2"), vec![("apps/garbled/config.yaml".to_owned(), garbled.to_owned())]];
@@ -215,9 +214,9 @@ async fn synced(world: &World, names: &[&str]) {
         .await;
 }
 
-/// Waits for a condition of the set with this reason, whose message has all
-/// words; returns the message.
-async fn told_by_the_set(world: &World, kind: &str, reason: &str, words: &[&str]) -> String {
+/// Waits for a condition of the set with this reason, whose message contains all words;
+/// returns the message.
+async fn condition_of_the_set(world: &World, kind: &str, reason: &str, words: &[&str]) -> String {
     let what = format!("condition {kind} with reason {reason} says {words:?}");
     world
         .until(&what, |log| {
@@ -231,7 +230,7 @@ async fn told_by_the_set(world: &World, kind: &str, reason: &str, words: &[&str]
         .await
 }
 
-/// Waits for a warning about an object whose note has all words.
+/// Waits for a warning Event of an object whose note contains all words.
 async fn event(world: &World, about: &str, words: &[&str]) {
     world
         .until(&format!("an event about {about} says {words:?}"), |log| {
@@ -246,8 +245,8 @@ async fn event(world: &World, about: &str, words: &[&str]) {
         .await;
 }
 
-/// Passes over the set write nothing but the end of the mark that asks for
-/// them, and say nothing again and again.
+/// Reconciles of the set only remove the annotation that requests them, and report
+/// nothing repeatedly.
 async fn stays_calm(world: &World, set: &str) {
     world.until_calm("the mistake stays").await;
     let before = world.recorder.read(|log| log.records.len());
@@ -260,7 +259,7 @@ async fn stays_calm(world: &World, set: &str) {
             .iter()
             .map(|record| format!("{:?} {} {}", record.kind, record.name(), record.version()))
             .collect();
-        // The mark and its end, three times.
+        // Setting and removing the annotation, three times.
         assert_eq!(written.len(), 6, "{}", written.join("\n"));
     });
     let log = world.controller_log();
@@ -274,7 +273,7 @@ async fn stays_calm(world: &World, set: &str) {
     assert!(!log.is_empty() && hot.is_empty(), "repeated lines: {hot:#?}");
 }
 
-/// No Application and nothing of theirs was deleted.
+/// No Application and none of their resources was deleted.
 fn nothing_deleted(world: &World) {
     world.recorder.read(|log: &Log| {
         let deleted: Vec<String> = log

@@ -8,7 +8,7 @@ use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
 
-/// A fleet in three steps.
+/// Applications in three steps.
 struct Fleet {
     apps: Vec<(String, String)>,
     steps: Steps,
@@ -46,7 +46,7 @@ impl Fleet {
             .then_some(())
     }
 
-    /// What is in the cluster is what the last commit says.
+    /// Checks that the objects in the cluster are those of the last commit.
     fn check(&self, log: &Log, version: &str) {
         invariants::check(log, &self.steps);
         for (name, _) in &self.apps {
@@ -62,7 +62,7 @@ impl Fleet {
     }
 }
 
-pub async fn a_second_commit_starts_again_from_the_first_step(mut world: World) {
+pub async fn a_second_commit_restarts_from_the_first_step(mut world: World) {
     let fleet = fleet();
     let first = fleet.commit(&world, "v1");
     world.create(Kind::ApplicationSet, fleet.set(&world)).await;
@@ -76,14 +76,14 @@ pub async fn a_second_commit_starts_again_from_the_first_step(mut world: World) 
         })
         .await;
     let second = fleet.commit(&world, "v2");
-    // One Application hears of it; that the others must look again is the
-    // controller's to find out.
+    // Only one Application is refreshed; the controller must find out that the others are
+    // outdated.
     world.refresh("dev-00").await;
     world.until("the second commit is everywhere", |log| fleet.is_done(log, &second)).await;
     world.recorder.read(|log| {
         fleet.check(log, "v2");
-        // The checks above hold for every operation of the second commit; that
-        // none of the last step ran for the first shows that it was given up.
+        // The checks above apply to every operation of the second commit; that none of
+        // the last step ran for the first one shows that it was abandoned.
         let last_of_first = log.of(Kind::Application).any(|record| {
             record.name().starts_with("prod") && invariants::is_done(&record.object, &first)
         });
@@ -92,7 +92,7 @@ pub async fn a_second_commit_starts_again_from_the_first_step(mut world: World) 
     world.finish().await;
 }
 
-pub async fn ten_kills_change_nothing(mut world: World) {
+pub async fn ten_kills_have_no_effect(mut world: World) {
     let fleet = fleet();
     let first = fleet.commit(&world, "v1");
     world.create(Kind::ApplicationSet, fleet.set(&world)).await;
@@ -100,8 +100,8 @@ pub async fn ten_kills_change_nothing(mut world: World) {
     let mut second = None;
     let mut next = 0;
     for kill in 0..10 {
-        // Counted in records since the last start, so that a moment is a place
-        // in the work and not a time: early, late, and in between.
+        // Counted in records since the last start, so that the kills happen at defined
+        // points: early, late, and in between.
         let distance = [3, 40, 17, 71, 29, 11, 53, 7, 37, 23][kill];
         next = next.max(world.recorder.read(progress)) + distance;
         world
@@ -126,7 +126,7 @@ pub async fn ten_kills_change_nothing(mut world: World) {
     world.finish().await;
 }
 
-/// How far the work is: versions of Applications and of what they consist of.
+/// Progress of the work: versions of Applications and of their resources.
 fn progress(log: &Log) -> usize {
     let counted = |kind: Kind| !matches!(kind, Kind::Event | Kind::AppProject);
     log.records.iter().filter(|record| counted(record.kind)).count()

@@ -1,4 +1,4 @@
-//! A set is deleted, and with it its Applications and their resources.
+//! Deletion of a set with its Applications and their resources.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ async fn all_gone(world: &World) {
         .await;
 }
 
-pub async fn a_set_takes_its_applications_along(mut world: World) {
+pub async fn a_deleted_set_deletes_its_applications(mut world: World) {
     rolled_out(&mut world, false).await;
     world.delete(Kind::ApplicationSet, "fleet").await;
     all_gone(&world).await;
@@ -54,13 +54,13 @@ pub async fn a_set_takes_its_applications_along(mut world: World) {
     world.finish().await;
 }
 
-pub async fn reverse_deletion_goes_from_the_last_step_to_the_first(mut world: World) {
+pub async fn reverse_deletion_is_from_the_last_step_to_the_first(mut world: World) {
     rolled_out(&mut world, true).await;
     world.delete(Kind::ApplicationSet, "fleet").await;
     all_gone(&world).await;
     resources_went_first(&world);
     world.recorder.read(|log| {
-        // From an Application's mark of deletion to its end.
+        // From the deletion timestamp of an Application to its removal.
         let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
         for record in log.of(Kind::Application) {
             if record.object["metadata"]["deletionTimestamp"].is_string() {
@@ -81,7 +81,7 @@ pub async fn reverse_deletion_goes_from_the_last_step_to_the_first(mut world: Wo
     world.finish().await;
 }
 
-/// An Application goes only once its resources are gone.
+/// An Application is removed only after its resources.
 fn resources_went_first(world: &World) {
     world.recorder.read(|log| {
         for (name, _) in APPS {

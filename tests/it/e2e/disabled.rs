@@ -1,4 +1,4 @@
-//! A RollingSync in a controller where the feature is switched off.
+//! A RollingSync in a controller without progressive syncs.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::condition;
 
-pub async fn a_switched_off_feature_tells_so(mut world: World) {
+pub async fn disabled_progressive_syncs_are_reported(mut world: World) {
     world.repository.commit("first", &[plain("a", "v1"), plain("b", "v1")].concat());
     let strategy = rolling(&[("dev", json!(null)), ("prod", json!(0))]);
     let mut fleet = set(&world, "fleet", &[("a", "dev"), ("b", "prod")], &strategy);
@@ -24,7 +24,7 @@ pub async fn a_switched_off_feature_tells_so(mut world: World) {
     for word in ["spec.strategy", "--enable-progressive-syncs"] {
         assert!(message.contains(word), "{message} does not say {word}");
     }
-    // All at once: also the one that a rollout would hold.
+    // All at once, including the one that a rollout would block.
     world
         .until("both are synced by their own automation", |log| {
             let synced = |name: &str| {

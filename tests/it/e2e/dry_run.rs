@@ -1,4 +1,4 @@
-//! The dry run of a client-side apply is made here, without a request to write
+//! The dry run of a client-side apply is evaluated locally, without a write request
 //! (SE-250, SE-273, SE-343).
 
 use http::{Method, Request};
@@ -8,7 +8,7 @@ use crate::support::manifests::set;
 use crate::support::recorder::{Change, version};
 use crate::support::{Kind, Setup, World};
 
-/// An Application of its own, synced by hand.
+/// An Application that is synced manually.
 async fn application(world: &World, name: &str) {
     let mut set = set(world, "none", &[(name, "dev")], &json!(null));
     let mut application = set["spec"]["template"].take();
@@ -17,7 +17,7 @@ async fn application(world: &World, name: &str) {
     world.create(Kind::Application, application).await;
 }
 
-/// Commits the only files of an Application.
+/// Commits the files of an Application.
 fn commit(world: &World, name: &str, objects: &[Value]) {
     let file = |(index, object): (usize, &Value)| {
         (format!("apps/{name}/{index}.json"), object.to_string())
@@ -26,7 +26,7 @@ fn commit(world: &World, name: &str, objects: &[Value]) {
     world.repository.commit("change", &files);
 }
 
-/// Syncs, and gives the Application back once that is over.
+/// Syncs, and returns the Application after the sync.
 async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
     let operation = json!({
         "initiatedBy": { "username": "admin" }, "sync": { "syncOptions": options },
@@ -44,7 +44,7 @@ async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
         .await
 }
 
-/// The phase, and what was said: by the operation and of single objects.
+/// The phase, and the messages of the operation and of single objects.
 fn phase(app: &Value) -> (&str, String) {
     let state = &app["status"]["operationState"];
     let results = state["syncResult"]["resources"].as_array().into_iter().flatten();
@@ -53,7 +53,7 @@ fn phase(app: &Value) -> (&str, String) {
     (state["phase"].as_str().unwrap(), said.join("\n"))
 }
 
-/// A definition whose group no other world has.
+/// A definition with a unique group.
 fn definition(group: &str, fields: &[&str]) -> Value {
     let fields: serde_json::Map<_, _> =
         fields.iter().map(|field| ((*field).to_owned(), json!({ "type": "integer" }))).collect();
@@ -89,7 +89,7 @@ async fn remove_definition(world: &World, group: &str) {
     let _: Value = world.client.request(request).await.unwrap();
 }
 
-pub async fn a_definition_gains_a_field_together_with_its_use(mut world: World) {
+pub async fn a_definition_and_the_use_of_its_new_field_are_applied_together(mut world: World) {
     for (name, options) in [("client", &[][..]), ("server", &["ServerSideApply=true"][..])] {
         let group = format!("{name}.{}.example.com", world.namespace);
         let before = [definition(&group, &["a"]), widget(&group, &json!({ "a": 1 }))];
@@ -108,7 +108,7 @@ pub async fn a_definition_gains_a_field_together_with_its_use(mut world: World) 
         let live = get(&world, &path).await;
         assert_eq!(live["spec"], json!({ "a": 1, "b": 2 }), "{options:?}");
 
-        // A field that nobody defines is refused by the definition.
+        // An undefined field is rejected by the definition.
         if options.is_empty() {
             commit(&world, name, &[after[0].clone()]);
             sync(&world, name, options).await;
@@ -146,7 +146,7 @@ fn binding(role: &str) -> Value {
     })
 }
 
-pub async fn what_only_the_apply_can_tell_fails_in_its_wave(mut world: World) {
+pub async fn errors_of_the_apply_fail_in_their_wave(mut world: World) {
     let name = "app";
     let hooks = [job("pre", "1", Some("PreSync")), job("fail", "1", Some("SyncFail"))];
     let objects = |image: &str, role: &str| {
@@ -160,7 +160,7 @@ pub async fn what_only_the_apply_can_tell_fails_in_its_wave(mut world: World) {
     let app = sync(&world, name, &[]).await;
     assert_eq!(phase(&app).0, "Succeeded", "{}", phase(&app).1);
 
-    // A role that cannot be changed is made anew (SE-343).
+    // A role binding with another role is recreated (SE-343).
     commit(&world, name, &objects("1", "second"));
     let app = sync(&world, name, &[]).await;
     assert_eq!(phase(&app).0, "Succeeded", "{}", phase(&app).1);
@@ -173,7 +173,7 @@ pub async fn what_only_the_apply_can_tell_fails_in_its_wave(mut world: World) {
     let last = &live["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
     assert!(last.as_str().is_some_and(|last| last.contains("second")), "SE-340: {last}");
 
-    // A Job that cannot be changed fails where it is applied (SE-273).
+    // An immutable Job fails when it is applied (SE-273).
     commit(&world, name, &objects("2", "second"));
     let app = sync(&world, name, &[]).await;
     let (phase, message) = phase(&app);
@@ -190,7 +190,7 @@ pub async fn what_only_the_apply_can_tell_fails_in_its_wave(mut world: World) {
     world.finish().await;
 }
 
-pub async fn a_wrong_field_is_refused_before_anything_is_sent(mut world: World) {
+pub async fn an_invalid_field_is_rejected_before_the_first_write(mut world: World) {
     let name = "app";
     let group = format!("{}.example.com", world.namespace);
     commit(&world, name, &[definition(&group, &["a"])]);

@@ -1,4 +1,4 @@
-//! Sets and Applications outside of the control plane's namespace.
+//! Sets and Applications outside the control plane's namespace.
 
 use serde_json::json;
 

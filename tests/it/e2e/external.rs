@@ -1,4 +1,4 @@
-//! `--sync-engine=external`: Argo CD's application controller does the syncs.
+//! `--sync-engine=external`: Argo CD's application controller runs the syncs.
 
 use serde_json::json;
 
@@ -11,7 +11,7 @@ use crate::support::{Kind, Log, Setup, World};
 const FIRST: &str = "1111111111111111111111111111111111111111";
 const SECOND: &str = "2222222222222222222222222222222222222222";
 
-pub async fn an_external_engine_does_the_syncs(mut world: World) {
+pub async fn an_external_engine_runs_the_syncs(mut world: World) {
     let (dev, prod) = (members("dev", 3), members("prod", 8));
     let all: Vec<(&str, &str)> =
         dev.iter().chain(&prod).map(|(name, env)| (name.as_str(), env.as_str())).collect();
@@ -35,7 +35,7 @@ pub async fn an_external_engine_does_the_syncs(mut world: World) {
         .await;
     world.recorder.read(|log| {
         invariants::check(log, &steps);
-        // With its own engine off, nobody but the stand-in writes a status.
+        // With the internal engine disabled, only the stand-in writes a status.
         assert!(log.of(Kind::ConfigMap).all(|record| record.name() == "kube-root-ca.crt"));
     });
     world.finish().await;
@@ -61,7 +61,7 @@ pub async fn a_sync_that_never_starts_times_out(mut world: World) {
         })
         .await;
     assert!(told.contains("deaf"), "{told}");
-    // The watches of two kinds may be apart for a moment.
+    // The watches of two kinds may be out of sync for a moment.
     let name = world.tagged("deaf");
     world
         .until("the deaf Application counts as Healthy by its timeout", |log| {
@@ -89,7 +89,7 @@ fn begin_of(log: &Log, name: &str) -> u64 {
     version(&first.unwrap_or_else(|| panic!("{name} never had an operation")).object)
 }
 
-/// Whether a set's rollout says that it is complete.
+/// Whether the rollout of a set is complete.
 pub fn is_complete(log: &Log, set: &str) -> bool {
     condition(log, set, "RolloutProgressing").is_some_and(|found| found["status"] == "False")
 }

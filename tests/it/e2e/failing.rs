@@ -1,4 +1,4 @@
-//! An Application that does not become healthy holds its step, and is named.
+//! An unhealthy Application blocks its step, and is named.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::is_complete;
 
-pub async fn a_failing_deployment_holds_its_step(mut world: World) {
+pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
     let files = |outcome: &str, version: &str| {
         [
             with_deployment("good", version, "succeed"),
@@ -45,7 +45,7 @@ pub async fn a_failing_deployment_holds_its_step(mut world: World) {
         assert!(later["status"]["operationState"].is_null(), "{}", log.state());
     });
 
-    // Mended by a commit, it goes on.
+    // Fixed by a commit, it continues.
     let revision = world.repository.commit("second", &files("succeed", "v2"));
     world.refresh("bad").await;
     let steps = Steps::default().step(["good", "bad"], None).step(["later"], None);

@@ -1,5 +1,4 @@
-//! Refused requests, lost answers and lost watches, at random but the same
-//! each time.
+//! Failed requests, lost responses and lost watches, pseudo-random and reproducible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,10 +13,10 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::is_complete;
 
-/// How many of a thousand requests get each fault.
+/// Faults per thousand requests.
 const PER_MILLE: u64 = 15;
 
-pub async fn refusals_and_lost_watches_change_nothing(mut world: World, seed: u64) {
+pub async fn failed_requests_and_lost_watches_have_no_effect(mut world: World, seed: u64) {
     let (dev, prod) = (members("dev", 3), members("prod", 6));
     let apps: Vec<(String, String)> = dev.iter().chain(&prod).cloned().collect();
     let all: Vec<(&str, &str)> =
@@ -77,11 +76,11 @@ fn inject(server: &Server, seed: u64) {
     let chance = Arc::new(Chance(AtomicU64::new(seed)));
     for effect in effects {
         let chance = Arc::clone(&chance);
-        // Reads are refused too, but a read cannot conflict.
+        // Reads fail, too, but cannot conflict.
         let writes_only = matches!(effect, Effect::Status(409) | Effect::DropAfterApplying);
         let matcher = move |request: &RequestRecord| {
-            // Discovery is some twenty requests at once: at this rate hardly any
-            // would get through whole.
+            // Discovery sends some twenty requests at once: at this rate, it would hardly
+            // ever succeed.
             request.client == "controller"
                 && !request.resource.is_empty()
                 && (is_write(request) || !writes_only)
@@ -91,12 +90,12 @@ fn inject(server: &Server, seed: u64) {
     }
 }
 
-/// Ends all watches again and again; the recorder's too, which resumes.
+/// Closes all watches repeatedly, including the recorder's, which resumes.
 async fn lose_watches(server: Server) {
     let mut seen = server.revision();
     loop {
         tokio::time::sleep(Duration::from_millis(20)).await;
-        // After so many writes, and not so much time.
+        // After a number of writes, not after a time.
         if server.revision() >= seen + 60 {
             seen = server.revision();
             server.drop_watches();

@@ -1,4 +1,4 @@
-//! What must not happen by mistake.
+//! Safeguards against accidental changes.
 
 use serde_json::json;
 
@@ -8,8 +8,8 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::is_complete;
 
-/// A commit that leaves no manifests prunes nothing, whoever starts the sync;
-/// a person may (SE-018).
+/// A commit without manifests prunes nothing in an automated sync; a manual sync may
+/// prune (SE-018).
 pub async fn a_commit_without_manifests_prunes_nothing(mut world: World) {
     const APPS: [(&str, &str); 2] = [("a", "dev"), ("b", "prod")];
     let files: Vec<_> = APPS.iter().flat_map(|(name, _)| plain(name, "v1")).collect();
@@ -64,9 +64,9 @@ fn data(keys: &[&str]) -> String {
     .to_string()
 }
 
-/// A field that was applied on the client's side goes when the source no longer
-/// has it, also once objects are applied on the server's (SE-340, SE-346).
-pub async fn a_removed_field_goes_after_a_change_to_server_side_apply(mut world: World) {
+/// A field that was applied client-side is removed when the source no longer has it, also
+/// after a change to server-side apply (SE-340, SE-346).
+pub async fn a_removed_field_is_removed_after_a_change_to_server_side_apply(mut world: World) {
     let commit = |world: &World, later: &[&str], at_once: &[&str]| {
         let file = |name: &str, keys: &[&str]| {
             (format!("apps/{name}/one.json"), data(keys).replace("NAME", name))
@@ -104,7 +104,7 @@ pub async fn a_removed_field_goes_after_a_change_to_server_side_apply(mut world:
     sync("at-once", &[]).await;
     let server_side =
         json!({ "spec": { "syncPolicy": { "syncOptions": ["ServerSideApply=true"] } } });
-    // One keeps the field while it is applied on the server's side first.
+    // One of them is first applied server-side with the field.
     world.patch(Kind::Application, "later", &server_side).await;
     sync("later", &["ServerSideApply=true"]).await;
     world.patch(Kind::Application, "at-once", &server_side).await;

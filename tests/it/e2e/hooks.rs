@@ -1,4 +1,4 @@
-//! Hooks and projects: what is not an Application's own stays as it is.
+//! Hooks and projects: objects of others are not changed.
 
 use std::collections::BTreeSet;
 
@@ -30,7 +30,7 @@ fn config_map(metadata: &Value) -> Value {
     json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"of": "git"} })
 }
 
-pub async fn nothing_of_others_is_touched(mut world: World) {
+pub async fn objects_of_others_are_not_changed(mut world: World) {
     let narrow = json!({"spec": {
         "destinations": [{"server": "*", "namespace": world.target}],
         "clusterResourceWhitelist": null,
@@ -54,7 +54,7 @@ pub async fn nothing_of_others_is_touched(mut world: World) {
         file("outside-hook", "map", &config_map(&outside_hook)),
         file("cluster", "role", &cluster),
     ];
-    // What is permitted beside it is not applied, either.
+    // Permitted objects of the same sync are not applied either.
     files.extend(all.iter().map(|(name, _)| {
         file(name, "beside", &config_map(&json!({ "name": format!("beside-{name}") })))
     }));
@@ -78,7 +78,7 @@ pub async fn nothing_of_others_is_touched(mut world: World) {
                 let app = log.get(Kind::Application, name);
                 let state = app.map(|app| app["status"]["operationState"].clone());
                 let state = state.unwrap_or_default();
-                // It may be between two attempts.
+                // It may be between two retries.
                 state["message"].as_str().unwrap_or_default().contains(want.as_str())
             });
             refused.then_some(())
@@ -92,7 +92,7 @@ pub async fn nothing_of_others_is_touched(mut world: World) {
     world.finish().await;
 }
 
-pub async fn every_hook_is_one_of_its_own(mut world: World) {
+pub async fn every_hook_has_its_own_object(mut world: World) {
     let all = [("a", "dev"), ("b", "dev")];
     let nameless = json!({"generateName": "migrate-", "annotations": {HOOK: "PreSync"}});
     let files = all.iter().flat_map(|(name, _)| {

@@ -1,4 +1,4 @@
-//! Steady state: a pass that finds nothing to do writes nothing.
+//! Steady state: a reconcile without changes writes nothing.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::support::{Kind, Setup, World};
 
 use super::external::is_complete;
 
-pub async fn an_idle_pass_writes_nothing(mut world: World) {
+pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
     let apps = members("dev", 4);
     let all: Vec<(&str, &str)> =
         apps.iter().map(|(name, env)| (name.as_str(), env.as_str())).collect();
@@ -32,14 +32,14 @@ pub async fn an_idle_pass_writes_nothing(mut world: World) {
     }
     let before = world.recorder.read(|log| log.records.len());
     for round in 0..5 {
-        // A user's mark that no controller owns wakes both of them.
+        // An annotation of a user triggers both controllers.
         let mark = json!({ "metadata": { "annotations": { "notified.notifications.argoproj.io": round.to_string() } } });
         world.patch(Kind::Application, "dev-01", &mark).await;
-        // A whole pass after that shows in the mark that asks for it going away.
+        // A later reconcile is complete when the annotation that requests it is removed.
         world.pass_over("fleet").await;
     }
     world.until_calm("after the marks").await;
-    // Five marks of the Application; five times the set's mark set and removed.
+    // Five annotations of the Application; five times set and removed on the set.
     world.recorder.read(|log| {
         let after: Vec<String> = log.records[before..]
             .iter()

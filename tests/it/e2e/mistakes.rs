@@ -1,6 +1,6 @@
-//! A mistake deletes nothing: while anything about a generation is wrong, every
-//! Application and every object of theirs stays, and the set says what is
-//! wrong and which deletions wait (AS-140, AS-144, AS-148, AS-180).
+//! Invalid input deletes nothing: while a generation has errors, all Applications and
+//! their resources are kept, and the set reports the errors and the pending deletions
+//! (AS-140, AS-144, AS-148, AS-180).
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const RENDER: &str = "RenderTemplateParamsError";
 const GENERATOR: &str = "ApplicationGenerationFromParamsError";
 const VALIDATION: &str = "ApplicationValidationError";
 
-pub async fn no_mistake_deletes_an_application(mut world: World) {
+pub async fn invalid_input_deletes_no_application(mut world: World) {
     world.repository.commit("first", &[plain("a", "v1"), plain("b", "v1")].concat());
     let strategy = rolling(&[("dev", json!(null))]);
     let mut good = set(&world, "fleet", &[("a", "dev"), ("b", "dev")], &strategy);
@@ -71,13 +71,13 @@ pub async fn no_mistake_deletes_an_application(mut world: World) {
     ];
     for (mistake, reason, words) in mistakes {
         world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": mistake })).await;
-        let told = told(&world, reason, &[words]).await;
+        let told = reports(&world, reason, &[words]).await;
         world.pass_over("fleet").await;
         nothing_deleted(&world, &told);
         let mut mended = good["spec"].clone();
         mended["templatePatch"] = Value::Null;
         world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": mended })).await;
-        well(&world).await;
+        reports_no_error(&world).await;
     }
     world.until_calm("after all mistakes").await;
     nothing_deleted(&world, "after all mistakes");
@@ -87,7 +87,7 @@ pub async fn no_mistake_deletes_an_application(mut world: World) {
             assert!(log.get(Kind::ConfigMap, name).is_some(), "{name}: {}", log.state());
         }
     });
-    // Without a mistake what is not wanted goes.
+    // Without errors, surplus Applications are deleted.
     let fewer = with_elements(&|list| drop(list.pop()));
     world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": fewer })).await;
     world
@@ -96,7 +96,7 @@ pub async fn no_mistake_deletes_an_application(mut world: World) {
     world.finish().await;
 }
 
-pub async fn an_application_stays_until_it_is_there_under_its_new_name(mut world: World) {
+pub async fn a_renamed_application_is_kept_until_the_new_one_exists(mut world: World) {
     world
         .repository
         .commit("first", &[plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat());
@@ -106,7 +106,7 @@ pub async fn an_application_stays_until_it_is_there_under_its_new_name(mut world
     world.start(&Setup::default()).await;
     synced(&world, &["a", "b"]).await;
 
-    // An Application that only the API server refuses.
+    // An Application that only the API server rejects.
     elements(&mut good)[1] = json!({ "name": world.tagged("c"), "dir": "c", "env": "dev" });
     let refused = "{{if eq .dir \"c\"}}spec: {source: {helm: {valuesObject: 5}}}{{end}}";
     good["spec"]["templatePatch"] = refused.into();
@@ -115,21 +115,21 @@ pub async fn an_application_stays_until_it_is_there_under_its_new_name(mut world
     let waits =
         format!("application waits to be deleted until application {new} is written: {old}");
     let words = [new.as_str(), waits.as_str()];
-    let told = told(&world, "UpdateApplicationError", &words).await;
+    let told = reports(&world, "UpdateApplicationError", &words).await;
     nothing_deleted(&world, &told);
 
-    // Accepted, the new one comes, and then the old one goes.
+    // Once it is accepted, the new one is created, and then the old one deleted.
     world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": { "templatePatch": null } })).await;
     synced(&world, &["a", "c"]).await;
     world
         .until("Application b goes", |log| log.get(Kind::Application, "b").is_none().then_some(()))
         .await;
-    well(&world).await;
+    reports_no_error(&world).await;
     world.finish().await;
 }
 
-pub async fn a_rollout_under_way_deletes_nothing_by_mistake(mut world: World) {
-    // The first step is held, so that the rollout stays under way.
+pub async fn a_running_rollout_deletes_nothing_because_of_invalid_input(mut world: World) {
+    // The first step is blocked, so that the rollout does not end.
     let all = [plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat();
     world.repository.commit("first", &all);
     let strategy = rolling(&[("dev", json!(0)), ("prod", json!(null))]);
@@ -141,7 +141,7 @@ pub async fn a_rollout_under_way_deletes_nothing_by_mistake(mut world: World) {
     world
         .until("all three are there", |log| (log.all(Kind::Application).count() == 3).then_some(()))
         .await;
-    // One element is lost, another one is misspelt.
+    // One element is missing, another one is misspelled.
     elements(&mut fleet).pop();
     elements(&mut fleet)[1]["name"] = "B_bad".into();
     let generators = json!({ "generators": fleet["spec"]["generators"] });
@@ -151,7 +151,7 @@ pub async fn a_rollout_under_way_deletes_nothing_by_mistake(mut world: World) {
         world.tagged("b"),
         world.tagged("c")
     );
-    let told = told(&world, VALIDATION, &[&waits]).await;
+    let told = reports(&world, VALIDATION, &[&waits]).await;
     world.pass_over("fleet").await;
     nothing_deleted(&world, &told);
     world.finish().await;
@@ -176,8 +176,8 @@ async fn synced(world: &World, names: &[&str]) {
         .await;
 }
 
-/// Waits until the set says that this is wrong; returns the message.
-async fn told(world: &World, reason: &str, words: &[&str]) -> String {
+/// Waits until the set reports the error; returns the message.
+async fn reports(world: &World, reason: &str, words: &[&str]) -> String {
     world
         .until(&format!("the set says {words:?} for the reason {reason}"), |log| {
             let found = condition(log, "fleet", "ErrorOccurred")?;
@@ -190,8 +190,8 @@ async fn told(world: &World, reason: &str, words: &[&str]) -> String {
         .await
 }
 
-/// Waits until nothing is wrong any more.
-async fn well(world: &World) {
+/// Waits until the set reports no errors.
+async fn reports_no_error(world: &World) {
     world
         .until("the set is well", |log| {
             let is = |kind, status| Some(condition(log, "fleet", kind)?["status"] == status);
@@ -200,7 +200,7 @@ async fn well(world: &World) {
         .await;
 }
 
-/// Nothing is gone, and nothing is on its way.
+/// Nothing was deleted or is being deleted.
 fn nothing_deleted(world: &World, told: &str) {
     world.recorder.read(|log: &Log| {
         let is_going = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();

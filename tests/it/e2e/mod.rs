@@ -1,8 +1,8 @@
-//! Whole rollouts, from a commit to healthy resources, on an embedded and on a
-//! real API server: the same cases, unchanged.
+//! Complete rollouts, from a commit to healthy resources, with the same cases on an
+//! embedded and on a real API server.
 //!
-//! `embedded::…` needs nothing; `cluster::…` needs `WAVEGATE_TEST_KUBECONFIG`
-//! and says so when it is not set. `tests/run` sets it.
+//! `embedded::…` has no requirements; `cluster::…` requires `WAVEGATE_TEST_KUBECONFIG`,
+//! which `tests/run` sets, and prints a message otherwise.
 
 mod all_at_once;
 mod bad_input;
@@ -49,46 +49,46 @@ macro_rules! cases {
 }
 
 cases! {
-    seed_example::the_example_of_the_seed_reaches_its_end,
+    seed_example::the_example_of_the_guide_completes,
     sixty::sixty_applications_in_four_steps,
-    commits::a_second_commit_starts_again_from_the_first_step,
-    commits::ten_kills_change_nothing,
-    idle::an_idle_pass_writes_nothing,
-    bad_input::a_template_that_fails_is_told_and_deletes_nothing,
-    bad_input::two_applications_of_one_name_are_told_and_the_rest_goes_on,
-    bad_input::an_unknown_operator_and_a_bad_max_update_are_told,
-    bad_input::what_cannot_be_read_is_told_and_the_rest_goes_on,
-    typos::a_misspelt_gate_holds_the_set,
-    mistakes::no_mistake_deletes_an_application,
-    mistakes::an_application_stays_until_it_is_there_under_its_new_name,
-    mistakes::a_rollout_under_way_deletes_nothing_by_mistake,
-    windows::a_window_that_denies_one_holds_no_place,
-    all_at_once::all_at_once_waits_for_nobody,
-    failing::a_failing_deployment_holds_its_step,
-    external::an_external_engine_does_the_syncs,
+    commits::a_second_commit_restarts_from_the_first_step,
+    commits::ten_kills_have_no_effect,
+    idle::an_idle_reconcile_writes_nothing,
+    bad_input::a_failing_template_is_reported_and_deletes_nothing,
+    bad_input::duplicate_names_are_reported_and_others_continue,
+    bad_input::an_unknown_operator_and_an_invalid_max_update_are_reported,
+    bad_input::unreadable_sources_are_reported_and_others_continue,
+    typos::a_misspelled_strategy_blocks_the_set,
+    mistakes::invalid_input_deletes_no_application,
+    mistakes::a_renamed_application_is_kept_until_the_new_one_exists,
+    mistakes::a_running_rollout_deletes_nothing_because_of_invalid_input,
+    windows::a_denying_window_uses_no_slot,
+    all_at_once::all_at_once_does_not_wait,
+    failing::a_failing_deployment_blocks_its_step,
+    external::an_external_engine_runs_the_syncs,
     external::a_sync_that_never_starts_times_out,
     elsewhere::a_set_in_another_namespace_is_synced_there,
-    disabled::a_switched_off_feature_tells_so,
-    deletion::a_set_takes_its_applications_along,
-    deletion::reverse_deletion_goes_from_the_last_step_to_the_first,
+    disabled::disabled_progressive_syncs_are_reported,
+    deletion::a_deleted_set_deletes_its_applications,
+    deletion::reverse_deletion_is_from_the_last_step_to_the_first,
     sources::several_sources_are_rolled_out_and_rolled_back,
     guards::a_commit_without_manifests_prunes_nothing,
-    dry_run::a_definition_gains_a_field_together_with_its_use,
-    dry_run::what_only_the_apply_can_tell_fails_in_its_wave,
-    dry_run::a_wrong_field_is_refused_before_anything_is_sent,
-    guards::a_removed_field_goes_after_a_change_to_server_side_apply,
-    hooks::nothing_of_others_is_touched,
-    hooks::every_hook_is_one_of_its_own,
+    dry_run::a_definition_and_the_use_of_its_new_field_are_applied_together,
+    dry_run::errors_of_the_apply_fail_in_their_wave,
+    dry_run::an_invalid_field_is_rejected_before_the_first_write,
+    guards::a_removed_field_is_removed_after_a_change_to_server_side_apply,
+    hooks::objects_of_others_are_not_changed,
+    hooks::every_hook_has_its_own_object,
 }
 
 mod embedded_only {
-    //! Cases that need the embedded server's faults.
+    //! Cases that require the faults of the embedded server.
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn refusals_and_lost_watches_change_nothing() {
+    async fn failed_requests_and_lost_watches_have_no_effect() {
         for seed in [1, 2, 3] {
             let world = crate::support::World::embedded("faults").await;
-            super::faults::refusals_and_lost_watches_change_nothing(world, seed).await;
+            super::faults::failed_requests_and_lost_watches_have_no_effect(world, seed).await;
         }
     }
 }

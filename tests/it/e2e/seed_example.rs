@@ -1,13 +1,13 @@
-//! The example of the progressive syncs page: development at once, quality
-//! assurance by hand, production ten per cent at a time.
+//! The example of the progressive syncs guide: development at once, quality assurance
+//! manually, production ten per cent at a time.
 
 use super::external::is_complete;
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{IN_CLUSTER, with_deployment};
 use crate::support::{Kind, Setup, World};
 
-/// As on the page, but for the addresses of clusters and of the repository, and
-/// a tag behind the names, since others may use the same cluster.
+/// As in the guide, except for the addresses of clusters and of the repository, and a
+/// suffix of the names, since the cluster may be shared.
 const EXAMPLE: &str = r#"
 metadata:
   name: guestbook
@@ -67,7 +67,7 @@ const DEV: &str = "engineering-dev-guestbook";
 const QA: &str = "engineering-qa-guestbook";
 const PROD: &str = "engineering-prod-guestbook";
 
-pub async fn the_example_of_the_seed_reaches_its_end(mut world: World) {
+pub async fn the_example_of_the_guide_completes(mut world: World) {
     let files: Vec<_> =
         [DEV, QA, PROD].iter().flat_map(|name| with_deployment(name, "v1", "succeed")).collect();
     let revision = world.repository.commit("first", &files);

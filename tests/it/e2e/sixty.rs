@@ -67,7 +67,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         for (name, _) in &apps {
             in_order(log, name);
         }
-        // The last step has no limit: its Applications do not wait for each other.
+        // The last step has no limit: its Applications sync in parallel.
         let first_end = log.of(Kind::Application).find(|record| {
             record.name().starts_with("rest") && invariants::is_done(&record.object, &revision)
         });
@@ -84,8 +84,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
     world.finish().await;
 }
 
-/// PreSync, the three waves and PostSync happened one after the other, each
-/// after the one before was ready.
+/// PreSync, the three waves and PostSync ran in order, each after the previous one was ready.
 fn in_order(log: &Log, name: &str) {
     let first =
         |kind: Kind, object: &str, what: &str, ready: &dyn Fn(&serde_json::Value) -> bool| {

@@ -1,5 +1,4 @@
-//! Applications with several sources, one of them a `ref` that others refer to
-//! (SE-011, SE-034, SE-052).
+//! Applications with several sources, one of them a `ref` (SE-011, SE-034, SE-052).
 
 use serde_json::{Value, json};
 
@@ -69,7 +68,7 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
         assert_eq!(app["status"]["history"][0]["revisions"], all(&first));
     });
 
-    // A rollback names revisions and sources of the history.
+    // A rollback contains revisions and sources of the history.
     let before = world.recorder.read(|log| log.get(Kind::Application, "c").unwrap().clone());
     let then = &before["status"]["history"][0];
     let sync = json!({ "revisions": then["revisions"], "sources": then["sources"] });
@@ -88,7 +87,7 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
     assert_versions(&world, "c", "v1");
     assert_versions(&world, "b", "v2");
 
-    // Revisions that do not fit the sources prune nothing: they are an error.
+    // Revisions that do not match the sources are an error and prune nothing.
     let sync = json!({ "revisions": [second], "prune": true });
     let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": sync });
     world.patch(Kind::Application, "c", &json!({ "operation": operation })).await;

@@ -1,4 +1,4 @@
-//! A misspelt gate holds its set: nothing is rolled out as if there were none.
+//! A misspelled strategy blocks its set instead of being ignored.
 
 use serde_json::{Value, json};
 
@@ -11,9 +11,9 @@ use super::external::condition;
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// The definitions drop the misspelt field, and `kubectl apply` without
-/// validation says nothing: what it was given tells.
-pub async fn a_misspelt_gate_holds_the_set(mut world: World) {
+/// The definitions drop the misspelled field, and `kubectl apply` without validation
+/// reports nothing: the last-applied configuration contains it.
+pub async fn a_misspelled_strategy_blocks_the_set(mut world: World) {
     world.repository.commit("first", &[plain("a", "v1"), plain("b", "v1")].concat());
     let strategy = rolling(&[("dev", json!(null)), ("prod", json!(0))]);
     let members = [("a", "dev"), ("b", "prod")];
@@ -28,7 +28,7 @@ pub async fn a_misspelt_gate_holds_the_set(mut world: World) {
         })
         .await;
 
-    // `maxUpdate: 0` becomes `maxUpdates: 0`, and a new Application comes along.
+    // `maxUpdate: 0` becomes `maxUpdates: 0`, and an Application is added.
     let more = [("a", "dev"), ("b", "prod"), ("c", "dev")];
     let mut typo = set(&world, "fleet", &more, &strategy);
     let step = &mut typo["spec"]["strategy"]["rollingSync"]["steps"][1];
@@ -69,7 +69,7 @@ pub async fn a_misspelt_gate_holds_the_set(mut world: World) {
         assert!(log.get(Kind::Application, "c").is_none(), "c was created");
     });
 
-    // Mended, it goes on.
+    // Once fixed, it continues.
     let mut mended: Value = set(&world, "fleet", &more, &strategy);
     let annotations = json!({"annotations": {LAST_APPLIED: mended.to_string()}});
     mended["metadata"] = annotations;

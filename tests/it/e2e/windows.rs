@@ -1,12 +1,11 @@
-//! A sync window that denies one Application holds up nobody else (AS-341,
-//! AS-366).
+//! A sync window that denies one Application does not delay others (AS-341, AS-366).
 
 use serde_json::json;
 
 use crate::support::manifests::{plain, rolling, set};
 use crate::support::{Kind, Setup, World};
 
-pub async fn a_window_that_denies_one_holds_no_place(mut world: World) {
+pub async fn a_denying_window_uses_no_slot(mut world: World) {
     let all = [plain("a", "v1"), plain("b", "v1"), plain("c", "v1")].concat();
     world.repository.commit("first", &all);
     let windows = |windows| json!({ "spec": { "syncWindows": windows } });
@@ -33,7 +32,7 @@ pub async fn a_window_that_denies_one_holds_no_place(mut world: World) {
             assert!(record.object["operation"].is_null(), "asked for at {}", record.version());
         }
     });
-    // Without the window it is its turn.
+    // Without the window, it syncs.
     world.patch(Kind::AppProject, "my-project", &windows(json!(null))).await;
     synced(&world, &["a"]).await;
     world.finish().await;

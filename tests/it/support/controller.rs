@@ -1,5 +1,4 @@
-//! The controller under test: a task of this process, or a process of its own
-//! that can be killed.
+//! The controller under test: a task of this process, or a separate process that can be killed.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,15 +13,15 @@ use wavegate::clock::Clock;
 use wavegate::config::{ApplicationFlags, Config, Flags, SyncEngine};
 use wavegate::source::{Repositories, Settings};
 
-/// How the controller is set up; what a case does not name is as installed,
-/// but without a delay between waves.
+/// Settings of the controller; defaults are those of an installation, but without a delay
+/// between waves.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub progressive_syncs: bool,
     pub sync_engine: SyncEngine,
     /// Seconds.
     pub progressing_timeout: u32,
-    /// Namespaces besides the control plane's.
+    /// Namespaces in addition to the control plane's.
     pub namespaces: Vec<String>,
 }
 
@@ -38,7 +37,7 @@ impl Default for Setup {
 }
 
 impl Setup {
-    /// Beside a stand-in for Argo CD's application controller.
+    /// For the stand-in of Argo CD's application controller.
     pub fn external() -> Self {
         Self { sync_engine: SyncEngine::External, ..Self::default() }
     }
@@ -86,7 +85,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// Starts it; checkouts go below `dir`.
+    /// Starts it; checkouts are below `dir`.
     pub fn start(client: Client, setup: &Setup, namespace: &str, dir: &Path) -> Self {
         let config = Config::resolve(setup.flags(namespace), &|_| None, &BTreeMap::new()).unwrap();
         let mut settings = Settings::default();
@@ -107,12 +106,12 @@ impl Task {
         Self { stop, handle }
     }
 
-    /// What it ended with, if it did so by itself.
+    /// Whether it ended by itself.
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 
-    /// Ends it and waits; an error of the controller fails the case.
+    /// Stops it and waits; an error of the controller fails the case.
     pub async fn stop(self) {
         self.stop.cancel();
         let ended = tokio::time::timeout(Duration::from_secs(30), self.handle).await;
@@ -120,7 +119,7 @@ impl Task {
     }
 }
 
-/// A controller that runs in a process of its own.
+/// A controller in a separate process.
 pub struct Process {
     program: PathBuf,
     kubeconfig: PathBuf,
@@ -130,7 +129,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts it; its log and its checkouts go below `dir`.
+    /// Starts it; its log and its checkouts are below `dir`.
     pub fn start(kubeconfig: &Path, setup: &Setup, namespace: &str, dir: &Path) -> Self {
         let mut arguments = setup.arguments(namespace);
         arguments.push(format!("--cache-dir={}", dir.join("checkouts").display()));
@@ -157,7 +156,7 @@ impl Process {
         self.child = Some(child.expect("the binary under test starts"));
     }
 
-    /// Kills it without a word, and starts it again.
+    /// Kills it with SIGKILL, and starts it again.
     pub fn kill_and_restart(&mut self) {
         self.kill();
         self.spawn();
@@ -178,7 +177,7 @@ impl Process {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))))
     }
 
-    /// Everything it logged, over all its starts.
+    /// The log of all its starts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
@@ -187,7 +186,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // It may have ended already; nothing more can be done here.
+            // It may have exited already.
             let _ = child.kill();
             let _ = child.wait();
         }

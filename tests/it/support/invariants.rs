@@ -1,5 +1,4 @@
-//! What must hold at every instant of a rollout, checked on the recorded
-//! versions alone.
+//! Invariants of a rollout, checked on the recorded versions only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,17 +8,17 @@ use serde_json::Value;
 use super::manifests::VERSION;
 use super::recorder::{Change, Kind, Log};
 
-/// Who initiates the operations of a rollout.
+/// Initiator of the operations of a rollout.
 const ROLLOUT: &str = "applicationset-controller";
 
-/// The steps of a set: which Applications, and how many of them at once.
+/// The steps of a set: Applications, and their limit.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     steps: Vec<(BTreeSet<String>, Option<usize>)>,
 }
 
 impl Steps {
-    /// Adds a step; `None` is no limit.
+    /// Adds a step; `None` means no limit.
     pub fn step<S: Into<String>>(
         mut self,
         applications: impl IntoIterator<Item = S>,
@@ -39,13 +38,13 @@ impl Steps {
     }
 }
 
-/// Whether an operation is requested or under way.
+/// Whether an operation is requested or running.
 pub fn is_in_flight(application: &Value) -> bool {
     let phase = application["status"]["operationState"]["phase"].as_str();
     application["operation"].is_object() || matches!(phase, Some("Running" | "Terminating"))
 }
 
-/// The operation that is requested or under way.
+/// The requested or running operation.
 fn operation(application: &Value) -> &Value {
     match &application["operation"] {
         Value::Null => &application["status"]["operationState"]["operation"],
@@ -53,20 +52,19 @@ fn operation(application: &Value) -> &Value {
     }
 }
 
-/// Whether a rollout asked for the operation.
+/// Whether the operation was started by a rollout.
 fn is_by_rollout(application: &Value) -> bool {
     operation(application)["initiatedBy"]["username"] == ROLLOUT
 }
 
-/// The revision in a request, a result or a sync status: of several sources
-/// the first one's. The cases' sources lie in one repository.
+/// The revision in an operation, a result or a sync status: that of the first source. The
+/// sources of the cases are in one repository.
 pub fn revision(of: &Value) -> Option<&str> {
     let one = of["revision"].as_str().filter(|revision| !revision.is_empty());
     one.or_else(|| of["revisions"][0].as_str())
 }
 
-/// Whether an Application is Synced and Healthy at `revision`, by an operation
-/// that succeeded for it.
+/// Whether an Application is Synced and Healthy at `revision`, after a successful operation.
 pub fn is_done(application: &Value, revision: &str) -> bool {
     let status = &application["status"];
     !is_in_flight(application)
@@ -84,22 +82,22 @@ pub fn all_done(log: &Log, steps: &Steps, revision: &str) -> bool {
     })
 }
 
-/// Checks the whole record of a rollout; panics with everything that broke.
+/// Checks the whole record of a rollout; panics with all violations.
 pub fn check(log: &Log, steps: &Steps) {
     let mut broken = rollout_violations(log, steps);
     broken.extend(hook_violations(log));
     assert!(broken.is_empty(), "invariants broken:\n{}\n{}", broken.join("\n"), log.state());
 }
 
-/// One sync per revision; steps in order; never more at once than allowed.
+/// One sync per revision; steps in order; limits are not exceeded.
 pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
     let mut broken = Vec::new();
     let mut latest: BTreeMap<&str, &Arc<Value>> = BTreeMap::new();
     let mut done: BTreeSet<(&str, &str)> = BTreeSet::new();
     let mut begun: BTreeMap<(&str, String), u64> = BTreeMap::new();
     let mut started: BTreeMap<(&str, &str), BTreeSet<&str>> = BTreeMap::new();
-    // What the rollout started and is not done with: the operation may have
-    // ended, and the Application not be healthy yet.
+    // Started and not complete: the operation may have ended without the Application
+    // being healthy yet.
     let mut running: BTreeMap<&str, String> = BTreeMap::new();
     for record in log.of(Kind::Application) {
         let (name, now) = (record.name(), &record.object);
@@ -175,16 +173,16 @@ pub fn rollout_violations(log: &Log, steps: &Steps) -> Vec<String> {
     broken
 }
 
-/// Whether a rollout of `revision` is over for an Application: it is done, or
-/// was meanwhile compared with another revision and has to start again.
+/// Whether a rollout of `revision` is over for an Application: it is complete, or was
+/// compared with another revision and must start again.
 fn is_over(application: &Value, revision: &str) -> bool {
     is_done(application, revision)
         || (!is_in_flight(application)
             && self::revision(&application["status"]["sync"]) != Some(revision))
 }
 
-/// The revision that an operation is for: the one it names, or else the one
-/// that the Application was compared with when it was asked for.
+/// The revision of an operation: the one it contains, or the one that the Application was
+/// compared with when it was requested.
 fn target(application: &Value) -> String {
     let named = revision(&operation(application)["sync"]);
     let compared = revision(&application["status"]["sync"]);
@@ -214,7 +212,7 @@ mod tests {
 
     use super::*;
 
-    /// A log in the making: one line per version of an Application.
+    /// Builds a log: one line per version of an Application.
     #[derive(Default)]
     struct Story(Log, u64);
 
@@ -231,7 +229,7 @@ mod tests {
             self
         }
 
-        /// The rollout asks for a sync.
+        /// The rollout requests a sync.
         fn asks(self, name: &str, revision: &str) -> Self {
             let operation = json!({
                 "initiatedBy": { "username": ROLLOUT }, "sync": { "revision": revision },
@@ -239,7 +237,7 @@ mod tests {
             self.app(name, operation, json!({ "sync": { "revision": revision } }))
         }
 
-        /// The operation has ended well, and health is as given.
+        /// The operation succeeded, with the given health.
         fn ends(self, name: &str, revision: &str, health: &str) -> Self {
             let status = json!({
                 "sync": { "status": "Synced", "revision": revision },
@@ -272,25 +270,25 @@ mod tests {
     }
 
     #[test]
-    fn each_way_to_break_a_rollout_is_noticed() {
+    fn violations_of_a_rollout_are_detected() {
         let steps = Steps::default().step(["a", "b", "c"], Some(2)).step(["d"], None);
         let story = || Story::default().asks("a", "r1").asks("b", "r1");
         let done =
             || ["a", "b"].iter().fold(story(), |story, name| story.ends(name, "r1", "Healthy"));
         let all = || done().asks("c", "r1").ends("c", "r1", "Healthy");
         all().asks("d", "r1").ends("d", "r1", "Healthy").breaks(&steps, &[]);
-        // One too many, while operations run, and while health is awaited.
+        // One too many, while operations run, and while waiting for health.
         story().asks("c", "r1").breaks(&steps, &["it runs a, b, c"]);
         let unwell = story().ends("a", "r1", "Progressing").ends("b", "r1", "Healthy");
         unwell.asks("c", "r1").breaks(&steps, &[]);
         let unwell = story().ends("a", "r1", "Progressing").ends("b", "r1", "Degraded");
         unwell.asks("c", "r1").breaks(&steps, &["it runs a, b, c"]);
-        // A step too early: before the last one is done, and at an old revision.
+        // A step too early: before the previous one is complete, and at an old revision.
         done().asks("c", "r1").asks("d", "r1").breaks(&steps, &["before c of earlier steps"]);
         all().asks("d", "r2").breaks(&steps, &["before a, b, c of earlier steps"]);
         // Again for the same revision.
         all().asks("a", "r1").breaks(&steps, &["a is synced twice for revision r1"]);
-        // A newer revision takes the place of what was under way.
+        // A newer revision replaces the running one.
         let newer = json!({
             "sync": { "status": "OutOfSync", "revision": "r2" },
             "health": { "status": "Progressing" },
@@ -303,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hook_that_ran_twice_is_noticed() {
+    fn a_hook_that_ran_twice_is_detected() {
         let steps = Steps::default();
         let story = || Story::default().job("1", "v1").job("1", "v1").job("2", "v2");
         story().breaks(&steps, &[]);

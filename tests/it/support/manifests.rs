@@ -1,4 +1,4 @@
-//! What users write: sets, and the manifests of their Applications.
+//! Sets, and the manifests of their Applications.
 
 use serde_json::{Value, json};
 
@@ -7,8 +7,8 @@ use super::World;
 /// The server of the cluster that the controller runs in.
 pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
 
-/// A set of Applications, given as `(name, value of the label "env")`, whose
-/// manifests lie in `apps/NAME`.
+/// A set of Applications, given as `(name, value of the label "env")`, with manifests in
+/// `apps/NAME`.
 pub fn set(world: &World, name: &str, members: &[(&str, &str)], strategy: &Value) -> Value {
     let elements: Vec<Value> = members
         .iter()
@@ -59,13 +59,13 @@ pub fn members(env: &str, count: usize) -> Vec<(String, String)> {
     (0..count).map(|number| (format!("{env}-{number:02}"), env.to_owned())).collect()
 }
 
-/// The manifest of an Application that is one ConfigMap.
+/// The manifests of an Application with one ConfigMap.
 pub fn plain(application: &str, version: &str) -> Vec<(String, String)> {
     let text = config_map(application, "config", version, 0);
     vec![(format!("apps/{application}/config.yaml"), text)]
 }
 
-/// An Application of a Deployment, which may be annotated to fail.
+/// An Application with a Deployment, which may be annotated to fail.
 pub fn with_deployment(application: &str, version: &str, outcome: &str) -> Vec<(String, String)> {
     let text = deployment(application, version, 0, outcome);
     vec![(format!("apps/{application}/deployment.yaml"), text)]
@@ -84,7 +84,7 @@ pub fn with_waves(application: &str, version: &str) -> Vec<(String, String)> {
     vec![(format!("apps/{application}/all.yaml"), documents.join("---\n"))]
 }
 
-/// The annotation that tells which commit an object is from.
+/// The annotation with the commit of an object.
 pub const VERSION: &str = "example.com/version";
 
 fn text(object: &Value) -> String {
@@ -128,7 +128,7 @@ fn deployment(application: &str, version: &str, wave: i32, outcome: &str) -> Str
         },
         "spec": {
             "replicas": 1,
-            // Short, so that a failure shows soon on a server with real controllers.
+            // Short, so that a failure is detected soon on a server with real controllers.
             "progressDeadlineSeconds": 5,
             "selector": { "matchLabels": { "app": application } },
             "template": {

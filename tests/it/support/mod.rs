@@ -1,8 +1,8 @@
-//! What the end-to-end cases and the benchmarks stand on: a world with a
-//! cluster, a repository and a controller, and a recorder of all that happens.
+//! Support of the end-to-end cases and the benchmarks: a world with a cluster, a
+//! repository and a controller, and a recorder of all objects.
 //!
-//! Nothing here believes the controller: what is checked is what the API
-//! server's watch told, version by version.
+//! Checks use only the versions that the API server's watch reported, not the
+//! controller's own messages.
 
 pub mod controller;
 pub mod invariants;

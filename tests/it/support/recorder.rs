@@ -1,8 +1,7 @@
-//! Records every version of every object of some kinds, as a watch tells them.
+//! Records every version of every object of some kinds from watches.
 //!
-//! A watch that ends is resumed from the last version seen. Where that is not
-//! possible a version could have been missed, and the record says so: whoever
-//! checks it fails then, rather than passing on half of the truth.
+//! A watch that ends is resumed from the last version. If that is not possible, a version
+//! may be missing, which the record contains, and checks of it fail.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -51,7 +50,7 @@ impl Kind {
     }
 }
 
-/// What happened to an object.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     Added,
@@ -65,12 +64,12 @@ pub struct Record {
     pub kind: Kind,
     pub change: Change,
     pub object: Arc<Value>,
-    /// When the watch told it.
+    /// Time of the event.
     pub seen: Instant,
 }
 
 impl Record {
-    /// The name of the object; of an Application without the world's tag.
+    /// The name of the object; of an Application without the world's suffix.
     pub fn name(&self) -> &str {
         let name = self.object["metadata"]["name"].as_str().unwrap_or_default();
         match self.kind {
@@ -79,41 +78,40 @@ impl Record {
         }
     }
 
-    /// The version; over all kinds of one server it tells the order of writes.
+    /// The version; it orders the writes of all kinds of one server.
     pub fn version(&self) -> u64 {
         version(&self.object)
     }
 }
 
-/// The name of an Application as a case knows it: without the tag that
-/// [`World::tagged`](super::World::tagged) puts behind it.
+/// The name of an Application without the suffix that
+/// [`World::tagged`](super::World::tagged) appends.
 pub fn without_tag(name: &str) -> &str {
     name.rsplit_once("--").map_or(name, |(name, _)| name)
 }
 
-/// The resource version of an object as a number, which is what both servers
-/// make of it.
+/// The resource version of an object as a number, which it is on both servers.
 pub fn version(object: &Value) -> u64 {
     object["metadata"]["resourceVersion"].as_str().and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// Everything recorded so far.
+/// The record so far.
 #[derive(Debug, Default)]
 pub struct Log {
     /// All versions, in the order of each kind's watch.
     pub records: Vec<Record>,
     live: BTreeMap<(Kind, String), Arc<Value>>,
-    /// Why the record may have a hole.
+    /// Why the record may be incomplete.
     pub broken: Option<String>,
 }
 
 impl Log {
-    /// The object as it was seen last; `None` when it is not there.
+    /// The last version of an object; `None` when it does not exist.
     pub fn get(&self, kind: Kind, name: &str) -> Option<&Arc<Value>> {
         self.live.get(&(kind, name.to_owned()))
     }
 
-    /// All objects of a kind that are there, by name.
+    /// All existing objects of a kind, by name.
     pub fn all(&self, kind: Kind) -> impl Iterator<Item = (&str, &Arc<Value>)> {
         self.live
             .iter()
@@ -126,7 +124,7 @@ impl Log {
         self.records.iter().filter(move |record| record.kind == kind)
     }
 
-    /// Takes a version down.
+    /// Adds a version.
     pub fn add(&mut self, kind: Kind, change: Change, object: Value) {
         let object = Arc::new(object);
         let record = Record { kind, change, object: Arc::clone(&object), seen: Instant::now() };
@@ -138,7 +136,7 @@ impl Log {
         self.records.push(record);
     }
 
-    /// Where everything stands, for a message.
+    /// The current state, for a message.
     pub fn state(&self) -> String {
         let mut text = String::new();
         for (name, set) in self.all(Kind::ApplicationSet) {
@@ -204,7 +202,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Starts to record; what is there already counts as added.
+    /// Starts recording; existing objects count as added.
     pub async fn start(client: &Client, control_plane: &str, target: &str) -> Self {
         let stop = CancellationToken::new();
         let log = Arc::new(Mutex::new(Log::default()));
@@ -232,18 +230,18 @@ impl Recorder {
         Self { log, changed, _stop: stop.drop_guard() }
     }
 
-    /// Looks at the record.
+    /// Reads the record.
     pub fn read<T>(&self, look: impl FnOnce(&Log) -> T) -> T {
         look(&self.log.lock())
     }
 
-    /// Wakes whoever waits for the next record.
+    /// Notifies of new records.
     pub fn changes(&self) -> tokio::sync::watch::Receiver<()> {
         self.changed.clone()
     }
 
-    /// Waits until `condition` gives something, at most for `limit`; the error
-    /// is the state at the end.
+    /// Waits until `condition` returns a value, at most for `limit`; the error is the
+    /// state at the end.
     pub async fn until<T>(
         &self,
         limit: Duration,
@@ -318,7 +316,7 @@ impl Watch {
         }
     }
 
-    /// Records an event; false when the watch is over.
+    /// Records an event; false when the watch ends.
     fn take(&mut self, event: WatchEvent<Value>) -> bool {
         let (change, object) = match event {
             WatchEvent::Added(object) => (Change::Added, object),

@@ -1,16 +1,16 @@
-//! A Git repository in a folder, written by the `git` program.
+//! A Git repository in a directory, written by the `git` program.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A repository with one branch. Removed with its folder.
+/// A repository with one branch. Removed with its directory.
 #[derive(Debug)]
 pub struct Repository {
     dir: PathBuf,
 }
 
 impl Repository {
-    /// An empty repository in a new folder.
+    /// An empty repository in a new directory.
     pub fn new(dir: PathBuf) -> Self {
         std::fs::create_dir_all(&dir).unwrap();
         let repository = Self { dir };
@@ -18,12 +18,12 @@ impl Repository {
         repository
     }
 
-    /// What `spec.source.repoURL` says.
+    /// The value of `spec.source.repoURL`.
     pub fn url(&self) -> String {
         self.dir.display().to_string()
     }
 
-    /// Replaces everything by these files, and returns the new revision.
+    /// Replaces all content by these files, and returns the new revision.
     pub fn commit(&self, message: &str, files: &[(String, String)]) -> String {
         for entry in std::fs::read_dir(&self.dir).unwrap() {
             let entry = entry.unwrap();
@@ -45,7 +45,7 @@ impl Repository {
         let output = Command::new("git")
             .current_dir(&self.dir)
             .args(arguments)
-            // Settings of whoever runs the tests must not matter.
+            // The user's configuration must have no effect.
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")
             .env_remove("GIT_DIR")

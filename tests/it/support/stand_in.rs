@@ -1,5 +1,5 @@
-//! A stand-in for Argo CD's application controller: writes what it would write
-//! to the status of Applications, and touches nothing else.
+//! A stand-in for Argo CD's application controller: writes the status of Applications,
+//! and nothing else.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,8 +22,7 @@ pub struct StandIn {
 }
 
 impl StandIn {
-    /// Starts it at a revision. Operations of the Applications in `deaf` are
-    /// never begun.
+    /// Starts it at a revision. Operations of the Applications in `deaf` are never started.
     pub fn start(world: &World, revision: &str, deaf: &[&str]) -> Self {
         let stop = CancellationToken::new();
         let shared = Arc::new(Mutex::new(revision.to_owned()));
@@ -41,7 +40,7 @@ impl StandIn {
         Self { revision: shared, changed, _stop: stop.drop_guard() }
     }
 
-    /// There is a new commit.
+    /// Adds a new commit.
     pub fn commit(&self, revision: &str) {
         revision.clone_into(&mut self.revision.lock());
         self.changed.notify_one();
@@ -74,8 +73,7 @@ impl Worker {
             });
             let (client, namespace) = (&self.client, &self.namespace);
             let patches = wanted.into_iter().map(|(name, patch)| async move {
-                // A conflict, or an Application that is gone: the change that
-                // caused it starts the next round.
+                // A conflict, or a deleted Application: its event starts the next round.
                 let _ = patch_object(client, Kind::Application, namespace, &name, &patch).await;
             });
             futures::stream::iter(patches).buffer_unordered(8).collect::<()>().await;
@@ -87,8 +85,7 @@ impl Worker {
     }
 }
 
-/// The next patch of an Application, if there is one; it carries the version
-/// that it was decided on.
+/// The next patch of an Application, if any; it contains the version it is based on.
 fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
     let status = &application["status"];
     let state = &status["operationState"];
@@ -118,7 +115,7 @@ fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
     } else if status["sync"]["revision"] != newest || is_stale(application) {
         let synced = state["syncResult"]["revision"] == newest;
         let health = if state.is_null() { "Missing" } else { "Healthy" };
-        // A comparison is never older than the operation before it.
+        // A comparison is never older than the previous operation.
         let after = now.checked_add(SignedDuration::from_secs(1)).ok()?;
         json!({ "status": {
             "sync": compared(application, if synced { "Synced" } else { "OutOfSync" }, newest),

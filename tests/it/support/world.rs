@@ -1,5 +1,5 @@
-//! One case's world: an API server, namespaces of its own, a repository,
-//! simulated workloads, and a controller.
+//! The world of a case: an API server, separate namespaces, a repository, simulated
+//! workloads, and a controller.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -16,13 +16,13 @@ use super::controller::{Process, Setup, Task};
 use super::recorder::{Kind, Log, Recorder};
 use super::repository::Repository;
 
-/// Names a kubeconfig; without it the cases for a real server are left out.
+/// Variable with a kubeconfig; without it, cases for a real server are skipped.
 pub const KUBECONFIG: &str = "WAVEGATE_TEST_KUBECONFIG";
-/// The most seconds of one wait; without it enough for a slow machine.
+/// Variable with the longest wait in seconds; the default is enough for a slow machine.
 const PATIENCE: &str = "WAVEGATE_TEST_PATIENCE";
-/// How long the embedded server's workloads take.
+/// How long the workloads of the embedded server take.
 const WORKLOAD_DELAY: Duration = Duration::from_millis(50);
-/// Clients of the test itself, whose requests are not the controller's.
+/// Clients of the test, whose requests are not counted.
 const OWN_CLIENTS: [&str; 3] = ["test", "recorder", "workloads"];
 
 /// Where a case runs.
@@ -36,17 +36,17 @@ enum Running {
     Process(Process),
 }
 
-/// One case's world.
+/// The world of a case.
 pub struct World {
     backend: Backend,
     /// The test's own client.
     pub client: Client,
     /// The control plane's namespace.
     pub namespace: String,
-    /// Behind the name of every Application: objects are tracked by it, and
-    /// other worlds may share the cluster.
+    /// Suffix of all Application names: objects are tracked by it, and other worlds may
+    /// share the cluster.
     tag: String,
-    /// Where the Applications' resources go.
+    /// Namespace of the Applications' resources.
     pub target: String,
     pub repository: Repository,
     pub recorder: Arc<Recorder>,
@@ -56,7 +56,7 @@ pub struct World {
 }
 
 impl World {
-    /// On an embedded server of its own.
+    /// With a separate embedded server.
     pub async fn embedded(case: &str) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
@@ -69,8 +69,7 @@ impl World {
         Self::new(Backend::Embedded(server), client, watching, case, stop).await
     }
 
-    /// On the real server that the environment names; `None`, with a word
-    /// about it, when it names none.
+    /// With the real server of the environment; `None`, with a message, when none is set.
     pub async fn cluster(case: &str) -> Option<Self> {
         let Some(path) = std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) else {
             eprintln!("skipped on a real API server: {KUBECONFIG} names no kubeconfig ({case})");
@@ -137,7 +136,7 @@ impl World {
         format!("{application}--{}", self.tag)
     }
 
-    /// The embedded server, where there is one.
+    /// The embedded server, if any.
     pub fn server(&self) -> Option<&Server> {
         match &self.backend {
             Backend::Embedded(server) => Some(server),
@@ -160,7 +159,7 @@ impl World {
         self.running = Some(Running::Task(Task::start(client, setup, &self.namespace, &checkouts)));
     }
 
-    /// Starts the controller in a process of its own.
+    /// Starts the controller in a separate process.
     pub async fn start_process(&mut self, setup: &Setup) {
         let kubeconfig = match &self.backend {
             Backend::Cluster(path) => path.clone(),
@@ -189,7 +188,7 @@ impl World {
         }
     }
 
-    /// What the controller's process logged; empty for a task.
+    /// The log of the controller's process; empty for a task.
     pub fn controller_log(&self) -> String {
         match &self.running {
             Some(Running::Process(process)) => process.log(),
@@ -197,23 +196,23 @@ impl World {
         }
     }
 
-    /// Waits until `condition` gives something; `what` is said when it does not.
+    /// Waits until `condition` returns a value; otherwise panics with `what`.
     pub async fn until<T>(&self, what: &str, condition: impl FnMut(&Log) -> Option<T>) -> T {
-        match self.recorder.until(self.patience(), condition).await {
+        match self.recorder.until(self.wait_limit(), condition).await {
             Ok(found) => found,
             Err(state) => panic!(
                 "{}: {what}: not within {:?}\n{state}\n{}",
                 self.namespace,
-                self.patience(),
+                self.wait_limit(),
                 self.last_words()
             ),
         }
     }
 
-    /// Waits until nothing has been written for a while.
+    /// Waits until nothing was written for some time.
     pub async fn until_calm(&self, what: &str) {
         let calm = Duration::from_millis(1500);
-        if let Err(state) = self.recorder.until_calm(calm, self.patience()).await {
+        if let Err(state) = self.recorder.until_calm(calm, self.wait_limit()).await {
             panic!(
                 "{}: {what}: it never becomes calm\n{state}\n{}",
                 self.namespace,
@@ -233,12 +232,12 @@ impl World {
         format!("{ended}{last}")
     }
 
-    fn patience(&self) -> Duration {
+    fn wait_limit(&self) -> Duration {
         let seconds = std::env::var(PATIENCE).ok().and_then(|text| text.parse().ok());
         Duration::from_secs(seconds.unwrap_or(300))
     }
 
-    /// Requests to write that the controller made, refused ones too.
+    /// Write requests of the controller, including rejected ones.
     pub fn controller_writes(&self) -> Vec<RequestRecord> {
         let server = self.server().expect("requests are counted at the embedded server only");
         let is_write = |request: &RequestRecord| {
@@ -268,7 +267,7 @@ impl World {
         self.try_patch(kind, name, patch).await.unwrap()
     }
 
-    /// The same where a refusal is an answer too.
+    /// The same, returning errors.
     pub async fn try_patch(
         &self,
         kind: Kind,
@@ -282,7 +281,7 @@ impl World {
         patch_object(&self.client, kind, &self.namespace_of(kind), &name, patch).await
     }
 
-    /// Asks to delete an object.
+    /// Deletes an object.
     pub async fn delete(&self, kind: Kind, name: &str) {
         let path = format!("{}/{name}", kind.path(&self.namespace_of(kind)));
         let options = json!({ "propagationPolicy": "Background" });
@@ -298,14 +297,13 @@ impl World {
         }
     }
 
-    /// Writes the `operation` that `kubectl` or a user interface would, for a
-    /// sync by hand.
+    /// Writes an `operation` as `kubectl` or a user interface does, for a manual sync.
     pub async fn sync_by_hand(&self, application: &str) {
         let operation = json!({ "initiatedBy": { "username": "admin" }, "sync": {} });
         self.patch(Kind::Application, application, &json!({ "operation": operation })).await;
     }
 
-    /// Asks for a comparison, as a webhook of the repository would.
+    /// Requests a refresh, as a webhook of the repository does.
     pub async fn refresh(&self, application: &str) {
         let annotations = json!({ "argocd.argoproj.io/refresh": "normal" });
         self.patch(
@@ -316,7 +314,7 @@ impl World {
         .await;
     }
 
-    /// Waits until a whole pass over the set has come to its end.
+    /// Waits until a reconcile of the set is complete.
     pub async fn pass_over(&self, set: &str) {
         let key = "argocd.argoproj.io/application-set-refresh";
         let ask = json!({ "metadata": { "annotations": { key: "true" } } });
@@ -331,8 +329,8 @@ impl World {
         .await;
     }
 
-    /// Ends the controller and takes away what lies in a cluster of others.
-    /// Not called by a case that fails: what it left can be looked at.
+    /// Stops the controller and removes its objects from a shared cluster. Not called by
+    /// a failing case, so that its objects can be inspected.
     pub async fn finish(mut self) {
         self.recorder.read(|log| {
             assert!(log.broken.is_none(), "the record has a hole: {:?}", log.broken);
@@ -355,7 +353,7 @@ impl World {
                 for item in list["items"].as_array().unwrap() {
                     let free = json!({ "metadata": { "finalizers": null } });
                     let item = item["metadata"]["name"].as_str().unwrap();
-                    // Gone already is as good.
+                    // It may be deleted already.
                     let _ = patch_object(&self.client, kind, name, item, &free).await;
                 }
             }
@@ -401,7 +399,7 @@ fn api_version(path: &str) -> String {
     }
 }
 
-/// For names that no other run has.
+/// Random number for unique names.
 pub fn random() -> u32 {
     let mut bytes = [0; 4];
     getrandom::fill(&mut bytes).unwrap();
@@ -444,8 +442,8 @@ async fn install_definitions(client: &Client) {
     }
 }
 
-/// Definitions, and what stands for the kubelet: once per process, since two
-/// would write the same status in turns.
+/// Installs definitions and starts the simulated kubelet: once per process, since two
+/// would overwrite each other's status.
 fn prepare_cluster(path: &Path) {
     static PREPARED: OnceLock<()> = OnceLock::new();
     PREPARED.get_or_init(|| {

@@ -1,8 +1,7 @@
-//! Values that the API server fills in for built-in kinds (Appendix B.2).
+//! Defaults of the API server for built-in kinds (Appendix B.2).
 //!
-//! Filled into both sides before they are compared, so that a default that is
-//! spelled out on one side only is no difference. Nothing that is there is
-//! changed. Custom resources are left alone.
+//! Set on both sides before they are compared, so that a default that is set on one side
+//! only is not a difference. Existing values and custom resources are not changed.
 
 mod pod;
 
@@ -87,8 +86,7 @@ fn object<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     parent.get_mut(field)?.as_object_mut()
 }
 
-/// The object in a field, made where the field is absent; `None` where
-/// something else is in its place.
+/// The object in a field, created when absent; `None` when the field has another type.
 fn object_or_new<'a>(parent: &'a mut Object, field: &str) -> Option<&'a mut Object> {
     set(parent, field, Value::Object(Object::new()));
     object(parent, field)
@@ -220,7 +218,7 @@ fn limit_range(spec: &mut Object) {
     }
 }
 
-/// Copies entries of the map in one field that the map in another lacks.
+/// Copies missing entries from the map in one field to the map in another.
 fn copy_missing(parent: &mut Object, from: &str, to: &str) {
     let Some(Value::Object(entries)) = parent.get(from).cloned() else { return };
     if entries.is_empty() {
@@ -284,7 +282,7 @@ fn binding(root: &mut Object) {
     if let Some(role) = object(root, "roleRef") {
         set(role, "apiGroup", GROUP);
     }
-    // An empty group, that of a ServiceAccount, is not written at all.
+    // The empty group of a ServiceAccount is omitted.
     for subject in each(root, "subjects").filter(|subject| !is(subject, "kind", "ServiceAccount")) {
         set(subject, "apiGroup", GROUP);
     }

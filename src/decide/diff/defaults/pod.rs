@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Object, each, is, object, set};
 
-/// Fills in a Pod's spec. `is_pod` tells a Pod object from a template, which
-/// gets fewer defaults.
+/// Sets the defaults of a Pod's spec. `is_pod` distinguishes a Pod object from a
+/// template, which has fewer defaults.
 pub fn spec(spec: &mut Object, is_pod: bool) {
     set(spec, "restartPolicy", "Always");
     set(spec, "dnsPolicy", "ClusterFirst");
@@ -15,7 +15,7 @@ pub fn spec(spec: &mut Object, is_pod: bool) {
     if is_pod {
         set(spec, "enableServiceLinks", true);
     }
-    // The older name mirrors the newer one, whichever was given.
+    // The deprecated name mirrors the new one.
     if let Some(account) = spec.get("serviceAccountName").cloned() {
         set(spec, "serviceAccount", account);
     } else if let Some(account) = spec.get("serviceAccount").cloned() {
@@ -146,7 +146,7 @@ fn volume(volume: &mut Object) {
     {
         set(claim, "volumeMode", "Filesystem");
     }
-    // An empty type is what an absent one means, and normalisation drops it.
+    // An empty type equals an absent one; normalization removes it.
     if let Some(path) = object(volume, "hostPath")
         && is(path, "type", "")
     {

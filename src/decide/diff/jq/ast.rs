@@ -1,10 +1,10 @@
-//! What an expression is made of.
+//! The syntax tree of an expression.
 
 use regex::Regex;
 use serde_json::Value;
 
-/// An expression. Whether it names places or gives values is known from its
-/// variant: see [`Expr::is_path`].
+/// An expression. Whether it is a path or a value depends on its variant: see
+/// [`Expr::is_path`].
 #[derive(Clone, Debug)]
 pub enum Expr {
     /// `.`
@@ -15,7 +15,7 @@ pub enum Expr {
     Empty,
     /// `.name`
     Field(Box<Expr>, String),
-    /// `.[index]`; the index is evaluated on what the whole is applied to.
+    /// `.[index]`; the index is evaluated on the input of the whole expression.
     Index(Box<Expr>, Box<Expr>),
     /// `.[from:to]`
     Slice(Box<Expr>, Option<Box<Expr>>, Option<Box<Expr>>),
@@ -192,7 +192,7 @@ pub const BUILTINS: &[(&str, usize, Builtin)] = &[
     ("range", 2, Builtin::Range),
 ];
 
-/// Functions that let some types through, with the names of these.
+/// Functions that select by type, with the types.
 pub const OF_TYPE: &[(&str, &str)] = &[
     ("objects", "object"),
     ("arrays", "array"),
@@ -206,7 +206,7 @@ pub const OF_TYPE: &[(&str, &str)] = &[
 ];
 
 impl Expr {
-    /// Whether it names places, and so may be deleted.
+    /// Whether it is a path, and so may be deleted.
     pub fn is_path(&self) -> bool {
         match self {
             Self::Identity | Self::Recurse | Self::Empty => true,

@@ -1,4 +1,4 @@
-//! The functions.
+//! Built-in functions.
 
 use std::cmp::Ordering;
 
@@ -200,8 +200,8 @@ impl Eval {
         Ok(())
     }
 
-    /// `any` for `wanted` true, `all` for false: none, a condition, or a source
-    /// and a condition.
+    /// `any` for `wanted` true, `all` for false: with no argument, a condition, or a
+    /// source and a condition.
     fn quantify<'v>(
         &self,
         arguments: &'v [Expr],
@@ -336,7 +336,7 @@ impl Eval {
         })
     }
 
-    /// A function of its input alone.
+    /// A function of its input.
     fn of<'v>(&self, builtin: Builtin, input: &Val<'v>) -> Result<Val<'v>, Stop> {
         self.read(input.text().unwrap_or_default())?;
         let list = |what: &str| match input.shape() {
@@ -461,8 +461,7 @@ impl Eval {
         })
     }
 
-    /// A merge sort: a comparison can fail, which the standard one has no way
-    /// for.
+    /// A merge sort: a comparison can fail, which the standard library does not support.
     fn sort<'v>(&self, mut items: Vec<Val<'v>>) -> Result<Vec<Val<'v>>, Stop> {
         if items.len() < 2 {
             return Ok(items);
@@ -481,7 +480,7 @@ impl Eval {
         Ok(sorted)
     }
 
-    /// Where a text, or an element of a list, is found first.
+    /// The first position of a string, or of an element of a list.
     fn position<'v>(&self, input: &Val<'v>, wanted: &Val<'v>) -> Result<Val<'v>, Stop> {
         match (input.shape(), wanted.shape()) {
             (Shape::Null, _) => Ok(Val::Null),
@@ -502,8 +501,8 @@ impl Eval {
         }
     }
 
-    /// `contains`: a part of a text; a list of which each element is contained
-    /// in one; an object of which each value is.
+    /// `contains`: a substring; a list whose elements are each contained in one; an
+    /// object whose values are.
     fn contains(&self, whole: &Val<'_>, part: &Val<'_>) -> Result<bool, Stop> {
         self.step(1)?;
         match (whole.shape(), part.shape()) {
@@ -550,7 +549,7 @@ impl Eval {
         }
     }
 
-    /// A value as JSON; what it takes is counted first.
+    /// A value as JSON; its cost is counted first.
     fn json_text(&self, value: &Val<'_>) -> Result<String, Stop> {
         let mut out = String::new();
         self.write(value, &mut out)?;
@@ -598,7 +597,7 @@ impl Eval {
         self.build(out.len() - before)
     }
 
-    /// Arithmetic; `null` is nothing to add.
+    /// Arithmetic; `null` is the identity of addition.
     pub fn arith<'v>(
         &self,
         arith: Arith,
@@ -651,7 +650,7 @@ impl Eval {
         }
     }
 
-    /// Whether a comparison holds.
+    /// Whether a comparison is true.
     pub fn holds(&self, op: Op, left: &Val<'_>, right: &Val<'_>) -> Result<bool, Stop> {
         let order = self.order(left, right)?;
         Ok(match op {
@@ -712,8 +711,7 @@ impl Eval {
     }
 }
 
-/// The table of functions and those that are evaluated differ: never for an
-/// expression that was read.
+/// The table and the evaluator disagree: impossible for a parsed expression.
 fn unknown() -> Stop {
     Error::Mismatch("the function is not supported".to_owned()).into()
 }

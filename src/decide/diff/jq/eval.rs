@@ -1,9 +1,8 @@
-//! Evaluation: an expression and a value give paths.
+//! Evaluates an expression on a value, which gives paths.
 //!
-//! Each result is handed to whoever wants it as soon as it is found, so nothing
-//! is collected on the way, and values are handed on by reference: memory
-//! grows with the nesting of the expression, not with the number of results.
-//! What is built all the same (lists, texts, the paths in the end) is counted,
+//! Each result is passed on as soon as it is found and by reference, so memory grows with
+//! the nesting of the expression, not with the number of results. Lists, strings and
+//! paths that are created are counted, as is each step.
 //! and so is each step.
 
 use std::borrow::Cow;
@@ -17,23 +16,23 @@ use super::ast::Expr;
 use super::value::{At, Built, Shape, To, Trail, Val};
 use super::{MAX_BYTES, MAX_DEPTH, MAX_STEPS};
 
-/// Why an expression gave nothing for an object.
+/// Why an expression could not be evaluated for an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// The object does not have the shape that the expression needs.
     #[error("{0}")]
     Mismatch(String),
-    /// The expression uses up more than it may on this object; which limit.
+    /// The expression exceeded a limit on this object.
     #[error("limit exceeded: {0}")]
     Exhausted(String),
 }
 
-/// Why an evaluation does not go on.
+/// Why an evaluation stops.
 pub(super) enum Stop {
     Error(Error),
-    /// Enough results, for the one with this label.
+    /// Enough results for the consumer with this label.
     Enough(usize),
-    /// What was given to an outer result failed: not for the one in between.
+    /// The consumer of a result failed, which is not caught by the producer.
     Passed,
 }
 
@@ -45,30 +44,29 @@ impl From<Error> for Stop {
 
 pub(super) type Flow = Result<(), Stop>;
 
-/// Takes results.
+/// Consumer of results.
 pub(super) type Out<'o, 'v> = &'o mut dyn FnMut(At<'v>) -> Flow;
 
-/// The variables that are known, the innermost first.
+/// The defined variables, innermost first.
 pub(super) struct Scope<'s, 'v> {
     name: &'v str,
     value: Val<'v>,
     outer: Option<&'s Scope<'s, 'v>>,
 }
 
-/// The scope of an expression, if it has one.
+/// The scope of an expression, if any.
 pub(super) type In<'s, 'v> = Option<&'s Scope<'s, 'v>>;
 
 static NULL: Value = Value::Null;
 
-/// The places in `value` that `expr` names, and the steps that were taken,
-/// at most `steps`.
+/// The paths in `value` that `expr` selects, and the number of steps, at most `steps`.
 pub fn paths(expr: &Expr, value: &Value, steps: usize) -> (Result<Vec<Path>, Error>, usize) {
     let eval = Eval { most: steps, steps: Cell::new(0), bytes: Cell::new(0), labels: Cell::new(0) };
     let mut paths = Vec::new();
     let root = At { value: Val::Json(value), trail: Trail::Root };
     let flow = eval.eval(expr, None, root, &mut |at| {
         if let (Val::Part(items, first), before) = (&at.value, &at.trail) {
-            // Of a part of a list each element is a place of its own.
+            // Each element of a slice has its own path.
             for index in 0..items.len() {
                 eval.step(1)?;
                 let (path, bytes) = eval.join(before, To::Index(first + index))?.path();
@@ -100,7 +98,7 @@ pub(super) struct Eval {
 }
 
 impl Eval {
-    /// Accounts for steps: a call, an element, 64 bytes that are read.
+    /// Counts steps: a call, an element, 64 bytes of a string.
     pub fn step(&self, cost: usize) -> Flow {
         let steps = self.steps.get().saturating_add(cost.max(1));
         self.steps.set(steps);
@@ -115,12 +113,12 @@ impl Eval {
         Err(Error::Exhausted(why).into())
     }
 
-    /// Accounts for reading a text.
+    /// Counts reading a string.
     pub fn read(&self, text: &str) -> Flow {
         self.step(text.len() / 64)
     }
 
-    /// Accounts for memory.
+    /// Counts memory.
     pub fn build(&self, bytes: usize) -> Flow {
         let bytes = self.bytes.get().saturating_add(bytes);
         self.bytes.set(bytes);
@@ -131,13 +129,13 @@ impl Eval {
         Ok(())
     }
 
-    /// A text that was built.
+    /// A created string.
     pub fn text(&self, text: String) -> Result<Val<'static>, Stop> {
         self.build(text.len() + 32)?;
         Ok(Val::Text(text.into()))
     }
 
-    /// A list that was built.
+    /// A created list.
     pub fn list<'v>(&self, items: Vec<Val<'v>>) -> Result<Val<'v>, Stop> {
         let depth = 1 + items.iter().map(Val::depth).max().unwrap_or_default();
         self.check_depth(depth)?;
@@ -145,7 +143,7 @@ impl Eval {
         Ok(Val::List(Rc::new(Built { items, depth })))
     }
 
-    /// Refuses what is nested so deep that to walk it could exhaust the stack.
+    /// Rejects deep nesting that could exhaust the stack.
     pub fn check_depth(&self, depth: usize) -> Flow {
         if depth > MAX_DEPTH {
             let why = format!("goes deeper than {MAX_DEPTH} levels");
@@ -159,7 +157,7 @@ impl Eval {
         Ok(trail.then(to))
     }
 
-    /// Evaluates `expr` on a value; `out` gets the results, in jq's order.
+    /// Evaluates `expr` on a value; `out` consumes the results, in jq's order.
     pub fn eval<'v>(
         &self,
         expr: &'v Expr,
@@ -279,7 +277,7 @@ impl Eval {
             Expr::Or(left, right) => self.logic(left, right, scope, &at.value, true, out),
             Expr::Test(regex) => {
                 let text = text(&at.value)?;
-                // In the worst case a search looks at all of the pattern for each byte.
+                // In the worst case a search visits the whole pattern for each byte.
                 self.step(text.len())?;
                 out(At::value(Val::Bool(regex.is_match(text))))
             }
@@ -298,8 +296,8 @@ impl Eval {
         self.eval(expr, scope, At::value(input.clone()), &mut |at| out(at.value))
     }
 
-    /// Runs something that may fail, and says how it ended. What fails in those
-    /// that take the results is none of its business: that is the error here.
+    /// Runs an evaluation and returns its result. An error of the consumer is not caught
+    /// but returned as the error.
     fn guard<'v>(
         &self,
         out: Out<'_, 'v>,
@@ -315,7 +313,7 @@ impl Eval {
         passed.map_or(Ok(outcome), Err)
     }
 
-    /// Hands over what is run until it says that it has enough.
+    /// Runs an evaluation until it has enough results.
     pub fn until_enough(&self, run: impl FnOnce(usize) -> Flow) -> Flow {
         let label = self.labels.get();
         self.labels.set(label + 1);
@@ -345,8 +343,7 @@ impl Eval {
         })
     }
 
-    /// `and` for `end` false, `or` for `end` true: a left side that is `end`
-    /// decides alone.
+    /// `and` for `end` false, `or` for `end` true: a left operand equal to `end` is the result.
     fn logic<'v>(
         &self,
         left: &'v Expr,
@@ -364,7 +361,7 @@ impl Eval {
         })
     }
 
-    /// A bound of a slice, nothing where it is left out.
+    /// A bound of a slice; `None` when omitted.
     fn bound<'v>(
         &self,
         expr: Option<&'v Expr>,
@@ -390,7 +387,7 @@ impl Eval {
         Ok(At { value, trail: self.join(&at.trail, To::Key(name))? })
     }
 
-    /// `.[index]`; nothing where a negative index leads out of the list.
+    /// `.[index]`; `None` when a negative index is out of range.
     pub fn index<'v>(&self, at: &At<'v>, index: Val<'v>) -> Result<Option<At<'v>>, Stop> {
         match (at.value.shape(), index.shape()) {
             (_, Shape::Text(name)) => {
@@ -400,7 +397,7 @@ impl Eval {
             (Shape::List(items), Shape::Number(index)) => {
                 let Some(index) = place(index, items.len()) else { return Ok(None) };
                 let first = if let Val::Part(_, first) = at.value { first } else { 0 };
-                // Beyond a part of a list lies another part of it.
+                // An index of a slice is relative to the slice.
                 let beyond = matches!(at.value, Val::Part(..)) && index >= items.len();
                 if beyond {
                     return Ok(None);
@@ -479,8 +476,7 @@ impl Eval {
         Ok(())
     }
 
-    /// The value and everything below it, parents first. Recursion goes as deep
-    /// as the object does.
+    /// The value and everything below it, parents first. Recursion depth is that of the object.
     fn recurse<'v>(&self, at: At<'v>, out: Out<'_, 'v>) -> Flow {
         self.step(1)?;
         out(at.clone())?;
@@ -493,19 +489,19 @@ impl Eval {
     }
 }
 
-/// The index that a number means in a list; a negative one counts from the end.
+/// The position of an index in a list; a negative one counts from the end.
 fn place(index: f64, len: usize) -> Option<usize> {
     let index = index.floor();
     let index = if index < 0.0 { index + len as f64 } else { index };
     (0.0..9e15).contains(&index).then_some(index as usize)
 }
 
-/// Names the type only: the value may be a secret.
+/// Names the type only, since the value may be secret.
 pub(super) fn mismatch(what: &str, value: &Val<'_>) -> Stop {
     Error::Mismatch(format!("cannot {what} {}", value.type_name())).into()
 }
 
-/// The text that a value must be.
+/// The string of a value.
 pub(super) fn text<'a>(value: &'a Val<'_>) -> Result<&'a str, Stop> {
     value.text().ok_or_else(|| mismatch("match a text against", value))
 }

@@ -1,10 +1,10 @@
-//! From text to tokens.
+//! Splits an expression into tokens.
 
 use serde_json::Number;
 
 use super::ast::{Arith, Op};
 
-/// One word or sign of an expression.
+/// A token of an expression.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Token {
     /// `.name`
@@ -42,7 +42,7 @@ impl std::fmt::Display for Token {
 
 /// Splits an expression into tokens.
 pub fn lex(text: &str) -> Result<Vec<Token>, String> {
-    // Longer signs come before those that they begin with.
+    // Longer operators come before their prefixes.
     const SIGNS: [&str; 15] =
         ["?//", "..", "//", "[", "]", "(", ")", "|", ",", "?", ":", ";", ".", "{", "}"];
     const OPS: [(&str, Op); 6] = [
@@ -53,7 +53,7 @@ pub fn lex(text: &str) -> Result<Vec<Token>, String> {
         ("<", Op::Less),
         (">", Op::Greater),
     ];
-    // Assignments would change what is compared.
+    // Assignments are not supported.
     const CHANGES: [&str; 8] = ["|=", "//=", "+=", "-=", "*=", "/=", "%=", "="];
     let mut tokens = Vec::new();
     let mut rest = skip_blank(text);
@@ -118,8 +118,7 @@ fn number_width(text: &str) -> usize {
     if end == 0 { mantissa } else { mantissa + 1 + sign + end }
 }
 
-/// A leading string literal and its width. Interpolation is an expression
-/// inside a text, which nothing here needs.
+/// A leading string literal and its width. Interpolation is not supported.
 fn string(text: &str) -> Result<(String, usize), String> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1) {

@@ -1,8 +1,8 @@
-//! The part of jq that names places: what `del(…)` may be given.
+//! The part of jq that selects paths: the possible arguments of `del(…)`.
 //!
-//! `jqPathExpressions` come from whoever may write an Application, so they are
-//! never handed to a full interpreter: those there are bound neither their
-//! memory nor their stack, and some can end the process. Understood are
+//! `jqPathExpressions` are written by anyone who may edit an Application, so they are not
+//! run by a full interpreter: the existing ones limit neither memory nor stack, and some
+//! can end the process. Supported are
 //!
 //! - paths: `.`, `..`, `.a`, `."a b"`, `.["a"]`, `.[0]`, `.[-1]`, `.[1:3]`,
 //!   `.[]`, an index that is computed (`.[$name]`), `?` after any of them,
@@ -13,10 +13,9 @@
 //!   (`… as $name | …`), comparisons, arithmetic, `and`, `or`, and the
 //!   functions of `ast::BUILTINS`; `test` with a literal.
 //!
-//! Anything else is refused when it is read, with its name: definitions,
-//! `reduce` and `foreach`, object literals, texts with expressions inside,
-//! assignments, and whatever looks beyond the object. Length, nesting, steps
-//! and memory of an evaluation are bounded.
+//! Anything else is rejected by the parser, with its name: definitions, `reduce` and
+//! `foreach`, object literals, string interpolation, assignments, and access to anything
+//! but the object. Length, nesting, steps and memory of an evaluation are limited.
 
 mod ast;
 mod builtins;
@@ -36,24 +35,24 @@ use super::path::Path;
 use ast::Expr;
 pub use eval::Error;
 
-/// The longest expression that is read, in bytes. Real ones have a few dozen.
+/// Longest expression, in bytes. Typical ones have a few dozen.
 pub const MAX_LENGTH: usize = 4096;
 
-/// How deep parentheses, brackets and suffixes may nest.
+/// Limit on nested parentheses, brackets and suffixes.
 pub const MAX_NESTING: usize = 64;
 
-/// How many steps one evaluation may take. A walk over every value of an object
-/// of a megabyte takes a few hundred thousand.
+/// Limit on the steps of one evaluation. Visiting all values of an object of a megabyte
+/// takes a few hundred thousand.
 pub const MAX_STEPS: usize = 2_000_000;
 
-/// How many bytes of lists, texts and paths one evaluation may build.
+/// Limit on the bytes of lists, strings and paths that one evaluation creates.
 pub const MAX_BYTES: usize = 8 << 20;
 
-/// How deep lists that are built, and places, may be nested.
+/// Limit on the nesting of created lists, and of paths.
 pub const MAX_DEPTH: usize = 200;
 
-/// What all evaluations of one comparison may use up together: many rules on
-/// many objects are bounded, too. Clones of what holds it share it.
+/// The limit of all evaluations of one comparison, for many rules on many objects. Clones
+/// share it.
 #[derive(Debug)]
 pub struct Budget(AtomicUsize);
 
@@ -76,7 +75,7 @@ impl Budget {
     }
 }
 
-/// A checked expression.
+/// A parsed expression.
 #[derive(Clone, Debug)]
 pub struct Expression {
     text: String,
@@ -84,27 +83,26 @@ pub struct Expression {
 }
 
 impl Expression {
-    /// Reads an expression.
+    /// Parses an expression.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or which part of it is not supported.
+    /// Why it is invalid, or which part is not supported.
     pub fn parse(text: &str) -> Result<Self, String> {
         Ok(Self { text: text.to_owned(), expr: parse::parse(text)? })
     }
 
-    /// The expression as it was written.
+    /// The expression as written.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The places in `value` that the expression names, some of which may not
-    /// exist.
+    /// The paths in `value` that the expression selects; some may not exist.
     ///
     /// # Errors
     ///
-    /// jq's own run-time errors (a name looked up in a text), and exhaustion of
-    /// what one evaluation, or the budget, may use up.
+    /// jq's run-time errors (a field of a string), and exceeded limits of the evaluation
+    /// or the budget.
     pub fn paths(&self, value: &Value, budget: &Budget) -> Result<Vec<Path>, Error> {
         let (paths, steps) = eval::paths(&self.expr, value, budget.left().min(MAX_STEPS));
         budget.take(steps);

@@ -1,4 +1,4 @@
-//! From tokens to a checked expression.
+//! Parses and validates an expression.
 
 use serde_json::{Number, Value};
 
@@ -6,11 +6,10 @@ use super::ast::{Arith, BUILTINS, Builtin, Expr, OF_TYPE};
 use super::lex::{Token, lex};
 use super::{MAX_LENGTH, MAX_NESTING};
 
-/// A regular expression may not compile to more than this many bytes, and may
-/// remember as many while it searches.
+/// Limit on the compiled size of a regular expression, and on the cache of a search, in bytes.
 const MAX_REGEX_BYTES: usize = 128 << 10;
 
-/// Reads and checks an expression.
+/// Parses and validates an expression.
 pub fn parse(text: &str) -> Result<Expr, String> {
     if text.len() > MAX_LENGTH {
         return Err(format!("longer than {MAX_LENGTH} bytes"));
@@ -21,7 +20,7 @@ pub fn parse(text: &str) -> Result<Expr, String> {
         return Err(format!("unexpected {token}"));
     }
     if !expr.is_path() {
-        return Err("it gives a value and names no place to ignore".to_owned());
+        return Err("the expression returns a value, not a path to ignore".to_owned());
     }
     Ok(expr)
 }
@@ -30,7 +29,7 @@ struct Parser {
     tokens: Vec<Token>,
     at: usize,
     depth: usize,
-    /// The variables that are known here.
+    /// The defined variables.
     variables: Vec<String>,
 }
 
@@ -72,8 +71,8 @@ impl Parser {
         if self.take_word(word) { Ok(()) } else { Err(self.missing(word)) }
     }
 
-    /// Pipes and commas grow to the right and left with the length of the
-    /// text, so they count as nesting too: evaluation recurses into them.
+    /// Pipes and commas nest with the length of the text and count as nesting: evaluation
+    /// recurses into them.
     fn deeper(&mut self) -> Result<(), String> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
@@ -94,7 +93,7 @@ impl Parser {
         Ok(expr)
     }
 
-    /// One operand after the other, all of them taken by `operand`.
+    /// A chain of operands, parsed by `operand`.
     fn chain(
         &mut self,
         operand: fn(&mut Self) -> Result<Expr, String>,
@@ -117,7 +116,7 @@ impl Parser {
         })
     }
 
-    /// `//` binds to the right.
+    /// `//` is right-associative.
     fn alternative(&mut self) -> Result<Expr, String> {
         let expr = self.or()?;
         if !self.take("//") {
@@ -204,13 +203,13 @@ impl Parser {
                     return Ok(*base);
                 }
             };
-            // `bracket` leaves its last token for here, like the others.
+            // `bracket` leaves its last token for this place, like the others.
             self.at += 1;
             self.deeper()?;
         }
     }
 
-    /// What follows `as`: a variable, and what it is known in.
+    /// The part after `as`: a variable and its scope.
     fn bind(&mut self, source: Box<Expr>) -> Result<Expr, String> {
         let name = match self.next() {
             Some(Token::Variable(name)) => name,
@@ -225,7 +224,7 @@ impl Parser {
         Ok(Expr::Bind(source, name, Box::new(body)))
     }
 
-    /// What follows `[` up to, not including, `]`.
+    /// The part after `[`, up to `]`, exclusive.
     fn bracket(&mut self, base: Box<Expr>) -> Result<Expr, String> {
         let closed = |parser: &Self, expr: Expr| match parser.peek() {
             Some(Token::Sign("]")) => Ok(expr),
@@ -251,7 +250,7 @@ impl Parser {
         let expr = match index {
             Expr::Literal(Value::String(name)) => Expr::Field(base, name),
             Expr::Literal(Value::Number(number)) if number.as_i64().is_none() => {
-                return Err(format!("'{number}' is no list index"));
+                return Err(format!("'{number}' is not a list index"));
             }
             index => Expr::Index(base, Box::new(index)),
         };
@@ -329,7 +328,7 @@ impl Parser {
         })
     }
 
-    /// What follows `if` or `elif`.
+    /// The part after `if` or `elif`.
     fn condition(&mut self) -> Result<Expr, String> {
         let mut branches = Vec::new();
         loop {
@@ -394,7 +393,7 @@ impl Parser {
     }
 }
 
-/// Joins two operands.
+/// Combines two operands.
 type Join = fn(Box<Expr>, Box<Expr>) -> Expr;
 
 fn negative(number: &Number) -> Value {

@@ -12,7 +12,7 @@ fn del(expression: &str, mut value: Value) -> Value {
 }
 
 #[test]
-fn what_del_leaves() {
+fn del_removes_paths() {
     let pods = || {
         json!({"spec": {"template": {"spec": {"initContainers": [
             {"name": "injected", "image": "i"}, {"name": "own", "image": "o"}, {"name": "injected"}]}}}})
@@ -112,7 +112,7 @@ fn what_del_leaves() {
 }
 
 #[test]
-fn what_del_leaves_by_more_of_jq_as_se_173() {
+fn del_removes_paths_of_more_expressions() {
     let list = || json!({"l": [{"n": "a", "v": 1}, {"n": "B", "v": 2}, {"n": "c", "v": 3}]});
     let without = |at: usize| {
         let mut list = list();
@@ -250,8 +250,8 @@ fn what_del_leaves_by_more_of_jq_as_se_173() {
 }
 
 #[test]
-fn what_fails_downstream_is_not_caught_upstream() {
-    // `.a?` catches what `.a` cannot do, never what is done with its results; neither does `//`.
+fn errors_of_consumers_are_not_caught() {
+    // `.a?` catches errors of `.a`, not of its consumers; neither does `//`.
     let fails = |expression: &str, value: Value| {
         let result = Expression::parse(expression).unwrap().paths(&value, &Budget::default());
         assert!(matches!(result, Err(Error::Mismatch(_))), "{expression}: {result:?}");
@@ -262,8 +262,8 @@ fn what_fails_downstream_is_not_caught_upstream() {
 }
 
 #[test]
-fn hostile_expressions_name_the_limit_in_bounded_time_and_memory() {
-    // Formerly each branch cloned its input: 3.6 GB for an object of 100 KB.
+fn expensive_expressions_are_limited_in_time_and_memory() {
+    // Cloning the input for each branch would take 3.6 GB for an object of 100 KB.
     let wide: Value = (0..700).map(|i| json!({"k": i, "t": "x".repeat(1000)})).collect();
     let long = json!({"t": "x".repeat(700_000)});
     let eight = "(.,.,.,.,.,.,.,.)";
@@ -319,7 +319,7 @@ fn many_evaluations_share_a_budget() {
 }
 
 #[test]
-fn what_nests_to_the_limit_fits_a_small_stack() {
+fn maximum_nesting_fits_a_small_stack() {
     let deep = (0..120).fold(json!({"x": 1}), |inner, _| json!({ "a": inner, "l": [1, 2] }));
     let run = move || {
         for expression in [
@@ -336,7 +336,7 @@ fn what_nests_to_the_limit_fits_a_small_stack() {
 }
 
 #[test]
-fn what_is_refused() {
+fn unsupported_expressions_are_rejected() {
     let deep = format!("{}.a{}", "(".repeat(100), ")".repeat(100));
     let cases = [
         ("", "the expression ends too early"),
@@ -360,10 +360,10 @@ fn what_is_refused() {
         ("if .a then .b", "expected 'end' at the end"),
         ("if .a else .b end", "expected 'then' before 'else'"),
         ("select(.a; .b)", "'select' is not supported with 2 arguments"),
-        ("if .a then .b else 1 end", "it gives a value and names no place to ignore"),
-        (".a // \"x\"", "it gives a value and names no place to ignore"),
-        ("first(1, 2)", "it gives a value and names no place to ignore"),
-        ("map(.a)", "it gives a value and names no place to ignore"),
+        ("if .a then .b else 1 end", "the expression returns a value, not a path to ignore"),
+        (".a // \"x\"", "the expression returns a value, not a path to ignore"),
+        ("first(1, 2)", "the expression returns a value, not a path to ignore"),
+        ("map(.a)", "the expression returns a value, not a path to ignore"),
         (".a ?// .b", "unexpected '?//'"),
         ("input", "'input' is not supported"),
         ("halt", "'halt' is not supported"),
@@ -372,10 +372,10 @@ fn what_is_refused() {
         ("until(.a; .b)", "'until' is not supported"),
         (".a = 1", "unexpected '='"),
         ("del(.a)", "'del' is not supported"),
-        ("1", "it gives a value and names no place to ignore"),
-        (".a == 1", "it gives a value and names no place to ignore"),
-        (".a | length", "it gives a value and names no place to ignore"),
-        (".a[1.5]", "'1.5' is no list index"),
+        ("1", "the expression returns a value, not a path to ignore"),
+        (".a == 1", "the expression returns a value, not a path to ignore"),
+        (".a | length", "the expression returns a value, not a path to ignore"),
+        (".a[1.5]", "'1.5' is not a list index"),
         (r#""\(.a)""#, "string interpolation is not supported"),
         (r#".a | select(test("a" + "b"))"#, "expected ')' before '+'"),
         (r#".a | select(test(.b))"#, "'test' is supported with a literal only"),
@@ -385,12 +385,12 @@ fn what_is_refused() {
         assert_eq!(Expression::parse(expression).unwrap_err(), want, "{expression}");
     }
     assert!(Expression::parse(&format!(".{}", "a".repeat(MAX_LENGTH))).is_err(), "length");
-    assert!(Expression::parse(&".a|".repeat(500)).is_err(), "a chain of pipes is nesting");
+    assert!(Expression::parse(&".a|".repeat(500)).is_err(), "a chain of pipes counts as nesting");
     assert!(Expression::parse(r#".a|select(test("("))"#).unwrap_err().starts_with("bad regular"));
 }
 
 #[test]
-fn what_fails_on_an_object() {
+fn errors_of_evaluation() {
     let paths = |expression: &str, value: Value| {
         Expression::parse(expression).unwrap().paths(&value, &Budget::default())
     };
@@ -413,7 +413,7 @@ fn what_fails_on_an_object() {
 
 proptest! {
     #[test]
-    fn reading_never_panics(text in r#"[.\[\]()|,?"a-c0-3 =<!~;:-]{0,24}"#) {
+    fn parsing_never_panics(text in r#"[.\[\]()|,?"a-c0-3 =<!~;:-]{0,24}"#) {
         if let Ok(expression) = Expression::parse(&text) {
             let value = json!({"a": [{"b": 1}, "x"], "b": {"c": null}});
             let mut left = value.clone();

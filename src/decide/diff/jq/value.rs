@@ -1,4 +1,4 @@
-//! Values of an evaluation: mostly parts of the object, by reference.
+//! Values of an evaluation: mostly references into the object.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -7,29 +7,29 @@ use serde_json::{Map, Value};
 
 use super::super::path::{Path, Step};
 
-/// A value; cloning it never copies what it holds.
+/// A value; cloning is cheap.
 #[derive(Clone, Debug)]
 pub enum Val<'v> {
     /// A part of the object, or a literal of the expression.
     Json(&'v Value),
-    /// A part of a list, with the index of its first element in that list.
+    /// A slice of a list, with the index of its first element.
     Part(&'v [Value], usize),
-    /// A part of a text.
+    /// A slice of a string.
     Str(&'v str),
     Null,
     Bool(bool),
     Number(f64),
-    /// A text that was built.
+    /// A created string.
     Text(Rc<str>),
-    /// A list that was built.
+    /// A created list.
     List(Rc<Built<'v>>),
 }
 
-/// A list that was built.
+/// A created list.
 #[derive(Debug)]
 pub struct Built<'v> {
     pub items: Vec<Val<'v>>,
-    /// How deep such lists are nested in it, itself included.
+    /// Nesting of created lists, including this one.
     pub depth: usize,
 }
 
@@ -103,7 +103,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// How deep lists that were built are nested in it.
+    /// Nesting of created lists.
     pub fn depth(&self) -> usize {
         if let Self::List(built) = self { built.depth } else { 0 }
     }
@@ -130,7 +130,7 @@ impl<'v> Val<'v> {
         }
     }
 
-    /// A part of a text from a byte to another.
+    /// A slice of a string, by bytes.
     pub fn cut(&self, from: usize, to: usize) -> Option<Self> {
         let text = self.text()?.get(from..to)?;
         Some(match self {
@@ -141,24 +141,23 @@ impl<'v> Val<'v> {
     }
 }
 
-/// The way to a value from the root: the steps are shared with the ways to
-/// other values.
+/// The path to a value: the elements are shared with other paths.
 #[derive(Clone, Debug)]
 pub enum Trail<'v> {
-    /// Nobody asks for it, or there is none: the value was computed.
+    /// Not requested, or the value was computed.
     Off,
     /// The root itself.
     Root,
-    /// A step further.
+    /// A path element.
     Step(Rc<Link<'v>>),
 }
 
-/// The last step of a way.
+/// The last element of a path.
 #[derive(Debug)]
 pub struct Link<'v> {
     before: Trail<'v>,
     to: To<'v>,
-    /// How many steps there are, this one included.
+    /// Number of elements, including this one.
     depth: usize,
 }
 
@@ -170,12 +169,12 @@ pub enum To<'v> {
 }
 
 impl<'v> Trail<'v> {
-    /// How many steps there are.
+    /// Number of elements.
     pub fn depth(&self) -> usize {
         if let Self::Step(link) = self { link.depth } else { 0 }
     }
 
-    /// A step further.
+    /// The path with another element.
     pub fn then(&self, to: To<'v>) -> Self {
         match self {
             Self::Off => Self::Off,
@@ -183,7 +182,7 @@ impl<'v> Trail<'v> {
         }
     }
 
-    /// The whole way, and what it takes in bytes.
+    /// The complete path, and its size in bytes.
     pub fn path(&self) -> (Path, usize) {
         let mut path = Path::with_capacity(self.depth());
         let mut bytes = 32;
@@ -204,7 +203,7 @@ impl<'v> Trail<'v> {
     }
 }
 
-/// A value, and the way to it where that is asked for.
+/// A value, and its path if requested.
 #[derive(Clone, Debug)]
 pub struct At<'v> {
     pub value: Val<'v>,
@@ -212,7 +211,7 @@ pub struct At<'v> {
 }
 
 impl<'v> At<'v> {
-    /// A value to which no way is asked for.
+    /// A value without a path.
     pub const fn value(value: Val<'v>) -> Self {
         Self { value, trail: Trail::Off }
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Whether the two differ, by the default configuration.
+/// Whether the two differ, with the default configuration.
 fn modified(target: &Value, live: &Value) -> bool {
     compare(Some(target), Some(live), &Config::default()).modified
 }
@@ -26,7 +26,7 @@ fn object(api_version: &str, kind: &str, body: Value) -> Value {
     object
 }
 
-/// Lays one value over another; objects are joined, all else is replaced.
+/// Merges one value into another; objects are merged, other values replaced.
 fn overlay(base: &mut Value, over: Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
@@ -43,14 +43,14 @@ fn overlay(base: &mut Value, over: Value) {
     }
 }
 
-/// The object with another laid over it.
+/// The object with another merged into it.
 fn with(object: &Value, over: Value) -> Value {
     let mut object = object.clone();
     overlay(&mut object, over);
     object
 }
 
-/// The object as it lies in the cluster after kubectl applied `last`.
+/// The live object after kubectl applied `last`.
 fn applied_by_kubectl(live: Value, last: &Value) -> Value {
     let annotations = json!({LAST_APPLIED: last.to_string()});
     with(&live, json!({"metadata": {"annotations": annotations}}))

@@ -1,10 +1,9 @@
-//! Objects that our field manager applied on the server: what is read back has
-//! the server's defaults in it, no last applied configuration, and managed
-//! fields that tell which fields are ours.
+//! Objects that our field manager applied server-side: live objects have defaults, no
+//! last-applied configuration, and managed fields.
 
 use super::*;
 
-/// What we apply.
+/// The applied object.
 fn target() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -40,7 +39,7 @@ fn target() -> Value {
     })
 }
 
-/// What a server gives back for it.
+/// The live object that a server returns for it.
 fn live() -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment",
@@ -96,7 +95,7 @@ fn live() -> Value {
     })
 }
 
-/// What we own of it, as the server writes it down.
+/// The fields that we own, in the server's format.
 fn owned() -> Value {
     json!({
         "f:metadata": {
@@ -129,14 +128,14 @@ fn owned() -> Value {
     })
 }
 
-/// The pointers of what differs.
+/// The pointers of the differences.
 fn paths(target: &Value, live: &Value) -> Vec<String> {
     let comparison = compare(Some(target), Some(live), &Config::default());
     assert_eq!(comparison.modified, !comparison.changes.is_empty());
     comparison.changes.into_iter().map(|change| change.path).collect()
 }
 
-/// The target without what a pointer names.
+/// The target without the field at a pointer.
 fn without(pointer: &str) -> Value {
     let mut target = target();
     let place = path::locate(&target, &path::parse_pointer(pointer).unwrap()).unwrap();
@@ -145,7 +144,7 @@ fn without(pointer: &str) -> Value {
 }
 
 #[test]
-fn what_was_applied_is_synced() {
+fn an_applied_object_is_synced() {
     let comparison = compare(Some(&target()), Some(&live()), &Config::default());
     assert_eq!(comparison.strategy, Strategy::Structured);
     assert_eq!(comparison.changes, []);
@@ -153,14 +152,14 @@ fn what_was_applied_is_synced() {
     assert_eq!(comparison.predicted, comparison.live);
     let mut spelled_out = live();
     spelled_out["metadata"].as_object_mut().unwrap().remove("managedFields");
-    assert_eq!(paths(&spelled_out, &live()), [""; 0], "an exported object is its own source");
+    assert_eq!(paths(&spelled_out, &live()), [""; 0], "an exported object can be the source");
 }
 
 #[test]
-fn what_left_the_source_is_a_difference_while_we_own_it() {
+fn an_owned_field_that_left_the_source_is_a_difference() {
     const POD: &str = "/spec/template/spec";
     const MAIN: &str = "/spec/template/spec/containers/0";
-    // What is removed from the source, what differs by it.
+    // Removed fields, and the resulting differences.
     let rows: Vec<(String, Vec<String>)> = vec![
         ("/metadata/labels".into(), vec!["/metadata/labels".into()]),
         ("/metadata/labels/app".into(), vec!["/metadata/labels".into()]),
@@ -184,7 +183,7 @@ fn what_left_the_source_is_a_difference_while_we_own_it() {
         (format!("{POD}/volumes"), vec![format!("{POD}/volumes")]),
         (format!("{POD}/containers/0"), vec![format!("{POD}/containers")]),
         ("/spec/selector/matchLabels/app".into(), vec!["/spec/selector/matchLabels".into()]),
-        // The zero that Go omits, and what the server sets by itself, are none.
+        // Values that Go omits and defaults of the server are not differences.
         (format!("{MAIN}/readinessProbe/initialDelaySeconds"), vec![]),
         (format!("{MAIN}/env/1/value"), vec![]),
         ("/spec/template/metadata/creationTimestamp".into(), vec![]),
@@ -195,7 +194,7 @@ fn what_left_the_source_is_a_difference_while_we_own_it() {
 }
 
 #[test]
-fn what_was_changed_is_a_difference() {
+fn changed_fields_are_differences() {
     let container = |over: Value| {
         let mut target = target();
         overlay(&mut target["spec"]["template"]["spec"]["containers"][0], over);
@@ -220,22 +219,22 @@ fn what_was_changed_is_a_difference() {
     for (target, want) in rows {
         assert_eq!(paths(&target, &live()), [want]);
     }
-    // Drift in the cluster, in a field that we own.
+    // Drift in the cluster, in an owned field.
     let scaled = with(&live(), json!({"spec": {"replicas": 5}}));
     assert_eq!(paths(&target(), &scaled), ["/spec/replicas"]);
-    // And in one that nobody applied.
+    // And in a field that was never applied.
     let tuned = with(&live(), json!({"spec": {"revisionHistoryLimit": 3}}));
     assert_eq!(paths(&target(), &tuned), [""; 0]);
 }
 
 #[test]
-fn what_the_server_sets_again_is_no_difference() {
+fn defaults_of_the_server_are_not_differences() {
     let one = with(&live(), json!({"spec": {"replicas": 1}}));
     assert_eq!(paths(&without("/spec/replicas"), &one), [""; 0], "1 is the default");
 }
 
 #[test]
-fn what_others_own_too_stays() {
+fn fields_with_other_owners_are_kept() {
     let mut shared = live();
     let entries = shared["metadata"]["managedFields"].as_array_mut().unwrap();
     entries.push(json!({"manager": "kubectl", "operation": "Apply", "fieldsV1": {
@@ -246,7 +245,7 @@ fn what_others_own_too_stays() {
     const MAIN: &str = "/spec/template/spec/containers/0";
     assert_eq!(paths(&without("/metadata/labels/app"), &shared), [""; 0]);
     assert_eq!(paths(&without(&format!("{MAIN}/env/0")), &shared), [""; 0]);
-    // Of the list only what the other manager owns stays.
+    // Only the list elements of the other manager are kept.
     assert_eq!(
         paths(&without(&format!("{MAIN}/env")), &shared),
         [format!("{MAIN}/env/1"), format!("{MAIN}/env/2")]
@@ -254,12 +253,12 @@ fn what_others_own_too_stays() {
 }
 
 #[test]
-fn the_name_of_our_manager_is_configuration() {
+fn the_name_of_our_manager_is_configurable() {
     let config = Config { manager: "another".to_owned(), ..Config::default() };
     let target = without("/metadata/labels/app");
     let comparison = compare(Some(&target), Some(&live()), &config);
     assert_eq!(comparison.strategy, Strategy::TwoWay);
-    assert!(!comparison.modified, "nothing is known to be ours");
+    assert!(!comparison.modified, "no field is owned by us");
     let asked = Config { server_side_apply: true, ..config.clone() };
     let comparison = compare(Some(&target), Some(&live()), &asked);
     assert_eq!(comparison.strategy, Strategy::Structured, "SE-150");
@@ -269,17 +268,17 @@ fn the_name_of_our_manager_is_configuration() {
 }
 
 #[test]
-fn ownership_beats_a_stale_last_applied_configuration() {
+fn ownership_takes_precedence_over_a_stale_last_applied_configuration() {
     let stale =
         applied_by_kubectl(live(), &with(&target(), json!({"spec": {"minReadySeconds": 5}})));
     let stale = with(&stale, json!({"spec": {"minReadySeconds": 5}}));
     let comparison = compare(Some(&target()), Some(&stale), &Config::default());
     assert_eq!(comparison.strategy, Strategy::Structured);
-    assert_eq!(comparison.changes, [], "the server would not take it away");
+    assert_eq!(comparison.changes, [], "the server would not remove it");
 }
 
 #[test]
-fn custom_resources_show_how_their_lists_merge() {
+fn ownership_shows_how_lists_of_custom_resources_merge() {
     let target = json!({
         "apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"},
         "spec": {
@@ -313,7 +312,7 @@ fn custom_resources_show_how_their_lists_merge() {
         json!([{"port": 9}, {"port": 2, "name": "two"}, {"port": 1, "name": "one", "weight": 5}]);
     live["spec"]["tags"] = json!(["z", "b", "a"]);
     live["spec"]["steps"] = json!([{"run": "x", "shell": "sh"}]);
-    assert_eq!(paths(&target, &live), [""; 0], "order, defaults and others' elements");
+    assert_eq!(paths(&target, &live), [""; 0], "order, defaults and elements of others");
 
     let spec = |over: Value| with(&target, json!({"spec": over}));
     let rows = [
@@ -327,14 +326,18 @@ fn custom_resources_show_how_their_lists_merge() {
     for (target, want) in rows {
         assert_eq!(paths(&target, &live), [want]);
     }
-    assert_eq!(paths(&spec(json!({"tags": ["a"]})), &live), [""; 0], "b is the operator's too");
+    assert_eq!(
+        paths(&spec(json!({"tags": ["a"]})), &live),
+        [""; 0],
+        "b is also owned by the operator"
+    );
     let mut dropped = target.clone();
     dropped["spec"].as_object_mut().unwrap().remove("ports");
     assert_eq!(paths(&dropped, &live), ["/spec/ports/1", "/spec/ports/2"]);
 }
 
 #[test]
-fn built_in_kinds_as_a_server_gives_them_back() {
+fn built_in_kinds_as_returned_by_a_server() {
     let applied = |target: &Value, fields: Value, over: Value| {
         let ours =
             json!({"manager": "argocd-controller", "operation": "Apply", "fieldsV1": fields});
@@ -400,7 +403,7 @@ fn built_in_kinds_as_a_server_gives_them_back() {
     assert_eq!(paths(&policy, &live), [""; 0]);
     let mut open = policy.clone();
     open["spec"]["ingress"][0].as_object_mut().unwrap().remove("ports");
-    assert!(!paths(&open, &live).is_empty(), "a rule that lost its ports");
+    assert!(!paths(&open, &live).is_empty(), "a rule without its ports");
 
     let secret = object("v1", "Secret", json!({"stringData": {"a": "b"}}));
     let live = applied(
@@ -412,7 +415,7 @@ fn built_in_kinds_as_a_server_gives_them_back() {
 }
 
 #[test]
-fn of_a_servers_prediction_only_what_is_ours_counts() {
+fn only_owned_fields_of_a_dry_run_count() {
     let config = Config::default();
     let of = |predicted: &Value, config: &Config| {
         let comparison = compare_dry_run(predicted, &live(), config);
@@ -430,11 +433,11 @@ fn of_a_servers_prediction_only_what_is_ours_counts() {
     let pod = &mut mutated["spec"]["template"]["spec"];
     pod["containers"][0]["env"].as_array_mut().unwrap().push(json!({"name": "HOOK", "value": "1"}));
     pod["containers"].as_array_mut().unwrap().push(json!({"name": "proxy", "image": "p"}));
-    assert_eq!(of(&mutated, &config), [""; 0], "SE-158 webhooks do not count");
+    assert_eq!(of(&mutated, &config), [""; 0], "SE-158 webhooks are ignored");
     let including = Config { include_mutation_webhook: true, ..config.clone() };
-    assert_eq!(of(&mutated, &including).len(), 3, "SE-158 unless they are asked for");
+    assert_eq!(of(&mutated, &including).len(), 3, "SE-158 unless they are included");
 
-    // On top of that our own changes.
+    // In addition, our own changes.
     let mut changed = with(&mutated, json!({"spec": {"replicas": 3}}));
     let container = &mut changed["spec"]["template"]["spec"]["containers"][0];
     container["env"].as_array_mut().unwrap().remove(0);

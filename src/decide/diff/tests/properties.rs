@@ -1,4 +1,4 @@
-//! What must hold for whatever is compared.
+//! Properties of all comparisons.
 
 use proptest::prelude::*;
 
@@ -6,7 +6,7 @@ use proptest::strategy::Strategy;
 
 use super::*;
 
-/// Any JSON, with names that mean something to the comparison.
+/// Any JSON, with names that are relevant for the comparison.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -74,7 +74,7 @@ fn field() -> impl Strategy<Value = String> {
     prop::sample::select(names.map(str::to_owned).to_vec())
 }
 
-/// An object of a kind that has rules of its own.
+/// An object of a kind with special rules.
 fn any_object() -> impl Strategy<Value = Value> {
     let kinds = vec![
         ("apps/v1", "Deployment"),
@@ -162,7 +162,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_too_odd_to_compare(target in any_object(), live in any_object(), odd in json_value()) {
+    fn no_object_causes_a_panic(target in any_object(), live in any_object(), odd in json_value()) {
         let config = config();
         for (target, live) in [(&target, &live), (&target, &odd), (&odd, &live)] {
             let comparison = compare(Some(target), Some(live), &config);
@@ -173,12 +173,12 @@ proptest! {
     }
 
     #[test]
-    fn once_it_is_as_predicted_it_is_in_sync(target in any_object(), live in any_object()) {
+    fn the_predicted_object_is_in_sync(target in any_object(), live in any_object()) {
         if target["kind"] == "Secret" {
-            // Masked in what is predicted, so it cannot go in again.
+            // Masked in the predicted object, so it cannot be used as live.
             return Ok(());
         }
-        // Of one kind, never applied before: nothing is taken away again.
+        // Of one kind, never applied before: nothing is removed.
         let mut live = live;
         live["apiVersion"] = target["apiVersion"].clone();
         live["kind"] = target["kind"].clone();

@@ -7,7 +7,7 @@ fn deployment(spec: Value) -> Value {
 }
 
 #[test]
-fn rules_take_differences_away() {
+fn rules_remove_differences() {
     let node = |value: Value| {
         let labels = json!({"node-role.kubernetes.io/worker": value, "a": "1"});
         object("v1", "Node", json!({"metadata": {"labels": labels}}))
@@ -98,12 +98,12 @@ fn rules_take_differences_away() {
     assert_eq!(
         skipped.skipped_rules,
         [r#"".spec.replicas.deep": cannot look up a name in number"#],
-        "V-259 is told once"
+        "V-259 is reported once"
     );
 }
 
 #[test]
-fn what_cannot_be_used_is_a_problem_with_a_place() {
+fn invalid_rules_are_problems_with_a_path() {
     let application = json!({"spec": {"ignoreDifferences": [
         {"kind": "A", "jqPathExpressions": [".a", ".b["]},
         {"group": "apps"},
@@ -123,13 +123,13 @@ fn what_cannot_be_used_is_a_problem_with_a_place() {
         ],
         "V-258"
     );
-    assert_eq!(config.rules.len(), 2, "the usable rules stay");
+    assert_eq!(config.rules.len(), 2, "the valid rules are kept");
     let (_, problems) = Config::from_application(&json!({"spec": {"ignoreDifferences": {}}}));
     assert_eq!(problems.len(), 1, "not a list");
 }
 
 #[test]
-fn an_application_says_how_to_compare() {
+fn settings_of_an_application() {
     let application = json!({
         "metadata": {"annotations": {"argocd.argoproj.io/compare-options":
             "ServerSideDiff=true, IncludeMutationWebhook=true"}},
@@ -176,7 +176,7 @@ fn rules_of_the_settings() {
 }
 
 #[test]
-fn what_another_manager_changed_is_its_own_affair() {
+fn changes_of_ignored_managers_are_ignored() {
     let target = deployment(json!({"replicas": 3, "template": {"spec": {"containers": [
         {"name": "main", "image": "i", "resources": {"limits": {"cpu": "1"}}}]}}}));
     let owned_by = |manager: &str| {

@@ -11,7 +11,7 @@ fn container(body: Value) -> Value {
 }
 
 #[test]
-fn rows_with_a_verdict() {
+fn rows_of_the_specification() {
     let config_map =
         |labels: Value| object("v1", "ConfigMap", json!({"metadata": {"labels": labels}}));
     let replicas = |n: Value| deployment(json!({"spec": {"replicas": n}}));
@@ -182,13 +182,13 @@ fn rows_with_a_verdict() {
             false,
         ),
         (
-            "SE-155 a pointer is no empty",
+            "SE-155 a pointer is not omitted",
             object("v1", "PersistentVolumeClaim", json!({"spec": {"storageClassName": ""}})),
             object("v1", "PersistentVolumeClaim", json!({"spec": {}})),
             true,
         ),
         (
-            "an empty selector is not nothing",
+            "an empty selector differs from an absent one",
             object(
                 "networking.k8s.io/v1",
                 "NetworkPolicy",
@@ -224,7 +224,7 @@ fn rows_with_a_verdict() {
             false,
         ),
         (
-            "B.1 a double port is not dropped",
+            "B.1 a duplicate port is kept",
             deployment(container(json!({"ports": [{"containerPort": 53}, {"containerPort": 53}]}))),
             deployment(container(json!({"ports": [{"containerPort": 53, "protocol": "TCP"}]}))),
             true,
@@ -262,13 +262,13 @@ fn rows_with_a_verdict() {
             true,
         ),
         (
-            "SE-153 a custom resource's list keeps what its schema filled in",
+            "SE-153 lists of custom resources keep defaults of the schema",
             custom(json!({"spec": {"routes": [{"path": "/"}]}})),
             custom(json!({"spec": {"routes": [{"path": "/", "weight": 1}]}})),
             false,
         ),
         (
-            "SE-153 an element too many is a difference",
+            "SE-153 an additional element is a difference",
             custom(json!({"spec": {"routes": [{"path": "/"}]}})),
             custom(json!({"spec": {"routes": [{"path": "/"}, {"path": "/x"}]}})),
             true,
@@ -277,7 +277,11 @@ fn rows_with_a_verdict() {
     for (row, target, live, want) in rows {
         let found = compare(Some(&target), Some(&live), &Config::default());
         assert_eq!(found.modified, want, "{row}: {:?}", found.changes);
-        assert_eq!(found.modified, !found.changes.is_empty(), "{row}: changes tell what differs");
+        assert_eq!(
+            found.modified,
+            !found.changes.is_empty(),
+            "{row}: changes list the differences"
+        );
     }
 }
 
@@ -376,7 +380,7 @@ fn status_of_resources_and_applications() {
         ("V-264 app", vec![same, surplus], plainly, SyncStatus::Synced),
         ("SE-147", vec![same, differs], plainly, SyncStatus::OutOfSync),
         ("SE-148", vec![], plainly, SyncStatus::Synced),
-        ("SE-145 hooks do not count", vec![hook, foreign], plainly, SyncStatus::Synced),
+        ("SE-145 hooks are ignored", vec![hook, foreign], plainly, SyncStatus::Synced),
         ("SE-146 forbidden", vec![same, forbidden], plainly, SyncStatus::Synced),
         ("SE-146 not compared", vec![differs, unread], plainly, SyncStatus::Unknown),
         (
@@ -404,7 +408,7 @@ fn status_of_resources_and_applications() {
 }
 
 #[test]
-fn a_secret_is_compared_and_never_shown() {
+fn values_of_secrets_are_never_shown() {
     let secret = |data: Value| object("v1", "Secret", json!({"data": data}));
     let target = object(
         "v1",
@@ -431,11 +435,11 @@ fn a_secret_is_compared_and_never_shown() {
 
     let broken = object("v1", "Secret", json!({"data": "hunter2"}));
     let comparison = compare(Some(&broken), Some(&live), &Config::default());
-    assert!(!format!("{comparison:?}").contains("hunter2"), "data that is no object");
+    assert!(!format!("{comparison:?}").contains("hunter2"), "data that is not an object");
 }
 
 #[test]
-fn the_text_of_a_difference() {
+fn unified_diff() {
     let live = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "2"}}));
     let target = object("v1", "ConfigMap", json!({"data": {"a": "1", "b": "3"}}));
     let comparison = compare(Some(&target), Some(&live), &Config::default());
@@ -463,7 +467,7 @@ fn the_text_of_a_difference() {
 }
 
 #[test]
-fn a_known_definition_makes_custom_resources_exact() {
+fn custom_resources_with_a_definition_are_compared_exactly() {
     let definition = json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "spec": {"group": "example.com", "names": {"kind": "Widget"}, "versions": [{"name": "v1",
@@ -485,7 +489,7 @@ fn a_known_definition_makes_custom_resources_exact() {
         ("a default", json!({}), json!({"mode": "auto"}), false),
         ("no default below what is absent", json!({}), json!({"limit": {"n": 2}}), false),
         (
-            "a default spelled out",
+            "an explicit default",
             json!({"mode": "auto", "limit": {"n": 1}}),
             json!({"limit": {}}),
             false,
@@ -531,7 +535,7 @@ fn a_known_definition_makes_custom_resources_exact() {
 }
 
 #[test]
-fn an_explicit_empty_takes_back_what_another_set() {
+fn an_explicit_empty_value_resets_a_field() {
     let pod = |spec: Value| {
         deployment(json!({"spec": {"template": {"spec": spec}, "paused": spec["hostNetwork"]}}))
     };
@@ -556,7 +560,7 @@ fn an_explicit_empty_takes_back_what_another_set() {
             true,
         ),
         (
-            "an empty object asks for nothing",
+            "an empty object has no effect",
             deployment(container(json!({"resources": {}}))),
             deployment(container(json!({"resources": {"limits": {"cpu": "1"}}}))),
             false,

@@ -1,4 +1,4 @@
-//! Reading and following schedules (SE-402, SE-404).
+//! Parsing and evaluating schedules (SE-402, SE-404).
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -16,7 +16,7 @@ fn zone(name: &str) -> TimeZone {
 
 #[test]
 fn fields_are_read() {
-    // Schedules in the same row mean the same.
+    // Schedules in the same row are equal.
     let cases = [
         ("* * * * *", "? ? ? ? ?"),
         ("*/15 * * * *", "0,15,30,45 * * * *"),
@@ -50,7 +50,7 @@ fn errors_name_the_field() {
         ("* * * * monday", "day of week field \"monday\": \"monday\" is not a value"),
         ("jan * * * *", "minute field \"jan\": \"jan\" is not a value"),
         ("-5 * * * *", "minute field \"-5\": \"\" is not a value"),
-        ("5-1 * * * *", "minute field \"5-1\": the range 5-1 ends before it begins"),
+        ("5-1 * * * *", "minute field \"5-1\": the range 5-1 ends before it starts"),
         ("1-2-3 * * * *", "minute field \"1-2-3\": \"2-3\" is not a value"),
         ("*-5 * * * *", "minute field \"*-5\": \"*\" is not a value"),
         ("*/0 * * * *", "minute field \"*/0\": \"0\" is not a step"),
@@ -58,7 +58,7 @@ fn errors_name_the_field() {
         ("*/5/5 * * * *", "minute field \"*/5/5\": \"5/5\" is not a step"),
         ("* * L * *", "day of month field \"L\": \"L\" is not a value"),
         ("* * * * 1#2", "day of week field \"1#2\": \"1#2\" is not a value"),
-        (", * * * *", "minute field \",\": names no value"),
+        (", * * * *", "minute field \",\": contains no value"),
         ("* * * *", "expected 5 fields (minute, hour, day of month, month, day of week), found 4"),
         ("", "expected 5 fields (minute, hour, day of month, month, day of week), found 0"),
         ("@daily", "found 1; descriptors are not supported"),
@@ -73,7 +73,7 @@ fn errors_name_the_field() {
 
 #[test]
 fn starts_are_found_in_both_directions() {
-    // Two starts that follow each other; 2024-01-15 is a Monday.
+    // Two consecutive starts; 2024-01-15 is a Monday.
     let cases = [
         ("0 9 * * 1-5", "UTC", "2024-01-12T09:00:00Z", "2024-01-15T09:00:00Z"),
         ("*/20 * * * *", "UTC", "2024-01-15T23:40:00Z", "2024-01-16T00:00:00Z"),
@@ -96,7 +96,7 @@ fn starts_are_found_in_both_directions() {
         ("59 2 * * *", "Europe/Berlin", "2024-10-27T01:59:00Z", "2024-10-28T01:59:00Z"),
         // Half an hour forward at 02:00 on 2024-10-06.
         ("10 2 * * *", "Australia/Lord_Howe", "2024-10-04T15:40:00Z", "2024-10-05T15:30:00Z"),
-        // A whole day was left out: 2011-12-30.
+        // A whole day was skipped: 2011-12-30.
         ("0 9 * * *", "Pacific/Apia", "2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z"),
         ("0 9 * * *", "Pacific/Apia", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z"),
     ];
@@ -120,11 +120,11 @@ fn starts_are_found_in_both_directions() {
     }
 }
 
-/// A search that is not bounded, or goes minute by minute through nine years
-/// (4.7 million of them), would keep this test from ending within its limit.
+/// An unbounded search, or one minute by minute through nine years (4.7 million of them),
+/// would exceed the limit of this test.
 #[test]
 #[expect(clippy::disallowed_methods, reason = "measures how long a search takes")]
-fn schedules_that_never_fire_are_given_up_quickly() {
+fn schedules_that_never_start_are_detected_quickly() {
     let began = std::time::Instant::now();
     let mut searches = 0;
     for text in ["0 0 31 2 *", "* * 30 2 ?", "0 0 31 2,4,6,9,11 *"] {
@@ -142,14 +142,14 @@ fn schedules_that_never_fire_are_given_up_quickly() {
 }
 
 #[test]
-fn the_ends_of_time_are_no_obstacle() {
+fn minimum_and_maximum_timestamps_are_supported() {
     for text in ["* * * * *", "0 0 29 2 *", "30 2 * 3 *"] {
         let schedule = Schedule::parse(text).unwrap();
         for name in ["UTC", "Europe/Amsterdam", "Pacific/Kiritimati"] {
             let zone = zone(name);
             assert!(schedule.next(&zone, Timestamp::MIN).is_some(), "{text} in {name}");
             assert!(schedule.previous(&zone, Timestamp::MAX).is_some(), "{text} in {name}");
-            // Nothing to find here, and nothing to stumble over.
+            // There is no start, and no overflow.
             assert_eq!(schedule.next(&zone, Timestamp::MAX), None, "{text} in {name}");
             let before = schedule.previous(&zone, Timestamp::MIN);
             assert!(before.is_none_or(|start| start <= Timestamp::MIN), "{text} in {name}");
@@ -159,7 +159,7 @@ fn the_ends_of_time_are_no_obstacle() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[-*?/,0-9a-zA-Z+@ #]{0,40}|.{0,20}") {
+    fn any_text_is_parsed_or_rejected(text in "[-*?/,0-9a-zA-Z+@ #]{0,40}|.{0,20}") {
         if let Ok(schedule) = Schedule::parse(&text) {
             let now = at("2024-03-30T12:34:56.7Z");
             let berlin = zone("Europe/Berlin");

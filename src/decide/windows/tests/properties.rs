@@ -1,5 +1,4 @@
-//! The verdict against the rules applied minute by minute, written down as
-//! plainly as the specification has them.
+//! Compares the evaluation with a minute-by-minute implementation of the specification.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +10,14 @@ use serde_json::{Value, json};
 use super::{AUTO, project};
 use crate::decide::windows::{Asked, Semantics, judge, windows};
 
-/// A window as sets of numbers, from which its text is made.
+/// A window as sets of numbers, from which its fields are generated.
 #[derive(Clone, Debug)]
 struct Simple {
     allow: bool,
     minutes: BTreeSet<i8>,
-    /// Empty for every hour.
+    /// Empty means every hour.
     hours: BTreeSet<i8>,
-    /// Empty for every day.
+    /// Empty means every day.
     weekdays: BTreeSet<i8>,
     length: i64,
     manual_sync: bool,
@@ -53,12 +52,12 @@ impl Simple {
             && every(&self.weekdays, clock.weekday().to_sunday_zero_offset())
     }
 
-    /// Whether it starts at this minute: by the clock, or because its time was
-    /// left out when the clock jumped to it.
+    /// Whether it starts at this minute: by its schedule, or because its time was skipped
+    /// by a clock change to this minute.
     fn starts(&self, minute: Timestamp, zone: &TimeZone) -> bool {
         let clock = minute.to_zoned(zone.clone());
         let before = (minute - SignedDuration::from_mins(1)).to_zoned(zone.clone());
-        // What the clock would have shown, as the clock of UTC shows it.
+        // The skipped local time, in UTC.
         let mut missed = before.datetime() + SignedDuration::from_mins(1);
         let mut hit = self.shows(&clock);
         while missed < clock.datetime() && !self.hours.is_empty() {
@@ -121,7 +120,7 @@ fn simple() -> impl Strategy<Value = Simple> {
     )
 }
 
-/// Days around which clocks change, and one on which they do not.
+/// Days with clock changes, and one without.
 const DAYS: [(&str, &str); 6] = [
     ("UTC", "2024-01-15T00:00:00Z"),
     ("Europe/Berlin", "2024-03-30T12:00:00Z"),
@@ -135,7 +134,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
     #[test]
-    fn judging_is_the_rules_minute_by_minute(
+    fn the_evaluation_equals_a_minute_by_minute_evaluation(
         simples in prop::collection::vec(simple(), 0..4),
         day in 0..DAYS.len(),
         manual: bool,
@@ -149,7 +148,7 @@ proptest! {
         let all: Vec<(Simple, BTreeSet<Timestamp>)> = simples
             .into_iter()
             .map(|simple| {
-                // The longest window opened a little more than a day before.
+                // The longest window started a little more than a day before.
                 let range = (-1501..1440).map(|count| from + minutes(count));
                 let starts = range.filter(|minute| simple.starts(*minute, &zone)).collect();
                 (simple, starts)
@@ -163,8 +162,8 @@ proptest! {
             let verdict = judge(&list, &asked, Semantics::Upstream, now);
             prop_assert_eq!(verdict.allowed, allowed(&all, &asked, now), "at {}", now);
             prop_assert!(verdict.next_change.is_none_or(|at| now < at), "at {}", now);
-            // No window opens or shuts before the time that was promised,
-            // but for the instant between two openings without a pause.
+            // No window starts or ends before the returned time, except between two
+            // adjacent windows.
             if half % 2 == 1 {
                 let open: Vec<bool> = all.iter().map(|(window, starts)| window.open(starts, now)).collect();
                 if let Some((until, before)) = quiet.take().filter(|(until, _)| now < *until) {
@@ -176,7 +175,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_written_panics(
+    fn no_window_causes_a_panic(
         kind in "allow|deny|[a-z]{0,3}",
         schedule in "[-*?/,0-9a-z ]{0,20}|[*] [*] [*] [*] [*]",
         duration in "[0-9.]{0,12}[a-zµ]{0,2}|.{0,6}",
@@ -198,7 +197,7 @@ proptest! {
             prop_assert!(!verdict.reason.is_empty());
             prop_assert_eq!(verdict.problem.is_some(), list[0].rule.is_err());
         }
-        // Whatever blocks is refused on saving.
+        // An invalid window is rejected on validation.
         prop_assert!(list[0].rule.is_ok() || !crate::decide::windows::problems(&project).is_empty());
     }
 }

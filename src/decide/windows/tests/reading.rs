@@ -1,4 +1,4 @@
-//! Windows as they are written: odd types, checks on saving.
+//! Reading and validating windows.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::{deny, open, project};
 use crate::decide::windows::{problems, warnings, windows};
 
 #[test]
-fn anything_can_be_read() {
+fn any_value_can_be_read() {
     let odd = [
         json!(null),
         json!({}),
@@ -26,7 +26,7 @@ fn anything_can_be_read() {
 }
 
 #[test]
-fn checks_on_saving() {
+fn validation() {
     // SE-411.
     let long = "x".repeat(256);
     let twin = || deny("0 9 * * *", "1h", json!({}));
@@ -73,7 +73,7 @@ fn checks_on_saving() {
             assert!(found.starts_with(want), "{list}: {found}");
         }
     }
-    // What only misses the mark does not block and is not refused.
+    // Windows without effect do not block and are not rejected.
     let said = warnings(&project(json!([
         deny("0 0 31 2 *", "1h", json!({})),
         deny("0 0 * * *", "0s", json!({})),
@@ -82,10 +82,10 @@ fn checks_on_saving() {
         deny("0 0 * * *", "1h", json!({})),
     ])));
     let want = [
-        "spec.syncWindows[0]: is never open, since its schedule names no existing day",
-        "spec.syncWindows[1]: is never open, since its duration is not more than zero",
+        "spec.syncWindows[0]: is never active, since its schedule matches no existing day",
+        "spec.syncWindows[1]: is never active, since its duration is not positive",
         "spec.syncWindows[2]: matches nothing",
-        "spec.syncWindows[3]: timeZone \"Mars/Olympus\" is not known; UTC is used",
+        "spec.syncWindows[3]: timeZone \"Mars/Olympus\" is unknown; UTC is used",
     ];
     assert_eq!(said.len(), want.len(), "{said:?}");
     for (said, want) in said.iter().zip(want) {

@@ -1,4 +1,4 @@
-//! Keys and certificates are read back by libraries that did not write them: ring and the verifier of rustls.
+//! Keys and certificates are parsed by other libraries: ring and the verifier of rustls.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::template::Error;
 use crate::template::funcs::numbers::DsaNumbers;
 use crate::template::go::{Env, Limits, Options, Random, Template};
 
-/// Well mixed bytes that are the same in every test.
+/// Pseudo-random bytes that are the same in every test.
 struct Mixed(u64);
 
 impl Random for Mixed {
@@ -62,7 +62,7 @@ fn render(text: &str, params: Value) -> String {
     try_render(text, params).unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// A certificate that a template printed as JSON: the certificate in DER, and the key.
+/// A certificate that a template printed as JSON: DER, and the key.
 struct Made {
     pem: String,
     der: Vec<u8>,
@@ -81,7 +81,7 @@ impl Made {
         Certificate::from_der(&self.der).unwrap()
     }
 
-    /// Whether rustls would trust it for a server of this name.
+    /// Whether rustls trusts it for a server of this name.
     fn verify(&self, ca: &Self, name: &str, time: &str) -> Result<(), webpki::Error> {
         let ca = CertificateDer::from(ca.der.as_slice());
         let leaf = CertificateDer::from(self.der.as_slice());
@@ -104,7 +104,7 @@ impl Made {
     }
 }
 
-/// Renders a template that ends in a list of certificates, and reads them.
+/// Renders a template that returns a list of certificates, and parses them.
 fn make(text: &str, params: Value) -> Vec<Made> {
     let out = render(text, params);
     let list: Vec<Value> = serde_json::from_str(&out).unwrap();
@@ -112,7 +112,7 @@ fn make(text: &str, params: Value) -> Vec<Made> {
 }
 
 #[test]
-fn keys_of_every_type_can_be_read_by_others() {
+fn keys_of_every_type_can_be_parsed() {
     let key = |kind: &str, tag: &str| {
         let text = render("{{ genPrivateKey .kind }}", json!({"kind": kind}));
         assert!(text.ends_with("-----\n") && !text.contains('\r'), "{text}");
@@ -123,7 +123,7 @@ fn keys_of_every_type_can_be_read_by_others() {
     };
     let rsa = key("rsa", "RSA PRIVATE KEY");
     assert_eq!(RsaKeyPair::from_der(&rsa).unwrap().public().modulus_len(), 512);
-    // Without a type it is RSA; and the same chance makes the same key.
+    // RSA is the default; the same random bytes give the same key.
     assert_eq!(key("", "RSA PRIVATE KEY"), rsa);
     let ec = key("ecdsa", "EC PRIVATE KEY");
     p256::SecretKey::from_sec1_der(&ec).unwrap();
@@ -161,7 +161,7 @@ fn a_signed_certificate_verifies_against_its_authority() {
         assert!(cert.verify(&ca, name, time).is_err(), "{name} {time}");
     }
     let stranger = &make(r#"{{ list (genCA "My Authority" 365 ) | toJson }}"#, json!({}))[0];
-    assert_eq!(stranger.der, ca.der, "the same chance makes the same certificate");
+    assert_eq!(stranger.der, ca.der, "the same random bytes give the same certificate");
     let random = Mixed(8);
     let other = r#"{{ list (genCA "My Authority" 365) | toJson }}"#;
     let other = render_from(random, other, json!({}), &Limits::default()).unwrap();
@@ -207,7 +207,7 @@ fn contents(key: &str) -> Vec<u8> {
     pem::parse(key).unwrap().into_contents()
 }
 
-/// One key of each kind that can sign, as another program may have written it.
+/// One key of each type that can sign, in the format of other programs.
 fn keys() -> Value {
     let p384 = p384::SecretKey::from_slice(&[5; 48]).unwrap();
     let write = |tag: &str, der: &[u8]| pem::encode(&pem::Pem::new(tag, der));
@@ -224,7 +224,7 @@ fn keys() -> Value {
 }
 
 #[test]
-fn given_keys_are_used_and_given_back() {
+fn given_keys_are_used_and_returned() {
     let keys = keys();
     for (kind, key) in keys.as_object().unwrap() {
         let text = r#"{{ $ca := genCAWithKey "ca" 10 .key -}}
@@ -315,7 +315,7 @@ fn a_certificate_is_a_struct_with_two_fields() {
 }
 
 #[test]
-fn errors_tell_what_is_wrong_and_where() {
+fn errors_have_a_reason_and_a_position() {
     let keys = keys();
     let ed = keys["ed25519"].as_str().unwrap();
     let small = pem::encode(&pem::Pem::new("DSA PRIVATE KEY", [0x30, 0]));
@@ -388,7 +388,7 @@ fn errors_tell_what_is_wrong_and_where() {
 }
 
 #[test]
-fn time_and_chance_are_needed() {
+fn time_and_random_source_are_required() {
     for call in [
         r#"genPrivateKey "rsa""#,
         r#"genPrivateKey "dsa""#,
@@ -407,7 +407,7 @@ fn time_and_chance_are_needed() {
 }
 
 #[test]
-fn a_source_that_repeats_itself_makes_no_rsa_key() {
+fn a_repeating_random_source_gives_no_rsa_key() {
     struct Same;
     impl Random for Same {
         fn fill(&mut self, buffer: &mut [u8]) {
@@ -416,18 +416,21 @@ fn a_source_that_repeats_itself_makes_no_rsa_key() {
     }
     let text = r#"{{ genCA "x" 1 }}"#;
     let error = render_from(Same, text, json!({}), &Limits::default()).unwrap_err();
-    assert!(error.to_string().contains("the source of random bytes repeats itself"), "{error}");
+    assert!(
+        error.to_string().contains("the source of random bytes returns repeated values"),
+        "{error}"
+    );
 }
 
 #[test]
-fn a_render_has_room_for_a_few_keys() {
+fn an_execution_allows_a_few_keys() {
     for text in [
         r#"{{ range until 3 }}{{ genPrivateKey "ecdsa" }}{{ genCA "x" 1 }}{{ end }}"#,
         r#"{{ $ca := genCA "x" 1 }}{{ range until 4 }}{{ genSignedCert "x" nil nil 1 $ca }}{{ end }}"#,
     ] {
         assert!(render(text, json!({})).len() > 1000);
     }
-    // A few steps are left when each of these begins, and none of them begins to search.
+    // Only a few steps are left when these start, and none of them searches for primes.
     let limits = Limits { steps: 50_000, ..Limits::default() };
     for text in [
         r#"{{ genPrivateKey "rsa" }}"#,

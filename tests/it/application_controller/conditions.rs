@@ -1,9 +1,9 @@
-//! Warnings and waits are told where people look, and once.
+//! Warnings and waits are reported in conditions and messages, once.
 
 use super::*;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_sync_leaves_out_is_a_condition() {
+async fn ignored_settings_are_conditions() {
     let world = World::start().await;
     world.write("app/typo.json", &job("typo", &[("argocd.argoproj.io/hook", "PreSinc")]));
     world.write("app/test.json", &job("test", &[("helm.sh/hook", "test")]));
@@ -24,7 +24,7 @@ async fn what_a_sync_leaves_out_is_a_condition() {
     let app =
         world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     let told = warnings(&app);
-    // SE-183, SE-596: the object is left out, and a chart's tests are no mistake.
+    // SE-183, SE-596: the object is ignored; tests of a chart are not reported.
     let typo = told.iter().find(|warning| warning.contains("batch/Job web/typo is left out"));
     assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{told:?}");
     // SE-302
@@ -45,7 +45,7 @@ async fn what_a_sync_leaves_out_is_a_condition() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_wait_names_the_state_and_who_holds_it() {
+async fn a_wait_names_the_state_and_the_blocking_resource() {
     let world = World::start().await;
     let never = [("simulate.wavegate.dev/outcome", "hang")];
     world.write("app/one.json", &deployment("one", &never));
