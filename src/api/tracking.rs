@@ -111,8 +111,8 @@ impl Tracking {
         ours && self.instance_of(object) == Some(self.instance.as_str())
     }
 
-    /// Whether the tracking id was made for this very object (SE-116). What
-    /// cannot be told counts as ours.
+    /// Whether the tracking ID was written for this object (SE-116). An object
+    /// that cannot be compared counts as tracked.
     pub fn is_self_referenced(&self, live: &Value, key: &ResourceKey) -> bool {
         if self.method == TrackingMethod::Label {
             return true;

@@ -1,7 +1,7 @@
 //! Applications on the embedded API server with real Git repositories: from a commit to a
 //! healthy status, also after crashes of the controller.
 
-// Tells the lints that helpers are tests too.
+// Marks helpers as tests for clippy.
 #![cfg(test)]
 
 mod hooks;

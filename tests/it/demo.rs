@@ -198,7 +198,7 @@ fn kubectl_can_access_the_served_demo() {
         .unwrap();
     let mut running = Running(child);
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let mut next = || lines.next().expect("the demo goes on").unwrap();
+    let mut next = || lines.next().expect("the demo prints a line").unwrap();
     let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let kubectl = |arguments: &[&str]| {
         let output = Command::new("kubectl")

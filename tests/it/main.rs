@@ -3,7 +3,7 @@
 //! Tests with `cluster::` in their path require a real API server, given by the
 //! kubeconfig `WAVEGATE_TEST_KUBECONFIG`; see `tests/run`.
 
-// Tells the lints that helpers are tests too.
+// Marks helpers as tests for clippy.
 #![cfg(test)]
 
 mod application_controller;

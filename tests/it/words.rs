@@ -49,18 +49,18 @@ async fn rejections_have_the_servers_message_and_requests_a_user_agent() {
     let log = world.controller_log();
     let refusal = "the server rejected our request due to an error in our request: injected";
     assert!(log.contains(refusal), "{log}");
-    let mut told = vec![log];
+    let mut reported = vec![log];
     world.recorder.read(|log| {
         let statuses = log.records.iter().map(|record| format!("{record:?}"));
-        told.extend(statuses);
+        reported.extend(statuses);
     });
-    for text in &told {
+    for text in &reported {
         for debris in ["Status {", "Some(Failure)", "ApiError", "ServiceError"] {
             assert!(!text.contains(debris), "{debris} in {text}");
         }
     }
     for noise in ["kube_client", "failed with status", "cannot write the status"] {
-        assert!(!told[0].contains(noise), "{noise} in {}", told[0]);
+        assert!(!reported[0].contains(noise), "{noise} in {}", reported[0]);
     }
     assert!(server.requests().iter().any(|request| request.client == "wavegate"));
     world.finish().await;

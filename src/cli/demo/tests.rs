@@ -37,7 +37,7 @@ fn set(status: Value) -> Value {
 /// A status with the current step, counted from 1, and the phase of each Application.
 fn set_status(step: u64, phases: [&str; 3], waiting: &[(&str, &str)]) -> Value {
     let names = ["dev-eu", "prod-eu", "prod-us"];
-    let entry = |(name, phase): (&&str, &&str)| json!({"application": name, "status": phase, "message": "as told", "step": "1", "targetRevisions": []});
+    let entry = |(name, phase): (&&str, &&str)| json!({"application": name, "status": phase, "message": "as reported", "step": "1", "targetRevisions": []});
     let waiting = waiting.iter().map(|(who, why)| json!({"application": who, "reason": why}));
     let complete = phases.iter().all(|phase| *phase == "Healthy");
     json!({
@@ -273,12 +273,12 @@ fn transitions_are_in_order() {
         told,
         [
             "0   starts: env = dev, 1 Application, all at once",
-            "0 dev-eu Pending as told",
+            "0 dev-eu Pending as reported",
             "4 dev-eu Pending Synced and Healthy",
-            "5 dev-eu Pending → Healthy as told",
+            "5 dev-eu Pending → Healthy as reported",
             "5   complete",
             "5   starts: env = prod, 2 Applications, 1 at a time (maxUpdate 50%)",
-            "5 prod-eu Waiting → Pending as told",
+            "5 prod-eu Waiting → Pending as reported",
             "6 prod-eu Pending Sync wave 0: apps/Deployment/web",
             "7 prod-eu Pending → Progressing Sync wave 0: apps/Deployment/web",
         ]

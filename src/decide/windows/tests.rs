@@ -136,8 +136,8 @@ fn kinds_and_manual_sync_decide() {
         ("V-194", json!([open("allow", hand())]), true, true),
         ("SE-406: deny wins", json!([open("allow", no()), open("deny", no())]), false, false),
     ];
-    for (name, list, by_hand, automated) in cases {
-        assert_eq!(allowed(&list, &MANUAL, NOON), by_hand, "{name} by hand");
+    for (name, list, manual, automated) in cases {
+        assert_eq!(allowed(&list, &MANUAL, NOON), manual, "{name} manual");
         assert_eq!(allowed(&list, &AUTO, NOON), automated, "{name} automated");
     }
 }

@@ -23,25 +23,28 @@ async fn ignored_settings_are_conditions() {
     };
     let app =
         world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
-    let told = warnings(&app);
+    let reported = warnings(&app);
     // SE-183, SE-596: the object is ignored; tests of a chart are not reported.
-    let typo = told.iter().find(|warning| warning.contains("batch/Job web/typo is left out"));
-    assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{told:?}");
+    let typo = reported.iter().find(|warning| warning.contains("batch/Job web/typo is left out"));
+    assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{reported:?}");
     // SE-302
     assert!(
-        told.iter().any(|w| w.contains("syncOptions: unknown sync option CreateNamespce=true"))
+        reported.iter().any(|w| w.contains("syncOptions: unknown sync option CreateNamespce=true"))
     );
-    assert!(told.iter().any(|w| w == "ConfigMap web/one: unknown sync option Replcae=true"));
-    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(reported.iter().any(|w| w == "ConfigMap web/one: unknown sync option Replcae=true"));
+    assert_eq!(reported.len(), 3, "{reported:?}");
 
     // SE-296, SE-595
     world.remove("app/old.json");
     world.commit();
     world.refresh("app").await;
     let app = world.app("app").await;
-    let told = warnings(&app);
-    assert!(told.iter().any(|w| w.starts_with("hook batch/Job web/old is no longer")), "{told:?}");
-    assert_eq!(told.len(), 4, "{told:?}");
+    let reported = warnings(&app);
+    assert!(
+        reported.iter().any(|w| w.starts_with("hook batch/Job web/old is no longer")),
+        "{reported:?}"
+    );
+    assert_eq!(reported.len(), 4, "{reported:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

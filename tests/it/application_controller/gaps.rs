@@ -28,7 +28,7 @@ async fn a_tracked_object_of_any_kind_is_found_after_a_start() {
     let revision = world.commit();
     world.run();
     world.create_app(&world.application("app", "app")).await;
-    world.until("app", "told of what is left", |app| lists(app, "left")).await;
+    world.until("app", "reported of what is left", |app| lists(app, "left")).await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     assert_eq!(world.get("v1", "ServiceAccount", "web", "left").await, Value::Null);
@@ -61,7 +61,7 @@ async fn an_object_without_the_installation_id_is_not_tracked() {
     let revision = world.commit();
     world.run();
     world.create_app(&world.application("app", "app")).await;
-    world.until("app", "told of its own", |app| lists(app, "ours")).await;
+    world.until("app", "reported of its own", |app| lists(app, "ours")).await;
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     let left = world.api("v1", "ServiceAccount", "web").list(&Default::default()).await.unwrap();
@@ -85,12 +85,12 @@ async fn a_kind_that_cannot_be_listed_is_reported() {
     let revision = world.commit();
     world.run();
     world.create_app(&world.application("app", "app")).await;
-    let told =
+    let reported =
         |app: &Value| condition(app, "UnlistedResourceWarning", "cannot list ServiceAccount");
-    world.until("app", "told of the gap", told).await;
+    world.until("app", "reported of the gap", reported).await;
     // Applications are not affected.
     world.sync("app", json!({"revision": revision, "prune": true})).await;
     world
-        .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && told(app))
+        .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && reported(app))
         .await;
 }

@@ -254,7 +254,7 @@ async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
     deployed(&world, "app").await;
     world.server.forget_requests();
     delete(&world, "app").await;
-    let app = world.until("app", "told", |app| deletion_error(app).is_some()).await;
+    let app = world.until("app", "reported", |app| deletion_error(app).is_some()).await;
     let said = deletion_error(&app).unwrap();
     assert!(said.contains("PreDelete hook(s) failed: web/ask ("), "SE-517: {said}");
     // No request while it waits, then one more run.
@@ -280,7 +280,7 @@ async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
             tokio::time::sleep(std::time::Duration::from_millis(300)).await;
         }
     };
-    tokio::time::timeout(super::LIMIT, gone).await.expect("the deletion goes on");
+    tokio::time::timeout(super::LIMIT, gone).await.expect("the deletion continues");
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
 

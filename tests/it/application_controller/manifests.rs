@@ -67,7 +67,7 @@ async fn a_submodule_is_an_error_and_prunes_nothing() {
     std::os::unix::fs::symlink("../other/one.yaml", repo.join("app/linked.yaml")).unwrap();
     git(repo, &["add", "app/linked.yaml"]);
     git(repo, &["commit", "--quiet", "--message=submodules"]);
-    let told = "is a git submodule, and submodules are not fetched";
+    let reported = "is a git submodule, and submodules are not fetched";
     for (path, recurse) in [
         ("other", false),
         ("other/deep", false),
@@ -78,7 +78,7 @@ async fn a_submodule_is_an_error_and_prunes_nothing() {
         let source = json!({"path": path, "directory": {"recurse": recurse}});
         world.patch("app", json!({"spec": {"source": source}})).await;
         world.refresh("app").await;
-        let app = world.until("app", path, |app| condition(app, "ComparisonError", told)).await;
+        let app = world.until("app", path, |app| condition(app, "ComparisonError", reported)).await;
         assert_eq!(app["status"]["sync"]["status"], "Unknown", "{path}");
     }
     world.rest().await;
@@ -155,8 +155,8 @@ async fn a_name_with_a_path_causes_no_request() {
         app["spec"]["destination"]["namespace"] = "ok-11".into();
         app["spec"]["syncPolicy"] = json!({"automated": {}});
         world.create_app(&app).await;
-        let told = format!("{name}/bad.json: line 1: ConfigMap");
-        world.until(&name, "refused", |app| condition(app, "ComparisonError", &told)).await;
+        let reported = format!("{name}/bad.json: line 1: ConfigMap");
+        world.until(&name, "refused", |app| condition(app, "ComparisonError", &reported)).await;
         world.sync(&name, json!({"revision": revision})).await;
         let app = world.until(&name, "ended", settled).await;
         assert_eq!(app["status"]["operationState"]["phase"], "Error", "{app}");
@@ -167,8 +167,8 @@ async fn a_name_with_a_path_causes_no_request() {
     app["spec"]["project"] = "ok".into();
     app["spec"]["destination"]["namespace"] = "ok-11/../victimns".into();
     world.create_app(&app).await;
-    let told = "spec.destination.namespace: ";
-    world.until("destination", "refused", |app| condition(app, "InvalidSpecError", told)).await;
+    let reported = "spec.destination.namespace: ";
+    world.until("destination", "refused", |app| condition(app, "InvalidSpecError", reported)).await;
     assert!(!world.made().iter().any(|resource| resource == "configmaps"), "{:?}", world.writes());
 }
 

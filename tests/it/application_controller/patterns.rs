@@ -129,7 +129,7 @@ async fn an_ignore_rule_with_an_invalid_kind_ignores_nothing_se_171() {
     app["spec"]["ignoreDifferences"] = rule("{ConfigMap");
     world.create_app(&app).await;
     let at = "spec.ignoreDifferences[0].kind: pattern";
-    world.until("app", "told", |app| condition(app, "ComparisonError", at)).await;
+    world.until("app", "reported", |app| condition(app, "ComparisonError", at)).await;
     world.patch("app", json!({"spec": {"ignoreDifferences": rule("{Secret,Config[LM]ap}")}})).await;
     world.until("app", "read", |app| !condition(app, "ComparisonError", at)).await;
 }

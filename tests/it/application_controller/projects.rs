@@ -228,8 +228,9 @@ async fn a_project_is_deleted_when_no_application_refers_to_it() {
         projects.delete(name, &DeleteParams::default()).await.unwrap();
     }
     gone("unused").await;
-    let told = world.warnings("DeletionError", "refer to it: argocd/used-0, argocd/used-1").await;
-    assert_eq!(told.len(), 1, "{told:?}");
+    let reported =
+        world.warnings("DeletionError", "refer to it: argocd/used-0, argocd/used-1").await;
+    assert_eq!(reported.len(), 1, "{reported:?}");
 
     // One is deleted, the other moves to another project.
     delete(&world, "used-0").await;

@@ -55,7 +55,7 @@ async fn forty_unavailable_repositories_delay_no_other_application() {
     assert!(took < Duration::from_secs(15), "behind those that do not answer: {took:?}");
 
     for name in ["dead-0", "dead-1", "dead-38", "dead-39"] {
-        let told = |app: &Value| condition(app, "ComparisonError", "not reachable");
-        world.until(name, "reported", told).await;
+        let reported = |app: &Value| condition(app, "ComparisonError", "not reachable");
+        world.until(name, "reported", reported).await;
     }
 }

@@ -45,7 +45,7 @@ async fn first_sync(automated: bool) -> (World, Vec<String>) {
         }
         world.create_app(&app).await;
         if !automated {
-            // As a rollout does: first it is compared, then told what to sync.
+            // As a rollout does: compare first, then request the sync.
             world.until(name, "compared", |app| is(app, "OutOfSync", "Missing")).await;
             world.sync(name, json!({"revision": revision})).await;
         }

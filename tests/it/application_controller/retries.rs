@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A hook that ends as it is told.
+/// A hook with the given outcome.
 fn hook(outcome: &str) -> String {
     job(
         "hook",

@@ -58,12 +58,12 @@ async fn a_rule_over_the_limits_is_a_condition_and_ignored_fields_are_not_overwr
     let rules = with_rule(json!({}), &hostile)["spec"]["ignoreDifferences"].clone();
     world.patch("app", json!({"spec": {"ignoreDifferences": rules}})).await;
     drift(&world, "one").await;
-    let told = |app: &Value| {
+    let reported = |app: &Value| {
         condition(app, "ComparisonError", "spec.ignoreDifferences: jqPathExpressions")
             && condition(app, "ComparisonError", "limit exceeded: takes more than 2000000 steps")
             && condition(app, "ComparisonError", "on ConfigMap/one")
     };
-    world.until("app", "told the rule and the limit", told).await;
+    world.until("app", "reported the rule and the limit", reported).await;
     world.sync("other", json!({"revision": revision})).await;
     world
         .until("other", "served all the same", |app| settled(app) && is(app, "Synced", "Healthy"))

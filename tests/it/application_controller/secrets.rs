@@ -69,12 +69,12 @@ async fn a_token_with_a_trailing_newline_is_used_and_an_invalid_one_is_reported(
     let agents: Vec<String> = far.requests().into_iter().map(|request| request.client).collect();
     assert!(agents.iter().any(|agent| agent == "wavegate"), "requests say who asks: {agents:?}");
 
-    let told = |app: &Value| !condition(app).is_empty();
-    let broken = world.until("broken", "told why not", told).await;
+    let reported = |app: &Value| !condition(app).is_empty();
+    let broken = world.until("broken", "reported why not", reported).await;
     let text = condition(&broken);
     assert!(text.contains("secret argocd/broken") && text.contains("config.bearerToken"), "{text}");
     assert!(!text.contains("broken\ntoken") && !text.contains("token\""), "{text}");
-    let nowhere = world.until("nowhere", "told why not", told).await;
+    let nowhere = world.until("nowhere", "reported why not", reported).await;
     assert!(condition(&nowhere).contains("server is not an address"), "{}", condition(&nowhere));
 }
 
@@ -140,7 +140,7 @@ async fn credentials_in_urls_are_not_reported() {
     world.create_app(&app).await;
     let names = (0..urls.len()).map(|number| format!("url-{number}"));
     for name in names.chain(["server".to_owned()]) {
-        world.until(&name, "told what is wrong", |app| !condition(app).is_empty()).await;
+        world.until(&name, "reported what is wrong", |app| !condition(app).is_empty()).await;
         let said = world.said(&name).await;
         assert!(!said.contains("s3cr3t"), "{name}: {said}");
     }

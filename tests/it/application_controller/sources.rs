@@ -52,7 +52,7 @@ async fn values_files_come_from_the_referenced_source() {
     assert_eq!(rendered["data"]["values"], "replicas: 3\n", "SE-034");
     assert_eq!(world.get("v1", "ConfigMap", "web", "one").await["data"]["value"], "1");
 
-    for (file, told) in [
+    for (file, reported) in [
         ("$other/env/prod.yaml", "no source has the ref other"),
         ("$values/../../../../etc/passwd", "etc/passwd"),
         ("$values/env/none.yaml", "$values/env/none.yaml"),
@@ -65,10 +65,14 @@ async fn values_files_come_from_the_referenced_source() {
                 ]}}),
             )
             .await;
-        let app = world.until("many", "told", |app| condition(app, "ComparisonError", told)).await;
+        let app = world
+            .until("many", "reported", |app| condition(app, "ComparisonError", reported))
+            .await;
         assert!(!app["status"].to_string().contains("wavegate-source-"), "no path of the cache");
     }
     let twice = json!([source(json!({"ref": "x"})), source(json!({"ref": "x"}))]);
     world.patch("many", json!({"spec": {"sources": twice}})).await;
-    world.until("many", "told", |app| condition(app, "InvalidSpecError", "ref x is that of")).await;
+    world
+        .until("many", "reported", |app| condition(app, "InvalidSpecError", "ref x is that of"))
+        .await;
 }

@@ -60,11 +60,11 @@ fn a_misspelled_required_field_is_listed_with_the_others() {
     spec.insert("templates".to_owned(), template);
     for command in ["plan", "render"] {
         let run = with_input(&[command, "-f", "-"], set.to_string());
-        let told = run.out.clone() + &run.err;
+        let reported = run.out.clone() + &run.err;
         run.fails(1, &["cannot read", "template"]);
         let template = "spec.templates: unknown field; did you mean template?";
         for typo in TYPOS[1..4].iter().chain([&template]) {
-            assert!(told.contains(typo), "no {typo:?} in {told}");
+            assert!(reported.contains(typo), "no {typo:?} in {reported}");
         }
     }
 }

@@ -161,8 +161,8 @@ pub async fn generations_count_changes_of_spec(client: Client, namespace: &str) 
         patch(&client, &one, MERGE, &json!({"spec": {"minReadySeconds": 5}})).await.ok(200);
     assert_eq!(changed["metadata"]["generation"], 2);
     let status = json!({"status": {"conditions": [{"type": "Tested", "status": "True"}]}});
-    let told = patch(&client, &format!("{one}/status"), MERGE, &status).await.ok(200);
-    assert_eq!(told["metadata"]["generation"], 2);
+    let reported = patch(&client, &format!("{one}/status"), MERGE, &status).await.ok(200);
+    assert_eq!(reported["metadata"]["generation"], 2);
     let map = post(&client, &config_maps(namespace), &config_map("a")).await.ok(201);
     assert!(map["metadata"].get("generation").is_none());
 }

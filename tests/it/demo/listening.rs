@@ -31,10 +31,10 @@ fn only_clients_with_the_kubeconfig_are_served() {
         .unwrap();
     let mut running = Running(child);
     let mut lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let first = lines.next().expect("the demo goes on").unwrap();
+    let first = lines.next().expect("the demo prints a line").unwrap();
     let path = first.strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let mode = std::fs::metadata(&path).unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "nobody else reads it");
+    assert_eq!(mode & 0o777, 0o600, "only the user can read it");
     let text = std::fs::read_to_string(&path).unwrap();
     let after = |mark: &str| {
         let rest = text.split_once(mark).unwrap_or_else(|| panic!("no {mark}: {text}")).1;

@@ -35,19 +35,19 @@ pub async fn a_failing_template_is_reported_and_deletes_nothing(mut world: World
         let template =
             json!({ "spec": { "template": { "metadata": { "labels": { "extra": text } } } } });
         world.patch(Kind::ApplicationSet, "fleet", &template).await;
-        let told = condition_of_the_set(&world, "ErrorOccurred", reason, &words).await;
+        let reported = condition_of_the_set(&world, "ErrorOccurred", reason, &words).await;
         world.until_calm("after the mistake").await;
         world.recorder.read(|log| {
             assert_eq!(condition(log, "fleet", "ParametersGenerated").unwrap()["status"], "False");
-            assert!(log.all(Kind::Application).count() == 2, "{told}\n{}", log.state());
+            assert!(log.all(Kind::Application).count() == 2, "{reported}\n{}", log.state());
         });
         event(&world, "fleet", &words).await;
     }
     stays_calm(&world, "fleet").await;
     // Once fixed, the error is no longer reported.
-    let mended =
+    let fixed =
         json!({ "spec": { "template": { "metadata": { "labels": { "extra": "fine" } } } } });
-    world.patch(Kind::ApplicationSet, "fleet", &mended).await;
+    world.patch(Kind::ApplicationSet, "fleet", &fixed).await;
     world
         .until("the set is well again", |log| {
             (condition(log, "fleet", "ErrorOccurred")?["status"] == "False").then_some(())
@@ -172,7 +172,7 @@ pub async fn unreadable_sources_are_reported_and_others_continue(mut world: Worl
         ("no-path", "apps/no-path"),
         ("no-repository", nowhere.as_str()),
     ] {
-        let told = world
+        let reported = world
             .until(&format!("Application {name} says what cannot be read"), |log| {
                 let conditions = log.get(Kind::Application, name)?["status"]["conditions"].clone();
                 let conditions = conditions.as_array()?.clone();
@@ -181,7 +181,7 @@ pub async fn unreadable_sources_are_reported_and_others_continue(mut world: Worl
                 })
             })
             .await;
-        let message = told["message"].as_str().unwrap();
+        let message = reported["message"].as_str().unwrap();
         assert!(message.contains(word), "{name}: {message} does not name {word}");
         event(&world, &world.tagged(name), &[word]).await;
         let waits = world

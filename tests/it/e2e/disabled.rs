@@ -14,13 +14,13 @@ pub async fn disabled_progressive_syncs_are_reported(mut world: World) {
     fleet["spec"]["template"]["spec"]["syncPolicy"] = json!({ "automated": {} });
     world.create(Kind::ApplicationSet, fleet).await;
     world.start(&Setup { progressive_syncs: false, ..Setup::default() }).await;
-    let told = world
+    let reported = world
         .until("the set says that its strategy is not followed", |log| {
             condition(log, "fleet", "InvalidRolloutConfig")
                 .filter(|found| found["status"] == "True")
         })
         .await;
-    let message = told["message"].as_str().unwrap();
+    let message = reported["message"].as_str().unwrap();
     for word in ["spec.strategy", "--enable-progressive-syncs"] {
         assert!(message.contains(word), "{message} does not say {word}");
     }

@@ -53,14 +53,14 @@ pub async fn a_sync_that_never_starts_times_out(mut world: World) {
             invariants::is_done(later, FIRST).then_some(())
         })
         .await;
-    let told = world
-        .until("the timeout is told by an event", |log| {
+    let reported = world
+        .until("an Event reports the timeout", |log| {
             let event =
                 log.all(Kind::Event).find(|(_, event)| event["reason"] == "ProgressingTimeout");
             event.map(|(_, event)| event["note"].as_str().unwrap_or_default().to_owned())
         })
         .await;
-    assert!(told.contains("deaf"), "{told}");
+    assert!(reported.contains("deaf"), "{reported}");
     // The watches of two kinds may be out of sync for a moment.
     let name = world.tagged("deaf");
     world

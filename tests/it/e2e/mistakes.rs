@@ -71,12 +71,12 @@ pub async fn invalid_input_deletes_no_application(mut world: World) {
     ];
     for (mistake, reason, words) in mistakes {
         world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": mistake })).await;
-        let told = reports(&world, reason, &[words]).await;
+        let reported = reports(&world, reason, &[words]).await;
         world.pass_over("fleet").await;
-        nothing_deleted(&world, &told);
-        let mut mended = good["spec"].clone();
-        mended["templatePatch"] = Value::Null;
-        world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": mended })).await;
+        nothing_deleted(&world, &reported);
+        let mut fixed = good["spec"].clone();
+        fixed["templatePatch"] = Value::Null;
+        world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": fixed })).await;
         reports_no_error(&world).await;
     }
     world.until_calm("after all mistakes").await;
@@ -115,8 +115,8 @@ pub async fn a_renamed_application_is_kept_until_the_new_one_exists(mut world: W
     let waits =
         format!("application waits to be deleted until application {new} is written: {old}");
     let words = [new.as_str(), waits.as_str()];
-    let told = reports(&world, "UpdateApplicationError", &words).await;
-    nothing_deleted(&world, &told);
+    let reported = reports(&world, "UpdateApplicationError", &words).await;
+    nothing_deleted(&world, &reported);
 
     // Once it is accepted, the new one is created, and then the old one deleted.
     world.patch(Kind::ApplicationSet, "fleet", &json!({ "spec": { "templatePatch": null } })).await;
@@ -151,9 +151,9 @@ pub async fn a_running_rollout_deletes_nothing_because_of_invalid_input(mut worl
         world.tagged("b"),
         world.tagged("c")
     );
-    let told = reports(&world, VALIDATION, &[&waits]).await;
+    let reported = reports(&world, VALIDATION, &[&waits]).await;
     world.pass_over("fleet").await;
-    nothing_deleted(&world, &told);
+    nothing_deleted(&world, &reported);
     world.finish().await;
 }
 
@@ -201,7 +201,7 @@ async fn reports_no_error(world: &World) {
 }
 
 /// Nothing was deleted or is being deleted.
-fn nothing_deleted(world: &World, told: &str) {
+fn nothing_deleted(world: &World, reported: &str) {
     world.recorder.read(|log: &Log| {
         let is_going = |object: &Value| !object["metadata"]["deletionTimestamp"].is_null();
         let deleted: Vec<String> = log
@@ -213,6 +213,6 @@ fn nothing_deleted(world: &World, told: &str) {
             })
             .map(|record| format!("{:?} {}", record.kind, record.name()))
             .collect();
-        assert!(deleted.is_empty(), "{deleted:?}: {told}");
+        assert!(deleted.is_empty(), "{deleted:?}: {reported}");
     });
 }

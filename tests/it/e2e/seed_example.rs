@@ -88,7 +88,7 @@ pub async fn the_example_of_the_guide_completes(mut world: World) {
                 .then_some(())
         })
         .await;
-    world.until_calm("it waits until somebody syncs by hand").await;
+    world.until_calm("it waits for a manual sync").await;
     world.recorder.read(|log| {
         let at_work = |name: &str| {
             log.of(Kind::Application)

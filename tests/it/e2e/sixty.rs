@@ -35,7 +35,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
             (rollout["step"] == 3 && rollout["progress"] == "13/60").then_some(())
         })
         .await;
-    world.until_calm("it waits for syncs by hand").await;
+    world.until_calm("it waits for manual syncs").await;
     world.recorder.read(|log| {
         let at_work = log.all(Kind::Application).filter(|(name, application)| {
             (name.starts_with("by-hand") || name.starts_with("rest"))

@@ -19,7 +19,7 @@ pub async fn a_denying_window_uses_no_slot(mut world: World) {
     world.start(&Setup::default()).await;
     synced(&world, &["b", "c"]).await;
     let reason = world
-        .until("the set tells which window denies it", |log| {
+        .until("the set names the denying window", |log| {
             let set = log.get(Kind::ApplicationSet, "fleet")?;
             let wait = &set["status"]["rollout"]["waitingFor"][0];
             (wait["application"] == world.tagged("a")).then(|| wait["reason"].to_string())

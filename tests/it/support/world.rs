@@ -19,7 +19,7 @@ use super::repository::Repository;
 /// Variable with a kubeconfig; without it, cases for a real server are skipped.
 pub const KUBECONFIG: &str = "WAVEGATE_TEST_KUBECONFIG";
 /// Variable with the longest wait in seconds; the default is enough for a slow machine.
-const PATIENCE: &str = "WAVEGATE_TEST_PATIENCE";
+const WAIT_LIMIT: &str = "WAVEGATE_TEST_WAIT_LIMIT";
 /// How long the workloads of the embedded server take.
 const WORKLOAD_DELAY: Duration = Duration::from_millis(50);
 /// Clients of the test, whose requests are not counted.
@@ -233,7 +233,7 @@ impl World {
     }
 
     fn wait_limit(&self) -> Duration {
-        let seconds = std::env::var(PATIENCE).ok().and_then(|text| text.parse().ok());
+        let seconds = std::env::var(WAIT_LIMIT).ok().and_then(|text| text.parse().ok());
         Duration::from_secs(seconds.unwrap_or(300))
     }
 
