@@ -74,15 +74,6 @@ impl Glob {
         Self::read(pattern, None)
     }
 
-    /// Reads a pattern whose `*` and `?` stop at a separator.
-    ///
-    /// # Errors
-    ///
-    /// As [`Glob::new`].
-    pub fn with_separator(pattern: &str, separator: char) -> Result<Self, InvalidGlob> {
-        Self::read(pattern, Some(separator))
-    }
-
     /// A pattern that matches every text.
     pub fn any() -> Self {
         Self { tokens: vec![Token::Any { crosses: true }], separator: None }

@@ -26,8 +26,6 @@ pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
 /// On a Pod: health ignores the restart policy (SE-465).
 pub const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-policy";
-/// `"true"`: changes of the object do not trigger a refresh (SE-178).
-pub const IGNORE_RESOURCE_UPDATES: &str = "argocd.argoproj.io/ignore-resource-updates";
 /// On an Application: compare again, `normal` or `hard` (SE-377).
 pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 /// Time when the refresh was requested (SE-379).
@@ -38,8 +36,6 @@ pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
 /// On an Application: time when deletions were approved (SE-313, SE-315).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
-/// On an Application: paths, separated by `;`, whose commits trigger a refresh.
-pub const MANIFEST_GENERATE_PATHS: &str = "argocd.argoproj.io/manifest-generate-paths";
 /// On an Application: field manager whose fields are migrated to server-side apply (SE-346).
 pub const CLIENT_SIDE_APPLY_MIGRATION_MANAGER: &str =
     "argocd.argoproj.io/client-side-apply-migration-manager";

@@ -259,11 +259,6 @@ pub struct ApplicationSetApplicationStatus {
     pub target_revisions: Vec<String>,
 }
 
-impl ApplicationSetApplicationStatus {
-    /// `step` of an Application that no step selects (AS-008).
-    pub const NO_STEP: &str = "-1";
-}
-
 words! {
     /// Rollout phase of an Application within its step (AS-350).
     pub enum RolloutPhase {
@@ -278,27 +273,6 @@ words! {
         _ =>
         /// Absent, or a value of a later version.
         Unknown = "",
-    }
-}
-
-impl Strategy {
-    /// `type` of a rollout in steps; case-sensitive.
-    pub const ROLLING_SYNC: &str = "RollingSync";
-    /// `type` without a rollout, and `deletionOrder` without an order.
-    pub const ALL_AT_ONCE: &str = "AllAtOnce";
-    /// `deletionOrder` from the last step to the first.
-    pub const REVERSE: &str = "Reverse";
-
-    /// The steps when a rollout is *selected* (AS-007). It is *enabled* only when there
-    /// is at least one; an empty list is a configuration error (AS-304).
-    pub fn rolling_steps(&self) -> Option<&[RolloutStep]> {
-        let rolling = self.rolling_sync.as_ref().filter(|_| self.type_ == Self::ROLLING_SYNC)?;
-        Some(&rolling.steps)
-    }
-
-    /// Whether Applications are deleted from the last step to the first; case-insensitive.
-    pub fn deletes_in_reverse(&self) -> bool {
-        self.deletion_order.eq_ignore_ascii_case(Self::REVERSE)
     }
 }
 

@@ -32,8 +32,6 @@ pub mod application_set {
         pub const UPDATE_APPLICATION_ERROR: &str = "UpdateApplicationError";
         /// An Application could not be deleted.
         pub const DELETE_APPLICATION_ERROR: &str = "DeleteApplicationError";
-        /// An Application could not be refreshed.
-        pub const REFRESH_APPLICATION_ERROR: &str = "RefreshApplicationError";
         /// A rollout has no steps.
         pub const APPLICATION_SET_ROLLOUT_ERROR: &str = "ApplicationSetRolloutError";
         /// A reconcile failed by a bug.
@@ -62,8 +60,6 @@ pub mod status {
     pub const TRUE: &str = "True";
     /// The condition is not met.
     pub const FALSE: &str = "False";
-    /// Unknown.
-    pub const UNKNOWN: &str = "Unknown";
 }
 
 /// Conditions of an Application (SE-060).

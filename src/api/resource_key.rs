@@ -57,8 +57,3 @@ impl fmt::Display for ResourceKey {
 pub fn split_api_version(api_version: &str) -> (&str, &str) {
     api_version.split_once('/').unwrap_or(("", api_version))
 }
-
-/// Joins group and version to an `apiVersion`.
-pub fn join_api_version(group: &str, version: &str) -> String {
-    if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") }
-}

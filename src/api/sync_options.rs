@@ -2,14 +2,12 @@
 
 use serde_json::Value;
 
-use super::annotations::{COMPARE_OPTIONS, SYNC_OPTIONS, items};
+use super::annotations::{SYNC_OPTIONS, items};
 
 /// `Prune=false`, on an operation or an object (SE-312).
 pub const PRUNE_FALSE: &str = "Prune=false";
 /// `Prune=confirm` (SE-313).
 pub const PRUNE_CONFIRM: &str = "Prune=confirm";
-/// `Delete=false`, on a spec or an object (SE-314).
-pub const DELETE_FALSE: &str = "Delete=false";
 /// `Delete=confirm` (SE-315).
 pub const DELETE_CONFIRM: &str = "Delete=confirm";
 /// Disables schema validation (SE-310).
@@ -38,8 +36,6 @@ pub const FAIL_ON_SHARED_RESOURCE: &str = "FailOnSharedResource=true";
 pub const RESPECT_IGNORE_DIFFERENCES: &str = "RespectIgnoreDifferences=true";
 /// Creates the destination namespace (SE-325).
 pub const CREATE_NAMESPACE: &str = "CreateNamespace=true";
-/// Compare option: an extraneous object is not out of sync (SE-147).
-pub const IGNORE_EXTRANEOUS: &str = "IgnoreExtraneous";
 
 /// A list of options, in the order written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,11 +50,6 @@ impl SyncOptions {
     /// Options in the sync-options annotation of a raw object.
     pub fn of_object(object: &Value) -> Self {
         Self::from_list(items(object, SYNC_OPTIONS))
-    }
-
-    /// Options in the compare-options annotation of a raw object (SE-327).
-    pub fn of_comparison(object: &Value) -> Self {
-        Self::from_list(items(object, COMPARE_OPTIONS))
     }
 
     /// Whether the option is present; case-sensitive.

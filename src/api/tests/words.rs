@@ -131,9 +131,6 @@ fn options_are_case_sensitive() {
     assert_eq!(list.value("CreateNamespace"), None);
     assert!(!list.has(sync_options::CREATE_NAMESPACE));
     assert!(SyncOptions::of_object(&json!({})).is_empty());
-    let compared =
-        annotated([(annotations::COMPARE_OPTIONS, "IgnoreExtraneous,ServerSideDiff=true")]);
-    assert!(SyncOptions::of_comparison(&compared).has(sync_options::IGNORE_EXTRANEOUS));
 }
 
 #[test]
@@ -274,7 +271,6 @@ fn resource_keys() {
     assert_eq!(key, ResourceKey::new("", "Pod", "n", "p"));
     for (text, parts) in [("v1", ("", "v1")), ("apps/v1", ("apps", "v1")), ("", ("", ""))] {
         assert_eq!(resource_key::split_api_version(text), parts);
-        assert_eq!(resource_key::join_api_version(parts.0, parts.1), text);
     }
 }
 
@@ -282,15 +278,9 @@ fn resource_keys() {
 fn times_are_whole_seconds_once_stored() {
     let at: jiff::Timestamp = "2026-01-01T00:00:00.987654321Z".parse().unwrap();
     assert_eq!(time::to_rfc3339(at), "2026-01-01T00:00:00Z");
-    assert_eq!(time::to_rfc3339_nanos(at), "2026-01-01T00:00:00.987654321Z");
-    assert_eq!(time::to_rfc3339_nanos(time::stored(at)), "2026-01-01T00:00:00.000000000Z");
-    assert_eq!(time::from_rfc3339(&time::to_rfc3339_nanos(at)), Some(at));
-    assert_eq!(serde_json::to_value(time::stored_time(at)).unwrap(), json!("2026-01-01T00:00:00Z"));
+    assert_eq!(time::from_rfc3339("2026-01-01T00:00:00.987654321Z"), Some(at));
     let before: jiff::Timestamp = "1969-12-31T23:59:58.5Z".parse().unwrap();
     assert_eq!(time::to_rfc3339(before), "1969-12-31T23:59:58Z");
-    let later: jiff::Timestamp = "2026-01-02T00:00:01.5Z".parse().unwrap();
-    assert_eq!(time::seconds_between(at, later), 86_400);
-    assert_eq!(time::seconds_between(later, at), 0);
     for text in ["", "now", "2026-01-01", "2026-01-01 00:00"] {
         assert_eq!(time::from_rfc3339(text), None, "{text}");
     }

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
+use crate::api::annotations::{HYDRATE, NOTIFIED, REFRESH};
+
 /// Annotations that are always kept: other parts of the system write them.
-const ALWAYS: [&str; 3] = [
-    "notified.notifications.argoproj.io",
-    "argocd.argoproj.io/refresh",
-    "argocd.argoproj.io/hydrate",
-];
+const ALWAYS: [&str; 3] = [NOTIFIED, REFRESH, HYDRATE];
 
 /// Finalizers of hooks that run when an Application is deleted; kept with
 /// whatever follows a `/`.

@@ -7,7 +7,9 @@ use serde_json::Value;
 use super::jq::{Budget, Expression};
 use super::path::parse_pointer;
 use super::schema::Schemas;
-use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, annotation};
+use crate::api::annotations::{
+    CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, SYNC_OPTIONS, annotation, items,
+};
 use crate::api::kind::KindRef;
 use crate::api::sync_options::CLIENT_SIDE_APPLY_MIGRATION_FALSE;
 use crate::glob::{self, Glob};
@@ -357,16 +359,10 @@ impl Rule {
 
 /// The items of an object's annotation `argocd.argoproj.io/compare-options`.
 pub fn compare_options(object: &Value) -> impl Iterator<Item = &str> {
-    annotation_items(object, "argocd.argoproj.io/compare-options")
+    items(object, COMPARE_OPTIONS).into_iter()
 }
 
 /// The items of an object's annotation `argocd.argoproj.io/sync-options`.
 pub fn sync_options(object: &Value) -> impl Iterator<Item = &str> {
-    annotation_items(object, "argocd.argoproj.io/sync-options")
-}
-
-fn annotation_items<'a>(object: &'a Value, key: &str) -> impl Iterator<Item = &'a str> {
-    let annotations = object.get("metadata").and_then(|metadata| metadata.get("annotations"));
-    let text = annotations.and_then(|a| a.get(key)).and_then(Value::as_str).unwrap_or_default();
-    text.split(',').map(str::trim).filter(|item| !item.is_empty())
+    items(object, SYNC_OPTIONS).into_iter()
 }

@@ -36,9 +36,8 @@ use serde_json::Value;
 pub use application::{Combined, Resource, combine};
 use read::{list, text};
 
-/// The finalizer that keeps a hook readable after its deletion was requested; the health
-/// of such an object ignores the deletion (SE-441).
-pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
+use crate::api::annotations::HOOK_FINALIZER;
+use crate::api::kind::KindRef;
 
 /// Health status, ordered from best to worst; an Application has the worst status of its
 /// resources (SE-440).
@@ -103,9 +102,7 @@ pub fn pending_deletion(object: &Value) -> Option<Health> {
 /// Group and kind match exactly; an unsupported version gives `Unknown`, since its fields
 /// may differ (SE-441).
 pub fn by_kind(object: &Value) -> Option<Health> {
-    let api_version = text(object, "/apiVersion");
-    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-    let kind = text(object, "/kind");
+    let KindRef { group, version, kind } = KindRef::of(object);
     let rule = rule(group, kind)?;
     if !rule.versions.is_empty() && !rule.versions.contains(&version) {
         let message = format!("unsupported {kind} GVK: {group}/{version}, Kind={kind}");

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::Health;
 use super::read::{annotation, condition, count, list, text};
-
-const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-policy";
+use crate::api::annotations::IGNORE_RESTART_POLICY;
+use crate::api::hooks::role;
 
 /// SE-465, in the order of the specification.
 pub fn pod(object: &Value) -> Health {
@@ -35,34 +35,15 @@ pub fn pod(object: &Value) -> Health {
 /// it, which has no effect on hooks, since a hook must end.
 fn is_long_running(object: &Value) -> bool {
     let declared = annotation(object, IGNORE_RESTART_POLICY) == "true";
-    text(object, "/spec/restartPolicy") == "Always" || (declared && !is_hook(object))
+    text(object, "/spec/restartPolicy") == "Always" || (declared && !role(object).is_hook())
 }
 
 fn is_finite(object: &Value) -> bool {
     matches!(text(object, "/spec/restartPolicy"), "OnFailure" | "Never")
 }
 
-/// Whether an annotation makes the object a hook (SE-180, SE-181). `Skip`
-/// alone is no hook, and neither is Helm's `crd-install`.
-fn is_hook(object: &Value) -> bool {
-    let items = |key: &str| -> Vec<&str> {
-        annotation(object, key).split(',').map(str::trim).filter(|item| !item.is_empty()).collect()
-    };
-    let argo = items("argocd.argoproj.io/hook");
-    let recognised = |item: &&str| {
-        matches!(
-            *item,
-            "PreSync" | "Sync" | "PostSync" | "SyncFail" | "PreDelete" | "PostDelete" | "Skip"
-        )
-    };
-    if argo.iter().any(recognised) {
-        return argo.iter().filter(|item| recognised(item)).any(|item| *item != "Skip");
-    }
-    !argo.is_empty() || items("helm.sh/hook").iter().any(|item| *item != "crd-install")
-}
-
-/// Messages of containers that wait for a permanent reason: a crash loop, an image that
-/// cannot be pulled, an invalid reference.
+/// Messages of the containers that wait for a reason that does not go away by
+/// itself: a crash loop, an image that cannot be pulled, a bad reference.
 fn stuck_containers(object: &Value) -> Vec<&str> {
     list(object, "/status/containerStatuses")
         .iter()

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::object::View;
 use super::snapshot::ResolvedOperation;
 use crate::api::annotations;
+use crate::api::sync_options as words;
 
 /// The `Prune` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,18 +82,18 @@ impl AppOptions {
         let (mut background, mut orphan) = (false, false);
         for item in operation.sync_options.iter().map(|item| item.trim()) {
             match item {
-                "Validate=false" => options.no_validation = true,
-                "SkipDryRunOnMissingResource=true" => options.skip_dry_run_on_missing = true,
-                "PruneLast=true" => options.prune_last = true,
+                words::VALIDATE_FALSE => options.no_validation = true,
+                words::SKIP_DRY_RUN_ON_MISSING_RESOURCE => options.skip_dry_run_on_missing = true,
+                words::PRUNE_LAST => options.prune_last = true,
                 "PrunePropagationPolicy=background" => background = true,
                 "PrunePropagationPolicy=orphan" => orphan = true,
-                "ApplyOutOfSyncOnly=true" => options.out_of_sync_only = true,
-                "Replace=true" => options.replace = true,
-                "Force=true" => options.force = true,
-                "ServerSideApply=true" => options.server_side = true,
-                "ClientSideApplyMigration=false" => options.no_migration = true,
-                "FailOnSharedResource=true" => options.fail_on_shared = true,
-                "CreateNamespace=true" => options.create_namespace = true,
+                words::APPLY_OUT_OF_SYNC_ONLY => options.out_of_sync_only = true,
+                words::REPLACE => options.replace = true,
+                words::FORCE => options.force = true,
+                words::SERVER_SIDE_APPLY => options.server_side = true,
+                words::CLIENT_SIDE_APPLY_MIGRATION_FALSE => options.no_migration = true,
+                words::FAIL_ON_SHARED_RESOURCE => options.fail_on_shared = true,
+                words::CREATE_NAMESPACE => options.create_namespace = true,
                 _ => match prune(item) {
                     // The first of several values wins (SE-019).
                     Some(value) => options.prune = options.prune.or(Some(value)),
@@ -115,8 +116,8 @@ impl AppOptions {
 fn prune(item: &str) -> Option<Prune> {
     match item {
         "Prune=true" => Some(Prune::True),
-        "Prune=false" => Some(Prune::False),
-        "Prune=confirm" => Some(Prune::Confirm),
+        words::PRUNE_FALSE => Some(Prune::False),
+        words::PRUNE_CONFIRM => Some(Prune::Confirm),
         _ => None,
     }
 }
@@ -139,14 +140,14 @@ impl ResourceOptions {
         let text = View(object).annotation(annotations::SYNC_OPTIONS).unwrap_or_default();
         for item in text.split(',').map(str::trim) {
             match item {
-                "Validate=false" => options.no_validation = true,
-                "SkipDryRunOnMissingResource=true" => options.skip_dry_run_on_missing = true,
-                "PruneLast=true" => options.prune_last = true,
-                "Replace=true" => options.replace = Some(true),
+                words::VALIDATE_FALSE => options.no_validation = true,
+                words::SKIP_DRY_RUN_ON_MISSING_RESOURCE => options.skip_dry_run_on_missing = true,
+                words::PRUNE_LAST => options.prune_last = true,
+                words::REPLACE => options.replace = Some(true),
                 "Replace=false" => options.replace = options.replace.or(Some(false)),
-                "Force=true" => options.force = true,
-                "ServerSideApply=true" => options.server_side = Some(true),
-                "ServerSideApply=false" => {
+                words::FORCE => options.force = true,
+                words::SERVER_SIDE_APPLY => options.server_side = Some(true),
+                words::SERVER_SIDE_APPLY_FALSE => {
                     options.server_side = options.server_side.or(Some(false));
                 }
                 _ => options.prune = options.prune.or(prune(item)),
