@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::super::application_set::{ApplicationSetApplicationStatus, RolloutPhase, Strategy};
+use super::super::application_set::{ApplicationSetApplicationStatus, RolloutPhase};
 use super::super::generators::Generator;
 use super::super::*;
 
