@@ -85,8 +85,9 @@ impl Worker {
     }
 }
 
-/// The next patch of an Application, if any; it contains the version it is based on.
-fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
+/// The next patch of an Application, if there is one; it carries the version
+/// that it was decided on.
+pub fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
     let status = &application["status"];
     let state = &status["operationState"];
     let now = Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();

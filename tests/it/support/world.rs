@@ -363,7 +363,8 @@ impl World {
     }
 }
 
-const JSON: &str = "application/json";
+/// The media type of an object.
+pub const JSON: &str = "application/json";
 const MERGE: &str = "application/merge-patch+json";
 
 /// Sends a merge patch for an object.
@@ -377,7 +378,8 @@ pub async fn patch_object(
     send(client, Method::PATCH, &format!("{}/{name}", kind.path(namespace)), MERGE, patch).await
 }
 
-async fn send(
+/// Sends a request for an object and returns the object of the answer.
+pub async fn send(
     client: &Client,
     method: Method,
     path: &str,
@@ -415,7 +417,7 @@ pub async fn cluster_client(path: &Path) -> Client {
 }
 
 /// Installs the definitions, and waits until they are served.
-async fn install_definitions(client: &Client) {
+pub async fn install_definitions(client: &Client) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
     for definition in wavegate::api::crds::all() {
         let mut definition = serde_json::to_value(definition).unwrap();
