@@ -4,8 +4,6 @@
 //! A write names only what has changed and the version that the decision was
 //! made on. Nothing is written when nothing has changed.
 
-use std::borrow::Cow;
-
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::core::discovery::ApiResource;
@@ -17,6 +15,7 @@ use crate::api::{Application, GROUP, VERSION};
 use crate::decide::app_state::Condition;
 use crate::decide::app_state::status::conditions;
 use crate::decide::merge_patch::merge_patch;
+use crate::redact;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::has_code;
 
@@ -81,9 +80,24 @@ pub async fn read(
     Ok(read.map(|object| raw(object, &resource())))
 }
 
-/// Writes what differs between `base`, an Application as it was read, and
-/// `wanted`; `now` is for a condition about a status that is too large. Gives back what is stored afterwards; `None` when there was
-/// nothing to write.
+/// What to send so that `base`, an Application as it was read, becomes
+/// `wanted`, without credentials in its words; `None` when that is nothing.
+pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
+    let patch = merge_patch(base, wanted)?;
+    let Some(words) = patch.get("status") else { return Some(patch) };
+    let mut shown = words.clone();
+    redact::messages(&mut shown);
+    if shown == *words {
+        return Some(patch);
+    }
+    let status = super::told::status(&base["status"], &wanted["status"]).into_owned();
+    let mut told = wanted.clone();
+    told["status"] = status;
+    merge_patch(base, &told)
+}
+
+/// Sends a [`patch`]; `now` is for a condition about a status that is too
+/// large. Gives back what is stored afterwards.
 ///
 /// When somebody has changed other fields meanwhile, the write is repeated on
 /// top; when they changed what is written here, it is [`Error::Stale`].
@@ -91,19 +105,12 @@ pub async fn read(
 /// # Errors
 ///
 /// All of [`Error`].
-pub async fn write(
+pub async fn send(
     client: &kube::Client,
     base: &Value,
-    wanted: &Value,
+    mut patch: Value,
     now: Timestamp,
-) -> Result<Option<Value>, Error> {
-    let mut told = Cow::Borrowed(wanted);
-    if let Some(status) = wanted.get("status")
-        && let Cow::Owned(status) = super::told::status(&base["status"], status)
-    {
-        told.to_mut()["status"] = status;
-    }
-    let Some(mut patch) = merge_patch(base, &told) else { return Ok(None) };
+) -> Result<Value, Error> {
     let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
     let api = applications(client, namespace);
@@ -111,7 +118,7 @@ pub async fn write(
     for _ in 0..ATTEMPTS {
         patch["metadata"]["resourceVersion"] = version;
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-            Ok(object) => return Ok(Some(raw(object, &resource()))),
+            Ok(object) => return Ok(raw(object, &resource())),
             Err(error) if has_code(&error, 404) => {
                 return Err(Error::Gone { name: name.to_owned() });
             }
@@ -171,7 +178,7 @@ async fn too_large(
     name: &str,
     reason: &str,
     now: Timestamp,
-) -> Result<Option<Value>, Error> {
+) -> Result<Value, Error> {
     let mut wanted = base.clone();
     let message =
         format!("the status is too large to be stored, its old values are kept: {reason}");
@@ -182,9 +189,9 @@ async fn too_large(
     if let Some(status) = wanted["status"].as_object_mut() {
         conditions(status, &[UNKNOWN_ERROR], &[condition], now);
     }
-    let Some(patch) = merge_patch(base, &wanted) else { return Ok(None) };
+    let Some(patch) = merge_patch(base, &wanted) else { return Ok(base.clone()) };
     let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    written.map(|object| Some(raw(object, &resource()))).map_err(|error| failed(name, &error))
+    written.map(|object| raw(object, &resource())).map_err(|error| failed(name, &error))
 }
 
 fn failed(name: &str, error: &kube::Error) -> Error {

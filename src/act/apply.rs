@@ -22,7 +22,7 @@ use super::{delete, secrets};
 use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::sync::{Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
+use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::openapi;
 use crate::watch::cluster_cache::Cluster;
 use crate::watch::failure::{has_code, is_outdated, is_transient, reason};
@@ -58,23 +58,23 @@ impl Applier<'_> {
     /// change; a dry run and a client-side apply then need no request.
     pub async fn apply(
         &self,
-        apply: &Apply,
+        apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         in_sync: bool,
         dry_run: bool,
     ) -> Happened {
         let happened = self.try_apply(apply, live, in_sync, dry_run).await;
-        secrets::told(happened, &apply.task.resource, &apply.manifest)
+        secrets::told(happened, &apply.key, &apply.manifest)
     }
 
     async fn try_apply(
         &self,
-        apply: &Apply,
+        apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         in_sync: bool,
         dry_run: bool,
     ) -> Happened {
-        let key = &apply.task.resource;
+        let key = &apply.key;
         let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
             Err(happened) => return happened,
@@ -101,11 +101,11 @@ impl Applier<'_> {
     /// hooks, is left to it (SE-250).
     async fn check(
         &self,
-        apply: &Apply,
+        apply: &ApplyRequest,
         live: Option<&Arc<Value>>,
         resource: &ApiResource,
     ) -> Happened {
-        let (key, manifest) = (&apply.task.resource, apply.manifest.as_ref());
+        let (key, manifest) = (&apply.key, apply.manifest.as_ref());
         if apply.method.validate {
             let mistakes = self.cluster.mistakes(resource, manifest).await;
             if !mistakes.is_empty() {
@@ -127,13 +127,13 @@ impl Applier<'_> {
 
     /// Creates a hook. One that exists and carries the stamp was created by a
     /// pass that was cut off before it could say so.
-    pub async fn create_hook(&self, apply: &Apply) -> Happened {
+    pub async fn create_hook(&self, apply: &ApplyRequest) -> Happened {
         let happened = self.try_create_hook(apply).await;
-        secrets::told(happened, &apply.task.resource, &apply.manifest)
+        secrets::told(happened, &apply.key, &apply.manifest)
     }
 
-    async fn try_create_hook(&self, apply: &Apply) -> Happened {
-        let key = &apply.task.resource;
+    async fn try_create_hook(&self, apply: &ApplyRequest) -> Happened {
+        let key = &apply.key;
         let resource = match self.resource(key, &apply.manifest).await {
             Ok(resource) => resource,
             Err(happened) => return happened,
@@ -148,7 +148,12 @@ impl Applier<'_> {
 
     /// Creates an object that must exist once. After a failure it is looked
     /// for by its stamp before it is created again.
-    async fn create_stamped(&self, apply: &Apply, manifest: &Value, send: &Sender<'_>) -> Happened {
+    async fn create_stamped(
+        &self,
+        apply: &ApplyRequest,
+        manifest: &Value,
+        send: &Sender<'_>,
+    ) -> Happened {
         let key = send.key;
         let mut tries = 1;
         loop {
@@ -239,7 +244,7 @@ impl Applier<'_> {
     async fn bring(
         &self,
         how: How,
-        apply: &Apply,
+        apply: &ApplyRequest,
         mut live: Option<Arc<Value>>,
         send: &Sender<'_>,
     ) -> Happened {
@@ -344,14 +349,14 @@ impl Applier<'_> {
     }
 
     /// Why a live object is not this hook's; `None` for what is no hook.
-    fn objection(&self, apply: &Apply, live: &Value) -> Option<String> {
+    fn objection(&self, apply: &ApplyRequest, live: &Value) -> Option<String> {
         apply.stamp.as_ref()?;
-        self.owner.objection(&apply.task.resource, live)
+        self.owner.objection(&apply.key, live)
     }
 
     /// Deletes and creates (SE-355). When it cannot be created, the former
     /// object is put back.
-    async fn recreate(&self, apply: &Apply, target: &Value, send: &Sender<'_>) -> Happened {
+    async fn recreate(&self, apply: &ApplyRequest, target: &Value, send: &Sender<'_>) -> Happened {
         let found = match self.cluster.read(send.resource, send.key).await {
             Ok(found) => found,
             Err(error) => return Happened::Unknown(error.to_string()),
@@ -422,12 +427,12 @@ impl Applier<'_> {
     }
 
     /// Waits for what an applied definition brings along.
-    async fn after(&self, apply: &Apply, happened: Happened, dry_run: bool) -> Happened {
+    async fn after(&self, apply: &ApplyRequest, happened: Happened, dry_run: bool) -> Happened {
         let applied = matches!(happened, Happened::Done { .. }) && !dry_run;
         if !applied || !apply.wait_established {
             return happened;
         }
-        let key = &apply.task.resource;
+        let key = &apply.key;
         let kind = crate::watch::cluster_cache::kind_of(&apply.manifest);
         let established = async {
             let mut pause = Duration::from_millis(20);

@@ -11,12 +11,9 @@ use super::apply::Applier;
 use super::delete::delete;
 use super::retry::TRIES;
 use crate::api::ResourceKey;
-use crate::api::operation::SyncPhase;
 use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::sync::{
-    Apply, Happened, How, Method, OPERATION_ANNOTATION, Propagation, TaskKey,
-};
+use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::embedded::{Effect, Fault, RequestRecord, Server};
 use crate::watch::cluster_cache::Cluster;
 
@@ -100,9 +97,9 @@ fn map(value: &str, stamp: Option<&str>) -> Value {
     map
 }
 
-fn apply(how: How, stamp: Option<&str>) -> Apply {
-    Apply {
-        task: TaskKey { phase: SyncPhase::Sync, resource: key() },
+fn apply(how: How, stamp: Option<&str>) -> ApplyRequest {
+    ApplyRequest {
+        key: key(),
         manifest: Arc::new(map("new", stamp)),
         method: Method { how, force: false, validate: true, migrate: false },
         stamp: stamp.map(str::to_owned),

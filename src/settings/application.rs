@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use jiff::SignedDuration;
+
 use super::Namespaces;
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::app_state::{operate, reconcile};
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
@@ -97,6 +100,26 @@ impl Default for ApplicationSettings {
             kept_manifest_memory: 1 << 30,
             render: RenderOptions::default(),
             sync: sync::Settings::default(),
+        }
+    }
+}
+
+impl ApplicationSettings {
+    /// Those of comparisons.
+    pub fn comparison(&self) -> reconcile::Settings {
+        reconcile::Settings {
+            self_heal: self.self_heal,
+            resource_health: self.resource_health,
+            repo_error_grace: self.repo_error_grace,
+        }
+    }
+
+    /// Those of operations.
+    pub fn operation(&self) -> operate::Settings {
+        let wave_delay = SignedDuration::try_from(self.wave_delay).unwrap_or_default();
+        operate::Settings {
+            sync: sync::Settings { wave_delay, ..self.sync.clone() },
+            inherit_sync_options: self.inherit_sync_options,
         }
     }
 }

@@ -1,45 +1,43 @@
 //! A dry run: an Application is compared, nothing is written, and the log says
 //! what would be (AS-161).
 
-use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use jiff::Timestamp;
 use serde_json::Value;
-use tokio::time::Instant;
 
-use super::compare;
-use super::context::{Context, Draft, Memory};
-use super::queue::Trigger;
-use super::reconcile::reason;
-use crate::api::ObjectKey;
+use super::reconciliation::Reconciliation;
 use crate::api::annotations::{REFRESH, finalizers};
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::{deletion, spec};
 
-/// Compares the Application, as the pass that writes does, and tells what it
-/// would write. When to look again, if nothing happens.
-pub async fn reconcile(
-    ctx: &Context,
-    key: &ObjectKey,
-    memory: &mut Memory,
-    draft: &mut Draft,
-    trigger: Trigger,
-) -> Option<Instant> {
-    let mut again = None;
-    if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
-        draft.wanted["spec"] = normal;
+impl Reconciliation<'_> {
+    /// Compares the Application, as a reconcile that writes does, and tells
+    /// what it would write. When to look again, if nothing happens.
+    pub(super) async fn dry_run(&mut self) -> Option<Timestamp> {
+        let mut again = None;
+        if let Some(normal) = spec::normalized(&self.application["spec"]) {
+            self.application["spec"] = normal;
+        }
+        let deleting = deletion::asked_at(&self.application).is_some();
+        if !deleting && let Some(reason) = self.reason(false) {
+            again = self.compare(reason).await;
+        }
+        let lines = match deleting {
+            true => of_deletion(&self.base),
+            false => of_changes(&self.base, &self.application),
+        };
+        let digest = |line: &String| {
+            let mut hasher = DefaultHasher::new();
+            line.hash(&mut hasher);
+            hasher.finish()
+        };
+        for line in lines.iter().filter(|line| !self.memory.would.contains(&digest(line))) {
+            tracing::info!(application = %self.key, "dry run: would {line}");
+        }
+        self.memory.would = lines.iter().map(digest).collect();
+        again
     }
-    let deleting = deletion::asked_at(&draft.wanted).is_some();
-    if !deleting && let Some(reason) = reason(ctx, key, memory, draft, trigger, false) {
-        let at = compare::compare(ctx, key, memory, draft, reason).await;
-        again = at.map(|at| ctx.instant(at));
-    }
-    let lines: BTreeSet<String> =
-        if deleting { of_deletion(&draft.base) } else { of_draft(draft) }.into_iter().collect();
-    for line in lines.difference(&memory.would) {
-        tracing::info!(application = %key, "dry run: would {line}");
-    }
-    memory.would = lines;
-    [again, ctx.expires(key, memory)].into_iter().flatten().min()
 }
 
 fn of_deletion(application: &Value) -> Vec<String> {
@@ -50,8 +48,7 @@ fn of_deletion(application: &Value) -> Vec<String> {
     vec![format!("delete what its finalizers stand for, and remove {}", finalizers.join(", "))]
 }
 
-fn of_draft(draft: &Draft) -> Vec<String> {
-    let (before, after) = (&draft.base, &draft.wanted);
+fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let mut lines = Vec::new();
     let requested = before["operation"].is_object();

@@ -20,7 +20,11 @@ pub async fn publish(ctx: &Context, before: &Value, after: &Value) {
             after["metadata"]["name"].as_str().unwrap_or_default()
         );
         let revision = given(&after["status"]["sync"]).join(", ");
-        tracing::info!(application, revision, reason = record.reason, "{}", record.text);
+        if record.warning {
+            tracing::warn!(application, revision, reason = record.reason, "{}", record.text);
+        } else {
+            tracing::info!(application, revision, reason = record.reason, "{}", record.text);
+        }
     }
     let Some(events) = ctx.events.clone().filter(|_| !records.is_empty()) else { return };
     let Ok(about) = serde_json::from_value(after.clone()) else { return };

@@ -1,24 +1,24 @@
-//! Carries out the actions of a plan.
+//! Carries out what was decided.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt, StreamExt};
+use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::context::Context;
-use super::observe::Destination;
 use crate::act::apply::Applier;
 use crate::act::delete;
-use crate::api::ResourceKey;
-use crate::api::kind::GroupVersionKind;
+use crate::api::{GroupVersionKind, ResourceKey};
+use crate::decide::app_state::Target;
+use crate::decide::app_state::delete_hooks::DeleteHook;
+use crate::decide::app_state::finalize::Removal;
+use crate::decide::app_state::operate::Act;
 use crate::decide::app_state::owner::Owner;
-use crate::decide::sync::{
-    Action, Apply, Group, Happened, How, LiveObject, Object, Outcome, TaskKey,
-};
-use crate::watch::cluster_cache::kind_of;
+use crate::decide::sync::{Action, Apply, Happened, How, Object, Outcome, TaskKey};
+use crate::watch::cluster_cache::{Cluster, kind_of};
 
 /// An action that takes longer has lost its answer. Longer than any wait that
 /// is part of an action.
@@ -48,17 +48,12 @@ fn lacks(target: &Value, stored: &Value) -> bool {
 }
 
 /// What actions need to know.
+#[derive(Clone, Copy)]
 pub struct Executor<'a> {
     /// Settings.
     pub ctx: &'a Context,
     /// The cluster.
-    pub place: &'a Destination,
-    /// What is live, as the plan saw it.
-    pub live: &'a BTreeMap<ResourceKey, LiveObject>,
-    /// The kinds of the targets, to read one directly.
-    pub kinds: &'a BTreeMap<ResourceKey, GroupVersionKind>,
-    /// Groups and kinds that definitions among the targets bring along.
-    pub defined: &'a BTreeSet<(String, String)>,
+    pub cluster: &'a Arc<Cluster>,
     /// Manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
     /// On whose behalf.
@@ -66,21 +61,31 @@ pub struct Executor<'a> {
 }
 
 impl Executor<'_> {
-    /// Runs group after group, the actions of a group side by side.
-    pub async fn run(&self, groups: &[Group]) -> Vec<Outcome> {
+    fn applier(&self) -> Applier<'_> {
+        Applier {
+            cluster: self.cluster,
+            manager: &self.ctx.settings.field_manager,
+            former_manager: self.former_manager,
+            owner: self.owner,
+        }
+    }
+
+    /// Runs group after group of an operation, the actions of a group side by
+    /// side.
+    pub async fn run(&self, act: &Act, targets: &[Target]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
-        for group in groups {
+        for group in &act.groups {
             let parallel = self.ctx.settings.parallel_applies.max(1);
             let mut work: Vec<BoxFuture<'_, Outcome>> = Vec::new();
             for action in &group.actions {
-                let act = async {
-                    let answer = tokio::time::timeout(LIMIT, self.act(action)).await;
+                let one = async move {
+                    let answer = tokio::time::timeout(LIMIT, self.one(action, act, targets)).await;
                     let result = answer.unwrap_or_else(|_| {
                         Happened::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
                     });
                     Outcome { action: action.id(), result }
                 };
-                work.push(act.boxed());
+                work.push(one.boxed());
             }
             // In order, so that results come in the order of tasks.
             let done: Vec<Outcome> = futures::stream::iter(work).buffered(parallel).collect().await;
@@ -93,39 +98,31 @@ impl Executor<'_> {
         outcomes
     }
 
-    async fn act(&self, action: &Action) -> Happened {
-        let cluster = &self.place.destination.cluster;
-        let applier = Applier {
-            cluster,
-            manager: &self.ctx.settings.field_manager,
-            former_manager: self.former_manager,
-            owner: self.owner,
-        };
-        let live = |task: &TaskKey| self.live.get(&task.resource);
+    async fn one(&self, action: &Action, act: &Act, targets: &[Target]) -> Happened {
+        let live = |task: &TaskKey| act.live.get(&task.resource);
         let object = |task: &TaskKey| live(task).map(|live| Arc::clone(&live.object));
         let happened = match action {
             Action::DryRun(apply) => {
-                let ResourceKey { group, kind, .. } = &apply.task.resource;
-                let defined = self.defined.contains(&(group.clone(), kind.clone()));
-                let server_side = apply.method.how == How::ServerSide;
+                let request = &apply.request;
+                let server_side = request.method.how == How::ServerSide;
                 // Its definition may not be what it will be once it was synced.
-                if defined || (server_side && !self.ctx.settings.server_dry_run) {
-                    let key = &apply.task.resource;
-                    let message = crate::act::outcome::message(key, "configured", true);
+                if is_defined(apply, act) || (server_side && !self.ctx.settings.server_dry_run) {
+                    let message = crate::act::outcome::message(&request.key, "configured", true);
                     let (uid, resource_version) = Default::default();
                     return Happened::Done { message, uid, resource_version };
                 }
                 let in_sync = live(&apply.task).is_some_and(|live| !live.out_of_sync);
                 let live = object(&apply.task);
-                applier.apply(apply, live.as_ref(), in_sync, true).await
+                self.applier().apply(request, live.as_ref(), in_sync, true).await
             }
             Action::CreateNamespace(apply) | Action::Apply(apply) => {
-                self.bring(&applier, apply, object(&apply.task)).await
+                self.bring(apply, object(&apply.task), act).await
             }
-            Action::CreateHook(apply) => applier.create_hook(apply).await,
+            Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
                 Ok(resource) => {
-                    delete::remove_finalizer(cluster, &resource, &target.key, &target.uid).await
+                    delete::remove_finalizer(self.cluster, &resource, &target.key, &target.uid)
+                        .await
                 }
                 Err(happened) => happened,
             },
@@ -133,12 +130,12 @@ impl Executor<'_> {
                 match self.resource(target).await {
                     Ok(resource) => {
                         let (key, uid) = (&target.key, &target.uid);
-                        delete::delete(cluster, &resource, key, uid, *propagation).await
+                        delete::delete(self.cluster, &resource, key, uid, *propagation).await
                     }
                     Err(happened) => happened,
                 }
             }
-            Action::Read(task) => self.read(task).await,
+            Action::Read(task) => self.read(task, act, targets).await,
         };
         let id = action.id();
         tracing::debug!(
@@ -151,24 +148,19 @@ impl Executor<'_> {
     /// Applies an object. Where its definition was changed by the same sync, the
     /// server may still cut off the new fields for a moment: then it is applied
     /// again, or they would be missing while the sync says that it succeeded.
-    async fn bring(
-        &self,
-        applier: &Applier<'_>,
-        apply: &Apply,
-        mut live: Option<Arc<Value>>,
-    ) -> Happened {
-        let key = &apply.task.resource;
-        let defined = self.defined.contains(&(key.group.clone(), key.kind.clone()));
+    async fn bring(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> Happened {
+        let request = &apply.request;
+        let defined = is_defined(apply, act);
         let mut pauses = CUT_OFF_PAUSES.into_iter();
         loop {
-            let happened = applier.apply(apply, live.as_ref(), false, false).await;
+            let happened = self.applier().apply(request, live.as_ref(), false, false).await;
             if !defined || !matches!(happened, Happened::Done { .. }) {
                 return happened;
             }
-            let kind = kind_of(&apply.manifest);
-            let found = self.place.destination.cluster.get(&kind, key).await;
+            let kind = kind_of(&request.manifest);
+            let found = self.cluster.get(&kind, &request.key).await;
             let Ok(Some(found)) = found else { return happened };
-            let Some(pause) = pauses.next().filter(|_| lacks(&apply.manifest, &found)) else {
+            let Some(pause) = pauses.next().filter(|_| lacks(&request.manifest, &found)) else {
                 return happened;
             };
             tokio::time::sleep(pause).await;
@@ -176,16 +168,13 @@ impl Executor<'_> {
         }
     }
 
-    async fn resource(
-        &self,
-        target: &Object,
-    ) -> Result<kube::core::discovery::ApiResource, Happened> {
+    async fn resource(&self, target: &Object) -> Result<ApiResource, Happened> {
         let kind = GroupVersionKind {
             group: target.key.group.clone(),
             version: target.version.clone(),
             kind: target.key.kind.clone(),
         };
-        match self.place.destination.cluster.resource(&kind, true).await {
+        match self.cluster.resource(&kind, true).await {
             Ok(Some((resource, _))) => Ok(resource),
             // Without its kind the object cannot be there.
             Ok(None) => Err(Happened::Gone),
@@ -193,22 +182,72 @@ impl Executor<'_> {
         }
     }
 
-    async fn read(&self, task: &TaskKey) -> Happened {
-        let cluster = &self.place.destination.cluster;
+    async fn read(&self, task: &TaskKey, act: &Act, targets: &[Target]) -> Happened {
         let key = &task.resource;
-        let live = || self.live.get(key).map(|live| kind_of(&live.object));
-        let Some(kind) = self.kinds.get(key).cloned().or_else(live) else {
+        let target = targets.iter().find(|target| target.key == *key);
+        let live = || act.live.get(key).map(|live| kind_of(&live.object));
+        let Some(kind) = target.map(|target| kind_of(&target.object)).or_else(live) else {
             return Happened::Gone;
         };
-        let resource = match cluster.resource(&kind, true).await {
+        let resource = match self.cluster.resource(&kind, true).await {
             Ok(Some((resource, _))) => resource,
             Ok(None) => return Happened::Gone,
             Err(error) => return Happened::Unknown(error.to_string()),
         };
-        match cluster.read(&resource, key).await {
+        match self.cluster.read(&resource, key).await {
             Ok(Some(found)) => crate::act::outcome::done(key, "found", &found, false),
             Ok(None) => Happened::Gone,
             Err(error) => Happened::Unknown(error.to_string()),
         }
     }
+
+    /// Removes objects for a deletion, side by side.
+    pub async fn remove(&self, removals: &[Removal]) -> Result<(), String> {
+        let mut work: Vec<BoxFuture<'_, Result<(), String>>> = Vec::new();
+        for removal in removals {
+            work.push(self.remove_one(removal).boxed());
+        }
+        let parallel = self.ctx.settings.parallel_applies.max(1);
+        let done: Vec<Result<(), String>> =
+            futures::stream::iter(work).buffered(parallel).collect().await;
+        done.into_iter().collect()
+    }
+
+    async fn remove_one(&self, removal: &Removal) -> Result<(), String> {
+        let Removal { key, object, propagation, .. } = removal;
+        let resource = match self.cluster.resource(&kind_of(object), true).await {
+            Ok(Some((resource, _))) => resource,
+            Ok(None) => return Ok(()),
+            Err(error) => return Err(error.to_string()),
+        };
+        let uid = object["metadata"]["uid"].as_str().unwrap_or_default();
+        if removal.release {
+            delete::remove_finalizer(self.cluster, &resource, key, uid).await;
+        }
+        if !removal.delete {
+            return Ok(());
+        }
+        match delete::delete(self.cluster, &resource, key, uid, *propagation).await {
+            Happened::Done { .. } | Happened::Gone => Ok(()),
+            Happened::Failed(words) | Happened::Unknown(words) => {
+                Err(format!("cannot delete {key}: {words}"))
+            }
+        }
+    }
+
+    /// Creates a hook of a deletion.
+    pub async fn create(&self, hook: &DeleteHook, attempt: u64) -> Result<(), String> {
+        match self.applier().apply(&hook.request(attempt), None, false, false).await {
+            Happened::Done { .. } | Happened::Gone => Ok(()),
+            Happened::Failed(words) | Happened::Unknown(words) => {
+                Err(format!("cannot create hook {}: {words}", hook.key))
+            }
+        }
+    }
+}
+
+/// Whether the kind of an object is defined by the same sync.
+fn is_defined(apply: &Apply, act: &Act) -> bool {
+    let ResourceKey { group, kind, .. } = &apply.request.key;
+    act.defined.contains(&(group.clone(), kind.clone()))
 }

@@ -16,20 +16,20 @@
 //! What identifies an operation is stored before the operation does anything.
 //! All state is in the Application; what is remembered besides saves work only.
 
-mod compare;
 mod context;
 mod credentials;
 mod dry_run;
 mod events;
 mod execute;
-mod finalize;
+mod memory;
 mod observe;
-mod operate;
 mod project_deletion;
 mod projects;
 mod queue;
 mod reconcile;
+mod reconciliation;
 mod revisions;
+mod target_state;
 #[cfg(test)]
 mod tests;
 mod wake;
@@ -141,7 +141,7 @@ impl Reconciler for Controller {
 /// comparison that works takes that back.
 async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(application) = ctx.application(key).filter(|_| !ctx.settings.dry_run) else { return };
-    let mut wanted = application.as_ref().clone();
+    let mut wanted = application.clone();
     if !wanted["status"].is_object() {
         wanted["status"] = serde_json::json!({});
     }
@@ -150,13 +150,12 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let condition = Condition::new(UNKNOWN_ERROR, text);
     let now = ctx.now();
     conditions(status, &[UNKNOWN_ERROR], &[condition], now);
-    let written = application_status::write(&ctx.client.0, &application, &wanted, now).await;
-    match written {
-        Ok(Some(written)) => {
+    let Some(patch) = application_status::patch(&application, &wanted) else { return };
+    match application_status::send(&ctx.client.0, &application, patch, now).await {
+        Ok(written) => {
             events::publish(ctx, &application, &written).await;
             ctx.wrote(&written);
         }
-        Ok(None) => {}
         Err(error) => tracing::warn!(application = %key, %error, "cannot tell that it failed"),
     }
 }

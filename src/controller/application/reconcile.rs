@@ -1,31 +1,37 @@
-//! One pass over one Application: operation, comparison, one write.
+//! The way of one reconcile: look, decide, apply, by turns for the operation,
+//! the deletion and the comparison; one write at the end.
 
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
 
 use futures::FutureExt;
 use jiff::Timestamp;
-use tokio::time::Instant;
+use serde_json::Value;
 
-use super::compare::{self, Reason};
-use super::context::{Context, Draft, Memory};
-use super::dry_run;
-use super::finalize;
-use super::operate::{self, Driven};
+use super::context::{Context, off_worker};
+use super::execute::Executor;
+use super::observe::{Seen, Stop};
 use super::queue::{ReconcileResult, Trigger};
+use super::reconciliation::Reconciliation;
 use crate::api::ObjectKey;
 use crate::api::annotations::is_skipped;
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
+use crate::decide::app_state::finalize::{self, Standing};
+use crate::decide::app_state::operate::{self, Next};
 use crate::decide::app_state::operation::{self, Stage};
-use crate::decide::app_state::refresh::{Level, Request, asked_for};
+use crate::decide::app_state::reconcile::{self as comparison, Unseen};
+use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
+use crate::decide::app_state::trouble::Trouble;
 use crate::decide::app_state::{deletion, spec};
+
+/// Rounds of an operation in one reconcile; then others have their turn.
+const ROUNDS: usize = 200;
 
 /// Works on one Application until there is nothing to do but wait.
 ///
 /// # Errors
 ///
-/// When the pass has to be made again.
+/// When the reconcile has to be made again.
 pub async fn reconcile(
     ctx: &Context,
     key: &ObjectKey,
@@ -33,147 +39,311 @@ pub async fn reconcile(
 ) -> Result<ReconcileResult, Error> {
     let memory = ctx.memory(key);
     let mut memory = memory.lock().await;
-    let Some(application) = ctx.application(key) else {
+    let Some(stored) = ctx.application(key) else {
         return Ok(ReconcileResult::Gone);
     };
-    if is_skipped(&application) {
+    if is_skipped(&stored) {
         return Ok(ReconcileResult::Well(None));
     }
-    let mut draft = Draft::new(application);
-    if ctx.settings.dry_run {
-        let expires = dry_run::reconcile(ctx, key, &mut memory, &mut draft, trigger).await;
-        return Ok(ReconcileResult::Well(expires));
-    }
-    let stage = operation::stage(&draft.wanted);
-    let deleting = deletion::asked_at(&draft.wanted).is_some();
-    if deleting && stage != Stage::InProgress {
-        let again = finalize::finalize(ctx, key, &mut memory, &mut draft, trigger).await?;
-        return finish(ctx, key, &mut memory, &mut draft, again).await;
-    }
-    if let Some(normal) = spec::normalized(&draft.wanted["spec"]) {
-        draft.wanted["spec"] = normal;
-    }
-    let mut driven = match stage {
-        Stage::Idle => None,
-        Stage::Requested | Stage::InProgress => {
-            Some(drive(ctx, key, &mut memory, &mut draft, trigger).await?)
-        }
+    let mut this = Reconciliation::new(ctx, key, trigger, &mut memory, stored);
+    let wake_at = match ctx.settings.dry_run {
+        true => this.dry_run().await,
+        false => this.run().await?,
     };
-    if deleting && driven == Some(Driven::ReconcileResult) {
-        // It was this that the deletion waited for, and nothing else wakes it.
-        ctx.save(key, &mut memory, &mut draft).await?;
-        let again = finalize::finalize(ctx, key, &mut memory, &mut draft, trigger).await?;
-        return finish(ctx, key, &mut memory, &mut draft, again).await;
-    }
-    let mut wake_at = None;
-    loop {
-        let over = driven == Some(Driven::ReconcileResult);
-        if let Some(Driven::Waits(at)) = driven {
-            wake_at = [wake_at, at].into_iter().flatten().min();
+    let wake_at = [wake_at, ctx.expires(key, this.memory)].into_iter().flatten().min();
+    Ok(ReconcileResult::Well(wake_at.map(|at| ctx.instant(at))))
+}
+
+impl Reconciliation<'_> {
+    /// Operation, then deletion or comparison. Gives back when to look again.
+    async fn run(&mut self) -> Result<Option<Timestamp>, Error> {
+        let stage = operation::stage(&self.application);
+        let deleting = deletion::asked_at(&self.application).is_some();
+        if deleting && stage != Stage::InProgress {
+            let wake_at = self.finalize().await;
+            return self.finish(wake_at).await;
         }
-        let was_idle = operation::stage(&draft.wanted) == Stage::Idle;
-        if let Some(reason) = reason(ctx, key, &mut memory, &draft, trigger, over) {
-            let again = compare::compare(ctx, key, &mut memory, &mut draft, reason).await;
-            wake_at = [wake_at, again].into_iter().flatten().min();
+        if let Some(normal) = spec::normalized(&self.application["spec"]) {
+            self.application["spec"] = normal;
         }
+        let mut next = match stage {
+            Stage::Idle => Next::Wait(None),
+            Stage::Requested | Stage::InProgress => self.operate().await?,
+        };
+        if deleting && matches!(next, Next::Over) {
+            // It was this that the deletion waited for, and nothing else wakes it.
+            self.save().await?;
+            let wake_at = self.finalize().await;
+            return self.finish(wake_at).await;
+        }
+        let mut wake_at = self.compare_after(&next).await;
         // A sync that the comparison has asked for begins with the same write.
-        if !was_idle || over || operation::stage(&draft.wanted) != Stage::Requested {
-            break;
+        if stage == Stage::Idle && operation::stage(&self.application) == Stage::Requested {
+            next = self.operate().await?;
+            wake_at = earlier(wake_at, self.compare_after(&next).await);
         }
-        driven = Some(drive(ctx, key, &mut memory, &mut draft, trigger).await?);
-        if driven != Some(Driven::ReconcileResult) {
-            break;
+        self.finish(wake_at).await
+    }
+
+    /// Compares where there is a reason, and says when to look again.
+    async fn compare_after(&mut self, next: &Next) -> Option<Timestamp> {
+        let operation_at = match next {
+            Next::Wait(at) => *at,
+            Next::Look | Next::Act(_) | Next::Over => None,
+        };
+        let compared_at = match self.reason(matches!(next, Next::Over)) {
+            Some(reason) => match reason.settles_at(self.memory.compared_at, self.now()) {
+                None => self.compare(reason).await,
+                later => {
+                    self.memory.owed = self.memory.owed.and(reason.request);
+                    later
+                }
+            },
+            None => None,
+        };
+        earlier(operation_at, compared_at)
+    }
+
+    /// The write at the end of a reconcile.
+    async fn finish(&mut self, wake_at: Option<Timestamp>) -> Result<Option<Timestamp>, Error> {
+        self.save().await?;
+        if operation::stage(&self.application) == Stage::Requested {
+            // Put there while another one ran.
+            self.ctx.queue.wake(self.key, Request::default());
         }
+        Ok(wake_at)
     }
-    finish(ctx, key, &mut memory, &mut draft, wake_at).await
+
+    /// Whether to compare, and why.
+    pub(super) fn reason(&mut self, after_operation: bool) -> Option<Reason> {
+        let now = self.now();
+        let hard = self.ctx.hard_at(self.memory);
+        let expires = self.ctx.expires(self.key, self.memory);
+        let about = Circumstances {
+            request: self.trigger.request.and(self.memory.owed),
+            last_spec: self.memory.last_spec,
+            expired: self.memory.checked_at.is_none() || expires.is_some_and(|at| at <= now),
+            hard: hard.is_some_and(|at| at <= now),
+            after_operation,
+        };
+        self.memory.last_spec = Some(digest(&self.application["spec"]));
+        refresh::reason(&self.application, &about)
+    }
+
+    /// One comparison: look, decide. What comes out is in the Application.
+    pub(super) async fn compare(&mut self, reason: Reason) -> Option<Timestamp> {
+        self.memory.compared_at = Some(self.now());
+        let seen = self.see(&reason).await;
+        let settings = self.ctx.settings.comparison();
+        let now = self.now();
+        let seen = match seen {
+            Ok(seen) => seen,
+            Err(trouble) => {
+                self.memory.owed = self.memory.owed.and(reason.request);
+                return self.compare_failed(trouble, &reason).await;
+            }
+        };
+        let seen_for = comparison::Seen {
+            look: seen.look(self.ctx, &self.tracking),
+            revisions: seen.revisions.clone(),
+            types: seen.rendered.types.to_vec(),
+            warnings: seen.warnings(),
+        };
+        let short = is_short(&self.application, &seen);
+        let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+        let done = off_worker(short, || {
+            comparison::reconcile(application, Ok(&seen_for), &reason, diffs, &settings, now)
+        });
+        self.memory.failing_since = None;
+        self.memory.owed = Request::default();
+        done.wake_at
+    }
+
+    async fn compare_failed(&mut self, trouble: Trouble, reason: &Reason) -> Option<Timestamp> {
+        let now = self.now();
+        let since = match &trouble {
+            Trouble::Source { transient: true, .. } => {
+                *self.memory.failing_since.get_or_insert(now)
+            }
+            _ => now,
+        };
+        tracing::debug!(application = %self.key, error = trouble.message(), "comparison failed");
+        let last = match &trouble {
+            // What was last rendered still tells whether things work.
+            Trouble::Source { .. } => self.see_last().await,
+            _ => None,
+        };
+        let last = last.as_ref().map(|last| last.look(self.ctx, &self.tracking));
+        let settings = self.ctx.settings.comparison();
+        let unseen = Unseen { trouble, since, last };
+        let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+        let done = off_worker(false, || {
+            comparison::reconcile(application, Err(&unseen), reason, diffs, &settings, now)
+        });
+        if done.tolerated {
+            let error = unseen.trouble.message();
+            tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
+        }
+        done.wake_at
+    }
+
+    /// Drives the operation. Should the engine fail internally, the operation
+    /// ends with that as its error, and the controller goes on (SE-375).
+    async fn operate(&mut self) -> Result<Next, Error> {
+        let panic = match AssertUnwindSafe(self.rounds()).catch_unwind().await {
+            Ok(next) => return next,
+            Err(panic) => panic_text(panic.as_ref()),
+        };
+        tracing::error!(application = %self.key, error = %panic, "operation failed internally");
+        self.reset();
+        if operation::stage(&self.application) == Stage::Idle {
+            return Err(Error::Panic(panic));
+        }
+        let message = format!("internal error: {panic}");
+        operate::fail_internally(&mut self.application, &message, self.ctx.now());
+        Ok(Next::Over)
+    }
+
+    /// Rounds of look, decide and act. The Application is written before each
+    /// action that must not be forgotten; what remains is for the caller to
+    /// write.
+    async fn rounds(&mut self) -> Result<Next, Error> {
+        let next = operate::begin(&mut self.application, self.ctx.now());
+        if !matches!(next, Next::Look) {
+            return Ok(next);
+        }
+        let settings = self.ctx.settings.operation();
+        let mut outcomes = Vec::new();
+        let mut last = None;
+        for _ in 0..ROUNDS {
+            let seen = match last.take() {
+                Some(seen) => Ok(seen),
+                None => self.see_for_operation().await,
+            };
+            let now = self.now();
+            let next = match &seen {
+                Ok(seen) => {
+                    self.memory.unreadable_since = None;
+                    let look = seen.look(self.ctx, &self.tracking);
+                    let outcomes = std::mem::take(&mut outcomes);
+                    let short = is_short(&self.application, seen);
+                    let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+                    off_worker(short, || {
+                        operate::round(application, &look, diffs, outcomes, &settings, now)
+                    })
+                }
+                Err(Stop::Error(_)) => Next::Over,
+                Err(Stop::Trouble(trouble)) => {
+                    let since = *self.memory.unreadable_since.get_or_insert(now);
+                    tracing::warn!(application = %self.key, error = trouble.message(), "operation");
+                    let next = operate::stopped(&mut self.application, trouble, since, now);
+                    if operation::is_between_attempts(&self.application) {
+                        self.memory.unreadable_since = None;
+                    }
+                    next
+                }
+            };
+            let seen = match seen {
+                Ok(seen) => seen,
+                Err(Stop::Error(error)) => return Err(error),
+                Err(Stop::Trouble(_)) => return Ok(next),
+            };
+            self.log_operation();
+            let Next::Act(act) = next else { return Ok(next) };
+            for warning in &act.warnings {
+                tracing::warn!(application = %self.key, %warning, "operation");
+            }
+            if act.persist || operate::is_new(&self.base, &self.application) {
+                self.save().await?;
+            }
+            let uid = operation::uid(&self.application);
+            let look = seen.look(self.ctx, &self.tracking);
+            let executor = Executor {
+                ctx: self.ctx,
+                cluster: &seen.destination.destination.cluster,
+                former_manager: &act.former_manager,
+                owner: look.owner(&uid),
+            };
+            outcomes = executor.run(&act, &look.placed.targets).await;
+            last = act.sends_nothing().then_some(seen);
+        }
+        // Others first; this one comes right back.
+        Ok(Next::Wait(Some(self.ctx.now())))
+    }
+
+    fn log_operation(&mut self) {
+        let standing = operate::standing(&self.application);
+        if std::mem::replace(&mut self.memory.logged, standing) == standing {
+            return;
+        }
+        let state = &self.application["status"]["operationState"];
+        let phase = state["phase"].as_str().unwrap_or_default();
+        let message = state["message"].as_str().unwrap_or_default();
+        tracing::info!(application = %self.key, phase, message, "operation");
+    }
+
+    /// One step of the deletion; when to look again. The Application says what
+    /// went wrong, and has the finalizers that are left.
+    async fn finalize(&mut self) -> Option<Timestamp> {
+        if !finalize::is_held(&self.application) {
+            return None;
+        }
+        let standing = self.finalize_step().await;
+        match &standing {
+            Ok(Standing::Waits { reason, .. }) => {
+                tracing::info!(application = %self.key, %reason, "deletion");
+            }
+            Ok(Standing::Done) => {}
+            Ok(Standing::Stuck { message: error, .. }) | Err(error) => {
+                tracing::debug!(application = %self.key, %error, "deletion failed");
+            }
+        }
+        finalize::report(&mut self.application, standing, self.ctx.now())
+    }
+
+    async fn finalize_step(&mut self) -> Result<Standing, String> {
+        let seen = match self.see_for_deletion().await {
+            Ok(seen) => seen,
+            Err(Trouble::Refused(refusal)) if refusal.cluster_is_unknown => {
+                finalize::give_up_cluster(&mut self.application);
+                return Ok(Standing::Done);
+            }
+            Err(trouble) => return Err(trouble.message()),
+        };
+        let look = seen.look(self.ctx, &self.tracking);
+        let now = self.now();
+        let plan = finalize::next(&mut self.application, &look, &mut self.memory.tries, now);
+        let uid = operation::uid(&self.application);
+        let executor = Executor {
+            ctx: self.ctx,
+            cluster: &seen.destination.destination.cluster,
+            former_manager: "",
+            owner: look.owner(&uid),
+        };
+        executor.remove(&plan.removals).await?;
+        for (at, (hook, attempt)) in plan.creations.iter().enumerate() {
+            let made = executor.create(hook, *attempt).await;
+            if made.is_err() {
+                let rest = plan.creations[at..].iter().map(|(hook, _)| &hook.key);
+                finalize::not_made(&mut self.memory.tries, rest);
+            }
+            made?;
+        }
+        Ok(plan.standing)
+    }
 }
 
-/// Drives the operation. Should the engine fail internally, the operation ends
-/// with that as its error, and the controller goes on (SE-375).
-async fn drive(
-    ctx: &Context,
-    key: &ObjectKey,
-    memory: &mut Memory,
-    draft: &mut Draft,
-    trigger: Trigger,
-) -> Result<Driven, Error> {
-    let driven = AssertUnwindSafe(operate::drive(ctx, key, memory, draft, trigger));
-    let panic = match driven.catch_unwind().await {
-        Ok(driven) => return driven,
-        Err(panic) => panic_text(panic.as_ref()),
-    };
-    tracing::error!(application = %key, error = %panic, "operation failed internally");
-    if let Some(stored) = ctx.application(key) {
-        *draft = Draft::new(stored);
-    }
-    match operation::stage(&draft.wanted) {
-        Stage::InProgress => {}
-        Stage::Requested => operation::begin(&mut draft.wanted, ctx.now()),
-        Stage::Idle => return Err(Error::Panic(panic)),
-    }
-    let message = format!("internal error: {panic}");
-    let phase = crate::api::operation::OperationPhase::Error;
-    operation::finish(&mut draft.wanted, phase, &message, ctx.now());
-    Ok(Driven::ReconcileResult)
+/// Objects that are compared in a moment when no rules of users are applied to
+/// them.
+const FEW: usize = 50;
+
+/// Whether deciding takes a moment only.
+fn is_short(application: &Value, seen: &Seen) -> bool {
+    let rules = application["spec"]["ignoreDifferences"].as_array();
+    rules.is_none_or(Vec::is_empty)
+        && seen.state.placed.targets.len() + seen.state.live.len() <= FEW
 }
 
-/// Whether to compare, and why (SE-377).
-pub(super) fn reason(
-    ctx: &Context,
-    key: &ObjectKey,
-    memory: &mut Memory,
-    draft: &Draft,
-    trigger: Trigger,
-    after_operation: bool,
-) -> Option<Reason> {
-    let wanted = asked_for(&draft.wanted);
-    let mut request = trigger.request.and(memory.owed);
-    if let Some(wanted) = wanted {
-        request = request.and(wanted);
-    }
-    if memory.spec != draft.wanted["spec"] {
-        request = request.and(Request::new(Level::Revision));
-    }
-    let mut asked_at = trigger.at;
-    if after_operation {
-        // What was synced may be newer than what was known: an answer counts
-        // only when it was trigger for after the operation began (SE-372).
-        request = request.and(Request::new(Level::Newest));
-        let started = operation::started_at(&draft.wanted).filter(|_| wanted.is_none());
-        let since = started.map(|at| ctx.now().duration_since(at));
-        let since = since.and_then(|since| Duration::try_from(since).ok());
-        asked_at = since.and_then(|since| trigger.at.checked_sub(since)).unwrap_or(trigger.at);
-    }
-    let respecified = !memory.spec.is_null() && memory.spec != draft.wanted["spec"];
-    memory.spec = draft.wanted["spec"].clone();
-    let now = Instant::now();
-    if memory.checked_at.is_none() || ctx.expires(key, memory).is_some_and(|at| at <= now) {
-        let hard = ctx.settings.hard_reconciliation_timeout;
-        let hard = !hard.is_zero() && memory.rendered_at.is_some_and(|at| at.elapsed() >= hard);
-        request = request.and(Request { level: Level::Revision, hard });
-    }
-    request.is_some().then_some(Reason {
-        request,
-        asked_at,
-        after_operation,
-        asked_for: wanted.is_some() || respecified,
-    })
-}
-
-/// The write at the end of a pass, and when the next one is due.
-async fn finish(
-    ctx: &Context,
-    key: &ObjectKey,
-    memory: &mut Memory,
-    draft: &mut Draft,
-    wake_at: Option<Timestamp>,
-) -> Result<ReconcileResult, Error> {
-    ctx.save(key, memory, draft).await?;
-    if operation::stage(&draft.wanted) == Stage::Requested {
-        // Started by this pass itself, or put there while another one ran.
-        ctx.queue.wake(key, Request::default());
-    }
-    let wake_at = wake_at.map(|at| ctx.instant(at));
-    let expires = ctx.expires(key, memory);
-    Ok(ReconcileResult::Well([wake_at, expires].into_iter().flatten().min()))
+fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    [a, b].into_iter().flatten().min()
 }

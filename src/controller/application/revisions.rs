@@ -17,7 +17,7 @@ use crate::decide::app_state::refresh::{Level, Request};
 use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
 
 /// Repository, revision and tag prefix as they are written.
-type Wanted = (String, String, String);
+pub type Wanted = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Known {
@@ -73,18 +73,18 @@ impl Revisions {
 
     /// Forgets that an Application wanted a source, as when its spec no longer
     /// names it.
-    pub fn release(&self, key: &ObjectKey, source: &ApplicationSource) {
-        let wanted = wanted(source);
+    pub fn release(&self, key: &ObjectKey, wanted: &Wanted) {
         let mut known = self.known.lock();
-        if let Some(entry) = known.get_mut(&wanted) {
+        if let Some(entry) = known.get_mut(wanted) {
             entry.by.remove(key);
             if entry.by.is_empty() {
-                known.remove(&wanted);
+                known.remove(wanted);
             }
         }
     }
 }
 
-fn wanted(source: &ApplicationSource) -> Wanted {
+/// What a source wants.
+pub fn wanted(source: &ApplicationSource) -> Wanted {
     (source.repo_url.clone(), source.target_revision.clone(), source.tag_prefix.clone())
 }

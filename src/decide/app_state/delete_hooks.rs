@@ -20,7 +20,9 @@ use crate::api::hooks::{DeletePolicy, HookType, delete_policies};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::from_rfc3339;
 use crate::decide::health::{self, Status};
-use crate::decide::sync::{OPERATION_ANNOTATION, generated_name, operation_id, stamp};
+use crate::decide::sync::{
+    ApplyRequest, How, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
+};
 
 /// Between the start of a hook that fails and the next one; doubles up to the
 /// second value, and up to a fifth is added by chance.
@@ -83,6 +85,17 @@ impl DeleteHook {
             entry[OPERATION_ANNOTATION] = self.stamp(attempt).into();
         }
         Arc::new(manifest)
+    }
+
+    /// What to send to create it.
+    pub fn request(&self, attempt: u64) -> ApplyRequest {
+        ApplyRequest {
+            key: self.key.clone(),
+            manifest: self.manifest(attempt),
+            method: Method { how: How::Create, force: false, validate: true, migrate: false },
+            stamp: Some(self.stamp(attempt)),
+            wait_established: false,
+        }
     }
 
     /// Which attempt of this very hook a live object is; `None` when it is

@@ -9,10 +9,14 @@
 //! ```
 //!
 //! - [`spec`], [`project`]: is the spec complete, does the project permit it;
+//! - [`access`]: what the Application may do, asked by everybody else;
 //! - [`targets`]: manifests become targets in their namespaces (SE-131 … SE-140);
 //! - `warnings`: what a sync leaves out or does not understand;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
+//! - [`look`]: what was seen, and [`trouble`]: what could not be;
+//! - [`reconcile`]: one comparison, [`operate`]: one round of an operation, [`finalize`]: one step of a
+//!   deletion; the controller looks, calls one of these, and carries out what comes back;
 //! - [`refresh`]: whether to compare, and how thoroughly (SE-376, SE-377);
 //! - [`auto_sync`]: whether to sync without being asked (SE-420 … SE-429);
 //! - [`operation`]: the life of `operation` and `status.operationState`
@@ -25,18 +29,25 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+pub mod access;
 pub mod auto_sync;
 pub mod condition;
 pub mod delete_hooks;
 pub mod deletion;
+pub mod finalize;
+pub mod look;
+pub mod operate;
 pub mod operation;
+mod operation_snapshot;
 pub mod owner;
 mod pairs;
 pub mod project;
+pub mod reconcile;
 pub mod refresh;
 pub mod spec;
 pub mod status;
 pub mod targets;
+pub mod trouble;
 mod warnings;
 
 #[cfg(test)]

@@ -37,7 +37,11 @@ pub fn stage(application: &Value) -> Stage {
 /// Application never start in the same second, since their hooks are told
 /// apart by it.
 pub fn begin(application: &mut Value, now: Timestamp) {
-    let before = time(&application["status"]["operationState"]["startedAt"]);
+    let status = &application["status"];
+    let history = status["history"].as_array().and_then(|history| history.last());
+    // Whoever asks may take the former state away.
+    let before =
+        time(&status["operationState"]["startedAt"]).or_else(|| time(&history?["deployStartedAt"]));
     let next = before.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
     let started = next.map_or(stored(now), |next| next.max(stored(now)));
     let request = application["operation"].clone();
@@ -312,6 +316,20 @@ fn record(application: &mut Value, deployed_at: Timestamp) {
     } else {
         status.insert("history".to_owned(), Value::Array(history));
     }
+}
+
+/// Whether an attempt is over, and with it perhaps the operation.
+pub fn is_between_attempts(application: &Value) -> bool {
+    application["status"]["operationState"]["finishedAt"].is_string()
+}
+
+/// Whether an operation can be read.
+///
+/// # Errors
+///
+/// As [`request`].
+pub fn check(application: &Value) -> Result<(), String> {
+    request(&application["status"]["operationState"], "", &[]).map(|_| ())
 }
 
 /// The request as the wave engine reads it.

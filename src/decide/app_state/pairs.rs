@@ -1,7 +1,7 @@
 //! Targets and live objects side by side (SE-140 … SE-149, SE-490 … SE-494).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -115,10 +115,24 @@ pub struct Comparison {
     pub shared: Vec<String>,
 }
 
-/// Outcomes of earlier comparisons of the very same objects: an event about
-/// one object does not compare the others again.
+/// Outcomes of earlier comparisons: an event about one object does not compare
+/// the others again. An entry counts for this version of the live object, this
+/// target and these rules.
 #[derive(Debug, Default)]
-pub struct DiffCache(HashMap<ResourceKey, (Weak<Value>, Weak<Value>, Difference)>);
+pub struct DiffCache {
+    rules: u64,
+    entries: HashMap<ResourceKey, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    live: Version,
+    target: u64,
+    difference: Difference,
+}
+
+/// UID and resource version of a live object.
+type Version = (Box<str>, Box<str>);
 
 /// What a comparison of two objects came to.
 #[derive(Clone, Debug, Default)]
@@ -129,28 +143,33 @@ struct Difference {
 }
 
 impl DiffCache {
-    /// Forgets everything, as when the rules have changed.
-    pub fn clear(&mut self) {
-        self.0.clear();
+    /// Forgets everything when the rules have changed; a digest tells them.
+    pub fn follow(&mut self, rules: u64) {
+        if self.rules != rules {
+            self.entries.clear();
+            self.rules = rules;
+        }
     }
 
     fn difference(
         &mut self,
-        key: &ResourceKey,
-        target: &Arc<Value>,
-        live: &Arc<Value>,
+        target: &Target,
+        live: &Value,
         work: impl FnOnce() -> Difference,
     ) -> Difference {
-        if let Some((of_target, of_live, difference)) = self.0.get(key)
-            // An address is not given out again while a weak reference is kept.
-            && std::ptr::eq(of_target.as_ptr(), Arc::as_ptr(target))
-            && std::ptr::eq(of_live.as_ptr(), Arc::as_ptr(live))
+        let text = |field: &str| live["metadata"][field].as_str().filter(|text| !text.is_empty());
+        let (Some(uid), Some(version)) = (text("uid"), text("resourceVersion")) else {
+            return work();
+        };
+        if let Some(entry) = self.entries.get(&target.key)
+            && (&*entry.live.0, &*entry.live.1, entry.target) == (uid, version, target.digest)
         {
-            return difference.clone();
+            return entry.difference.clone();
         }
         let difference = work();
-        let (of_target, of_live) = (Arc::downgrade(target), Arc::downgrade(live));
-        self.0.insert(key.clone(), (of_target, of_live, difference.clone()));
+        let live = (uid.into(), version.into());
+        let entry = Entry { live, target: target.digest, difference: difference.clone() };
+        self.entries.insert(target.key.clone(), entry);
         difference
     }
 }
@@ -200,7 +219,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     };
     resources.sort_by_cached_key(place);
     let present: BTreeSet<&ResourceKey> = resources.iter().map(|r| &r.key).collect();
-    cache.0.retain(|key, _| present.contains(key));
+    cache.entries.retain(|key, _| present.contains(key));
 
     conditions.extend(exhausted.iter().map(|(rule, key)| {
         let ResourceKey { kind, name, .. } = key;
@@ -254,10 +273,10 @@ fn pair(
         (None, Some(live)) => classify(live),
         (None, None) => Class::Resource,
     };
-    let modified = match (object, live, &class) {
+    let modified = match (target, live, &class) {
         (Some(target), Some(live), Class::Resource) => {
-            let work = || difference(facts, target, live);
-            let found = cache.difference(key, target, live, work);
+            let work = || difference(facts, &target.object, live);
+            let found = cache.difference(target, live, work);
             for rule in found.exhausted {
                 exhausted.entry(rule).or_insert_with(|| key.clone());
             }

@@ -3,7 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::operation::started_at;
@@ -106,7 +106,18 @@ pub struct Reason {
     pub asked_for: bool,
 }
 
+/// Objects that have just been applied change several times in a row: what
+/// nobody has asked for is compared this long after the last comparison.
+const SETTLE: SignedDuration = SignedDuration::from_millis(100);
+
 impl Reason {
+    /// When to compare, if it is better to wait for more changes first.
+    pub fn settles_at(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let asked = self.asked_for || self.after_operation || self.request.level > Level::Live;
+        let due = compared_at.filter(|_| !asked)?.checked_add(SETTLE).ok()?;
+        (due > now).then_some(due)
+    }
+
     /// How old an answer of the repository may be for the newest revision,
     /// when the request itself is this old.
     pub fn age(&self, request: Duration, now: Timestamp) -> Duration {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::condition::Condition;
+use super::refresh::digest;
 use crate::api::annotations::{INSTALLATION_ID, TRACKING_ID};
 use crate::api::conditions::application as types;
 use crate::api::kind;
@@ -33,6 +34,8 @@ pub struct Target {
     pub key: ResourceKey,
     /// What it is to a sync.
     pub class: Class,
+    /// Tells the object from others, without keeping them.
+    pub digest: u64,
 }
 
 /// All targets of an Application.
@@ -48,17 +51,17 @@ pub struct Placed {
 ///
 /// `scope` says where a kind (group, version, kind) lives.
 pub fn place(
-    manifests: &[Arc<Value>],
+    manifests: Vec<Value>,
     destination_namespace: &str,
     tracking: &Tracking,
     scope: &dyn Fn(&str, &str, &str) -> Scope,
 ) -> Placed {
-    let defined = defined_scopes(manifests);
+    let defined = defined_scopes(&manifests);
     let mut placed: Vec<Option<Target>> = Vec::new();
     let mut conditions = Vec::new();
     let mut last: BTreeMap<ResourceKey, (usize, usize)> = BTreeMap::new();
     for manifest in manifests {
-        let Some(key) = ResourceKey::from_object(manifest) else { continue };
+        let Some(key) = ResourceKey::from_object(&manifest) else { continue };
         if is_excluded(&key) {
             conditions.push(Condition::new(
                 types::EXCLUDED_RESOURCE_WARNING,
@@ -101,7 +104,8 @@ pub fn place(
             }
             entry.1 += 1;
         }
-        placed.push(Some(Target { object: Arc::new(object), key, class }));
+        let digest = digest(&object);
+        placed.push(Some(Target { object: Arc::new(object), key, class, digest }));
     }
     for (key, (_, times)) in last.iter().filter(|(_, (_, times))| *times > 1) {
         let ResourceKey { group, kind, namespace, name } = key;
@@ -122,7 +126,7 @@ pub fn is_excluded(key: &ResourceKey) -> bool {
 }
 
 /// Scopes of the kinds that the manifests themselves define.
-fn defined_scopes(manifests: &[Arc<Value>]) -> BTreeMap<(String, String), Scope> {
+fn defined_scopes(manifests: &[Value]) -> BTreeMap<(String, String), Scope> {
     let defined = manifests.iter().filter(|manifest| is_crd(manifest)).filter_map(|crd| {
         let group = crd["spec"]["group"].as_str()?.to_owned();
         let kind = crd["spec"]["names"]["kind"].as_str()?.to_owned();
@@ -143,19 +147,19 @@ fn is_crd(object: &Value) -> bool {
 
 /// The manifest in its namespace, with the Application's mark (SE-105, SE-111).
 fn tracked(
-    manifest: &Value,
+    mut object: Value,
     key: &ResourceKey,
     destination_namespace: &str,
     tracking: &Tracking,
 ) -> Value {
-    let mut object = manifest.clone();
+    let definition = is_crd(&object);
     let Some(metadata) = child(&mut object, "metadata") else { return object };
     if key.namespace.is_empty() {
         metadata.remove("namespace");
     } else {
         metadata.insert("namespace".to_owned(), key.namespace.clone().into());
     }
-    if is_crd(manifest) {
+    if definition {
         return object;
     }
     if tracking.method != TrackingMethod::Label {

@@ -16,6 +16,8 @@ use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
 use crate::decide::merge_patch::merge_patch;
 
+mod rounds;
+
 const TRACKING: &str = "argocd.argoproj.io/tracking-id";
 
 fn at(second: i64) -> Timestamp {
@@ -62,8 +64,7 @@ fn scope(_: &str, _: &str, kind: &str) -> Scope {
 }
 
 fn placed(manifests: &[Value]) -> Placed {
-    let manifests: Vec<Arc<Value>> = manifests.iter().cloned().map(Arc::new).collect();
-    targets::place(&manifests, "web", &tracking(), &scope)
+    targets::place(manifests.to_vec(), "web", &tracking(), &scope)
 }
 
 /// A live object: the target as the server would store it.
@@ -256,7 +257,7 @@ fn targets_are_placed_tracked_and_there_once() {
             "Resource /ConfigMap/web/one appeared 2 times among application resources.",
         ]
     );
-    let nowhere = targets::place(&[Arc::new(map("one"))], "", &tracking(), &scope);
+    let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope);
     assert!(nowhere.conditions[0].message.starts_with("Namespace for one"), "SE-132");
 }
 

@@ -144,7 +144,7 @@ impl Pass<'_> {
             false => (OperationPhase::Failed, messages::TERMINATED),
         };
         let by = if self.progress.timed_out { messages::BY_TIMEOUT } else { "" };
-        self.complete(phase, format!("{message}{by}"))
+        SyncPlan { terminated: true, ..self.complete(phase, format!("{message}{by}")) }
     }
 
     /// The pause between two waves: nothing is judged and nothing starts.
@@ -212,6 +212,7 @@ impl Pass<'_> {
             waiting_for,
             wake_at,
             warnings: std::mem::take(&mut self.warnings),
+            terminated: false,
         }
     }
 }

@@ -82,8 +82,8 @@ pub use hooks::{
 pub use options::{How, Method, Propagation, is_unknown_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
-    Action, ActionId, Apply, DeleteReason, Ending, Group, Happened, InFlight, Object, Outcome,
-    Progress, SyncPlan, Verb, WaitReason, Waiting,
+    Action, ActionId, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, InFlight, Object,
+    Outcome, Progress, SyncPlan, Verb, WaitReason, Waiting,
 };
 pub use prune::prune_order;
 pub use retry::{BadDuration, Retry, delay, retry, retrying};
@@ -119,6 +119,7 @@ pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
             wake_at: None,
             needs_persist_before_actions: false,
             warnings: Vec::new(),
+            terminated: false,
         };
     }
     pass::Pass::new(snapshot, now).decide()

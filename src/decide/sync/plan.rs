@@ -36,6 +36,9 @@ pub struct SyncPlan {
     pub needs_persist_before_actions: bool,
     /// Mistakes in manifests and options, for conditions; never a reason to stop.
     pub warnings: Vec<String>,
+    /// Whether it ends because a person or the time limit stopped it: then it
+    /// is not tried again.
+    pub terminated: bool,
 }
 
 impl SyncPlan {
@@ -43,11 +46,12 @@ impl SyncPlan {
     /// the resource, or who holds it, and since when (SE-588, SE-600). The
     /// instant is told, not the duration, which would be another at each look.
     pub fn told(&self) -> String {
-        let named = |waiting: &&Waiting| {
-            let ResourceKey { group, kind, name, .. } = &waiting.key;
-            !waiting.detail.is_empty() && self.message.contains(&format!(" {group}/{kind}/{name}"))
+        // The message names the first hook, or else the first resource.
+        let is_hook = |waiting: &&Waiting| {
+            matches!(waiting.reason, WaitReason::HookCompletion | WaitReason::HookDeletion)
         };
-        match self.waiting_for.iter().find(named) {
+        let named = self.waiting_for.iter().find(is_hook).or(self.waiting_for.first());
+        match named.filter(|waiting| !waiting.detail.is_empty()) {
             None => self.message.clone(),
             Some(Waiting { detail, since: Some(since), .. }) => {
                 format!("{} ({detail}, since {})", self.message, to_rfc3339(*since))
@@ -107,11 +111,20 @@ impl Action {
     }
 }
 
-/// An object to send.
+/// An object to send for a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
     /// Which task it is.
     pub task: TaskKey,
+    /// What to send.
+    pub request: ApplyRequest,
+}
+
+/// An object to send.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ApplyRequest {
+    /// Where it is.
+    pub key: ResourceKey,
     /// The object, complete: name, namespace, finalizer and stamp are set.
     pub manifest: Arc<Value>,
     /// How to send it.

@@ -9,7 +9,8 @@ use super::object::View;
 use super::options;
 use super::pass::Pass;
 use super::plan::{
-    Action, Apply, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb, WaitReason,
+    Action, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb,
+    WaitReason,
 };
 use super::prune::{self, Verdict};
 use super::snapshot::NamespaceFact;
@@ -262,13 +263,14 @@ impl Pass<'_> {
         let task = &self.tasks[at];
         let manifest = task.manifest()?;
         let live = task.live.map(|live| live.object.as_ref());
-        Some(Apply {
-            task: task.key.clone(),
+        let request = ApplyRequest {
+            key: task.key.resource.clone(),
             method: options::method(&manifest, live, &self.app, task.nameless),
             stamp: task.needs_stamp().then(|| task.stamp.clone()),
             wait_established: View(&manifest).defines().is_some(),
             manifest,
-        })
+        };
+        Some(Apply { task: task.key.clone(), request })
     }
 
     pub(super) fn object(&self, at: usize, view: View<'_>) -> Object {

@@ -1,7 +1,7 @@
 //! Which kinds a cluster has; asked again when one is missed or a definition
 //! has changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use kube::core::discovery::ApiResource;
@@ -25,6 +25,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 #[derive(Default)]
 pub(super) struct Known {
     found: Option<(Discovery, Instant)>,
+    /// Kinds that were looked up in it, with their path and whether they live in
+    /// namespaces: looking through all kinds for each object costs too much.
+    exact: HashMap<GroupVersionKind, (ApiResource, bool)>,
     /// Groups that did not answer, and why: an aggregated API whose server is
     /// down must not make all other kinds unknown.
     silent: BTreeMap<String, String>,
@@ -40,6 +43,25 @@ impl Known {
     /// Makes the next question be asked to the server.
     pub fn forget(&mut self) {
         self.found = None;
+        self.exact.clear();
+    }
+
+    /// A kind in this very version.
+    async fn exact(
+        &mut self,
+        client: &kube::Client,
+        kind: &GroupVersionKind,
+    ) -> Result<Option<(ApiResource, bool)>, kube::Error> {
+        if let Some(found) = self.exact.get(kind) {
+            return Ok(Some(found.clone()));
+        }
+        let found = self.fresh(client).await?.resolve_gvk(&kube_kind(kind));
+        let found = found
+            .map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced));
+        if let Some(found) = &found {
+            self.exact.insert(kind.clone(), found.clone());
+        }
+        Ok(found)
     }
 
     async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
@@ -108,6 +130,9 @@ impl Known {
         client: &kube::Client,
         kind: &GroupVersionKind,
     ) -> Result<Served, kube::Error> {
+        if let Some((_, namespaced)) = self.exact(client, kind).await? {
+            return Ok(if namespaced { Served::Namespaced } else { Served::ClusterScoped });
+        }
         let found = lookup(self.fresh(client).await?, kind);
         if let Some(reason) = self.silent.get(&kind.group).cloned() {
             let again = self.again(client).await?;
@@ -128,6 +153,9 @@ impl Known {
         kind: &GroupVersionKind,
         any_version: bool,
     ) -> Result<Option<(ApiResource, bool)>, kube::Error> {
+        if let Some(found) = self.exact(client, kind).await? {
+            return Ok(Some(found));
+        }
         let found = path(self.fresh(client).await?, kind, any_version);
         if found.is_none() && self.again(client).await? {
             return Ok(path(self.fresh(client).await?, kind, any_version));

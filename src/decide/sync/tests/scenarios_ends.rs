@@ -48,7 +48,8 @@ fn v086_to_v088_kinds_that_come_later() {
     assert_eq!(world.log.len(), 3, "V-086: {:?}", world.log);
     assert!(world.log[0].starts_with("DryRun") && world.log[0].contains(a), "V-086");
     assert!(world.log[1].contains(a) && world.log[2].contains(b), "V-086");
-    let waits = |action: &Action| matches!(action, Action::Apply(apply) if apply.wait_established);
+    let waits =
+        |action: &Action| matches!(action, Action::Apply(apply) if apply.request.wait_established);
     let mut world = World::new([manifest("CustomResourceDefinition", "c").defines("g", "K")]);
     world.pass().unwrap();
     world.pass().unwrap();
@@ -106,8 +107,8 @@ fn v090_to_v092_the_destination_namespace() {
     managed.pass().unwrap();
     let plan = managed.last.clone().unwrap();
     let Action::Apply(apply) = &plan.actions[0].actions[0] else { panic!("{plan:?}") };
-    assert_eq!(apply.method.how, How::ServerSide, "V-092");
-    assert_eq!(apply.manifest["metadata"]["labels"]["team"], "a", "V-092");
+    assert_eq!(apply.request.method.how, How::ServerSide, "V-092");
+    assert_eq!(apply.request.manifest["metadata"]["labels"]["team"], "a", "V-092");
 
     let mut refused = world();
     refused.seen.namespace = NamespaceFact::Missing;

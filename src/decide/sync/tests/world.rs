@@ -408,7 +408,7 @@ impl World {
                 Default::default(),
             ),
             Action::CreateNamespace(apply) | Action::Apply(apply) | Action::CreateHook(apply) => {
-                let mut object = apply.manifest.as_ref().clone();
+                let mut object = apply.request.manifest.as_ref().clone();
                 if object["metadata"]["name"].is_null() {
                     let prefix = View(&object).generate_name().to_owned();
                     object["metadata"]["name"] = format!("{prefix}x").into();
@@ -419,7 +419,7 @@ impl World {
                     && let Some(existing) = &existing
                 {
                     let same = View(existing).annotation(OPERATION_ANNOTATION);
-                    if same != apply.stamp.as_deref() {
+                    if same != apply.request.stamp.as_deref() {
                         return Happened::Failed("already exists".into());
                     }
                     let view = View(existing);
@@ -427,7 +427,7 @@ impl World {
                     return done("exists".into(), (uid, version));
                 }
                 let fresh = existing.is_none();
-                if let Some(stamp) = apply.stamp.clone().filter(|_| fresh) {
+                if let Some(stamp) = apply.request.stamp.clone().filter(|_| fresh) {
                     *self.created.entry((key.clone(), stamp)).or_default() += 1;
                     // A new object of this name starts anew.
                     self.health.remove(&format!("{} ", key.name));

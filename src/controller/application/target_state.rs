@@ -1,0 +1,210 @@
+//! What should exist: from sources to commits to manifests.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::context::Context;
+use super::memory::Rendered;
+use super::observe::Stop;
+use super::reconciliation::Reconciliation;
+use crate::api::path_segment;
+use crate::api::{ApplicationSource, ObjectKey};
+use crate::decide::app_state::refresh::{Level, Reason};
+use crate::decide::app_state::trouble::Trouble;
+use crate::decide::app_state::{operate, operation};
+use crate::source::{self, RenderFor, Revision};
+
+/// The most warnings about manifests that are reported; each is a condition.
+const MAX_WARNINGS: usize = 10;
+
+/// A repository that answers later does not hold back that an operation runs.
+const SHOWN_AFTER: Duration = Duration::from_millis(500);
+
+impl Reconciliation<'_> {
+    /// How new a revision has to be, by the level of the request (SE-376).
+    pub(super) fn freshness(&self, reason: &Reason) -> Duration {
+        match reason.request.level {
+            // Any answer that was asked for after the request.
+            Level::Newest => reason.age(self.age(), self.now()),
+            Level::Revision | Level::Live | Level::None => {
+                let quarter = self.ctx.settings.reconciliation_timeout / 4;
+                if quarter.is_zero() { Duration::from_secs(30) } else { quarter }
+            }
+        }
+    }
+
+    /// Renders sources, or takes what was rendered from the same before
+    /// (SE-106).
+    pub(super) async fn manifests(
+        &mut self,
+        raw_sources: &[Value],
+        revisions: &[Revision],
+        namespace: &str,
+        anew: bool,
+    ) -> Result<Rendered, Trouble> {
+        let (ctx, key) = (self.ctx, self.key);
+        let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
+        let from = Rendered::made_from(&serde_json::json!([raw_sources, shas, namespace]));
+        if let Some(kept) = self.memory.rendering(from).filter(|_| !anew).cloned() {
+            ctx.bound_renderings(key, self.memory);
+            return Ok(kept);
+        }
+        if raw_sources.len() != revisions.len() {
+            // A source without a revision would count as one without manifests.
+            let (sources, revisions) = (raw_sources.len(), revisions.len());
+            let message = format!("{revisions} revisions are known for {sources} sources");
+            return Err(Trouble::Source { message, transient: true });
+        }
+        let mut checkouts = Vec::new();
+        let mut references = BTreeMap::new();
+        for (raw, revision) in raw_sources.iter().zip(revisions) {
+            let url = raw["repoURL"].as_str().unwrap_or_default();
+            let credentials = ctx.credentials.of(url);
+            let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
+            let checkout = ctx.aside(checkout).await.map_err(of_source)?;
+            if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
+                references.insert(name.to_owned(), checkout.clone());
+            }
+            checkouts.push(checkout);
+        }
+        let (application, namespace) = (key.name.clone(), namespace.to_owned());
+        let memory_limit = ctx.settings.manifest_memory;
+        let mut subject = RenderFor { application, namespace, references, memory: memory_limit };
+        let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut weight = 0;
+        for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
+            let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
+            let rendered = rendered.map_err(|error| Trouble::Source {
+                message: error.to_string(),
+                transient: false,
+            })?;
+            types.push(rendered.source_type.map_or("", |t| t.as_str()).to_owned());
+            warnings.extend(rendered.warnings);
+            for manifest in rendered.manifests {
+                if let Some(problem) = path_segment::problem_of_object(&manifest.object) {
+                    let at = format!("{}: line {}", manifest.file, manifest.line);
+                    let message = format!("{at}: {problem}; correct the manifest");
+                    return Err(Trouble::Source { message, transient: false });
+                }
+                weight += crate::yaml::weight(&manifest.object);
+                all.push(ctx.shared.bytes(manifest.object.to_string().into_bytes()));
+            }
+            // All sources of an Application share one limit.
+            subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
+        }
+        warnings.truncate(MAX_WARNINGS);
+        let (manifests, types, warnings) = (all.into(), types.into(), warnings.into());
+        let rendered = Rendered { from, manifests, types, warnings };
+        self.memory.keep(rendered.clone());
+        ctx.bound_renderings(key, self.memory);
+        self.memory.rendered_at = Some(ctx.now());
+        Ok(rendered)
+    }
+
+    /// The commits of the operation: pinned, or resolved now and pinned
+    /// (SE-374).
+    pub(super) async fn pin(&mut self, raw: &[Value]) -> Result<Vec<Revision>, Stop> {
+        let pinned = operation::pinned(&self.application);
+        let state = &self.application["status"]["operationState"];
+        let given = operation::given(&state["operation"]["sync"]);
+        let mut sources = Vec::new();
+        for (index, raw) in raw.iter().enumerate() {
+            let source = crate::api::read::<ApplicationSource>(raw);
+            let source = source.map_err(|error| format!("source {index}: {error}"));
+            sources.push(source.map_err(Trouble::Operation)?);
+        }
+        let known = if pinned.is_empty() { given } else { pinned.clone() };
+        if !known.is_empty() && known.len() != sources.len() {
+            let (revisions, sources) = (known.len(), sources.len());
+            let message = format!(
+                "operation.sync: {revisions} revisions are given for {sources} sources: name one \
+                 for each source in operation.sync.revisions, or none"
+            );
+            return Err(Trouble::Operation(message).into());
+        }
+        let age = self.age();
+        let resolve = revisions(self.ctx, self.key, &sources, &known, age);
+        tokio::pin!(resolve);
+        let revisions = match tokio::time::timeout(SHOWN_AFTER, &mut resolve).await {
+            Ok(revisions) => revisions?,
+            Err(_) => {
+                // Whoever asked sees that it has begun.
+                self.save().await.map_err(Stop::Error)?;
+                resolve.await?
+            }
+        };
+        if pinned.is_empty() {
+            let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
+            operation::pin(&mut self.application, &shas);
+            // The same write says that it runs, unless that is stored already.
+            if !operate::is_new(&self.base, &self.application) {
+                self.save().await.map_err(Stop::Error)?;
+            }
+        }
+        Ok(revisions)
+    }
+
+    /// Manifests that the request itself holds (SE-046).
+    pub(super) fn literal(&self) -> Result<Option<Rendered>, Trouble> {
+        let sync = &self.application["status"]["operationState"]["operation"]["sync"];
+        let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
+            return Ok(None);
+        };
+        let mut manifests: Vec<Arc<[u8]>> = Vec::new();
+        for (index, text) in texts.iter().enumerate() {
+            let text = text.as_str().unwrap_or_default();
+            let documents = crate::yaml::documents(text);
+            let wrong = |error: &dyn std::fmt::Display| {
+                Trouble::Operation(format!("operation.sync.manifests[{index}]: {error}"))
+            };
+            for document in documents.map_err(|error| wrong(&error))? {
+                for repeated in &document.repeated {
+                    tracing::warn!("operation.sync.manifests[{index}]: {repeated}");
+                }
+                if let Some(problem) = path_segment::problem_of_object(&document.value) {
+                    return Err(wrong(&problem));
+                }
+                manifests.push(document.value.to_string().into_bytes().into());
+            }
+        }
+        let from = Rendered::made_from(&sync["manifests"]);
+        Ok(Some(Rendered { from, manifests: manifests.into(), ..Rendered::default() }))
+    }
+}
+
+/// The commits that sources mean. `known` are those to take as they are.
+pub(super) async fn revisions(
+    ctx: &Context,
+    key: &ObjectKey,
+    sources: &[ApplicationSource],
+    known: &[String],
+    fresh: Duration,
+) -> Result<Vec<Revision>, Trouble> {
+    let mut revisions = Vec::new();
+    for (index, source) in sources.iter().enumerate() {
+        if let Some(sha) = known.get(index).filter(|sha| is_commit(sha)) {
+            revisions.push(Revision::pinned(sha));
+            continue;
+        }
+        let mut source = source.clone();
+        if let Some(revision) = known.get(index).filter(|revision| !revision.is_empty()) {
+            source.target_revision.clone_from(revision);
+        }
+        let credentials = ctx.credentials.of(&source.repo_url);
+        let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh);
+        let resolved = ctx.aside(resolved).await;
+        revisions.push(resolved.map_err(of_source)?);
+    }
+    Ok(revisions)
+}
+
+fn of_source(error: source::Error) -> Trouble {
+    Trouble::Source { transient: error.is_transient(), message: error.to_string() }
+}
+
+fn is_commit(revision: &str) -> bool {
+    matches!(revision.len(), 40 | 64) && revision.bytes().all(|b| b.is_ascii_hexdigit())
+}

@@ -1,0 +1,203 @@
+//! What an Application may do: whether its spec is complete, its project lets
+//! it in, and where it may read from and sync to (SE-012, SE-031, SE-070,
+//! SE-071, SE-077). Comparisons, operations, deletions and dry runs all ask
+//! here, and nowhere else.
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::condition::Condition;
+use super::project::{self, Permits};
+use super::spec;
+use crate::api::conditions::application::UNKNOWN_ERROR;
+use crate::api::time::from_rfc3339;
+use crate::api::{AppProjectSpec, ApplicationSpec};
+use crate::decide::windows::{self, Verdict, Window};
+
+/// What is known of the project that a spec names.
+#[derive(Clone, Copy, Debug)]
+pub enum ProjectFact<'a> {
+    /// There is none of this name.
+    Missing,
+    /// It cannot be read, for this reason.
+    Unreadable(&'a str),
+    /// It is there.
+    Known {
+        /// What it permits.
+        spec: &'a AppProjectSpec,
+        /// What in it cannot be used.
+        problems: &'a [String],
+    },
+}
+
+/// What is known of the cluster that a spec names.
+#[derive(Clone, Copy, Debug)]
+pub enum ClusterFact<'a> {
+    /// There is none of this name or URL.
+    Unknown(&'a str),
+    /// It cannot be used, for this reason.
+    Unusable(&'a str),
+    /// It is there.
+    Known {
+        /// Its URL.
+        server: &'a str,
+        /// Its name.
+        name: &'a str,
+        /// The project that it is reserved for; empty for none.
+        project: &'a str,
+    },
+}
+
+/// Who asks, and for what.
+#[derive(Clone, Copy, Debug)]
+pub struct Applicant<'a> {
+    /// Namespace of the Application.
+    pub namespace: &'a str,
+    /// Its name.
+    pub name: &'a str,
+    /// Its spec.
+    pub spec: &'a ApplicationSpec,
+    /// Namespace of the controller.
+    pub control_plane_namespace: &'a str,
+}
+
+/// Why an Application may do nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What its status says.
+    pub conditions: Vec<Condition>,
+    /// Whether its cluster is not known any more: nothing can be reached
+    /// there, and a deletion need not wait for it.
+    pub cluster_is_unknown: bool,
+}
+
+/// Name of the project that a spec refers to.
+pub fn project_name(spec: &ApplicationSpec) -> &str {
+    match spec.project.as_str() {
+        "" => "default",
+        name => name,
+    }
+}
+
+/// Whether an Application may be compared, synced and deleted where its spec
+/// says.
+///
+/// # Errors
+///
+/// [`Refusal`] when it may not.
+pub fn judge(
+    applicant: &Applicant<'_>,
+    project: ProjectFact<'_>,
+    cluster: ClusterFact<'_>,
+) -> Result<(), Refusal> {
+    let conditions = refusals(applicant, project, cluster);
+    if conditions.is_empty() {
+        return Ok(());
+    }
+    let cluster_is_unknown = matches!(cluster, ClusterFact::Unknown(_));
+    Err(Refusal { conditions, cluster_is_unknown })
+}
+
+fn refusals(
+    applicant: &Applicant<'_>,
+    project: ProjectFact<'_>,
+    cluster: ClusterFact<'_>,
+) -> Vec<Condition> {
+    let Applicant { namespace, name, spec, control_plane_namespace } = *applicant;
+    let own = spec::problems(spec);
+    if !own.is_empty() {
+        return own;
+    }
+    let invalid = |message: String| vec![Condition::invalid_spec(message)];
+    let project_name = project_name(spec);
+    let (project, problems) = match project {
+        ProjectFact::Known { spec, problems } => (spec, problems),
+        ProjectFact::Unreadable(reason) => {
+            return invalid(format!("project {project_name} cannot be read: {reason}"));
+        }
+        ProjectFact::Missing => {
+            return invalid(format!(
+                "Application referencing project {project_name} which does not exist"
+            ));
+        }
+    };
+    let with_warnings = |mut refusals: Vec<Condition>| {
+        let warnings = problems.iter().map(|p| Condition::invalid_project(project_name, p));
+        refusals.extend(warnings);
+        refusals
+    };
+    if !project::permits_application(project, namespace, control_plane_namespace) {
+        let message = format!(
+            "application '{name}' in namespace '{namespace}' is not permitted to use project \
+             '{project_name}'"
+        );
+        return with_warnings(vec![Condition::new(UNKNOWN_ERROR, message)]);
+    }
+    let (server, cluster, reserved_for) = match cluster {
+        ClusterFact::Known { server, name, project } => (server, name, project),
+        ClusterFact::Unknown(error) | ClusterFact::Unusable(error) => {
+            let field = if spec.destination.name.is_empty() { "server" } else { "name" };
+            return invalid(format!("spec.destination.{field}: {error}"));
+        }
+    };
+    let mut denials = spec::denials(spec, project_name, project, server, cluster);
+    if project.permit_only_project_scoped_clusters && reserved_for != project_name {
+        denials.push(Condition::invalid_spec(format!(
+            "cluster '{cluster}' is not reserved for project '{project_name}', which permits only \
+             such clusters"
+        )));
+    }
+    if denials.is_empty() { denials } else { with_warnings(denials) }
+}
+
+/// What an Application that was not refused works with.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// Its name.
+    pub application: &'a str,
+    /// Its spec.
+    pub spec: &'a ApplicationSpec,
+    /// Its project.
+    pub project: &'a AppProjectSpec,
+    /// Name of the project.
+    pub project_name: &'a str,
+    /// When the project permits syncs.
+    pub windows: &'a [Window],
+    /// URL of the destination cluster.
+    pub server: &'a str,
+    /// Its name.
+    pub cluster: &'a str,
+}
+
+impl<'a> Access<'a> {
+    /// What the project permits in the destination cluster.
+    pub fn permits(&self) -> Permits<'a> {
+        Permits { project: self.project, server: self.server, cluster: self.cluster }
+    }
+
+    /// What the project has against sources that an operation names instead of
+    /// those of the spec, as a rollback does.
+    pub fn denied_source(&self, sources: &[Value]) -> Option<Condition> {
+        let urls = sources.iter().map(|source| source["repoURL"].as_str().unwrap_or_default());
+        let denied = |url| spec::denied_source(url, self.project_name, self.project);
+        urls.filter_map(denied).next()
+    }
+
+    /// Whether sync windows let an operation run (SE-406); for an automated
+    /// sync that is not running yet, without its state.
+    pub fn window(&self, state: Option<&Value>, now: Timestamp) -> Verdict {
+        let who = state.map(|state| &state["operation"]["initiatedBy"]);
+        let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
+        let automated = who.is_none_or(|who| who["automated"] == true);
+        let started_at = state.and_then(|state| from_rfc3339(state["startedAt"].as_str()?));
+        let asked = windows::Asked {
+            application: self.application,
+            server: self.server,
+            cluster: self.cluster,
+            namespace: &self.spec.destination.namespace,
+            manual: windows::is_manual(username, automated),
+            started_at,
+        };
+        windows::judge(self.windows, &asked, windows::Semantics::default(), now)
+    }
+}

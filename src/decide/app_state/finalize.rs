@@ -1,0 +1,380 @@
+//! Deletion of an Application: hooks, its resources, its finalizers, in that
+//! order (SE-510 … SE-521).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value};
+
+use super::condition::{Condition, OF_DELETION};
+use super::delete_hooks::{self, Circumstances, DeleteHook};
+use super::deletion::{self, Cascade};
+use super::look::{Live, Look};
+use super::{operation, reconcile, status};
+use crate::api::annotations as names;
+use crate::api::conditions::application::DELETION_ERROR;
+use crate::api::hooks::HookType;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::sync::Propagation;
+
+/// A deletion is looked at again after this time even if nothing happens.
+const AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+const CASCADE: [&str; 3] = [
+    names::RESOURCES_FINALIZER,
+    names::RESOURCES_FINALIZER_FOREGROUND,
+    names::RESOURCES_FINALIZER_BACKGROUND,
+];
+const HOOKS: [&str; 4] = [
+    names::PRE_DELETE_FINALIZER,
+    names::PRE_DELETE_CLEANUP_FINALIZER,
+    names::POST_DELETE_FINALIZER,
+    names::POST_DELETE_CLEANUP_FINALIZER,
+];
+
+/// What this process remembers of a hook that it has created or removed. When
+/// that is lost, a hook that failed is tried again sooner, and no more.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Try {
+    /// The attempt that comes next, or is under way.
+    pub attempt: u64,
+    /// When it was created; absent when it is still to be.
+    pub made_at: Option<Timestamp>,
+}
+
+/// What is remembered of all hooks of a deletion.
+pub type Tries = BTreeMap<ResourceKey, Try>;
+
+/// An object that goes.
+#[derive(Clone, Debug)]
+pub struct Removal {
+    /// Which one.
+    pub key: ResourceKey,
+    /// As it was seen.
+    pub object: Arc<Value>,
+    /// What becomes of its dependents.
+    pub propagation: Propagation,
+    /// Whether the finalizer of hooks holds it.
+    pub release: bool,
+    /// Whether it is not going already.
+    pub delete: bool,
+}
+
+/// What a deletion does next.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// These go.
+    pub removals: Vec<Removal>,
+    /// These are created, with the number of the attempt.
+    pub creations: Vec<(DeleteHook, u64)>,
+    /// How it stands then, unless one of these fails.
+    pub standing: Standing,
+}
+
+/// How a deletion stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Standing {
+    /// Nothing is left to do.
+    #[default]
+    Done,
+    /// Something is under way.
+    Waits {
+        /// What.
+        reason: String,
+        /// Whether a failure that was told before still holds.
+        keep: bool,
+    },
+    /// Something failed, and is tried again at this time at the latest.
+    Stuck {
+        /// What.
+        message: String,
+        /// When.
+        next: Option<Timestamp>,
+    },
+}
+
+impl Plan {
+    fn waits(reason: impl Into<String>) -> Self {
+        let standing = Standing::Waits { reason: reason.into(), keep: false };
+        Self { standing, ..Self::default() }
+    }
+
+    fn stuck(message: String, next: Option<Timestamp>) -> Self {
+        Self { standing: Standing::Stuck { message, next }, ..Self::default() }
+    }
+}
+
+/// Whether a deletion has anything to do.
+pub fn is_held(application: &Value) -> bool {
+    names::finalizers(application).next().is_some()
+}
+
+/// Whether the source has to be read: without hooks, one that cannot be read
+/// does not hold up the cascade (SE-521).
+pub fn needs_source(application: &Value) -> bool {
+    names::finalizers(application).any(|own| HOOKS.contains(&own))
+}
+
+/// Whether the newest revision is needed: a failed hook is mended in the
+/// source (SE-518).
+pub fn needs_newest(application: &Value) -> bool {
+    let conditions = application["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.into_iter().any(|condition| condition["type"] == DELETION_ERROR)
+        || names::refresh(application).is_some()
+}
+
+/// These hooks were not created after all.
+pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a ResourceKey>) {
+    for key in hooks {
+        if let Some(own) = tries.get_mut(key) {
+            own.made_at = None;
+        }
+    }
+}
+
+/// The steps of SE-512, in order. Finalizers whose step is over are taken off
+/// the Application.
+pub fn next(application: &mut Value, look: &Look<'_>, tries: &mut Tries, now: Timestamp) -> Plan {
+    let stored = application.clone();
+    let finalizer = Finalizer { application: &stored, look, now };
+    if has(application, names::PRE_DELETE_FINALIZER) {
+        if let Some(plan) = finalizer.hooks(HookType::PreDelete, tries) {
+            return plan;
+        }
+        remove(application, &[names::PRE_DELETE_FINALIZER]);
+    }
+    let mut released = Vec::new();
+    if let Some(cascade) = names::cascade(application) {
+        let propagation = match cascade {
+            names::Cascade::Foreground => Propagation::Foreground,
+            names::Cascade::Background => Propagation::Background,
+        };
+        let managed = finalizer.managed();
+        released = Finalizer::released(&managed);
+        let mut plan = match deletion::cascade(application, &managed) {
+            Cascade::Wait(reason) => Plan::waits(reason),
+            Cascade::Delete(keys) => Plan {
+                removals: removals(&keys, &managed, propagation),
+                ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
+            },
+            Cascade::Done => {
+                remove(application, &CASCADE);
+                Plan::default()
+            }
+        };
+        if plan.standing != Standing::Done {
+            released.append(&mut plan.removals);
+            return Plan { removals: released, ..plan };
+        }
+    }
+    let mut plan = finalizer.after_cascade(application, tries);
+    released.append(&mut plan.removals);
+    Plan { removals: released, ..plan }
+}
+
+/// There is nothing that could be reached any more.
+pub fn give_up_cluster(application: &mut Value) {
+    remove(application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
+}
+
+/// Says how the deletion stands: `standing`, or a failure. Gives back when to
+/// look again.
+pub fn report(
+    application: &mut Value,
+    standing: Result<Standing, String>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    if names::refresh(application).is_some() {
+        reconcile::answered(application);
+    }
+    let again = now.checked_add(AGAIN).ok();
+    let (problem, wake_at) = match standing {
+        Ok(Standing::Done) => (None, None),
+        Ok(Standing::Waits { keep: true, .. }) => return again,
+        Ok(Standing::Waits { keep: false, .. }) => (None, again),
+        Ok(Standing::Stuck { message, next }) => {
+            (Some(message), [next, again].into_iter().flatten().min())
+        }
+        Err(message) => (Some(message), again),
+    };
+    let problems: Vec<Condition> =
+        problem.into_iter().map(|message| Condition::new(DELETION_ERROR, message)).collect();
+    if !problems.is_empty() || application["status"]["conditions"].is_array() {
+        if !application["status"].is_object() {
+            application["status"] = Value::Object(Map::new());
+        }
+        if let Some(fields) = application["status"].as_object_mut() {
+            status::conditions(fields, OF_DELETION, &problems, now);
+        }
+    }
+    wake_at
+}
+
+fn has(application: &Value, finalizer: &str) -> bool {
+    names::finalizers(application).any(|own| own == finalizer)
+}
+
+fn remove(application: &mut Value, finalizers: &[&str]) {
+    let kept: Vec<String> = names::finalizers(application)
+        .filter(|own| !finalizers.contains(own))
+        .map(str::to_owned)
+        .collect();
+    match kept.is_empty() {
+        true => {
+            if let Some(metadata) = application["metadata"].as_object_mut() {
+                metadata.remove("finalizers");
+            }
+        }
+        false => application["metadata"]["finalizers"] = kept.into(),
+    }
+}
+
+fn is_going(object: &Value) -> bool {
+    object["metadata"]["deletionTimestamp"].is_string()
+}
+
+fn is_held_as_hook(object: &Value) -> bool {
+    names::finalizers(object).any(|own| own == names::HOOK_FINALIZER)
+}
+
+fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<Removal> {
+    let found = keys.iter().filter_map(|key| Some((key, live.get(key)?)));
+    let removal = |(key, object): (&ResourceKey, &Arc<Value>)| Removal {
+        key: key.clone(),
+        object: object.clone(),
+        propagation,
+        release: is_held_as_hook(object),
+        delete: !is_going(object),
+    };
+    found.map(removal).collect()
+}
+
+struct Finalizer<'a> {
+    application: &'a Value,
+    look: &'a Look<'a>,
+    now: Timestamp,
+}
+
+impl Finalizer<'_> {
+    /// Live objects that go with the Application: its own, owned by nothing,
+    /// permitted by the project, and no hooks that follow their deletion.
+    fn managed(&self) -> Live {
+        let permits = self.look.access.permits();
+        let tracking = self.look.tracking;
+        let managed = self.look.live.iter().filter(|(key, live)| {
+            let owned = live["metadata"]["ownerReferences"]
+                .as_array()
+                .is_some_and(|owners| !owners.is_empty());
+            let follows = deletion::is_of(HookType::PostDelete, live)
+                && delete_hooks::is_made_by(self.application, live);
+            tracking.owns(live)
+                && tracking.is_self_referenced(live, key)
+                && !owned
+                && permits.denial(key, live).is_none()
+                && !follows
+        });
+        managed.map(|(key, live)| (key.clone(), live.clone())).collect()
+    }
+
+    /// Hooks that are going already are let go: the sync that would have done
+    /// so does not come any more.
+    fn released(managed: &Live) -> Vec<Removal> {
+        let held = managed.iter().filter(|(_, live)| is_going(live) && is_held_as_hook(live));
+        let held: Vec<ResourceKey> = held.map(|(key, _)| key.clone()).collect();
+        removals(&held, managed, Propagation::Foreground)
+    }
+
+    fn after_cascade(&self, application: &mut Value, tries: &mut Tries) -> Plan {
+        if has(application, names::POST_DELETE_FINALIZER) {
+            if let Some(plan) = self.hooks(HookType::PostDelete, tries) {
+                return plan;
+            }
+            remove(application, &[names::POST_DELETE_FINALIZER]);
+        }
+        let cleanups = [
+            (names::PRE_DELETE_CLEANUP_FINALIZER, HookType::PreDelete),
+            (names::POST_DELETE_CLEANUP_FINALIZER, HookType::PostDelete),
+        ];
+        for (finalizer, type_) in cleanups {
+            if !has(application, finalizer) {
+                continue;
+            }
+            let hooks = DeleteHook::all(type_, self.application, &self.look.placed.targets);
+            let gone = delete_hooks::clean_up(&hooks, self.look.live);
+            if !gone.is_empty() {
+                return Plan {
+                    removals: removals(&gone, self.look.live, Propagation::Foreground),
+                    ..Plan::waits(format!("cleaning up {} hooks", type_.as_str()))
+                };
+            }
+            remove(application, &[finalizer]);
+        }
+        Plan::default()
+    }
+
+    /// One step of delete hooks; `None` when all are over.
+    fn hooks(&self, type_: HookType, tries: &mut Tries) -> Option<Plan> {
+        let hooks = DeleteHook::all(type_, self.application, &self.look.placed.targets);
+        let uid = operation::uid(self.application);
+        let about = Circumstances {
+            owner: self.look.owner(&uid),
+            permits: self.look.access.permits(),
+            project: self.look.access.project_name,
+            hurry: names::refresh(self.application).is_some(),
+            now: self.now,
+        };
+        let live = self.look.live;
+        let failed_before = tries.values().any(|own| own.attempt > 0);
+        let waits = |reason: String, again: bool| {
+            let standing = Standing::Waits { reason, keep: again || failed_before };
+            Plan { standing, ..Plan::default() }
+        };
+        Some(match delete_hooks::next(&hooks, live, &about) {
+            delete_hooks::Next::Done => {
+                tries.clear();
+                return None;
+            }
+            delete_hooks::Next::Wait { reason, again } => waits(reason, again),
+            delete_hooks::Next::Create(hooks) => self.create(hooks, type_, tries),
+            delete_hooks::Next::Remove(former) => Plan {
+                removals: removals(&former, live, Propagation::Foreground),
+                ..waits(format!("waiting for deletion of {} former hooks", former.len()), false)
+            },
+            delete_hooks::Next::Refused(message) => Plan::stuck(message, None),
+            delete_hooks::Next::Failed { message, due, next } => {
+                let keys: Vec<ResourceKey> = due.iter().map(|(key, _)| key.clone()).collect();
+                let again =
+                    due.into_iter().map(|(key, attempt)| (key, Try { attempt, made_at: None }));
+                tries.extend(again);
+                Plan {
+                    removals: removals(&keys, live, Propagation::Foreground),
+                    ..Plan::stuck(message, next)
+                }
+            }
+        })
+    }
+
+    /// Creates hooks, but for those that went before they were over: these are
+    /// not created again at once.
+    fn create(&self, hooks: Vec<DeleteHook>, type_: HookType, tries: &mut Tries) -> Plan {
+        let count = hooks.len();
+        let mut creations = Vec::new();
+        for hook in hooks {
+            let mut own = tries.get(&hook.key).copied().unwrap_or_default();
+            if let Some(made_at) = own.made_at {
+                let due = made_at.checked_add(delete_hooks::pause(own.attempt)).ok();
+                if let Some(due) = due.filter(|due| *due > self.now) {
+                    let message = format!("hook {} was deleted before it was over", hook.key);
+                    return Plan { creations, ..Plan::stuck(message, Some(due)) };
+                }
+                own.attempt = own.attempt.saturating_add(1);
+            }
+            tries.insert(hook.key.clone(), Try { made_at: Some(self.now), ..own });
+            creations.push((hook, own.attempt));
+        }
+        let keep = tries.values().any(|own| own.attempt > 0);
+        let reason = format!("waiting for {count} {} hooks", type_.as_str());
+        Plan { creations, standing: Standing::Waits { reason, keep }, ..Plan::default() }
+    }
+}

@@ -1,0 +1,124 @@
+//! What was seen of an Application, its source and its cluster: the facts of
+//! comparisons, operations and deletions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::access::Access;
+use super::condition::Condition;
+use super::owner::Owner;
+use super::pairs::{Comparison, DiffCache, Facts, compare};
+use super::refresh::digest;
+use super::targets::Placed;
+use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
+use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::resource_key::ResourceKey;
+use crate::api::sync_options::CREATE_NAMESPACE;
+use crate::api::tracking::Tracking;
+use crate::decide::diff;
+use crate::decide::sync::NamespaceFact;
+
+/// Live objects by identity.
+pub type Live = BTreeMap<ResourceKey, Arc<Value>>;
+
+/// Source and cluster side by side.
+#[derive(Clone, Debug)]
+pub struct Look<'a> {
+    /// What the Application may do.
+    pub access: Access<'a>,
+    /// How it marks what is its own.
+    pub tracking: &'a Tracking,
+    /// Namespace of instance names without one.
+    pub control_plane_namespace: &'a str,
+    /// What should exist.
+    pub placed: &'a Placed,
+    /// What the cluster says about the kinds of it.
+    pub kinds: &'a BTreeMap<GroupVersionKind, Served>,
+    /// What exists: tracked objects and those that a target names.
+    pub live: &'a Live,
+    /// Whether the destination namespace exists.
+    pub namespace: NamespaceFact,
+    /// It.
+    pub namespace_object: Option<Arc<Value>>,
+}
+
+/// A comparison, and the rules it was made by.
+#[derive(Clone, Debug)]
+pub struct Compared {
+    /// What came out.
+    pub comparison: Comparison,
+    /// The rules.
+    pub config: diff::Config,
+    /// What is wrong with the rules.
+    pub conditions: Vec<Condition>,
+}
+
+impl<'a> Look<'a> {
+    /// Compares source and cluster.
+    pub fn compare(&self, application: &Value, diffs: &mut DiffCache) -> Compared {
+        let (config, problems) = diff::Config::from_application(application);
+        diffs.follow(rules(application));
+        let comparison = compare(
+            &Facts {
+                application,
+                spec: self.access.spec,
+                tracking: self.tracking,
+                control_plane_namespace: self.control_plane_namespace,
+                targets: &self.placed.targets,
+                live: self.live,
+                project: self.access.project,
+                cluster: (self.access.server, self.access.cluster),
+                config: &config,
+                namespace_metadata_changed: namespace_metadata_changed(application),
+            },
+            diffs,
+        );
+        let conditions = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
+        Compared { comparison, conditions: conditions.collect(), config }
+    }
+
+    /// On whose behalf objects are deleted and replaced.
+    pub fn owner(&self, uid: &'a str) -> Owner<'a> {
+        let Self { tracking, control_plane_namespace, .. } = *self;
+        Owner { tracking, control_plane_namespace, uid }
+    }
+}
+
+/// Tells the rules by which objects are compared from others.
+fn rules(application: &Value) -> u64 {
+    let spec = &application["spec"];
+    digest(&json!([
+        spec["ignoreDifferences"],
+        spec["syncPolicy"]["syncOptions"],
+        annotation(application, COMPARE_OPTIONS),
+        annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER),
+    ]))
+}
+
+/// Whether `managedNamespaceMetadata` is not what the last sync applied.
+fn namespace_metadata_changed(application: &Value) -> bool {
+    let policy = &application["spec"]["syncPolicy"];
+    let wanted = &policy["managedNamespaceMetadata"];
+    let result = &application["status"]["operationState"]["syncResult"];
+    let creates = policy["syncOptions"]
+        .as_array()
+        .is_some_and(|options| options.iter().any(|option| option == CREATE_NAMESPACE));
+    creates && result.is_object() && *wanted != result["managedNamespaceMetadata"]
+}
+
+/// Kinds of everything that an Application is known to have: what is no
+/// longer in the source is found by them.
+pub fn inventory(application: &Value) -> impl Iterator<Item = GroupVersionKind> + '_ {
+    let status = &application["status"];
+    let lists = [&status["resources"], &status["operationState"]["syncResult"]["resources"]];
+    let items = lists.into_iter().filter_map(Value::as_array).flatten();
+    let text = |item: &Value, field: &str| item[field].as_str().unwrap_or_default().to_owned();
+    let kinds = items.map(move |item| GroupVersionKind {
+        group: text(item, "group"),
+        version: text(item, "version"),
+        kind: text(item, "kind"),
+    });
+    kinds.filter(|kind| !kind.kind.is_empty() && !kind.version.is_empty())
+}

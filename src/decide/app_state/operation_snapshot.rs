@@ -1,0 +1,131 @@
+//! What the wave engine may see of an operation.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::look::{Compared, Look};
+use super::operate::Settings;
+use super::operation;
+use crate::api::annotations::deletion_approved;
+use crate::api::operation::OperationPhase;
+use crate::api::resource_key::ResourceKey;
+use crate::api::sync_options::RESPECT_IGNORE_DIFFERENCES;
+use crate::decide::diff;
+use crate::decide::health;
+use crate::decide::sync::{Class, LiveObject, Outcome, Snapshot};
+
+/// The facts of one pass of the wave engine.
+///
+/// # Errors
+///
+/// In words, when there is no request to sync in the operation.
+pub(super) fn snapshot(
+    application: &Value,
+    look: &Look<'_>,
+    compared: &Compared,
+    outcomes: Vec<Outcome>,
+    settings: &Settings,
+    now: Timestamp,
+) -> Result<Snapshot, String> {
+    let state = &application["status"]["operationState"];
+    let (results, progress) = operation::stored_results(application);
+    let started_at = operation::started_at(application).unwrap_or(now);
+    let revision = operation::pinned(application).into_iter().next().unwrap_or_default();
+    let access = &look.access;
+    let policy = access.spec.sync_policy.as_ref();
+    let inherited = policy.filter(|_| settings.inherit_sync_options);
+    let inherited = inherited.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
+    let request = operation::request(state, &revision, inherited)?;
+    let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
+    let targets = look.placed.targets.iter().map(|target| {
+        match look.live.get(&target.key).filter(|_| respect) {
+            Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &compared.config)),
+            None => target.object.clone(),
+        }
+    });
+    let permits = access.permits();
+    let denied = (look.placed.targets.iter().enumerate())
+        .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
+    let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
+    let phase = OperationPhase::from_word(state["phase"].as_str().unwrap_or_default());
+    Ok(Snapshot {
+        operation_id: operation::id(application, started_at, &revision),
+        operation: request,
+        attempt: state["retryCount"].as_u64().unwrap_or(0),
+        started_at,
+        phase,
+        message: state["message"].as_str().unwrap_or_default().to_owned(),
+        results,
+        progress,
+        outcomes,
+        destination_namespace: access.spec.destination.namespace.clone(),
+        project: access.project_name.to_owned(),
+        targets: targets.collect(),
+        live: live(application, look, compared),
+        kinds: look.kinds.clone(),
+        denied: denied.collect(),
+        namespace_denied: permits.denial(&namespace_key(look), &Value::Null),
+        shared: compared.comparison.shared.clone(),
+        namespace: look.namespace.clone(),
+        managed_namespace_metadata: metadata.cloned(),
+        deletion_approved_at: deletion_approved(application),
+        settings: settings.sync.clone(),
+    })
+}
+
+fn namespace_key(look: &Look<'_>) -> ResourceKey {
+    ResourceKey::new("", "Namespace", "", &look.access.spec.destination.namespace)
+}
+
+/// What the wave engine may see: managed objects and those that have the
+/// identity of a target, without copies, and without what others own. Under the
+/// name of a hook it sees whatever is there, and whose it is.
+fn live(
+    application: &Value,
+    look: &Look<'_>,
+    compared: &Compared,
+) -> BTreeMap<ResourceKey, LiveObject> {
+    let uid = operation::uid(application);
+    let owner = look.owner(&uid);
+    let mut live = BTreeMap::new();
+    for resource in &compared.comparison.resources {
+        let Some(object) = &resource.live else { continue };
+        let hook = matches!(resource.class, Class::Hook(_));
+        let owned = object["metadata"]["ownerReferences"]
+            .as_array()
+            .is_some_and(|owners| !owners.is_empty());
+        let named_by_hook = hook && resource.target.is_some();
+        if (owned || !resource.self_referenced) && !named_by_hook {
+            continue;
+        }
+        let entry = LiveObject {
+            object: object.clone(),
+            health: resource.health.clone().map(Ok),
+            out_of_sync: resource.modified,
+            tracked: look.tracking.owns(object) && !resource.managed_namespace,
+            objection: owner.objection(&resource.key, object).filter(|_| hook),
+        };
+        live.insert(resource.key.clone(), entry);
+    }
+    let other = |key: &ResourceKey, object: &Arc<Value>| LiveObject {
+        health: health::of(object).map(Ok),
+        object: object.clone(),
+        out_of_sync: false,
+        tracked: false,
+        objection: owner.objection(key, object),
+    };
+    // Objects of targets that are no resources, such as hooks of deletion.
+    for target in &look.placed.targets {
+        if let Some(object) = look.live.get(&target.key) {
+            live.entry(target.key.clone()).or_insert_with(|| other(&target.key, object));
+        }
+    }
+    if let Some(object) = &look.namespace_object {
+        let key = namespace_key(look);
+        live.entry(key.clone()).or_insert_with(|| other(&key, object));
+    }
+    live
+}

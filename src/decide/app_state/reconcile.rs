@@ -1,0 +1,209 @@
+//! One comparison: what was seen becomes fields of the status, and perhaps a
+//! sync that nobody asked for (SE-376 … SE-379, SE-420 … SE-429).
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::auto_sync::{self, Decision, SelfHeal};
+use super::condition::{self, Condition};
+use super::look::Look;
+use super::pairs::{Comparison, DiffCache};
+use super::refresh::{Level, Reason, Request};
+use super::trouble::Trouble;
+use super::{deletion, operation, status};
+use crate::api::annotations;
+use crate::decide::health::Health;
+
+/// While a repository that cannot be reached changes no status, it is asked
+/// again after this time.
+const TOLERATED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
+
+/// Settings that comparisons depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Pauses between attempts of self-heal (SE-426).
+    pub self_heal: SelfHeal,
+    /// Whether the health of each resource is kept in the status (SE-571).
+    pub resource_health: bool,
+    /// For how long a repository that cannot be reached changes no status
+    /// (SE-107).
+    pub repo_error_grace: Duration,
+}
+
+/// What was seen for a comparison.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// Source and cluster.
+    pub look: Look<'a>,
+    /// The resolved revisions, by source.
+    pub revisions: Vec<String>,
+    /// The kinds of the sources, by source.
+    pub types: Vec<String>,
+    /// Warnings that do not come from the comparison itself.
+    pub warnings: Vec<Condition>,
+}
+
+/// What could not be seen.
+#[derive(Clone, Debug)]
+pub struct Unseen<'a> {
+    /// Why.
+    pub trouble: Trouble,
+    /// Since when.
+    pub since: Timestamp,
+    /// The cluster by what was last rendered, which still tells whether things
+    /// work when the source cannot be read.
+    pub last: Option<Look<'a>>,
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reconciled {
+    /// When to look again.
+    pub wake_at: Option<Timestamp>,
+    /// Whether nothing was written, for the failure is too young.
+    pub tolerated: bool,
+}
+
+/// Writes a comparison into the Application, or why there is none.
+pub fn reconcile(
+    application: &mut Value,
+    seen: Result<&Seen<'_>, &Unseen<'_>>,
+    reason: &Reason,
+    diffs: &mut DiffCache,
+    settings: &Settings,
+    now: Timestamp,
+) -> Reconciled {
+    let first = application["status"]["reconciledAt"].is_null();
+    let forced = reason.asked_for || reason.after_operation || first;
+    let finished = operation::finished_at(application).filter(|_| reason.after_operation);
+    let now = finished.map_or(now, |at| at.max(now));
+    match seen {
+        Ok(seen) => {
+            let wake_at = compared(application, seen, reason, forced, diffs, settings, now);
+            Reconciled { wake_at, tolerated: false }
+        }
+        Err(unseen) => failed(application, unseen, reason, forced, diffs, settings, now),
+    }
+}
+
+fn compared(
+    application: &mut Value,
+    seen: &Seen<'_>,
+    reason: &Reason,
+    forced: bool,
+    diffs: &mut DiffCache,
+    settings: &Settings,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let look = &seen.look;
+    let compared = look.compare(application, diffs);
+    let comparison = &compared.comparison;
+    let mut conditions = compared.conditions;
+    conditions.extend(look.placed.conditions.iter().cloned());
+    conditions.extend(seen.warnings.iter().cloned());
+    let moved = operation::given(&application["status"]["sync"]) != seen.revisions;
+    let about = status::About {
+        revisions: &seen.revisions,
+        source_types: &seen.types,
+        resource_health: settings.resource_health,
+        controller_namespace: look.control_plane_namespace,
+        reconciled: forced || moved,
+        now,
+    };
+    let finalizers = deletion::hook_finalizers(application, &look.placed.targets);
+    status::write(application, comparison, &conditions, &about);
+    answer(application, reason.request);
+    if let Some(finalizers) = finalizers
+        && application["metadata"]["deletionTimestamp"].is_null()
+    {
+        application["metadata"]["finalizers"] = finalizers.into();
+    }
+    let full = reason.request.level > Level::Live;
+    // A drift that was seen on the way is healed as well.
+    let heals = look.access.spec.is_automated();
+    let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
+    if unclear || !(full || heals) {
+        return None;
+    }
+    automate(application, seen, comparison, settings, now)
+}
+
+/// Starts a sync that nobody asked for, or says why not.
+fn automate(
+    application: &mut Value,
+    seen: &Seen<'_>,
+    comparison: &Comparison,
+    settings: &Settings,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    let access = &seen.look.access;
+    let window = access.window(None, now);
+    let decision = auto_sync::decide(
+        application,
+        access.spec,
+        comparison,
+        &seen.revisions,
+        &settings.self_heal,
+        window.allowed,
+        now,
+    );
+    let mut conditions = Vec::new();
+    let waits = !window.allowed && access.spec.is_automated();
+    let mut wake_at = window.next_change.filter(|_| waits);
+    match decision {
+        Decision::Nothing => {}
+        Decision::Refuse(condition) => conditions.push(condition),
+        Decision::Wait(until) => wake_at = Some(until),
+        Decision::Start(request) => application["operation"] = request,
+    }
+    if let Some(status) = application["status"].as_object_mut() {
+        status::conditions(status, condition::OF_AUTO_SYNC, &conditions, now);
+    }
+    wake_at
+}
+
+fn failed(
+    application: &mut Value,
+    unseen: &Unseen<'_>,
+    reason: &Reason,
+    forced: bool,
+    diffs: &mut DiffCache,
+    settings: &Settings,
+    now: Timestamp,
+) -> Reconciled {
+    let Unseen { trouble, since, last } = unseen;
+    let passing = matches!(trouble, Trouble::Source { transient: true, .. });
+    let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
+    if passing && !forced && elapsed < settings.repo_error_grace {
+        return Reconciled { wake_at: now.checked_add(TOLERATED_PAUSE).ok(), tolerated: true };
+    }
+    let judged = last.as_ref().map(|look| health(application, look, diffs));
+    let conditions = trouble.conditions();
+    status::write_failure(application, &conditions, judged.as_ref(), forced, now);
+    answer(application, reason.request);
+    let wake_at = trouble.pause().and_then(|pause| now.checked_add(pause).ok());
+    Reconciled { wake_at, tolerated: false }
+}
+
+fn health(application: &Value, look: &Look<'_>, diffs: &mut DiffCache) -> Health {
+    look.compare(application, diffs).comparison.health
+}
+
+/// Takes the request out of the annotations (SE-379): the write is made for
+/// the version in which it was read, so a newer one stays.
+fn answer(application: &mut Value, request: Request) {
+    if request.level >= Level::Newest {
+        answered(application);
+    }
+}
+
+/// Takes the request for a refresh out of the annotations.
+pub(super) fn answered(application: &mut Value) {
+    let own = application.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
+    if let Some(own) = own {
+        own.remove(annotations::REFRESH);
+        own.remove(annotations::REFRESH_TIMESTAMP);
+    }
+}

@@ -1,0 +1,276 @@
+//! Tests of what the controller calls: who may do what, rounds of operations,
+//! comparisons, steps of deletions.
+
+use std::time::Duration;
+
+use super::*;
+use crate::api::conditions::application::DELETION_ERROR;
+use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
+use crate::decide::app_state::finalize::{Standing, Tries};
+use crate::decide::app_state::look::{Live, Look};
+use crate::decide::app_state::operate::Next;
+use crate::decide::app_state::operation::Stage;
+use crate::decide::app_state::refresh::{Circumstances, Request, digest};
+use crate::decide::app_state::trouble::Trouble;
+use crate::decide::sync::{self, NamespaceFact};
+use crate::decide::windows;
+
+/// Everything that a [`Look`] borrows.
+struct Facts {
+    spec: ApplicationSpec,
+    project: AppProjectSpec,
+    windows: Vec<windows::Window>,
+    tracking: Tracking,
+    placed: Placed,
+    kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
+    live: Live,
+}
+
+impl Facts {
+    fn new(app: &Value, manifests: &[Value]) -> Self {
+        Self {
+            spec: crate::api::read(&app["spec"]).unwrap(),
+            project: project(),
+            windows: Vec::new(),
+            tracking: tracking(),
+            placed: placed(manifests),
+            kinds: BTreeMap::new(),
+            live: Live::new(),
+        }
+    }
+
+    fn look(&self) -> Look<'_> {
+        Look {
+            access: Access {
+                application: "app",
+                spec: &self.spec,
+                project: &self.project,
+                project_name: "default",
+                windows: &self.windows,
+                server: "https://c",
+                cluster: "c",
+            },
+            tracking: &self.tracking,
+            control_plane_namespace: "argocd",
+            placed: &self.placed,
+            kinds: &self.kinds,
+            live: &self.live,
+            namespace: NamespaceFact::Exists,
+            namespace_object: None,
+        }
+    }
+}
+
+fn settings() -> operate::Settings {
+    let sync = sync::Settings { wave_delay: SignedDuration::ZERO, ..sync::Settings::default() };
+    operate::Settings { sync, inherit_sync_options: false }
+}
+
+fn requested(sync: Value) -> Value {
+    let mut app = application();
+    app["operation"] = json!({"sync": sync});
+    app
+}
+
+fn state<'a>(app: &'a Value, field: &str) -> &'a Value {
+    &app["status"]["operationState"][field]
+}
+
+#[test]
+fn one_judge_says_who_may_do_what() {
+    let app = application();
+    let spec: ApplicationSpec = crate::api::read(&app["spec"]).unwrap();
+    let own = project();
+    let known = ProjectFact::Known { spec: &own, problems: &[] };
+    let cluster = ClusterFact::Known { server: "https://c", name: "c", project: "" };
+    let judge = |namespace, project, cluster| {
+        let applicant =
+            Applicant { namespace, name: "app", spec: &spec, control_plane_namespace: "argocd" };
+        access::judge(&applicant, project, cluster).err()
+    };
+    assert_eq!(judge("argocd", known, cluster), None);
+    let elsewhere = AppProjectSpec { destinations: Vec::new(), ..project() };
+    let elsewhere = ProjectFact::Known { spec: &elsewhere, problems: &["odd".to_owned()] };
+    let scoped = AppProjectSpec { permit_only_project_scoped_clusters: true, ..project() };
+    let scoped = ProjectFact::Known { spec: &scoped, problems: &[] };
+    // (namespace, project, cluster, what is said, how many conditions, whether the cluster is gone)
+    let unknown = ClusterFact::Unknown("no such cluster");
+    let cases = [
+        ("argocd", ProjectFact::Missing, cluster, "does not exist", 1, false),
+        ("argocd", ProjectFact::Unreadable("x"), cluster, "cannot be read: x", 1, false),
+        ("other", known, cluster, "is not permitted to use project 'default'", 1, false),
+        ("argocd", known, unknown, "spec.destination.server: no such cluster", 1, true),
+        ("argocd", ProjectFact::Missing, unknown, "does not exist", 1, true),
+        ("argocd", known, ClusterFact::Unusable("no token"), "no token", 1, false),
+        ("argocd", elsewhere, cluster, "do not match any of the allowed", 2, false),
+        ("argocd", scoped, cluster, "is not reserved for project 'default'", 1, false),
+    ];
+    for (namespace, project, cluster, text, count, gone) in cases {
+        let refusal = judge(namespace, project, cluster).unwrap();
+        assert!(refusal.conditions[0].message.contains(text), "{refusal:?}");
+        assert_eq!((refusal.conditions.len(), refusal.cluster_is_unknown), (count, gone), "{text}");
+    }
+    let facts = Facts::new(&app, &[]);
+    let sources = |url: &str| facts.look().access.denied_source(&[json!({"repoURL": url})]);
+    assert_eq!(sources("https://example.com/any"), None);
+    let facts = Facts {
+        project: AppProjectSpec { source_repos: vec!["https://h/a".into()], ..project() },
+        ..facts
+    };
+    let denied = facts.look().access.denied_source(&[json!({"repoURL": "https://h/b"})]);
+    assert!(denied.unwrap().message.contains("repo https://h/b is not permitted"));
+}
+
+#[test]
+fn an_operation_starts_acts_and_ends() {
+    let mut app = requested(json!({"revision": "a".repeat(40)}));
+    let stored = app.clone();
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
+    assert_eq!(operation::stage(&app), Stage::InProgress);
+    assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write says what is synced");
+    assert!(operate::is_new(&stored, &app), "nothing is done before that is stored");
+
+    let mut facts = Facts::new(&app, &[map("one")]);
+    let mut diffs = DiffCache::default();
+    let mut round = |app: &mut Value, facts: &Facts, outcomes| {
+        operate::round(app, &facts.look(), &mut diffs, outcomes, &settings(), at(1))
+    };
+    let Next::Act(act) = round(&mut app, &facts, Vec::new()) else { panic!("{app}") };
+    let done = |act: &operate::Act| -> Vec<sync::Outcome> {
+        let actions = act.groups.iter().flat_map(|group| &group.actions);
+        let result = sync::Happened::Done {
+            message: "done".into(),
+            uid: "u".into(),
+            resource_version: "1".into(),
+        };
+        let outcome =
+            |action: &sync::Action| sync::Outcome { action: action.id(), result: result.clone() };
+        actions.map(outcome).collect()
+    };
+    // The dry run, then the apply.
+    let Next::Act(act) = round(&mut app, &facts, done(&act)) else { panic!("{app}") };
+    facts.live.extend([live(&facts.placed.targets[0])]);
+    assert!(matches!(round(&mut app, &facts, done(&act)), Next::Over));
+    assert_eq!(*state(&app, "phase"), "Succeeded", "{app}");
+    assert!(app.get("operation").is_none());
+}
+
+#[test]
+fn what_cannot_be_read_is_waited_for_before_an_operation_ends_by_it() {
+    let mut app = requested(json!({"revision": "main"}));
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
+    let live = Trouble::Live("down".into());
+    let mut now = at(0);
+    let mut looks = 0;
+    while let Next::Wait(Some(until)) = operate::stopped(&mut app, &live, at(0), now) {
+        assert!(until > now);
+        (now, looks) = (until, looks + 1);
+    }
+    assert!((3..8).contains(&looks), "{looks}");
+    assert_eq!(*state(&app, "phase"), "Error");
+    assert_eq!(*state(&app, "message"), "Failed to load live state: down");
+
+    let mut app = requested(json!({}));
+    app["operation"]["retry"] = json!({"limit": 1});
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
+    let wrong = Trouble::Operation("no such thing".into());
+    assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(Some(_))));
+    assert_eq!(*state(&app, "retryCount"), 1);
+    // Before it is due, then when it is, and when it was told to stop meanwhile.
+    let mut waiting = app.clone();
+    assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(Some(_))));
+    assert_eq!(waiting, app);
+    let mut due = app.clone();
+    assert!(matches!(operate::begin(&mut due, at(100)), Next::Look));
+    assert!(operate::is_new(&app, &due), "an attempt is stored before it acts");
+    app["status"]["operationState"]["phase"] = "Terminating".into();
+    assert!(matches!(operate::begin(&mut app, at(1)), Next::Over));
+    assert_eq!(*state(&app, "message"), "Operation terminated");
+}
+
+#[test]
+fn a_start_is_never_in_the_second_of_the_one_before() {
+    let mut app = requested(json!({}));
+    app["status"]["operationState"] =
+        json!({"phase": "Succeeded", "startedAt": "2023-11-14T22:13:20Z"});
+    operate::begin(&mut app, at(0));
+    assert_eq!(operation::started_at(&app), Some(at(1)));
+    // Whoever asks for a sync may take the state of the last one away.
+    let mut app = requested(json!({}));
+    app["status"]["history"] = json!([{"id": 0, "deployStartedAt": "2023-11-14T22:13:20Z"}]);
+    operate::begin(&mut app, at(0));
+    assert_eq!(operation::started_at(&app), Some(at(1)));
+}
+
+#[test]
+fn comparisons_have_a_reason() {
+    let app = application();
+    let mut status = app.clone();
+    status["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
+    let calm = Circumstances { last_spec: Some(digest(&app["spec"])), ..Circumstances::default() };
+    assert!(refresh::reason(&status, &calm).is_none());
+    let live = Circumstances { request: Request::new(Level::Live), ..calm };
+    let reason = refresh::reason(&status, &live).unwrap();
+    assert!(!reason.asked_for && reason.request.level == Level::Live);
+    assert_eq!(reason.settles_at(None, at(0)), None);
+    assert!(reason.settles_at(Some(at(0)), at(0)).is_some(), "objects change several times");
+    let first = Circumstances { last_spec: None, ..calm };
+    let reason = refresh::reason(&status, &first).unwrap();
+    assert!(!reason.asked_for && reason.request.level == Level::Revision);
+    let another = Circumstances { last_spec: Some(1), ..calm };
+    assert!(refresh::reason(&status, &another).unwrap().asked_for);
+    status["status"]["operationState"]["startedAt"] = "2023-11-14T22:13:20Z".into();
+    let after = Circumstances { after_operation: true, ..calm };
+    let reason = refresh::reason(&status, &after).unwrap();
+    assert_eq!(reason.settles_at(Some(at(0)), at(0)), None);
+    let minute = Duration::from_secs(60);
+    assert_eq!(reason.age(minute, at(30)), Duration::from_secs(90), "SE-372");
+}
+
+#[test]
+fn a_deletion_takes_its_steps_in_order() {
+    let mut app = application();
+    app["metadata"]["uid"] = "u".into();
+    app["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:20Z".into();
+    app["metadata"]["finalizers"] = json!([
+        "resources-finalizer.argocd.argoproj.io",
+        "post-delete-finalizer.argocd.argoproj.io"
+    ]);
+    let mut hook = map("bye");
+    hook["kind"] = "Job".into();
+    hook["apiVersion"] = "batch/v1".into();
+    hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PostDelete"});
+    let mut facts = Facts::new(&app, &[map("one"), hook]);
+    facts.live.extend([live(&facts.placed.targets[0])]);
+    let mut tries = Tries::default();
+    assert!(finalize::is_held(&app) && finalize::needs_source(&app));
+
+    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(0));
+    assert_eq!(plan.removals.len(), 1);
+    assert!(plan.removals[0].delete && !plan.removals[0].release);
+    assert!(matches!(plan.standing, Standing::Waits { .. }));
+
+    facts.live.clear();
+    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(1));
+    assert_eq!(plan.creations.len(), 1, "{plan:?}");
+    let (hook, attempt) = &plan.creations[0];
+    let request = hook.request(*attempt);
+    assert_eq!((request.key.name.as_str(), *attempt), ("bye", 0));
+    assert_eq!(request.stamp.as_deref(), Some(hook.stamp(0).as_str()));
+    let left: Vec<&str> = crate::api::annotations::finalizers(&app).collect();
+    assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
+
+    // It vanished before it was over: not again at once, and then as a new attempt.
+    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(2));
+    assert!(matches!(plan.standing, Standing::Stuck { next: Some(_), .. }), "{plan:?}");
+    let wake = finalize::report(&mut app, Ok(plan.standing), at(2));
+    assert!(wake.is_some() && finalize::needs_newest(&app));
+    assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
+    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(100));
+    assert_eq!(plan.creations[0].1, 1);
+
+    finalize::give_up_cluster(&mut app);
+    assert!(!finalize::is_held(&app));
+    assert_eq!(finalize::report(&mut app, Ok(Standing::Done), at(3)), None);
+    assert!(app["status"]["conditions"].is_null(), "{app}");
+}
