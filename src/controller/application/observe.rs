@@ -257,6 +257,10 @@ impl Reconciliation<'_> {
         let mut live = cluster.tracked(instance);
         for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
             let kind = kind_of(&target.object);
+            // In this very version it is among what is tracked.
+            if live.get(&target.key).is_some_and(|found| kind_of(found) == kind) {
+                continue;
+            }
             if let Some(found) = cluster.get(&kind, &target.key).await.map_err(of_cluster)? {
                 live.insert(target.key.clone(), found);
             }

@@ -82,7 +82,7 @@ pub enum Standing {
     Waits {
         /// What.
         reason: String,
-        /// Whether a failure that was told before still holds.
+        /// Whether a failure that was reported before still holds.
         keep: bool,
     },
     /// Something failed, and is tried again at this time at the latest.

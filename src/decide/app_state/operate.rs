@@ -21,7 +21,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{self, Action, Group, How, LiveObject, Outcome, Retry, SyncPlan};
 
 /// How long an operation looks again at what cannot be read before it ends.
-const PATIENCE: SignedDuration = SignedDuration::from_secs(6);
+const UNREADABLE_LIMIT: SignedDuration = SignedDuration::from_secs(6);
 /// The first pause between two such looks; then they grow with the time.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_millis(400);
 
@@ -171,7 +171,7 @@ pub fn stopped(
     now: Timestamp,
 ) -> Next {
     let elapsed = now.duration_since(since);
-    if trouble.may_pass() && elapsed < PATIENCE {
+    if trouble.may_pass() && elapsed < UNREADABLE_LIMIT {
         return Next::Wait(now.checked_add(elapsed.max(FIRST_PAUSE)).ok());
     }
     conclude(application, End::of(OperationPhase::Error, trouble.message()), now)
@@ -196,7 +196,7 @@ pub fn is_new(stored: &Value, application: &Value) -> bool {
 pub fn standing(application: &Value) -> u64 {
     let state = &application["status"]["operationState"];
     let mut hasher = DefaultHasher::new();
-    (&state["phase"], &state["retryCount"], &state["syncResult"]["resources"]).hash(&mut hasher);
+    (&state["phase"], &state["retryCount"], &state["message"]).hash(&mut hasher);
     hasher.finish()
 }
 

@@ -3,6 +3,7 @@
 //! Plain data: events go in, and those who are concerned come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -35,7 +36,28 @@ pub enum Seen {
     /// It exists, and was not kept.
     Exists,
     /// It exists, and this is it.
-    Whole(Arc<Value>),
+    Whole(Kept),
+}
+
+/// An object as it is kept: its JSON, since a tree of values takes several times
+/// as much memory.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    json: Arc<[u8]>,
+    /// Tells its content from others; see [`content`].
+    content: u64,
+}
+
+impl Kept {
+    fn of(object: &Value) -> Self {
+        Self { json: object.to_string().into_bytes().into(), content: content(object) }
+    }
+
+    /// The object. Made anew by each call.
+    pub fn parse(&self) -> Arc<Value> {
+        // It was written here.
+        Arc::new(serde_json::from_slice(&self.json).unwrap_or_default())
+    }
 }
 
 #[derive(Debug)]
@@ -44,7 +66,7 @@ struct Entry {
     version: Option<u128>,
     uid: String,
     instance: Option<String>,
-    object: Option<Arc<Value>>,
+    object: Option<Kept>,
     /// In which listing it was last seen or written.
     listing: u64,
 }
@@ -107,7 +129,7 @@ impl Objects {
         }
     }
 
-    pub fn tracked(&self, instance: &str) -> Vec<(ResourceKey, Arc<Value>)> {
+    pub fn tracked(&self, instance: &str) -> Vec<(ResourceKey, Kept)> {
         let keys = self.by_instance.get(instance).into_iter().flatten();
         let whole = keys
             .filter_map(|key| Some((key.clone(), self.entries.get(key)?.object.as_ref()?.clone())));
@@ -143,20 +165,20 @@ impl Objects {
 
     /// An object as the server gave it to us, always kept whole. `None` when
     /// it is older than what is known, or of an object that is gone.
-    pub fn put(&mut self, key: ResourceKey, object: Arc<Value>) -> Option<Change> {
-        if self.gone.contains(&object) {
+    pub fn put(&mut self, key: ResourceKey, object: &Value) -> Option<Change> {
+        if self.gone.contains(object) {
             return None;
         }
-        let version = version_of(&object);
+        let version = version_of(object);
         if let Some(entry) = self.entries.get(&key)
             && matches!((entry.version, version), (Some(old), Some(new)) if new < old)
         {
             return None;
         }
-        if self.removed.get(&key).is_some_and(|uid| *uid != uid_of(&object)) {
+        if self.removed.get(&key).is_some_and(|uid| *uid != uid_of(object)) {
             self.removed.remove(&key);
         }
-        Some(self.insert_shared(key, object, version))
+        Some(self.insert_whole(key, object, version))
     }
 
     /// Forgets an object that is gone at once.
@@ -237,7 +259,7 @@ impl Objects {
     ) -> Change {
         let instance = self.instance(&object);
         if whole || instance.is_some() {
-            return self.insert_shared(key, Arc::new(object), version);
+            return self.insert_whole(key, &object, version);
         }
         let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
         self.drop_entry(&key);
@@ -247,27 +269,21 @@ impl Objects {
         Change { counts: was.is_some(), instances: was.into_iter().collect() }
     }
 
-    fn insert_shared(
-        &mut self,
-        key: ResourceKey,
-        object: Arc<Value>,
-        version: Option<u128>,
-    ) -> Change {
-        let instance = self.instance(&object);
+    fn insert_whole(&mut self, key: ResourceKey, object: &Value, version: Option<u128>) -> Change {
+        let instance = self.instance(object);
+        let kept = Kept::of(object);
         let old = self.entries.get(&key);
         let was = old.and_then(|entry| entry.instance.clone());
-        let counts = match old.and_then(|entry| entry.object.as_deref()) {
-            Some(old) => !is_same(old, &object),
-            None => true,
-        };
+        let before = old.and_then(|entry| entry.object.as_ref());
+        let counts = before.is_none_or(|before| before.content != kept.content);
         self.drop_entry(&key);
         if let Some(instance) = &instance {
             self.by_instance.entry(instance.clone()).or_default().insert(key.clone());
         }
-        let uid = uid_of(&object).to_owned();
+        let uid = uid_of(object).to_owned();
         let instances = was.into_iter().chain(instance.clone()).collect();
         let listing = self.listing;
-        self.entries.insert(key, Entry { version, uid, instance, object: Some(object), listing });
+        self.entries.insert(key, Entry { version, uid, instance, object: Some(kept), listing });
         Change { instances, counts }
     }
 
@@ -294,21 +310,20 @@ fn uid_of(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// Whether two versions of an object are the same to everybody (SE-178).
-fn is_same(old: &Value, new: &Value) -> bool {
-    let (Some(old), Some(new)) = (old.as_object(), new.as_object()) else { return false };
-    let fields = |map: &serde_json::Map<String, Value>| map.keys().count();
-    let same_but_metadata = fields(old) == fields(new)
-        && old.iter().all(|(key, value)| key == "metadata" || new.get(key) == Some(value));
-    if !same_but_metadata {
-        return false;
-    }
+/// Two versions of an object of which this is the same are the same to everybody
+/// (SE-178).
+fn content(object: &Value) -> u64 {
     let ignored = ["resourceVersion", "generation", "managedFields"];
-    let metadata = |map: &serde_json::Map<String, Value>| -> Vec<(String, Value)> {
-        let own = map.get("metadata").and_then(Value::as_object).into_iter().flatten();
-        own.filter(|(key, _)| !ignored.contains(&key.as_str()))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect()
-    };
-    metadata(old) == metadata(new)
+    let mut hasher = DefaultHasher::new();
+    for (field, value) in object.as_object().into_iter().flatten() {
+        field.hash(&mut hasher);
+        match value.as_object().filter(|_| field == "metadata") {
+            Some(metadata) => {
+                let said = metadata.iter().filter(|(field, _)| !ignored.contains(&field.as_str()));
+                said.for_each(|pair| pair.hash(&mut hasher));
+            }
+            None => value.hash(&mut hasher),
+        }
+    }
+    hasher.finish()
 }

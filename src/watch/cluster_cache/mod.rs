@@ -45,7 +45,7 @@ use crate::watch::failure::{checked, reason};
 use discovery::Known;
 use feed::Feed;
 use index::Change;
-pub use index::{Mark, Seen};
+pub use index::{Kept, Mark, Seen};
 use schemas::Schemas;
 use survey::Survey;
 
@@ -307,7 +307,8 @@ impl Cluster {
     /// All objects that are marked as an instance's own.
     pub fn tracked(&self, instance: &str) -> BTreeMap<ResourceKey, Arc<Value>> {
         let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
-        feeds.iter().flat_map(|feed| feed.objects.lock().tracked(instance)).collect()
+        let kept = feeds.iter().flat_map(|feed| feed.objects.lock().tracked(instance));
+        kept.map(|(key, kept)| (key, kept.parse())).collect()
     }
 
     /// Whether one kind is watched without trouble.
@@ -336,7 +337,7 @@ impl Cluster {
         let seen = feed.objects.lock().get(key);
         match seen {
             Seen::Absent => Ok(None),
-            Seen::Whole(object) => Ok(Some(object)),
+            Seen::Whole(kept) => Ok(Some(kept.parse())),
             Seen::Exists => self.read(&feed.resource, key).await,
         }
     }
@@ -382,7 +383,7 @@ impl Cluster {
     fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
         let key = ResourceKey::from_object(object)?;
         let feed = self.feeds.lock().get(&kind_of(object)).cloned()?;
-        let change = feed.objects.lock().put(key.clone(), object.clone())?;
+        let change = feed.objects.lock().put(key.clone(), object)?;
         Some((key, change))
     }
 

@@ -1,7 +1,5 @@
 //! Tests of the index of live objects.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
 use super::index::{Mark, Objects, Seen};
@@ -31,7 +29,9 @@ fn untracked(name: &str, version: u64) -> Value {
 
 fn version(objects: &Objects, name: &str) -> Option<String> {
     match objects.get(&key(name)) {
-        Seen::Whole(object) => object["metadata"]["resourceVersion"].as_str().map(str::to_owned),
+        Seen::Whole(kept) => {
+            kept.parse()["metadata"]["resourceVersion"].as_str().map(str::to_owned)
+        }
         Seen::Exists | Seen::Absent => None,
     }
 }
@@ -40,7 +40,7 @@ fn version(objects: &Objects, name: &str) -> Option<String> {
 fn an_object_never_becomes_older_than_what_we_wrote() {
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("a"), object("a", 5, "1"), false);
-    objects.put(key("a"), Arc::new(object("a", 9, "2")));
+    objects.put(key("a"), &object("a", 9, "2"));
     assert_eq!(objects.apply(key("a"), object("a", 7, "x"), false), None, "from before our write");
     assert_eq!(version(&objects, "a").as_deref(), Some("9"));
     assert_eq!(objects.apply(key("a"), object("a", 9, "2"), false), None, "our own write");
@@ -70,7 +70,7 @@ fn untracked_objects_are_known_but_not_kept_until_somebody_wants_them() {
     let change = objects.apply(key("a"), untracked("a", 1), false).unwrap();
     assert!(!change.counts && change.instances.is_empty());
     assert!(matches!(objects.get(&key("a")), Seen::Exists));
-    objects.put(key("a"), Arc::new(untracked("a", 1)));
+    objects.put(key("a"), &untracked("a", 1));
     assert!(matches!(objects.get(&key("a")), Seen::Whole(_)), "read on demand");
     objects.apply(key("a"), untracked("a", 2), true);
     assert_eq!(version(&objects, "a").as_deref(), Some("2"), "kept while it is wanted");
@@ -82,7 +82,7 @@ fn a_new_listing_removes_what_is_gone_but_not_what_we_made_meanwhile() {
     objects.apply(key("stays"), object("stays", 1, "1"), false);
     objects.apply(key("goes"), object("goes", 2, "1"), false);
     objects.begin();
-    objects.put(key("made"), Arc::new(object("made", 9, "1")));
+    objects.put(key("made"), &object("made", 9, "1"));
     objects.apply(key("stays"), object("stays", 1, "1"), false);
     let gone: Vec<String> = objects.end().into_iter().map(|(key, _)| key.name).collect();
     assert_eq!(gone, ["goes"]);
@@ -111,10 +111,10 @@ fn an_answer_that_comes_after_the_end_does_not_bring_an_object_back() {
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("hook"), object("hook", 1, "1"), false);
     assert!(objects.delete(&key("hook"), &object("hook", 3, "1")).is_some());
-    assert_eq!(objects.put(key("hook"), Arc::new(object("hook", 2, "1"))), None);
+    assert_eq!(objects.put(key("hook"), &object("hook", 2, "1")), None);
     assert_eq!(objects.apply(key("hook"), object("hook", 2, "1"), false), None);
     assert!(matches!(objects.get(&key("hook")), Seen::Absent));
     let mut again = object("hook", 5, "1");
     again["metadata"]["uid"] = "uid-new".into();
-    assert!(objects.put(key("hook"), Arc::new(again)).is_some(), "another object of that name");
+    assert!(objects.put(key("hook"), &again).is_some(), "another object of that name");
 }
