@@ -16,6 +16,7 @@ use jiff::SignedDuration;
 
 pub use application::ApplicationFlags;
 
+use crate::decide::application_set::Room;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
@@ -369,6 +370,7 @@ fn application_sets(
             5000,
         ) as usize,
         windows_by_hand: sync_engine == SyncEngine::Embedded,
+        room: Room::default(),
     })
 }
 

@@ -1,11 +1,22 @@
 //! The only writer of an ApplicationSet's status.
 
+use std::collections::HashMap;
+
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{AddOperation, PatchOperation, RemoveOperation, ReplaceOperation};
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::decide::application_set::stored::{Resource, Set, Status};
+use crate::decide::rollout::phase::Entry;
+use crate::decide::rollout::status as entries;
 use crate::watch::failure::{has_code, is_outdated};
-use crate::watch::object::{Object, Parsed, resource};
+use crate::watch::object::{Object, resource};
+
+/// The API server takes JSON patches of up to 10,000 operations. Lists of which
+/// more than this changes are replaced as a whole.
+const MOST_OPERATIONS: usize = 2_000;
 
 /// What became of a status write.
 #[derive(Debug)]
@@ -19,18 +30,22 @@ pub enum Written {
 }
 
 /// Makes the status of `set` what is wanted, by a JSON patch that carries only
-/// what changed, and only if the set is still the one that was looked at.
+/// what changed, and only if the set is still the one that was observed.
 ///
 /// # Errors
 ///
 /// When the API server refuses or cannot be reached.
-pub async fn write(client: &Client, set: &Parsed, wanted: &Value) -> Result<Written, kube::Error> {
-    let wanted = super::told::status(&set.value()["status"], wanted);
-    let Some(patch) = patch(set.value(), &wanted) else { return Ok(Written::Unchanged) };
+pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Written, kube::Error> {
+    let operations = patch(&set.status, wanted);
+    if operations.is_empty() {
+        return Ok(Written::Unchanged);
+    }
+    let mut all = vec![replace("/metadata/resourceVersion", set.version.as_str().into())];
+    all.extend(operations);
     let api: Api<Object> =
-        Api::namespaced_with(client.clone(), set.namespace(), &resource("ApplicationSet"));
-    let params = PatchParams::default();
-    match api.patch_status(set.name(), &params, &Patch::<Value>::Json(patch)).await {
+        Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
+    let (params, patch) = (PatchParams::default(), Patch::Json::<Value>(json_patch::Patch(all)));
+    match api.patch_status(&set.id.name, &params, &patch).await {
         Ok(object) => Ok(Written::Changed(object)),
         // A JSON patch that does not fit any more is refused for the same reason,
         // by another code.
@@ -39,26 +54,160 @@ pub async fn write(client: &Client, set: &Parsed, wanted: &Value) -> Result<Writ
     }
 }
 
-/// The patch; `None` when nothing differs.
-fn patch(set: &Value, wanted: &Value) -> Option<json_patch::Patch> {
-    let with = |status: &Value| json!({ "status": status });
-    let old = set.get("status").filter(|status| status.is_object());
-    let differences = match old {
-        Some(old) => json_patch::diff(&with(old), &with(wanted)).0,
-        None if wanted == &json!({}) => Vec::new(),
-        None => json_patch::diff(&json!({}), &with(wanted)).0,
-    };
-    if differences.is_empty() {
-        return None;
+/// The operations that lead from one status to another; none when nothing
+/// differs.
+fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
+    if !old.exists {
+        let is_empty = *new == Status { exists: true, ..Status::default() };
+        return if is_empty { Vec::new() } else { vec![add("/status", new.to_json())] };
     }
-    let version = json!([{
-        "op": "replace",
-        "path": "/metadata/resourceVersion",
-        "value": set["metadata"]["resourceVersion"],
-    }]);
-    let mut patch: json_patch::Patch = serde_json::from_value(version).ok()?;
-    patch.0.extend(differences);
-    Some(patch)
+    let mut operations = Vec::new();
+    if old.conditions != new.conditions {
+        operations.push(add("/status/conditions", new.conditions.clone().into()));
+    }
+    for (field, old, new) in [
+        ("health", &old.health, &new.health),
+        ("resourcesCount", &old.resources_count, &new.resources_count),
+    ] {
+        operations.extend(field_operation(&format!("/status/{field}"), old, new));
+    }
+    operations.extend(rollout(&old.rollout, &new.rollout));
+    operations.extend(match (&old.entries, &new.entries) {
+        (None, None) => Vec::new(),
+        (Some(_), None) => vec![remove("/status/applicationStatus".to_owned())],
+        (old_entries, Some(new_entries)) => {
+            let field = List {
+                path: "/status/applicationStatus",
+                is_exact: old.entries_are_exact && old_entries.is_some(),
+                name: |entry: &Entry| &entry.application,
+                json: entries::entry_json,
+            };
+            field.operations(old_entries.as_deref().unwrap_or_default(), new_entries)
+        }
+    });
+    let resources = List {
+        path: "/status/resources",
+        is_exact: old.resources_are_exact,
+        name: |resource: &Resource| &resource.name,
+        json: Resource::to_json,
+    };
+    operations.extend(resources.operations(&old.resources, &new.resources));
+    operations
+}
+
+/// The fields of `status.rollout` one by one: most change seldom.
+fn rollout(old: &Value, new: &Value) -> Vec<PatchOperation> {
+    let (Value::Object(old_fields), Value::Object(new_fields)) = (old, new) else {
+        return field_operation("/status/rollout", old, new).into_iter().collect();
+    };
+    let fields =
+        old_fields.keys().chain(new_fields.keys().filter(|key| !old_fields.contains_key(*key)));
+    let of = |fields: &serde_json::Map<String, Value>, key: &String| {
+        fields.get(key).cloned().unwrap_or_default()
+    };
+    let operation = |key: &String| {
+        field_operation(
+            &format!("/status/rollout/{key}"),
+            &of(old_fields, key),
+            &of(new_fields, key),
+        )
+    };
+    fields.filter_map(operation).collect()
+}
+
+/// Null is no field.
+fn field_operation(path: &str, old: &Value, new: &Value) -> Option<PatchOperation> {
+    match (old, new) {
+        (old, new) if old == new => None,
+        (_, Value::Null) => Some(remove(path.to_owned())),
+        (_, new) => Some(add(path, new.clone())),
+    }
+}
+
+/// A list of objects, each of its own name, by name.
+struct List<T> {
+    path: &'static str,
+    /// Whether the stored list is what these elements are written as.
+    is_exact: bool,
+    name: fn(&T) -> &str,
+    json: fn(&T) -> Value,
+}
+
+impl<T: PartialEq> List<T> {
+    fn operations(&self, old: &[T], new: &[T]) -> Vec<PatchOperation> {
+        let whole = || vec![add(self.path, new.iter().map(self.json).collect())];
+        if !self.is_exact {
+            return whole();
+        }
+        let mut operations = Vec::new();
+        let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
+        // The place in the list as it is after the operations so far.
+        let mut at = 0;
+        loop {
+            let path = || format!("{}/{at}", self.path);
+            match (old.peek(), new.peek()) {
+                (None, None) => return operations,
+                (Some(gone), added)
+                    if added.is_none_or(|new| (self.name)(gone) < (self.name)(new)) =>
+                {
+                    operations.push(remove(path()));
+                    old.next();
+                    continue;
+                }
+                (gone, Some(added))
+                    if gone.is_none_or(|old| (self.name)(added) < (self.name)(old)) =>
+                {
+                    operations.push(add(&path(), (self.json)(added)));
+                    new.next();
+                }
+                _ => {
+                    if let (Some(old), Some(new)) = (old.next(), new.next())
+                        && old != new
+                    {
+                        operations.extend(changes(&path(), &(self.json)(old), &(self.json)(new)));
+                    }
+                }
+            }
+            at += 1;
+            if operations.len() > MOST_OPERATIONS {
+                return whole();
+            }
+        }
+    }
+}
+
+/// The fields of an element that differ.
+fn changes(path: &str, old: &Value, new: &Value) -> Vec<PatchOperation> {
+    let fields = |value: &Value| -> HashMap<String, Value> {
+        value.as_object().into_iter().flatten().map(|(k, v)| (k.clone(), v.clone())).collect()
+    };
+    let (mut old, mut new) = (fields(old), fields(new));
+    let mut keys: Vec<String> = old.keys().chain(new.keys()).cloned().collect();
+    keys.sort();
+    keys.dedup();
+    let change = |key: String| {
+        let (old, new) =
+            (old.remove(&key).unwrap_or_default(), new.remove(&key).unwrap_or_default());
+        field_operation(&format!("{path}/{key}"), &old, &new)
+    };
+    keys.into_iter().filter_map(change).collect()
+}
+
+fn pointer(path: &str) -> PointerBuf {
+    // All are made here, of names without special characters.
+    PointerBuf::parse(path).unwrap_or_default()
+}
+
+fn add(path: &str, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path: pointer(path), value })
+}
+
+fn replace(path: &str, value: Value) -> PatchOperation {
+    PatchOperation::Replace(ReplaceOperation { path: pointer(path), value })
+}
+
+fn remove(path: String) -> PatchOperation {
+    PatchOperation::Remove(RemoveOperation { path: pointer(&path) })
 }
 
 /// Whether the API server refused a write since the object has changed, or is
@@ -69,26 +218,86 @@ pub fn is_conflict(error: &kube::Error) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
     use super::*;
 
+    fn status(value: &Value) -> Status {
+        Status::read(&value["status"])
+    }
+
+    fn entry(name: &str, phase: &str) -> Value {
+        json!({
+            "application": name, "lastTransitionTime": "2026-01-02T03:04:05Z", "message": "m",
+            "status": phase, "step": "1", "targetRevisions": ["r"],
+        })
+    }
+
     #[test]
-    fn a_patch_carries_what_changed_and_the_version_it_was_decided_on() {
-        let set = json!({
-            "metadata": {"resourceVersion": "7"},
-            "status": {"resources": [{"name": "a", "status": "Synced"}, {"name": "b", "status": "OutOfSync"}]},
-        });
-        let mut wanted = set["status"].clone();
-        assert!(patch(&set, &wanted).is_none(), "nothing changed, nothing is sent");
-        wanted["resources"][1]["status"] = "Synced".into();
-        let got = serde_json::to_value(patch(&set, &wanted).unwrap()).unwrap();
-        let want = json!([
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": "7"},
-            {"op": "replace", "path": "/status/resources/1/status", "value": "Synced"},
-        ]);
-        assert_eq!(got, want);
-        let bare = json!({"metadata": {"resourceVersion": "7"}});
-        let got = serde_json::to_value(patch(&bare, &json!({"a": 1})).unwrap()).unwrap();
-        assert_eq!(got[1], json!({"op": "add", "path": "/status", "value": {"a": 1}}));
-        assert!(patch(&bare, &json!({})).is_none());
+    fn a_patch_carries_what_changed_alone() {
+        let old = json!({"status": {"conditions": [], "applicationStatus": [entry("a", "Waiting"), entry("b", "Waiting")]}});
+        let mut new = old.clone();
+        assert_eq!(patch(&status(&old), &status(&new)), []);
+        new["status"]["applicationStatus"][1]["status"] = "Pending".into();
+        let got = serde_json::to_value(patch(&status(&old), &status(&new))).unwrap();
+        let want = json!([{"op": "add", "path": "/status/applicationStatus/1/status", "value": "Pending"}]);
+        assert_eq!(got[0], want[0]);
+    }
+
+    #[test]
+    fn a_list_with_what_nobody_understands_is_replaced_as_a_whole() {
+        let mut odd = entry("a", "Waiting");
+        odd["more"] = json!(1);
+        let old = json!({"status": {"applicationStatus": [odd, 7]}});
+        let new = json!({"status": {"applicationStatus": [entry("a", "Waiting")]}});
+        let got = patch(&status(&old), &status(&new));
+        let whole = |one: &PatchOperation| one.path().to_string() == "/status/applicationStatus";
+        assert!(got.iter().any(whole), "{got:?}");
+    }
+
+    fn fleet() -> impl Strategy<Value = Value> {
+        let phase = prop_oneof![Just("Waiting"), Just("Pending"), Just("Healthy")];
+        let entries = proptest::collection::btree_map("[a-f]{1,2}", phase, 0..8);
+        (entries.clone(), entries, any::<bool>(), 0..3_u8).prop_map(
+            |(entries, resources, listed, step)| {
+                let entries: Value =
+                    entries.iter().map(|(name, phase)| entry(name, phase)).collect();
+                let resource = |(name, health): (&String, &&str)| {
+                    json!({
+                        "group": "argoproj.io", "version": "v1alpha1", "kind": "Application",
+                        "namespace": "ns", "name": name, "health": {"status": health},
+                    })
+                };
+                let resources: Value = resources.iter().map(resource).collect();
+                let mut status = json!({
+                    "conditions": [{"type": "T", "status": step.to_string()}],
+                    "resources": resources,
+                    "rollout": {"step": step, "steps": 3},
+                });
+                if listed {
+                    status["applicationStatus"] = entries;
+                    status["rollout"]["listed"] = json!(1);
+                }
+                json!({ "status": status })
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn a_patch_leads_from_one_status_to_the_other(from in fleet(), to in fleet()) {
+            let mut got = from.clone();
+            let operations = patch(&status(&from), &status(&to));
+            json_patch::patch(&mut got, &operations).unwrap();
+            prop_assert_eq!(got, to);
+        }
+
+        #[test]
+        fn also_from_none(to in fleet()) {
+            let mut got = json!({});
+            json_patch::patch(&mut got, &patch(&Status::default(), &status(&to))).unwrap();
+            prop_assert_eq!(got, to);
+        }
     }
 }

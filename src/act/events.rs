@@ -12,8 +12,10 @@ use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ApiResource, ObjectMeta, PostParams};
 use kube::{Api, Client, Resource};
+use sha2::{Digest, Sha256};
 
 use crate::redact;
+use crate::watch::failure::has_code;
 use crate::watch::object::Object;
 
 /// The API server takes notes of up to 1,024 bytes.
@@ -82,12 +84,32 @@ impl Events {
         }
     }
 
+    /// Writes an event that is there once, however often it is published: `once`
+    /// tells it from others about the object. Returns whether it is there.
+    pub async fn publish_once(&self, about: &Object, record: EventRecord, once: &str) -> bool {
+        if self.dry_run {
+            return false;
+        }
+        let hash = Sha256::digest(format!("{}/{once}", about.uid()));
+        let hash: String = hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        let mut event = self.event(about, record);
+        event.metadata.name = Some(format!("{}.{hash}", name_of(about)));
+        let api: Api<Event> = Api::namespaced(self.client.clone(), about.namespace());
+        match api.create(&PostParams::default(), &event).await {
+            Ok(_) => true,
+            Err(error) if has_code(&error, 409) => true,
+            Err(error) => {
+                let error = crate::watch::failure::reason(&error);
+                tracing::debug!(error, reason = event.reason, "event was not written");
+                false
+            }
+        }
+    }
+
     fn event(&self, about: &Object, record: EventRecord) -> Event {
         let now = Timestamp::now();
         let count = self.count.fetch_add(1, Ordering::Relaxed);
-        // Names of objects have up to 253 characters, and so has the event's.
-        let about_name: String = about.name().chars().take(200).collect();
-        let name = format!("{about_name}.{:x}.{count:x}", now.as_nanosecond());
+        let name = format!("{}.{:x}.{count:x}", name_of(about), now.as_nanosecond());
         Event {
             metadata: ObjectMeta {
                 name: Some(name),
@@ -105,6 +127,11 @@ impl Events {
             ..Event::default()
         }
     }
+}
+
+/// Names of objects have up to 253 characters, and so has the event's.
+fn name_of(about: &Object) -> String {
+    about.name().chars().take(200).collect()
 }
 
 /// Cuts to whole characters within the limit in bytes.

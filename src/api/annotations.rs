@@ -43,6 +43,9 @@ pub const CLIENT_SIDE_APPLY_MIGRATION_MANAGER: &str =
 pub const APPLICATION_SET_REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
 /// On an Application: sent notifications; kept through writes (AS-154).
 pub const NOTIFIED: &str = "notified.notifications.argoproj.io";
+/// On an Application: what the rollout records of it where the status of its
+/// ApplicationSet has no room. Specific to Wavegate; never taken from a template.
+pub const ROLLOUT: &str = "wavegate.dev/rollout";
 /// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm's annotation for waves (SE-186).

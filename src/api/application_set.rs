@@ -212,8 +212,27 @@ lenient! {
         pub waiting_for: Vec<WaitingFor>,
         /// Time when the rollout started.
         pub started_at: Option<Time>,
+        /// Time when the current step became the current step; absent when all are
+        /// complete.
+        pub step_opened_at: Option<Time>,
+        /// Number of Applications in `applicationStatus` when it does not list all of
+        /// them: the others are Waiting, or Healthy as their annotation
+        /// `wavegate.dev/rollout` says.
+        pub listed: Option<i64>,
+        /// Waits that were reported as stalled; at most ten entries.
+        #[schemars(extend("maxItems" = 10))]
+        pub stalled: Vec<StalledWait>,
         /// Summary of what the rollout is waiting for.
         pub message: String,
+    }
+
+    /// A wait that was reported by an Event `RolloutStalled`.
+    #[schemars(extend("required" = ["application"]))]
+    pub struct StalledWait {
+        /// Name of the Application.
+        pub application: String,
+        /// Time when the wait started.
+        pub since: Option<Time>,
     }
 
     /// An Application that a rollout is waiting for.

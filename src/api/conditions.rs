@@ -38,6 +38,8 @@ pub mod application_set {
         pub const INTERNAL_ERROR: &str = "InternalError";
         /// Applications are not deleted yet, because other writes failed.
         pub const DELETIONS_WAIT: &str = "DeletionsWait";
+        /// The API server refuses the status of the ApplicationSet.
+        pub const STATUS_ERROR: &str = "StatusError";
         /// No errors.
         pub const APPLICATION_SET_UP_TO_DATE: &str = "ApplicationSetUpToDate";
         /// A step is not complete.

@@ -1,18 +1,16 @@
 //! What a rollout would meet in the cluster: for `plan --live`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::output::some_of;
-use crate::decide::application_set::ignore::Ignore;
-use crate::decide::application_set::preserve::Preserve;
-use crate::decide::application_set::{self, Gate, Snapshot, autosync, patch};
-use crate::decide::rollout::status as entries;
-use crate::decide::rollout::steps::{self, Strategy};
-use crate::desired::{Generation, name_of};
+use crate::decide::application_set::generated::Collector;
+use crate::decide::application_set::observe::{Existing, Rules};
+use crate::decide::application_set::{self, Gate, Identity, Snapshot, WritePlan, patch, stored};
+use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
 /// How many fields of an update a line of the table shows.
@@ -89,89 +87,113 @@ pub(super) struct Seen<'a> {
 /// Compares generated Applications with what is in the namespace of their set,
 /// as the controller does.
 pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
-    let Seen { stored, generation, invalid, existing, settings, .. } = *seen;
-    let set = with_identity(seen.set, stored);
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-    let rolling = settings.progressive_syncs && !strategy.steps().is_empty();
-    let (ignore, unusable) = Ignore::read(&set);
-    let mut generated = BTreeMap::new();
-    for (name, application) in generation.called() {
-        let mut application = application.clone();
-        if rolling {
-            autosync::disable(&mut application);
-        }
-        generated.insert(name.to_owned(), Arc::new(application));
+    let set = with_identity(seen.set, seen.stored);
+    let rules = seen.settings.rules();
+    let mut collector = Collector::new(&set, &rules);
+    for (application, origin) in seen.generation.applications.iter().zip(&seen.generation.origins) {
+        collector.add(application.clone(), origin);
     }
-    let names: BTreeSet<String> = generated.keys().cloned().collect();
-    let mut refused = invalid.clone();
-    for name in &names {
-        if let Some(problem) = unusable.iter().find(|problem| problem.concerns(name)) {
-            refused.entry(name.clone()).or_insert_with(|| problem.message.clone());
+    let generated = collector.finish(&set, &rules, None);
+    let mut refused = seen.invalid.clone();
+    for wanted in &generated.applications {
+        if let Some(problem) = &wanted.unusable_rule {
+            refused.entry(wanted.name.to_string()).or_insert_with(|| problem.clone());
         }
     }
-    generated.retain(|name, _| !refused.contains_key(name));
-    let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
+    let id = Identity::of(&set);
+    let compared_by = Rules {
+        set: &id,
+        policy: generated.policy,
+        preserve: &generated.preserve,
+        ignore: &generated.ignore,
+    };
+    let read = |(name, live): (&String, &Arc<Value>)| {
+        let wanted = generated.get(name).map(|wanted| wanted.written(generated.has_steps));
+        Existing::read(live, wanted.as_ref(), &compared_by)
+    };
+    let observed: Vec<Existing> = seen.existing.iter().map(read).collect();
     let plan = application_set::plan(&Snapshot {
-        set: &set,
-        generated: &generated,
-        generated_names: &names,
-        existing,
-        policy: settings.policy.effective(own, settings.policy_override),
-        preserve: &Preserve::new(&set, &settings.preserved_annotations, &settings.preserved_labels),
-        ignore: &ignore,
+        set: &id,
+        generated: &generated.applications,
+        invalid: &refused,
+        existing: &observed,
+        in_rollout: generated.has_steps,
+        policy: generated.policy,
         operations: &BTreeMap::new(),
+        records: &BTreeMap::new(),
         refreshes: &[],
     });
-    let stuck = settings.progressive_syncs && strategy.is_empty_rolling_sync();
-    let gate = Gate::of(!steps::misspelt(&set).is_empty(), stuck, !unusable.is_empty());
+    let gate = Gate::of(
+        !generated.misspelt.is_empty(),
+        generated.is_stuck(&rules),
+        !generated.ignore_problems.is_empty(),
+    );
+    let names: Vec<String> =
+        generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
+    let changes = changes(plan, gate, names, &refused);
+    describe(changes, &set, seen.existing)
+}
 
-    let mut changes: BTreeMap<String, (Change, String)> =
-        names.into_iter().map(|name| (name, (Change::None, String::new()))).collect();
+/// What would be done to an Application: the change, what to say of it, and the
+/// fields of an update.
+type Changes = BTreeMap<String, (Change, String, Vec<String>)>;
+
+fn changes(
+    plan: WritePlan,
+    gate: Gate,
+    names: Vec<String>,
+    refused: &BTreeMap<String, String>,
+) -> Changes {
+    let none = |name| (name, (Change::None, String::new(), Vec::new()));
+    let mut changes: Changes = names.into_iter().map(none).collect();
     let mut mark = |name: &str, change: Change, message: &str| {
-        changes.insert(name.to_owned(), (change, message.to_owned()));
+        changes.insert(name.to_owned(), (change, message.to_owned(), Vec::new()));
     };
-    let mut fields: BTreeMap<String, Vec<String>> = BTreeMap::new();
     if let Gate::Shut(until) = gate {
         let why = format!("held until {until}");
-        let creates = plan.creates.iter().map(name_of);
+        let creates = plan.creates.iter().map(|create| create.name.as_str());
         let patches = plan.patches.iter().map(|patch| patch.name.as_str());
         let deletes = plan.deletes.iter().map(|delete| delete.name.as_str());
         creates.chain(patches).chain(deletes).for_each(|name| mark(name, Change::Wait, &why));
     }
     let plan = plan.behind(gate);
-    plan.creates.iter().for_each(|create| mark(name_of(create), Change::Create, ""));
-    for patch in &plan.patches {
-        let changed = patch::fields(&patch.body);
-        mark(&patch.name, Change::Update, &format!("changes {}", some_of_fields(&changed)));
-        fields.insert(patch.name.clone(), changed);
-    }
+    plan.creates.iter().for_each(|create| mark(&create.name, Change::Create, ""));
     plan.deletes.iter().for_each(|delete| mark(&delete.name, Change::Delete, ""));
     if let Some(held) = &plan.held {
         let until = format!("deleted once {}", held.until);
         held.applications.iter().for_each(|name| mark(name, Change::Wait, &until));
     }
-    let refused = plan.refused.iter().map(|(name, why)| (name, why)).chain(&refused);
-    refused.for_each(|(name, why)| mark(name, Change::Refuse, why));
+    for patch in &plan.patches {
+        let fields = patch::fields(&patch.body());
+        let message = format!("changes {}", some_of_fields(&fields));
+        changes.insert(patch.name.clone(), (Change::Update, message, fields));
+    }
+    let refused = plan.refused.iter().map(|(name, why)| (name, why)).chain(refused);
+    for (name, why) in refused {
+        changes.insert(name.clone(), (Change::Refuse, why.clone(), Vec::new()));
+    }
+    changes
+}
 
-    let phases = entries::from_json(set["status"].get("applicationStatus"));
-    let live = |(application, (change, message)): (String, (Change, String))| {
-        let text = |pointer: &str| {
-            let found = existing.get(&application).and_then(|live| live.pointer(pointer));
-            found.and_then(Value::as_str).unwrap_or_default().to_owned()
+fn describe(changes: Changes, set: &Value, existing: &BTreeMap<String, Arc<Value>>) -> Vec<Live> {
+    let phases = stored::entries(set, existing);
+    let live =
+        |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
+            let text = |pointer: &str| {
+                let found = existing.get(&application).and_then(|live| live.pointer(pointer));
+                found.and_then(Value::as_str).unwrap_or_default().to_owned()
+            };
+            let phase = phases.get(&application).map(|entry| entry.phase.name().to_owned());
+            Live {
+                change,
+                message,
+                fields,
+                phase: phase.unwrap_or_default(),
+                sync: text("/status/sync/status"),
+                health: text("/status/health/status"),
+                application,
+            }
         };
-        Live {
-            change,
-            message,
-            fields: fields.get(&application).cloned().unwrap_or_default(),
-            phase: phases
-                .get(&application)
-                .map(|entry| entry.phase.name().to_owned())
-                .unwrap_or_default(),
-            sync: text("/status/sync/status"),
-            health: text("/status/health/status"),
-            application,
-        }
-    };
     changes.into_iter().map(live).collect()
 }
 

@@ -11,9 +11,8 @@ use serde_json::Value;
 use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
-use crate::decide::application_set::is_owned;
+use crate::decide::application_set::{is_owned, stored};
 use crate::decide::rollout::phase::{Entry, Phase};
-use crate::decide::rollout::status as entries;
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
@@ -81,7 +80,7 @@ impl RolloutSummary {
     /// Creates the summary. `applications` are all Applications of the set's namespace.
     pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
         let strategy = Strategy::read(set["spec"].get("strategy")).0;
-        let stored = entries::from_json(set["status"].get("applicationStatus"));
+        let stored = stored::entries(set, applications);
         let steps = strategy.steps().len();
         let step = open_step(set, &stored);
         let (complete, total) = progress(set, &stored, applications);

@@ -162,9 +162,37 @@ pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
 ///
 /// As [`generate`].
 pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Generation, Error> {
+    let mut made: Vec<(Value, String)> = Vec::new();
+    generate_into(set, limits, env, &mut |application, origin| made.push((application, origin)))?;
+    // Stable, so that two of one name keep the order they were generated in.
+    made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
+    let (applications, origins) = made.into_iter().unzip();
+    Ok(Generation { applications, origins, warnings: Vec::new() })
+}
+
+/// As [`generate`], but each Application is handed on as it is made, with what it
+/// was made of and in that order, so that a fleet of them is never there as
+/// trees. When it fails, what was handed on is to be thrown away.
+///
+/// # Errors
+///
+/// As [`generate`].
+pub fn generate_each(
+    set: &Value,
+    env: &mut Env,
+    take: &mut dyn FnMut(Value, String),
+) -> Result<(), Error> {
+    generate_into(set, Limits::default(), env, take)
+}
+
+fn generate_into(
+    set: &Value,
+    limits: Limits,
+    env: &mut Env,
+    take: &mut dyn FnMut(Value, String),
+) -> Result<(), Error> {
     let spec = &set["spec"];
     let mut engine = Engine::of(spec, limits, env)?;
-    let mut made: Vec<(Value, String)> = Vec::new();
     let mut first_error = None;
     for (index, element) in generators::elements(spec)?.iter().enumerate() {
         let place = format!("spec.generators[{index}]");
@@ -181,7 +209,7 @@ pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Gen
             for parameters in output.sets {
                 let which = || parameters.origin.clone();
                 match render_one(set, &template, &parameters.values, &mut engine, env, &which) {
-                    Ok(application) => made.push((application, parameters.origin)),
+                    Ok(application) => take(application, parameters.origin),
                     Err(error) if error.is_limit() => return Err(error),
                     Err(error) => {
                         first_error.get_or_insert(error);
@@ -190,13 +218,7 @@ pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Gen
             }
         }
     }
-    if let Some(error) = first_error {
-        return Err(error);
-    }
-    // Stable, so that two of one name keep the order they were generated in.
-    made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
-    let (applications, origins) = made.into_iter().unzip();
-    Ok(Generation { applications, origins, warnings: Vec::new() })
+    first_error.map_or(Ok(()), Err)
 }
 
 /// An object's `metadata.name`; empty when it has none.

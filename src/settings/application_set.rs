@@ -2,6 +2,7 @@
 
 use super::Namespaces;
 use crate::decide::application_set::policy::Policy;
+use crate::decide::application_set::{self, Room};
 use crate::decide::rollout;
 
 /// How the ApplicationSet controller is set up (AS-500 to AS-505).
@@ -34,6 +35,25 @@ pub struct ApplicationSetSettings {
     /// Whether sync windows take a sync of a rollout for one by hand (AS-366):
     /// who syncs decides that, and Argo CD's application controller does not.
     pub windows_by_hand: bool,
+    /// What a status has room for.
+    pub room: Room,
+}
+
+impl ApplicationSetSettings {
+    /// What decisions need of them.
+    pub fn rules(&self) -> application_set::Settings {
+        application_set::Settings {
+            progressive_syncs: self.progressive_syncs,
+            rollout: self.rollout,
+            policy: self.policy,
+            policy_override: self.policy_override,
+            preserved_annotations: self.preserved_annotations.clone(),
+            preserved_labels: self.preserved_labels.clone(),
+            max_resources: self.max_resources,
+            windows_by_hand: self.windows_by_hand,
+            room: self.room,
+        }
+    }
 }
 
 impl Default for ApplicationSetSettings {
@@ -52,6 +72,7 @@ impl Default for ApplicationSetSettings {
             preserved_labels: Vec::new(),
             max_resources: 5000,
             windows_by_hand: true,
+            room: Room::default(),
         }
     }
 }

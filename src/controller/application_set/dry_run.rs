@@ -1,4 +1,5 @@
-//! A dry run: nothing is written, and the log says what would be (AS-161).
+//! What a dry run says: the cluster stays as it is, and the log tells what would
+//! be done, by the very decision that would be carried out (AS-161).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,52 +7,56 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::reconcile::Next;
+use super::Next;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
-use crate::controller::context::Memory;
-use crate::decide::application_set::deletion::Stage;
-use crate::decide::application_set::{self, patch};
-use crate::decide::rollout::RolloutPlan;
-use crate::desired::name_of;
-use crate::watch::object::Parsed;
+use crate::decide::application_set::reconcile::Decision;
+use crate::decide::application_set::stored::{Set, Status};
+use crate::decide::application_set::{WritePlan, patch};
 
 /// A deadline that has passed stays so, since nothing is written: a set is
-/// looked at again no sooner.
+/// re-evaluated no sooner.
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Writes lines that were not written for this set before to the log.
-pub fn tell(lines: Vec<String>, memory: &mut Memory) {
+pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
     let lines: BTreeSet<String> = lines.into_iter().collect();
-    for line in lines.difference(&memory.would) {
+    for line in lines.difference(known) {
         tracing::info!("dry run: would {line}");
     }
-    memory.would = lines;
+    *known = lines;
 }
 
-/// What would be done to the set itself.
-pub fn of_set(set: &Parsed, needs_finalizer: bool) -> Vec<String> {
+/// What a decision would do.
+pub fn lines(set: &Set, decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
-    if needs_finalizer {
-        lines.push(format!("add the finalizer {RESOURCES_FINALIZER}"));
+    let has = |finalizers: &[String]| finalizers.iter().any(|one| one == RESOURCES_FINALIZER);
+    match decision.finalizers.as_deref().map(has) {
+        Some(true) => lines.push(format!("add the finalizer {RESOURCES_FINALIZER}")),
+        Some(false) => lines.push(format!("remove the finalizer {RESOURCES_FINALIZER}")),
+        None => {}
     }
-    if !set.value()["metadata"]["annotations"][APPLICATION_SET_REFRESH].is_null() {
+    if decision.ends_refresh {
         lines.push(format!("remove the annotation {APPLICATION_SET_REFRESH}"));
     }
+    lines.extend(of_writes(&decision.writes));
+    lines.extend(decision.status.iter().flat_map(|status| of_status(&set.status, status)));
     lines
 }
 
 /// What would be done to Applications.
-pub fn of_writes(writes: &application_set::WritePlan) -> Vec<String> {
+fn of_writes(writes: &WritePlan) -> Vec<String> {
+    let creates = writes.creates.iter();
     let mut lines: Vec<String> =
-        writes.creates.iter().map(|new| format!("create Application {}", name_of(new))).collect();
-    for patch in &writes.patches {
+        creates.map(|new| format!("create Application {}", new.name)).collect();
+    for patch in writes.patches.iter().filter(|patch| patch.changes_spec || patch.starts) {
         let name = &patch.name;
-        let fields = patch::fields(&patch.body);
+        let body = patch.body();
+        let fields = patch::fields(&body);
         if !fields.is_empty() {
             lines.push(format!("update Application {name}: {}", fields.join(", ")));
         }
         if patch.starts {
-            let sync = &patch.body["operation"]["sync"];
+            let sync = &body["operation"]["sync"];
             let revision = sync["revision"].as_str().unwrap_or_default();
             let revisions = sync["revisions"].as_array().into_iter().flatten();
             let mut revisions: Vec<&str> = revisions.filter_map(Value::as_str).collect();
@@ -67,42 +72,36 @@ pub fn of_writes(writes: &application_set::WritePlan) -> Vec<String> {
 
 /// What would be written into the status: conditions, and where the rollout
 /// stands.
-pub fn of_status(set: &Value, wanted: &Value) -> Vec<String> {
+fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let stored = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
-    let stays = |condition: &Value| {
-        let said = |condition: &Value| {
-            ["type", "status", "reason", "message"].map(|field| condition[field].clone())
-        };
-        stored.iter().any(|old| said(old) == said(condition))
+    let said = |condition: &Value| {
+        ["type", "status", "reason", "message"].map(|field| text(&condition[field]))
     };
-    let conditions = wanted["conditions"].as_array().into_iter().flatten();
-    let mut lines: Vec<String> = conditions
-        .filter(|condition| !stays(condition))
+    let is_new =
+        |condition: &&Value| !stored.conditions.iter().any(|old| said(old) == said(condition));
+    let mut lines: Vec<String> = wanted
+        .conditions
+        .iter()
+        .filter(is_new)
         .map(|condition| {
-            let [kind, status, reason, message] =
-                ["type", "status", "reason", "message"].map(|field| text(&condition[field]));
+            let [kind, status, reason, message] = said(condition);
             format!("set the condition {kind} to {status}, {reason}: {message}")
         })
         .collect();
-    let rollout = &wanted["rollout"]["message"];
-    if rollout.is_string() && *rollout != set["status"]["rollout"]["message"] {
-        lines.push(format!("set status.rollout: {}", text(rollout)));
+    let message = &wanted.rollout["message"];
+    if message.is_string() && *message != stored.rollout["message"] {
+        lines.push(format!("set status.rollout: {}", text(message)));
     }
     lines
 }
 
-/// What would be done to a set that is being deleted.
-pub fn of_deletion(stage: &Stage) -> Vec<String> {
-    match stage {
-        Stage::Act(plan) => of_writes(plan),
-        Stage::Wait(_) => Vec::new(),
-        Stage::Done => vec![format!("remove the finalizer {RESOURCES_FINALIZER}")],
+/// When to decide again: at the deadline of the rollout, if it has one.
+pub fn next(decision: &Decision, now: Timestamp) -> Next {
+    if let Next::Gone = decision.next {
+        return Next::Wait;
     }
-}
-
-/// When to look again: at the deadline of the rollout, if it has one.
-pub fn next(plan: Option<&RolloutPlan>, now: Timestamp) -> Next {
-    let Some(at) = plan.and_then(|plan| plan.wake_at) else { return Next::Wait };
+    let Some(at) = decision.rollout.as_ref().and_then(|plan| plan.wake_at) else {
+        return Next::Wait;
+    };
     Next::After(Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN))
 }

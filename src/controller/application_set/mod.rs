@@ -1,12 +1,18 @@
-//! The ApplicationSet controller: observe, generate, decide, record, act.
+//! The ApplicationSet controller.
 //!
-//! One pass per event, never two of one set at a time. The status is written
-//! before anything that it tells is done, so that a crash in between is made up
-//! for by the next pass; a pass that finds nothing to do writes nothing.
+//! ```text
+//! observe::Memory::observe      what changed since the last time, read once
+//!   decide::…::reconcile        one decision: status, writes, Events, what follows
+//!     status, writes, Events    applied in this order
+//!       decide::…::record       what became of it: status, Events, what follows
+//! ```
+//!
+//! One reconcile per event, never two of one set at a time. The status is written
+//! before anything that it says is done, so that a crash in between is made up
+//! for by the next reconcile; one that finds nothing to do writes nothing.
 
-mod deletion;
 mod dry_run;
-mod events;
+mod log;
 mod observe;
 mod reconcile;
 #[cfg(test)]
@@ -28,9 +34,11 @@ use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, T
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::clock::Clock;
+use crate::decide::application_set::reconcile::Next;
 use crate::settings::ApplicationSetSettings;
 use crate::watch::control_plane::{Change, ControlPlane, Kind, Origin, owner};
 use crate::watch::object::resource;
+pub use observe::Memory;
 
 /// The name under which it writes events and asks for operations.
 pub const COMPONENT: &str = "applicationset-controller";
@@ -75,6 +83,8 @@ pub async fn run(
         control_plane,
         events,
         memory: Mutex::default(),
+        changed: Mutex::default(),
+        rules: settings.rules(),
         settings,
     });
     let queue = Arc::new(Queue::new(BACKOFF));
@@ -112,7 +122,10 @@ async fn wake(context: &Context, queue: &Queue<Woken>, mut changes: UnboundedRec
                     .map(|owner| ObjectKey::new(&change.key.namespace, &owner.name))
                     .collect();
                 keys.dedup();
-                keys.iter().for_each(wake);
+                for key in &keys {
+                    context.changed(key, [change.key.name.as_str()]);
+                    wake(key);
+                }
             }
             Kind::Project | Kind::Secret => {
                 context.control_plane.sets.keys().iter().for_each(wake);
@@ -140,22 +153,17 @@ impl Reconciler for Controller {
         let Some(set) = context.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
         };
-        let set = set.parsed();
-        crate::redact::know_urls_of(&set.value()["spec"]);
         // After a panic nothing of it is put back: it is not to be trusted, and
         // all of it can be computed again.
         let mut memory = context.take_memory(key, set.uid());
-        memory.conflicts = trigger.conflicts;
-        let ended = reconcile::reconcile(&set, context, &mut memory).await;
+        let ended = reconcile::reconcile(&set, context, &mut memory, trigger.conflicts).await;
         context.put_memory(key, memory);
         Ok(match ended? {
-            reconcile::Next::Gone => ReconcileResult::Gone,
-            reconcile::Next::Wait => ReconcileResult::Well(None),
-            reconcile::Next::Again => ReconcileResult::Outdated,
+            Next::Gone => ReconcileResult::Gone,
+            Next::Wait => ReconcileResult::Well(None),
+            Next::Again => ReconcileResult::Outdated,
             // What is too far away for a clock is never.
-            reconcile::Next::After(delay) => {
-                ReconcileResult::Well(Instant::now().checked_add(delay))
-            }
+            Next::After(delay) => ReconcileResult::Well(Instant::now().checked_add(delay)),
         })
     }
 

@@ -1,93 +1,271 @@
-//! What a pass looks at: generated and existing Applications, read once each
-//! as long as they do not change.
+//! What a reconcile observes, and what is kept of it until the next: each
+//! Application is read once for each of its versions, the spec of the set once
+//! for each generation.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use serde_json::Value;
 
-use crate::controller::context::{Generated, Memory};
-use crate::decide::application_set::ignore::Ignore;
-use crate::decide::application_set::policy::Policy;
-use crate::decide::application_set::{autosync, is_owned, observe, validate};
+use crate::api::ObjectKey;
+use crate::controller::context::Context;
+use crate::decide::application_set::deletion::Leaving;
+use crate::decide::application_set::generated::{Collector, Generated};
+use crate::decide::application_set::observe::{Existing, Rules};
+use crate::decide::application_set::reconcile::{self, Reported, Snapshot};
+use crate::decide::application_set::stored::Set;
+use crate::decide::application_set::validate::Known;
+use crate::decide::application_set::windows::Facts;
+use crate::decide::windows::{self, Window};
 use crate::desired;
 use crate::entropy::environment;
-use crate::watch::object::Parsed;
+use crate::watch::object::Object;
 
-/// Generates the set's Applications, unless its spec is the one that was
-/// generated last. `rolling` tells whether automated sync is switched off.
-pub fn generate(
-    set: &Parsed,
-    rolling: bool,
-    now: Timestamp,
-    memory: &mut Memory,
-) -> Arc<Generated> {
-    let of = set.value()["metadata"]["generation"].as_i64().unwrap_or_default();
-    if let Some(generated) = memory.generated.as_ref().filter(|generated| generated.of == of) {
-        return Arc::clone(generated);
+/// What is remembered of a set, so that what did not change is not computed
+/// again. All of it can be computed again.
+#[derive(Debug, Default)]
+pub struct Memory {
+    /// The set's UID: another of the same name has nothing to do with it.
+    pub uid: String,
+    /// The set as it was read or written last.
+    set: Option<Arc<Set>>,
+    /// What its spec comes to.
+    generated: Option<Arc<Generated>>,
+    /// The Applications that it owns or generates, by name.
+    existing: Vec<Existing>,
+    /// Those that it owns, while it is being deleted.
+    leaving: Vec<Leaving>,
+    surroundings: Surroundings,
+    /// Why generated Applications are invalid.
+    invalid: BTreeMap<String, String>,
+    /// What was reported.
+    pub reported: Reported,
+    /// What the log said last of a dry run.
+    pub would: BTreeSet<String>,
+    /// When the last reconcile ended, and how long it took to decide.
+    pub last: Option<(tokio::time::Instant, std::time::Duration)>,
+}
+
+/// Projects and clusters.
+#[derive(Debug, Default)]
+struct Surroundings {
+    /// The versions that this was read from.
+    versions: Vec<(String, String)>,
+    known: Known,
+    windows: BTreeMap<String, Vec<Window>>,
+}
+
+impl Memory {
+    /// Nothing is known of the set of this UID.
+    pub fn of(uid: &str) -> Self {
+        Self { uid: uid.to_owned(), ..Self::default() }
     }
-    let mut env = environment(now);
-    let result = desired::generate(set.value(), &mut env);
-    let mut generated = Generated {
-        of,
-        applications: BTreeMap::new(),
-        originals: BTreeMap::new(),
-        names: BTreeSet::new(),
-        problems: result.as_ref().map(validate::problems_alone).unwrap_or_default(),
-        result,
-    };
-    if let Ok(generation) = &generated.result {
-        for (name, application) in generation.called() {
-            let name = name.to_owned();
-            let original = Arc::new(application.clone());
-            let mut written = application.clone();
-            if rolling {
-                autosync::disable(&mut written);
-            }
-            generated.originals.insert(name.clone(), original);
-            generated.applications.insert(name.clone(), Arc::new(written));
-            generated.names.insert(name);
+
+    /// Observes what changed since the last time. `changed` are the names of its
+    /// Applications that did.
+    pub fn observe(
+        &mut self,
+        object: &Object,
+        changed: BTreeSet<String>,
+        context: &Context,
+        now: Timestamp,
+    ) {
+        let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
+        let set = match known {
+            Some(set) => Arc::clone(set),
+            None => Arc::new(Set::read(&object.parse())),
+        };
+        self.set = Some(Arc::clone(&set));
+        let is_new = self.generated.as_ref().is_none_or(|made| made.generation != set.generation);
+        let generated = match &self.generated {
+            Some(made) if !is_new => Arc::clone(made),
+            _ => Arc::new(generate(object, context, now)),
+        };
+        self.generated = Some(Arc::clone(&generated));
+        if set.is_deleting {
+            self.observe_leaving(&set, &generated, context);
+            return;
+        }
+        let moved = self.surroundings.observe(context);
+        if is_new || moved {
+            self.invalid = reconcile::invalid(&generated, &self.surroundings.known);
+        }
+        if is_new {
+            self.observe_all(&set, &generated, context);
+        } else {
+            let names = self.not_owned(&generated).chain(changed).collect();
+            self.observe_some(&set, &generated, names, context);
         }
     }
-    let generated = Arc::new(generated);
-    memory.generated = Some(Arc::clone(&generated));
+
+    /// The generated Applications that the set does not own or that do not exist:
+    /// nobody says when one of them changes.
+    fn not_owned(&self, generated: &Generated) -> impl Iterator<Item = String> + use<> {
+        let mut existing = self.existing.iter().peekable();
+        let mut names = Vec::new();
+        for wanted in &generated.applications {
+            while existing.next_if(|one| one.name < wanted.name).is_some() {}
+            let same = existing.next_if(|one| one.name == wanted.name);
+            if !same.is_some_and(Existing::is_owned) {
+                names.push(wanted.name.to_string());
+            }
+        }
+        names.into_iter()
+    }
+
+    fn observe_all(&mut self, set: &Set, generated: &Generated, context: &Context) {
+        let cache = &context.control_plane.applications;
+        let mut objects: BTreeMap<String, Object> = cache
+            .owned_by(&set.id.uid)
+            .into_iter()
+            .filter(|object| object.namespace() == set.id.namespace)
+            .map(|object| (object.name().to_owned(), object))
+            .collect();
+        for wanted in &generated.applications {
+            if !objects.contains_key(&*wanted.name)
+                && let Some(object) = cache.get(&ObjectKey::new(&set.id.namespace, &wanted.name))
+            {
+                objects.insert(wanted.name.to_string(), object);
+            }
+        }
+        self.existing =
+            objects.values().filter_map(|object| read(object, set, generated)).collect();
+    }
+
+    fn observe_some(
+        &mut self,
+        set: &Set,
+        generated: &Generated,
+        names: BTreeSet<String>,
+        context: &Context,
+    ) {
+        let cache = &context.control_plane.applications;
+        for name in names {
+            let place = self.existing.binary_search_by(|one| (*one.name).cmp(&name));
+            let object = cache.get(&ObjectKey::new(&set.id.namespace, &name));
+            if let (Ok(at), Some(object)) = (place, &object)
+                && *self.existing[at].version == *object.resource_version()
+                && *self.existing[at].uid == *object.uid()
+            {
+                continue;
+            }
+            let existing = object.and_then(|object| read(&object, set, generated));
+            match (place, existing) {
+                (Ok(at), Some(existing)) => self.existing[at] = existing,
+                (Ok(at), None) => {
+                    self.existing.remove(at);
+                }
+                (Err(at), Some(existing)) => self.existing.insert(at, existing),
+                (Err(_), None) => {}
+            }
+        }
+    }
+
+    fn observe_leaving(&mut self, set: &Set, generated: &Generated, context: &Context) {
+        let owned = context.control_plane.applications.owned_by(&set.id.uid).into_iter();
+        self.leaving = owned
+            .filter(|object| object.namespace() == set.id.namespace)
+            .map(|object| Leaving::read(&object.parse(), &set.id, &generated.strategy))
+            .collect();
+    }
+
+    /// The set as it is known now; `None` before the first observation.
+    pub fn set(&self) -> Option<&Arc<Set>> {
+        self.set.as_ref()
+    }
+
+    /// Takes over the set as it was written.
+    pub fn wrote(&mut self, set: Arc<Set>) {
+        self.set = Some(set);
+    }
+
+    /// What a decision is made on; `None` before the first observation.
+    pub fn snapshot<'a>(
+        &'a self,
+        set: &'a Set,
+        context: &'a Context,
+        now: Timestamp,
+    ) -> Option<Snapshot<'a>> {
+        Some(Snapshot {
+            set,
+            generated: self.generated.as_deref()?,
+            settings: &context.rules,
+            existing: &self.existing,
+            leaving: &self.leaving,
+            invalid: &self.invalid,
+            windows: Facts {
+                projects: &self.surroundings.windows,
+                clusters: &self.surroundings.known.clusters,
+                by_hand: context.rules.windows_by_hand,
+            },
+            redact,
+            now,
+        })
+    }
+}
+
+/// Takes credentials out of a text.
+pub fn redact(text: &str) -> String {
+    crate::redact::text(text).into_owned()
+}
+
+impl Surroundings {
+    /// Reads projects and clusters again if one of them changed; returns whether.
+    fn observe(&mut self, context: &Context) -> bool {
+        let plane = &context.control_plane;
+        let projects = plane.projects.in_namespace(&context.settings.control_plane_namespace);
+        let secrets = plane.secrets.all();
+        let version =
+            |object: &Object| (object.uid().to_owned(), object.resource_version().to_owned());
+        let versions: Vec<_> = projects.values().chain(&secrets).map(version).collect();
+        if versions == self.versions && !self.known.clusters.is_empty() {
+            return false;
+        }
+        self.versions = versions;
+        self.windows = projects
+            .iter()
+            .map(|(name, project)| (name.clone(), windows::windows(&project.parse())))
+            .collect();
+        let projects = projects.into_keys().collect();
+        self.known = Known { projects, clusters: plane.clusters() };
+        true
+    }
+}
+
+/// Generates the Applications of a set, each kept compact at once.
+fn generate(object: &Object, context: &Context, now: Timestamp) -> Generated {
+    let set = object.parse();
+    crate::redact::know_urls_of(&set["spec"]);
+    let mut collector = Collector::new(&set, &context.rules);
+    let mut env = environment(now);
+    let generated = desired::generate_each(&set, &mut env, &mut |application, origin| {
+        // Whatever is said about them from now on.
+        crate::redact::know_urls_of(&application["spec"]);
+        collector.add(application, &origin);
+    });
+    let generated = collector.finish(&set, &context.rules, generated.err());
+    if generated.error.is_none() {
+        tracing::info!(applications = generated.applications.len(), "generated");
+        for application in generated.switched_off() {
+            tracing::warn!(
+                application,
+                "spec.template.spec.syncPolicy.automated is switched off by the RollingSync; the rollout decides when it syncs"
+            );
+        }
+    }
     generated
 }
 
-/// Reads the Applications that the set owns; those that did not change since
-/// the last pass are not read again. Where the policy forbids updates no spec is
-/// written, so none differs (invariant I13).
-pub fn observe_all(
-    set: &Value,
-    existing: &BTreeMap<String, Arc<Value>>,
-    generated: &Generated,
-    ignore: &Ignore,
-    policy: Policy,
-    memory: &mut Memory,
-) {
-    let owned = || existing.iter().filter(|(_, live)| is_owned(live, set));
-    memory.observed.retain(|name, _| existing.get(name).is_some_and(|live| is_owned(live, set)));
-    let mut read_from = HashMap::with_capacity(memory.read_from.len());
-    for (name, live) in owned() {
-        let wanted = generated.applications.get(name).filter(|_| policy.updates());
-        let same = memory.read_from.get(name).is_some_and(|(old_live, old_wanted)| {
-            let same_wanted = match (old_wanted, wanted) {
-                (Some(old), Some(new)) => Arc::ptr_eq(old, new),
-                (None, None) => true,
-                (Some(_), None) | (None, Some(_)) => false,
-            };
-            *old_live == version(live) && same_wanted
-        });
-        if !same || !memory.observed.contains_key(name) {
-            let observed = observe::observe(live, wanted.map(Arc::as_ref), ignore);
-            memory.observed.insert(name.clone(), observed);
-        }
-        read_from.insert(name.clone(), (version(live), wanted.map(Arc::clone)));
-    }
-    memory.read_from = read_from;
-}
-
-fn version(live: &Value) -> Value {
-    live["metadata"]["resourceVersion"].clone()
+/// Reads an Application; `None` when the set has nothing to do with it.
+fn read(object: &Object, set: &Set, generated: &Generated) -> Option<Existing> {
+    let wanted = generated.get(object.name());
+    let rules = Rules {
+        set: &set.id,
+        policy: generated.policy,
+        preserve: &generated.preserve,
+        ignore: &generated.ignore,
+    };
+    let written = wanted.map(|wanted| wanted.written(generated.has_steps));
+    let existing = Existing::read(&object.parse(), written.as_ref(), &rules);
+    (wanted.is_some() || existing.is_owned()).then_some(existing)
 }

@@ -1,13 +1,11 @@
 //! In which order the Applications of a deleted set go.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
+use super::generated::labels_of;
 use super::policy::Policy;
-use super::{Delete, Patch, WritePlan, is_owned};
-use crate::decide::rollout::steps::{Labels, Strategy};
+use super::{Delete, Identity, Patch, WritePlan};
+use crate::decide::rollout::steps::Strategy;
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +18,40 @@ pub enum Stage {
     Done,
 }
 
+/// An Application that goes with its set, or is left behind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaving {
+    name: String,
+    uid: String,
+    is_going: bool,
+    /// The step that its live labels put it into.
+    step: Option<usize>,
+    /// The merge patch that removes our owner reference and nobody else's.
+    release: String,
+}
+
+impl Leaving {
+    /// Reads one that the set controls.
+    pub fn read(live: &Value, set: &Identity, strategy: &Strategy) -> Self {
+        let metadata = &live["metadata"];
+        let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
+        let owners = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
+        let others = owners.into_iter().filter(|owner| owner["uid"] != *set.uid);
+        let others: Vec<Value> = others.collect();
+        let version = &metadata["resourceVersion"];
+        let release =
+            json!({ "metadata": { "ownerReferences": others, "resourceVersion": version } });
+        let labels = labels_of(live);
+        Self {
+            name: text("name"),
+            uid: text("uid"),
+            is_going: !metadata["deletionTimestamp"].is_null(),
+            step: strategy.steps().iter().position(|step| step.selects(&labels)),
+            release: release.to_string(),
+        }
+    }
+}
+
 /// Whether a set is deleted in reverse order: a RollingSync with steps that
 /// asks for it (AS-380).
 pub fn is_reverse(set: &Value) -> bool {
@@ -29,87 +61,73 @@ pub fn is_reverse(set: &Value) -> bool {
     order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
 }
 
-/// Decides the next stage.
+/// Decides the next stage of a set whose finalizers are these and that controls
+/// these Applications.
 ///
 /// A policy that forbids deletion sets the Applications free first (AS-167).
 /// In reverse order those in no step go first, then the last step and so on to
 /// the first; each group at once, and the next only when it is gone (AS-381).
-pub fn stage(
-    set: &Value,
-    existing: &BTreeMap<String, Arc<Value>>,
-    policy: Policy,
-    reverse: bool,
-) -> Stage {
-    let owned: Vec<(&String, &Arc<Value>)> =
-        existing.iter().filter(|(_, live)| is_owned(live, set)).collect();
+pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: bool) -> Stage {
     if owned.is_empty() {
         return Stage::Done;
     }
-    if is_orphaned(set) {
+    let names = |group: &[&Leaving]| group.iter().map(|one| one.name.clone()).collect();
+    let all: Vec<&Leaving> = owned.iter().collect();
+    if finalizers.iter().any(|finalizer| finalizer == "orphan") {
         // `kubectl delete --cascade=orphan`: garbage collection sets them free,
         // and they are to stay (AS-169).
-        return Stage::Wait(owned.into_iter().map(|(name, _)| name.clone()).collect());
+        return Stage::Wait(names(&all));
     }
     if !policy.deletes() {
-        let patches = owned.into_iter().map(|(name, live)| release(set, name, live)).collect();
-        return Stage::Act(WritePlan { patches, ..WritePlan::default() });
+        let patches = owned.iter().map(|one| Patch {
+            name: one.name.clone(),
+            json: one.release.clone(),
+            starts: false,
+            changes_spec: true,
+            only_records: false,
+        });
+        return Stage::Act(WritePlan { patches: patches.collect(), ..WritePlan::default() });
     }
     if !reverse {
         // Garbage collection removes them by their owner.
         return Stage::Done;
     }
-    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-    let step_of = |live: &Value| {
-        let labels = live["metadata"]["labels"].as_object().into_iter().flatten();
-        let labels: Labels = labels
-            .filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())))
-            .collect();
-        strategy.steps().iter().position(|step| step.selects(&labels))
-    };
     // No step sorts last, so that it comes first in reverse.
-    let mut groups: BTreeMap<usize, Vec<(&String, &Arc<Value>)>> = BTreeMap::new();
-    for (name, live) in owned {
-        groups.entry(step_of(live).unwrap_or(usize::MAX)).or_default().push((name, live));
-    }
-    let Some((_, group)) = groups.pop_last() else { return Stage::Done };
+    let place = |one: &&Leaving| one.step.unwrap_or(usize::MAX);
+    let last = all.iter().map(place).max();
+    let group: Vec<&Leaving> = all.into_iter().filter(|one| Some(place(one)) == last).collect();
     let deletes: Vec<Delete> = group
         .iter()
-        .filter(|(_, live)| live["metadata"]["deletionTimestamp"].is_null())
-        .map(|(name, live)| Delete {
-            name: (*name).clone(),
-            uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-        })
+        .filter(|one| !one.is_going)
+        .map(|one| Delete { name: one.name.clone(), uid: one.uid.clone() })
         .collect();
     if deletes.is_empty() {
-        return Stage::Wait(group.into_iter().map(|(name, _)| name.clone()).collect());
+        return Stage::Wait(names(&group));
     }
     Stage::Act(WritePlan { deletes, ..WritePlan::default() })
 }
 
-/// Whether whoever deleted the set asked to leave its Applications.
-fn is_orphaned(set: &Value) -> bool {
-    let finalizers = set["metadata"]["finalizers"].as_array();
-    finalizers.is_some_and(|finalizers| finalizers.iter().any(|finalizer| finalizer == "orphan"))
-}
-
-/// Removes our owner reference and nobody else's.
-fn release(set: &Value, name: &str, live: &Value) -> Patch {
-    let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-    let owners: Vec<Value> =
-        owners.into_iter().filter(|owner| owner["uid"] != set["metadata"]["uid"]).collect();
-    let version = live["metadata"]["resourceVersion"].clone();
-    Patch {
-        name: name.to_owned(),
-        replaces: version.as_str().unwrap_or_default().to_owned(),
-        body: json!({ "metadata": { "ownerReferences": owners, "resourceVersion": version } }),
-        starts: false,
-        changes_spec: true,
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
     use super::*;
+
+    /// As from a raw set and raw Applications.
+    fn stage(
+        set: &Value,
+        existing: &BTreeMap<String, Arc<Value>>,
+        policy: Policy,
+        reverse: bool,
+    ) -> Stage {
+        let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+        let set_id = Identity::of(set);
+        let read = |live: &Arc<Value>| Leaving::read(live, &set_id, &strategy);
+        let owned: Vec<Leaving> = existing.values().map(read).collect();
+        let finalizers = crate::api::annotations::finalizers(set).map(str::to_owned);
+        super::stage(&finalizers.collect::<Vec<_>>(), &owned, policy, reverse)
+    }
 
     fn set(order: &str) -> Value {
         let step = |value: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]});
@@ -147,19 +165,22 @@ mod tests {
     fn steps_go_from_the_last_to_the_first_as_381_as_382() {
         let set = set("reverse");
         assert!(is_reverse(&set));
-        let stage = |apps: &[(String, Arc<Value>)]| {
-            super::stage(&set, &apps.iter().cloned().collect(), Policy::Sync, true)
+        let stage_of = |apps: &[(String, Arc<Value>)]| {
+            stage(&set, &apps.iter().cloned().collect(), Policy::Sync, true)
         };
         let (dev, prod, other) =
             (app("dev", "dev", false), app("prod", "prod", false), app("x", "none", false));
-        assert_eq!(deleted(&stage(&[dev.clone(), prod.clone(), other])), ["x"]);
+        assert_eq!(deleted(&stage_of(&[dev.clone(), prod.clone(), other])), ["x"]);
         assert_eq!(
-            deleted(&stage(&[dev.clone(), prod.clone(), app("p2", "prod", true)])),
+            deleted(&stage_of(&[dev.clone(), prod.clone(), app("p2", "prod", true)])),
             ["prod"]
         );
-        assert_eq!(stage(&[dev.clone(), app("p2", "prod", true)]), Stage::Wait(vec!["p2".into()]));
-        assert_eq!(deleted(&stage(&[dev])), ["dev"]);
-        assert_eq!(stage(&[]), Stage::Done);
+        assert_eq!(
+            stage_of(&[dev.clone(), app("p2", "prod", true)]),
+            Stage::Wait(vec!["p2".into()])
+        );
+        assert_eq!(deleted(&stage_of(&[dev])), ["dev"]);
+        assert_eq!(stage_of(&[]), Stage::Done);
     }
 
     #[test]
@@ -167,7 +188,7 @@ mod tests {
         let mut set = set("Reverse");
         set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io", "orphan"]);
         let apps: BTreeMap<_, _> = [app("dev", "dev", false)].into();
-        let stage = |set: &Value| super::stage(set, &apps, Policy::Sync, true);
+        let stage = |set: &Value| super::tests::stage(set, &apps, Policy::Sync, true);
         assert_eq!(stage(&set), Stage::Wait(vec!["dev".into()]));
     }
 
@@ -177,7 +198,10 @@ mod tests {
         assert!(!is_reverse(&set));
         let apps: BTreeMap<_, _> = [app("dev", "dev", false)].into();
         let Stage::Act(plan) = stage(&set, &apps, Policy::CreateOnly, false) else { panic!() };
-        assert_eq!(plan.patches[0].body["metadata"]["ownerReferences"], json!([{"uid": "other"}]));
+        assert_eq!(
+            plan.patches[0].body()["metadata"]["ownerReferences"],
+            json!([{"uid": "other"}])
+        );
         assert_eq!(
             stage(&set, &apps, Policy::Sync, false),
             Stage::Done,

@@ -15,67 +15,205 @@
 
 pub mod autosync;
 pub mod deletion;
+pub mod events;
+pub mod generated;
 pub mod ignore;
 pub mod normalize;
 pub mod observe;
 pub mod operation;
+pub mod outcome;
 pub mod patch;
 pub mod policy;
 pub mod preserve;
+pub mod reconcile;
+pub mod record;
 pub mod shape;
 pub mod status;
+pub mod stored;
 #[cfg(test)]
 mod tests;
 pub mod validate;
 pub mod windows;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use self::ignore::Ignore;
+use self::generated::Wanted;
+use self::observe::{Existing, Rules};
 use self::policy::Policy;
 use self::preserve::Preserve;
 use crate::api::API_VERSION;
-use crate::api::annotations::REFRESH;
+use crate::api::annotations::{REFRESH, ROLLOUT};
 use crate::decide::merge_patch::merge_patch;
+use crate::decide::rollout;
+use crate::decide::rollout::listed::{ENTRIES_BYTES, Record};
 
-/// How many Applications a pass asks to be compared again. A commit makes the
-/// whole fleet ask for it at once, and no sync shall wait for all of these
-/// writes: what is left is for the next pass, which starts syncs first.
+/// How many Applications a reconcile asks to be compared again. A commit makes
+/// the whole fleet ask for it at once, and no sync shall wait for all of these
+/// writes: what is left is for the next reconcile, which starts syncs first.
 pub const REFRESHES_PER_PASS: usize = 8;
 
-/// Where the writes of a set stand against what exists.
+/// How sets are reconciled, by flags.
 #[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether progressive syncs are enabled (AS-301).
+    pub progressive_syncs: bool,
+    /// The state machine's settings.
+    pub rollout: rollout::Settings,
+    /// What sets may do to their Applications.
+    pub policy: Policy,
+    /// Whether a set may choose its own policy (AS-502).
+    pub policy_override: bool,
+    /// Annotations that are preserved on all Applications.
+    pub preserved_annotations: Vec<String>,
+    /// Labels that are preserved on all Applications.
+    pub preserved_labels: Vec<String>,
+    /// The most resources that a status lists; 0 means as many as fit.
+    pub max_resources: usize,
+    /// Whether sync windows take a sync of a rollout for one by hand (AS-366).
+    pub windows_by_hand: bool,
+    /// What a status has room for.
+    pub room: Room,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            progressive_syncs: false,
+            rollout: rollout::Settings::default(),
+            policy: Policy::Sync,
+            policy_override: true,
+            preserved_annotations: Vec::new(),
+            preserved_labels: Vec::new(),
+            max_resources: 5000,
+            windows_by_hand: true,
+            room: Room::default(),
+        }
+    }
+}
+
+/// How many bytes the lists of a status may take. Everything else in a status
+/// is bounded by itself, to less than 96 KiB, so that it stays below 512 KiB.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// `status.applicationStatus`.
+    pub entries: usize,
+    /// `status.resources`.
+    pub resources: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { entries: ENTRIES_BYTES, resources: 160 << 10 }
+    }
+}
+
+/// Which set it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl Identity {
+    /// That of a raw set.
+    pub fn of(set: &Value) -> Self {
+        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
+        Self { namespace: text("namespace"), name: text("name"), uid: text("uid") }
+    }
+}
+
+/// Who controls an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// The set.
+    Set,
+    /// Nobody.
+    Nobody,
+    /// Somebody else, as kind and name.
+    Other(Box<str>),
+}
+
+impl Owner {
+    /// The controller of an Application.
+    fn of(application: &Value, set: &Identity) -> Self {
+        let Some(owner) = controller_of(application) else { return Self::Nobody };
+        if owner["kind"] == "ApplicationSet"
+            && owner["apiVersion"] == API_VERSION
+            && owner["uid"] == *set.uid
+        {
+            return Self::Set;
+        }
+        let text = |field: &str| owner[field].as_str().unwrap_or("?");
+        Self::Other(format!("{} {}", text("kind"), text("name")).into())
+    }
+}
+
+/// What is to be written of an existing Application, apart from operations.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Update {
+    /// It is as generated.
+    None,
+    /// This JSON merge patch makes it so.
+    Patch(Box<str>),
+    /// It may not be written, for this reason.
+    Refused(Box<str>),
+}
+
+impl Update {
+    fn plan(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
+        if !rules.policy.updates() {
+            return match owner {
+                Owner::Nobody => Self::Refused(
+                    "it already exists and is not owned by an ApplicationSet, and the policy forbids \
+                     to update it"
+                        .into(),
+                ),
+                Owner::Set | Owner::Other(_) => Self::None,
+            };
+        }
+        match update(rules, wanted, live) {
+            Ok(Some(body)) => Self::Patch(body.to_string().into()),
+            Ok(None) => Self::None,
+            Err(why) => Self::Refused(why.into()),
+        }
+    }
+}
+
+/// Where the writes of a set stand against what exists.
+#[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
-    /// The ApplicationSet, raw.
-    pub set: &'a Value,
-    /// The valid generated Applications by name, rewritten for the strategy
-    /// already.
-    pub generated: &'a BTreeMap<String, Arc<Value>>,
-    /// What every generated Application is called, the invalid ones too: these
-    /// are not deleted, and while there are any nothing is.
-    pub generated_names: &'a BTreeSet<String>,
-    /// All existing Applications of the namespace by name, whoever owns them.
-    pub existing: &'a BTreeMap<String, Arc<Value>>,
+    /// Which set.
+    pub set: &'a Identity,
+    /// The generated Applications by name, the invalid ones too: these are not
+    /// written and not deleted, and while there are any nothing is deleted.
+    pub generated: &'a [Wanted],
+    /// Why each of them may not be written, by name.
+    pub invalid: &'a BTreeMap<String, String>,
+    /// The existing Applications that the set owns or generates, by name.
+    pub existing: &'a [Existing],
+    /// Whether automated sync is switched off.
+    pub in_rollout: bool,
     /// What may be written.
     pub policy: Policy,
-    /// What is kept of live metadata.
-    pub preserve: &'a Preserve,
-    /// Fields that are not compared and not written.
-    pub ignore: &'a Ignore,
-    /// Operations to start, by Application name.
-    pub operations: &'a BTreeMap<String, Value>,
+    /// Operations to start, with what is recorded of each, by Application name.
+    pub operations: &'a BTreeMap<String, (Value, Option<Record>)>,
+    /// What else is to be recorded, by Application name.
+    pub records: &'a BTreeMap<String, Record>,
     /// Applications to be compared again, the most urgent first.
     pub refreshes: &'a [String],
 }
 
-/// The writes of a pass, each list in name order.
+/// The writes of a reconcile, each list in name order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WritePlan {
     /// Applications to create, whole.
-    pub creates: Vec<Value>,
+    pub creates: Vec<Create>,
     /// Applications to patch.
     pub patches: Vec<Patch>,
     /// Applications to delete, once all creates and patches have succeeded.
@@ -84,11 +222,21 @@ pub struct WritePlan {
     pub held: Option<Held>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
-    /// Refreshes beyond [`REFRESHES_PER_PASS`], left for the next pass.
+    /// Refreshes beyond [`REFRESHES_PER_PASS`], left for the next reconcile.
     pub postponed: usize,
 }
 
 impl WritePlan {
+    /// Whether all is as generated.
+    pub fn is_settled(&self) -> bool {
+        self.creates.is_empty()
+            && self.patches.iter().all(|patch| patch.only_records)
+            && self.deletes.is_empty()
+            && self.held.is_none()
+            && self.refused.is_empty()
+            && self.postponed == 0
+    }
+
     /// The same, with nothing done: while something is wrong that makes all
     /// writes unsafe. Tells what would be deleted, and `until` what it waits.
     pub fn frozen(self, until: &str) -> Self {
@@ -149,21 +297,39 @@ impl WritePlan {
     }
 }
 
+/// An Application to create. Kept as text, since a fleet of them may be created
+/// at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// Its name.
+    pub name: String,
+    /// Its JSON.
+    pub json: String,
+}
+
 /// A JSON merge patch of one Application.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch {
     /// Its name.
     pub name: String,
-    /// The merge patch. It carries the resource version that the decision was
-    /// made on when it starts an operation: at most one per promotion, and
-    /// never over another (AS-361).
-    pub body: Value,
-    /// The resource version of the object it was decided on.
-    pub replaces: String,
+    /// The merge patch, as JSON. It carries the resource version that the
+    /// decision was made on when it starts an operation: at most one per
+    /// promotion, and never over another (AS-361).
+    pub json: String,
     /// Whether it starts an operation.
     pub starts: bool,
-    /// Whether it changes more than the operation and the refresh annotation.
+    /// Whether it changes more than the operation and our annotations.
     pub changes_spec: bool,
+    /// Whether it does no more than to record something of the rollout.
+    pub only_records: bool,
+}
+
+impl Patch {
+    /// The merge patch.
+    pub fn body(&self) -> Value {
+        // It was written here, by a serializer.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
 }
 
 /// Deletions that wait.
@@ -206,27 +372,38 @@ pub struct Delete {
     pub uid: String,
 }
 
-/// Plans the writes of one pass.
+/// Plans the writes of one reconcile.
 pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
     let mut plan = WritePlan::default();
-    let mut updates = BTreeMap::new();
-    for (name, generated) in snapshot.generated {
-        match snapshot.existing.get(name) {
-            None if snapshot.policy.creates() => plan.creates.push(create(snapshot, generated)),
-            None => {}
-            Some(live) => {
-                let update = plan_update(snapshot, name, generated, live, &mut plan);
-                updates.extend(update.map(|patch| (name.as_str(), patch)));
+    let mut bodies: BTreeMap<&str, Body<'_>> = BTreeMap::new();
+    let mut going = None;
+    for (wanted, existing) in paired(snapshot) {
+        if snapshot.invalid.contains_key(&*wanted.name) {
+            continue;
+        }
+        let Some(existing) = existing else {
+            if snapshot.policy.creates() {
+                plan.creates.push(create(snapshot, wanted));
             }
+            continue;
+        };
+        if existing.is_going {
+            // It goes, and is created anew by the reconcile that its end triggers.
+            going = going.or(Some(&*existing.name));
+        }
+        match body(snapshot, existing) {
+            Ok(body) => bodies.extend(body.map(|body| (&*existing.name, body))),
+            Err(why) => plan.refused.push((existing.name.to_string(), why)),
         }
     }
-    add_refreshes(snapshot, &mut updates, &mut plan);
-    plan.patches = updates.into_values().filter(|patch| patch.body != json!({})).collect();
+    plan.postponed = add_refreshes(snapshot, &mut bodies);
+    let patches = bodies.into_iter().map(|(name, body)| body.into_patch(name));
+    plan.patches = patches.filter(|patch| patch.json != "{}").collect();
     let deletes = deletes(snapshot);
     if deletes.is_empty() {
         return plan;
     }
-    match deletions_wait(snapshot, &plan) {
+    match deletions_wait(snapshot, &plan, going) {
         Some(until) => {
             let applications = deletes.into_iter().map(|delete| delete.name).collect();
             plan.held = Some(Held { applications, until });
@@ -236,132 +413,168 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
     plan
 }
 
+/// Every generated Application with the existing one of its name.
+fn paired<'a>(
+    snapshot: &Snapshot<'a>,
+) -> impl Iterator<Item = (&'a Wanted, Option<&'a Existing>)> + use<'a> {
+    let mut existing = snapshot.existing.iter().peekable();
+    snapshot.generated.iter().map(move |wanted| {
+        while existing.next_if(|one| one.name < wanted.name).is_some() {}
+        (wanted, existing.next_if(|one| one.name == wanted.name))
+    })
+}
+
 /// The Applications that are not generated any more, where the policy lets
 /// them be deleted.
 fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     if !snapshot.policy.deletes() {
         return Vec::new();
     }
-    let orphans = snapshot.existing.iter().filter(|(name, live)| {
-        is_owned(live, snapshot.set)
-            && !snapshot.generated_names.contains(*name)
-            && live["metadata"]["deletionTimestamp"].is_null()
-    });
-    let delete = |(name, live): (&String, &Arc<Value>)| Delete {
-        name: name.clone(),
-        uid: live["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-    };
-    orphans.map(delete).collect()
+    let mut generated = snapshot.generated.iter().peekable();
+    let mut deletes = Vec::new();
+    for existing in snapshot.existing {
+        while generated.next_if(|wanted| wanted.name < existing.name).is_some() {}
+        let is_generated = generated.peek().is_some_and(|wanted| wanted.name == existing.name);
+        if existing.is_owned() && !is_generated && !existing.is_going {
+            let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
+            deletes.push(Delete { name, uid });
+        }
+    }
+    deletes
 }
 
 /// What has to happen before anything is deleted; `None` when the generation
 /// can be written as a whole.
-fn deletions_wait(snapshot: &Snapshot<'_>, plan: &WritePlan) -> Option<String> {
-    let invalid =
-        snapshot.generated_names.iter().find(|name| !snapshot.generated.contains_key(*name));
-    if let Some(invalid) = invalid {
-        return Some(format!("application {invalid} is valid"));
+fn deletions_wait(
+    snapshot: &Snapshot<'_>,
+    plan: &WritePlan,
+    going: Option<&str>,
+) -> Option<String> {
+    if let Some(invalid) =
+        snapshot.generated.iter().find(|wanted| snapshot.invalid.contains_key(&*wanted.name))
+    {
+        return Some(format!("application {} is valid", invalid.name));
     }
     if let Some((refused, _)) = plan.refused.first() {
         return Some(format!("application {refused} can be written"));
     }
-    let is_going = |name: &&String| {
-        let live = snapshot.existing.get(*name);
-        live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null())
-    };
-    let going = snapshot.generated.keys().find(is_going)?;
-    Some(format!("application {going}, which is being deleted by somebody, is there again"))
+    Some(format!("application {}, which is being deleted by somebody, exists again", going?))
+}
+
+/// A patch in the making.
+struct Body<'a> {
+    /// The planned update, as it was read.
+    update: &'a str,
+    /// What comes on top of it.
+    more: Value,
+    existing: &'a Existing,
+    starts: bool,
+    refreshes: bool,
+}
+
+impl Body<'_> {
+    fn into_patch(self, name: &str) -> Patch {
+        let is_update = self.update != "{}";
+        let json = match self.more == json!({}) {
+            true => self.update.to_owned(),
+            false => {
+                let mut body: Value = serde_json::from_str(self.update).unwrap_or_default();
+                merge(&mut body, self.more);
+                body.to_string()
+            }
+        };
+        Patch {
+            name: name.to_owned(),
+            json,
+            starts: self.starts,
+            changes_spec: is_update,
+            only_records: !is_update && !self.starts && !self.refreshes,
+        }
+    }
+
+    fn annotate(&mut self, key: &str, value: String) {
+        self.more["metadata"]["annotations"][key] = value.into();
+    }
+}
+
+/// Adds the fields of one patch to another.
+fn merge(body: &mut Value, more: Value) {
+    match (body, more) {
+        (Value::Object(body), Value::Object(more)) => {
+            for (key, value) in more {
+                match body.get_mut(&key) {
+                    Some(field) if field.is_object() => merge(field, value),
+                    _ => {
+                        body.insert(key, value);
+                    }
+                }
+            }
+        }
+        (body, more) => *body = more,
+    }
 }
 
 /// The patch of an existing Application, empty when it is as wanted; `None`
-/// when it may not be written.
-fn plan_update(
-    snapshot: &Snapshot<'_>,
-    name: &str,
-    generated: &Value,
-    live: &Value,
-    plan: &mut WritePlan,
-) -> Option<Patch> {
-    let owned = is_owned(live, snapshot.set);
-    if let Some(owner) = controller_of(live).filter(|_| !owned) {
-        let (kind, owner) = (&owner["kind"], &owner["name"]);
-        let text = |value: &Value| value.as_str().unwrap_or("?").to_owned();
-        plan.refused
-            .push((name.to_owned(), format!("it is owned by {} {}", text(kind), text(owner))));
-        return None;
+/// when it is left alone.
+fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
+    if let Owner::Other(owner) = &existing.owner {
+        return Err(format!("it is owned by {owner}"));
     }
-    if !live["metadata"]["deletionTimestamp"].is_null() {
-        // It goes, and is created anew by the pass that its end triggers.
-        return None;
+    if existing.is_going {
+        return Ok(None);
     }
-    if !snapshot.policy.updates() && !owned {
-        plan.refused.push((
-            name.to_owned(),
-            "it exists and belongs to nobody, and the policy forbids to update it".to_owned(),
-        ));
-        return None;
-    }
-    let mut body = if snapshot.policy.updates() {
-        match update(snapshot, generated, live) {
-            Ok(body) => body.unwrap_or_else(|| json!({})),
-            Err(why) => {
-                plan.refused.push((name.to_owned(), why));
-                return None;
-            }
-        }
-    } else {
-        json!({})
+    let update = match &existing.update {
+        Update::None => "{}",
+        Update::Patch(json) => json,
+        Update::Refused(why) => return Err(why.to_string()),
     };
-    let changes_spec = body != json!({});
-    let operation = snapshot.operations.get(name);
-    if let Some(operation) = operation {
-        body["operation"] = operation.clone();
-        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    let mut body = Body { update, more: json!({}), existing, starts: false, refreshes: false };
+    let recorded = match snapshot.operations.get(&*existing.name) {
+        Some((operation, record)) => {
+            body.starts = true;
+            body.more["operation"] = operation.clone();
+            body.more["metadata"]["resourceVersion"] = (*existing.version).into();
+            record.as_ref()
+        }
+        None => snapshot.records.get(&*existing.name),
+    };
+    if let Some(record) = recorded {
+        body.annotate(ROLLOUT, record::text(record, &existing.uid));
     }
-    let replaces = live["metadata"]["resourceVersion"].as_str().unwrap_or_default().to_owned();
-    let starts = operation.is_some();
-    Some(Patch { name: name.to_owned(), body, replaces, starts, changes_spec })
+    Ok(Some(body))
 }
 
-/// Asks the most urgent of those that may be written to be compared again.
-fn add_refreshes(
-    snapshot: &Snapshot<'_>,
-    updates: &mut BTreeMap<&str, Patch>,
-    plan: &mut WritePlan,
-) {
+/// Asks the most urgent of those that may be written to be compared again;
+/// returns how many are left for the next reconcile.
+fn add_refreshes(snapshot: &Snapshot<'_>, bodies: &mut BTreeMap<&str, Body<'_>>) -> usize {
     let mut room = REFRESHES_PER_PASS;
+    let mut postponed = 0;
     for name in snapshot.refreshes {
-        let asked =
-            snapshot.existing.get(name).map(|live| &live["metadata"]["annotations"][REFRESH]);
-        let Some(patch) =
-            updates.get_mut(name.as_str()).filter(|_| asked.is_some_and(Value::is_null))
-        else {
+        let Some(body) = bodies.get_mut(&**name).filter(|body| !body.existing.is_refreshing) else {
             continue;
         };
         if room == 0 {
-            plan.postponed += 1;
+            postponed += 1;
             continue;
         }
         room -= 1;
-        patch.body["metadata"]["annotations"][REFRESH] = "normal".into();
+        body.refreshes = true;
+        body.annotate(REFRESH, "normal".to_owned());
     }
+    postponed
 }
 
-fn create(snapshot: &Snapshot<'_>, generated: &Value) -> Value {
-    let mut object = generated.clone();
+fn create(snapshot: &Snapshot<'_>, wanted: &Wanted) -> Create {
+    let mut object = wanted.written(snapshot.in_rollout);
     normalize::empty_objects(&mut object["spec"]);
     object["metadata"]["ownerReferences"] = json!([owner_reference(snapshot.set)]);
-    object
+    Create { name: wanted.name.to_string(), json: object.to_string() }
 }
 
 /// The merge patch that makes `live` what is generated; `None` when it is
 /// already. Fails where it is not known what is to be left alone.
-fn update(
-    snapshot: &Snapshot<'_>,
-    generated: &Value,
-    live: &Value,
-) -> Result<Option<Value>, String> {
-    let target = target(snapshot, generated, live)?;
+fn update(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
+    let target = target(rules, generated, live)?;
     let mut body = json!({});
     if !normalize::equal_specs(&live["spec"], &target["spec"])
         && let Some(change) = merge_patch(&live["spec"], &target["spec"])
@@ -379,20 +592,20 @@ fn update(
     Ok((body != json!({})).then_some(body))
 }
 
-fn target(snapshot: &Snapshot<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
+fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
     let mut target = json!({ "spec": generated["spec"], "metadata": {} });
     normalize::empty_objects(&mut target["spec"]);
-    target["metadata"]["labels"] = snapshot.preserve.labels(generated, live);
-    target["metadata"]["annotations"] = snapshot.preserve.annotations(generated, live);
+    target["metadata"]["labels"] = rules.preserve.labels(generated, live);
+    target["metadata"]["annotations"] = rules.preserve.annotations(generated, live);
     target["metadata"]["finalizers"] = preserve::finalizers(generated, live);
-    target["metadata"]["ownerReferences"] = owner_references(live, snapshot.set);
-    snapshot.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
+    target["metadata"]["ownerReferences"] = owner_references(live, rules.set);
+    rules.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
     Ok(target)
 }
 
 /// Whether the spec in the cluster differs from the generated one (AS-353):
 /// exactly when [`plan`] would change it (AS-165, invariant I13).
-pub fn spec_differs(generated: &Value, live: &Value, ignore: &Ignore) -> bool {
+pub fn spec_differs(generated: &Value, live: &Value, ignore: &ignore::Ignore) -> bool {
     let mut target = json!({ "spec": generated["spec"], "metadata": {} });
     normalize::empty_objects(&mut target["spec"]);
     // What cannot be compared is not written, and so is no change (AS-164).
@@ -416,19 +629,19 @@ fn controller_of(object: &Value) -> Option<&Value> {
     owners.iter().find(|owner| owner["controller"] == Value::Bool(true))
 }
 
-fn owner_reference(set: &Value) -> Value {
+fn owner_reference(set: &Identity) -> Value {
     json!({
         "apiVersion": API_VERSION,
         "kind": "ApplicationSet",
-        "name": set["metadata"]["name"],
-        "uid": set["metadata"]["uid"],
+        "name": set.name,
+        "uid": set.uid,
         "controller": true,
         "blockOwnerDeletion": true,
     })
 }
 
 /// The live owners with ours among them, others untouched.
-fn owner_references(live: &Value, set: &Value) -> Value {
+fn owner_references(live: &Value, set: &Identity) -> Value {
     let ours = owner_reference(set);
     let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
     let mut owners: Vec<Value> =

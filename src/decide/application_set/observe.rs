@@ -1,16 +1,116 @@
-//! What a rollout sees of an Application, read from the raw object.
+//! What is kept of an existing Application: what a rollout sees of it, and what
+//! is to be written. Read from the raw object once for each of its versions.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ignore::Ignore;
-use super::{normalize, operation, spec_differs};
+use super::{
+    Identity, Owner, Policy, Preserve, Update, normalize, operation, record, spec_differs,
+};
+use crate::api::annotations::{REFRESH, annotation};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
+use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
     Compared, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
 use crate::decide::windows;
+
+/// An existing Application that a set owns or generates.
+#[derive(Clone, Debug)]
+pub struct Existing {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// The resource version that this was read from.
+    pub version: Box<str>,
+    /// Whether it is being deleted.
+    pub is_going: bool,
+    /// Who controls it.
+    pub owner: Owner,
+    /// Whether it is asked to be compared again.
+    pub is_refreshing: bool,
+    /// Whether its operation is running: it is withdrawn by another write then.
+    pub is_running: bool,
+    /// What is to be written of it.
+    pub update: Update,
+    /// What a rollout sees of it.
+    pub observed: Observed,
+    /// What it carries of its rollout.
+    pub record: Option<Box<Record>>,
+    /// `status.sync.status`.
+    pub sync: Option<Box<str>>,
+    /// `status.health`: status and message.
+    pub health: Option<(Box<str>, Option<Box<str>>)>,
+    /// The first of its resources that is not healthy, as
+    /// `group/Kind:namespace/name`.
+    pub blocking_resource: Option<Box<str>>,
+}
+
+/// By what Applications of a set are compared.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// The set.
+    pub set: &'a Identity,
+    /// What may be written.
+    pub policy: Policy,
+    /// What is kept of live metadata.
+    pub preserve: &'a Preserve,
+    /// Fields that are not compared and not written.
+    pub ignore: &'a Ignore,
+}
+
+impl Existing {
+    /// Reads one. `wanted` is what the set wants it to be, rewritten for the
+    /// strategy; `None` when it is not generated.
+    pub fn read(live: &Value, wanted: Option<&Value>, rules: &Rules<'_>) -> Self {
+        let (metadata, status) = (&live["metadata"], &live["status"]);
+        let text = |value: &Value| value.as_str().map(Box::<str>::from);
+        let owner = Owner::of(live, rules.set);
+        // Where the policy forbids updates no spec is written, so none differs
+        // (invariant I13).
+        let written = wanted.filter(|_| rules.policy.updates());
+        let is_going = !metadata["deletionTimestamp"].is_null();
+        let update = match (&owner, wanted) {
+            _ if is_going => Update::None,
+            (Owner::Other(_), _) | (_, None) => Update::None,
+            (Owner::Set | Owner::Nobody, Some(wanted)) => Update::plan(live, wanted, &owner, rules),
+        };
+        Self {
+            name: text(&metadata["name"]).unwrap_or_default(),
+            uid: text(&metadata["uid"]).unwrap_or_default(),
+            version: text(&metadata["resourceVersion"]).unwrap_or_default(),
+            is_going,
+            is_refreshing: annotation(live, REFRESH).is_some(),
+            is_running: status["operationState"]["phase"] == "Running",
+            observed: observe(live, written, rules.ignore),
+            update,
+            owner,
+            record: record::read(live).map(Box::new),
+            sync: text(&status["sync"]["status"]),
+            health: text(&status["health"]["status"])
+                .map(|health| (health, text(&status["health"]["message"]))),
+            blocking_resource: blocking_resource(status),
+        }
+    }
+
+    /// Whether the set controls it.
+    pub fn is_owned(&self) -> bool {
+        self.owner == Owner::Set
+    }
+}
+
+/// The first resource of an Application that is not healthy.
+fn blocking_resource(status: &Value) -> Option<Box<str>> {
+    let resource = status["resources"].as_array()?.iter().find(|resource| {
+        !matches!(resource["health"]["status"].as_str(), None | Some("Healthy"))
+    })?;
+    let text = |field: &str| resource[field].as_str().unwrap_or_default();
+    let (group, kind) = (text("group"), text("kind"));
+    Some(format!("{group}/{kind}:{}/{}", text("namespace"), text("name")).into())
+}
 
 /// Reads an Application. `generated` is what the set wants it to be, rewritten
 /// for the strategy; `None` when it is no longer generated.

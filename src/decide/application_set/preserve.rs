@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
 
-use crate::api::annotations::{HYDRATE, NOTIFIED, REFRESH};
+use crate::api::annotations;
 
 /// Annotations that are always kept: other parts of the system write them.
-const ALWAYS: [&str; 3] = [NOTIFIED, REFRESH, HYDRATE];
+const ALWAYS: [&str; 4] =
+    [annotations::NOTIFIED, annotations::REFRESH, annotations::HYDRATE, annotations::ROLLOUT];
 
 /// Finalizers of hooks that run when an Application is deleted; kept with
 /// whatever follows a `/`.

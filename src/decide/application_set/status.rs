@@ -1,32 +1,37 @@
-//! The status of a set, from what a pass found: conditions, health, resources
+//! The status of a set, from what a reconcile found: conditions, health, resources
 //! and where the rollout stands (AS-183 to AS-191).
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use jiff::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Held, is_owned};
+use super::generated::Generated;
+use super::observe::Existing;
+use super::stored::{Resource, Set, Status};
+use super::{Held, Settings};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
+use crate::decide::rollout::listed::Listed;
+use crate::decide::rollout::status::{self as entries, cut};
 use crate::decide::rollout::steps::{Problem, Strategy};
-use crate::decide::rollout::{self, RolloutPlan, status as entries};
+use crate::decide::rollout::{self, RolloutPlan};
 
-/// How many waits the status lists.
-const WAITING_LIMIT: usize = 10;
 /// How many problems one message names.
 const PROBLEMS_LIMIT: usize = 20;
 /// The most characters of a condition's message.
 const MESSAGE_LIMIT: usize = 1024;
+/// The most bytes of what an Application waits for, and of the line about the
+/// rollout.
+const REASON_LIMIT: usize = 1024;
+/// The most bytes of the name of a resource.
+const RESOURCE_LIMIT: usize = 600;
 
 /// Between what went wrong and which deletions wait for that reason.
-pub const HELD: &str = "; meanwhile ";
-/// The most characters that are told of what went wrong when deletions wait.
+const HELD: &str = "; meanwhile ";
+/// The most characters of what went wrong when deletions wait.
 const SHORT_LIMIT: usize = 700;
 
-/// What went wrong in a pass: a reason of the `ErrorOccurred` condition and a
-/// message.
+/// What went wrong in a reconcile: a reason of the `ErrorOccurred` condition and
+/// a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The condition's reason.
@@ -35,33 +40,27 @@ pub struct Failure {
     pub message: String,
 }
 
-/// What a pass found.
+/// What a reconcile found.
 #[derive(Clone, Debug)]
 pub struct Findings<'a> {
-    /// The set, raw.
-    pub set: &'a Value,
-    /// All existing Applications of the namespace.
-    pub existing: &'a BTreeMap<String, Arc<Value>>,
-    /// Whether generating succeeded.
-    pub generated: bool,
+    /// The set, with the status to go on from.
+    pub set: &'a Set,
+    /// What its spec comes to.
+    pub generated: &'a Generated,
+    /// How sets are reconciled.
+    pub settings: &'a Settings,
+    /// The existing Applications that the set owns or generates, by name.
+    pub existing: &'a [Existing],
     /// What went wrong, if anything.
     pub failure: Option<Failure>,
     /// Every Application is as generated: nothing is left to write.
     pub up_to_date: bool,
-    /// The rollout, when the strategy is a RollingSync with steps that runs.
+    /// The rollout, when one is run.
     pub rollout: Option<Rollout<'a>>,
-    /// What is wrong with `spec.strategy` when no rollout comes of it: a
-    /// misspelt type, say (AS-007).
-    pub misread: &'a [Problem],
-    /// What nobody understands of the gate: the set is held, and a rollout under
-    /// way stays where it is.
-    pub misspelt: &'a [Problem],
-    /// RollingSync is selected but the feature is switched off (AS-301).
-    pub disabled: bool,
     /// Deletions that wait.
     pub held: Option<&'a Held>,
-    /// The most resources to list; 0 means all (AS-191).
-    pub max_resources: usize,
+    /// Takes credentials out of a text.
+    pub redact: fn(&str) -> String,
 }
 
 /// The rollout's part of the findings.
@@ -69,8 +68,10 @@ pub struct Findings<'a> {
 pub struct Rollout<'a> {
     /// What was decided.
     pub plan: &'a RolloutPlan,
-    /// All configuration problems.
-    pub problems: &'a [Problem],
+    /// Which entries are listed.
+    pub listed: &'a Listed,
+    /// Who was reported as stalled, and since when.
+    pub stalled: &'a [(String, Timestamp)],
 }
 
 /// The failure of a set whose gate nobody understands; `None` when all of it is
@@ -86,79 +87,114 @@ pub fn held(misspelt: &[Problem]) -> Option<Failure> {
     Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message })
 }
 
-/// The status of a set that is being deleted and held: only its conditions
-/// change.
-pub fn held_deletion(set: &Value, failure: &Failure, now: Timestamp) -> Value {
-    let old = &set["status"];
-    let mut status = old.as_object().cloned().unwrap_or_default();
-    let mut conditions: Vec<Value> = old["conditions"].as_array().cloned().unwrap_or_default();
+/// The status of a set of which only the `ErrorOccurred` condition changes, and
+/// its health with it.
+pub fn with_error(
+    set: &Set,
+    failure: &Failure,
+    redact: fn(&str) -> String,
+    now: Timestamp,
+) -> Status {
+    let mut status = set.status.clone();
+    let message = redact(&failure.message);
     let kind = condition::ERROR_OCCURRED;
-    set_condition(&mut conditions, kind, true, failure.reason, &failure.message, now);
-    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
-    status.insert("health".to_owned(), health(&conditions, &old["health"], now));
-    status.insert("conditions".to_owned(), conditions.into());
-    Value::Object(status)
+    set_condition(&mut status.conditions, kind, true, failure.reason, &message, now);
+    sort(&mut status.conditions);
+    status.health = health(&status.conditions, &set.status.health, now);
+    Status { exists: true, ..status }
 }
 
-/// Computes the whole new status; equal to the old one when nothing changed.
+/// Computes the new status; equal to the old one when nothing changed.
 ///
 /// What a failed generation leaves unknown is kept as it was (AS-141).
-pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Value {
-    let old = &findings.set["status"];
-    let mut status = old.as_object().cloned().unwrap_or_default();
-    let conditions = conditions(findings, &old["conditions"], now);
-    status.insert("health".to_owned(), health(&conditions, &old["health"], now));
-    status.insert("conditions".to_owned(), conditions.into());
-    if findings.generated && findings.misspelt.is_empty() {
-        applications(findings, &mut status, now);
-    }
+pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
+    let old = &findings.set.status;
+    let mut status = Status { exists: true, ..Status::default() };
+    status.conditions = conditions(findings, now);
+    status.health = health(&status.conditions, &old.health, now);
+    (status.entries, status.rollout) = match &findings.rollout {
+        Some(rollout) => (
+            Some(entries_of(rollout.listed, old, findings.redact)),
+            summary(rollout, findings, now),
+        ),
+        // Where the rollout stands is kept while nothing is known of it.
+        None if findings.generated.error.is_some() || !findings.generated.misspelt.is_empty() => {
+            (old.entries.clone(), old.rollout.clone())
+        }
+        None => (None, Value::Null),
+    };
+    status.entries_are_exact = true;
     resources(findings, &mut status);
-    Value::Object(status)
+    status
 }
 
-fn applications(findings: &Findings<'_>, status: &mut Map<String, Value>, now: Timestamp) {
-    let Some(rollout) = &findings.rollout else {
-        status.remove("applicationStatus");
-        status.remove("rollout");
-        return;
+/// The entries without credentials; those that are stored went through that.
+fn entries_of(
+    listed: &Listed,
+    old: &Status,
+    redact: fn(&str) -> String,
+) -> Vec<crate::decide::rollout::phase::Entry> {
+    let mut stored = old.entries.iter().flatten().peekable();
+    let entry = |entry: &crate::decide::rollout::phase::Entry| {
+        while stored.next_if(|one| one.application < entry.application).is_some() {}
+        let same = stored.peek().filter(|one| one.application == entry.application);
+        if let Some(same) = same.filter(|same| entries::is_stored(entry, same)) {
+            return (*same).clone();
+        }
+        let mut entry = entry.clone();
+        entry.message = entries::stored_message(&redact(&entry.message)).to_owned();
+        entry
     };
-    let old = status.get("rollout").cloned().unwrap_or_default();
-    // A rollout begins when a step opens again after all were complete.
-    let was_complete = old["progress"]
-        .as_str()
-        .and_then(|progress| progress.split_once('/'))
-        .is_some_and(|(done, total)| done == total);
-    let goes_on = !was_complete || rollout.plan.open_step.is_none();
-    let started_at = match &old["startedAt"] {
-        Value::String(since) if goes_on => since.clone(),
-        _ => to_rfc3339(now),
-    };
-    status.insert("applicationStatus".to_owned(), entries::to_json(&rollout.plan.entries));
-    status.insert("rollout".to_owned(), summary(rollout.plan, &started_at, findings));
+    listed.entries.iter().map(entry).collect()
 }
 
 /// Our own extra: `status.rollout`, in a few words where the rollout stands.
-fn summary(plan: &RolloutPlan, started_at: &str, findings: &Findings<'_>) -> Value {
+fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Value {
+    let (plan, old) = (rollout.plan, &findings.set.status);
     let total: u64 = plan.steps.iter().map(|step| step.total).sum();
     let complete: u64 = plan.steps.iter().map(|step| step.complete).sum();
     let waiting: Vec<Value> =
-        plan.waiting.iter().take(WAITING_LIMIT).map(|wait| waiting_json(wait, findings)).collect();
+        plan.waiting.iter().map(|wait| waiting_json(wait, findings)).collect();
     let steps = plan.steps.len();
-    json!({
+    // A rollout begins when a step opens again after all were complete.
+    let began_anew = old.has(condition::ROLLOUT_PROGRESSING, "False") && plan.open_step.is_some();
+    let started_at = old.started_at().filter(|_| !began_anew).unwrap_or(now);
+    let mut summary = json!({
         "step": plan.open_step.map_or(steps, |step| step + 1),
         "steps": steps,
         "progress": format!("{complete}/{total}"),
-        "message": rollout_message(plan),
+        "message": text(&rollout_message(plan), findings),
         "waitingFor": waiting,
-        "startedAt": started_at,
-    })
+        "startedAt": to_rfc3339(started_at),
+    });
+    if let Some(at) = plan.opened_at {
+        summary["stepOpenedAt"] = to_rfc3339(at).into();
+    }
+    if let Some(count) = rollout.listed.count {
+        summary["listed"] = count.into();
+    }
+    let stalled = rollout.stalled.iter().map(
+        |(application, since)| json!({ "application": application, "since": to_rfc3339(*since) }),
+    );
+    let stalled: Vec<Value> = stalled.collect();
+    if !stalled.is_empty() {
+        summary["stalled"] = stalled.into();
+    }
+    summary
+}
+
+fn text(text: &str, findings: &Findings<'_>) -> String {
+    cut(&(findings.redact)(text), REASON_LIMIT).to_owned()
 }
 
 fn waiting_json(wait: &rollout::Waiting, findings: &Findings<'_>) -> Value {
-    let live = findings.existing.get(&wait.application);
-    let mut json = json!({ "application": wait.application, "reason": wait.reason });
-    if let Some(resource) = live.and_then(|live| resource_at_fault(live)) {
-        json["resource"] = resource.into();
+    let reason = text(&wait.reason, findings);
+    let mut json = json!({ "application": wait.application, "reason": reason });
+    let existing = findings.existing;
+    let at = existing.binary_search_by(|one| (*one.name).cmp(&wait.application)).ok();
+    let resource = at.and_then(|at| existing[at].blocking_resource.as_deref());
+    if let Some(resource) = resource {
+        json["resource"] = cut(resource, RESOURCE_LIMIT).into();
     }
     for (field, time) in [("since", wait.since), ("until", wait.until)] {
         if let Some(time) = time {
@@ -166,17 +202,6 @@ fn waiting_json(wait: &rollout::Waiting, findings: &Findings<'_>) -> Value {
         }
     }
     json
-}
-
-/// The first resource of an Application that is not healthy, as
-/// `group/Kind:namespace/name`.
-fn resource_at_fault(live: &Value) -> Option<String> {
-    let resources = live["status"]["resources"].as_array()?;
-    let resource = resources.iter().find(|resource| {
-        !matches!(resource["health"]["status"].as_str(), None | Some("Healthy"))
-    })?;
-    let text = |field: &str| resource[field].as_str().unwrap_or_default();
-    Some(format!("{}/{}:{}/{}", text("group"), text("kind"), text("namespace"), text("name")))
 }
 
 /// One line: which step, how far, who is waited for.
@@ -194,15 +219,18 @@ pub fn rollout_message(plan: &RolloutPlan) -> String {
     );
     if let Some(wait) = plan.waiting.first() {
         message.push_str(&format!("; {} waits: {}", wait.application, wait.reason));
-        if plan.waiting.len() > 1 {
-            message.push_str(&format!(" (and {} more)", plan.waiting.len() - 1));
+        if plan.waiting_count > 1 {
+            message.push_str(&format!(" (and {} more)", plan.waiting_count - 1));
         }
     }
     message
 }
 
-/// The conditions after a pass, sorted by type (AS-183, AS-184).
-fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value> {
+/// The conditions after a reconcile, sorted by type (AS-183, AS-184).
+fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
+    let (generated, settings) = (findings.generated, findings.settings);
+    let is_generated = generated.error.is_none();
+    let is_disabled = generated.is_disabled(settings);
     let mut wanted: Vec<(&str, bool, &str, String)> = Vec::new();
     match (&findings.failure, findings.held) {
         (Some(failure), held) => {
@@ -217,7 +245,7 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
                 reason::ERROR_OCCURRED,
                 message.clone(),
             ));
-            if !findings.generated {
+            if !is_generated {
                 wanted.push((
                     condition::PARAMETERS_GENERATED,
                     false,
@@ -232,7 +260,7 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
         }
         (None, None) if findings.up_to_date => {
             let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
-            let message = if findings.disabled {
+            let message = if is_disabled {
                 "all applications are up to date, all at once: spec.strategy asks for a RollingSync, \
                  which is switched off; start with --enable-progressive-syncs to use it"
             } else {
@@ -243,38 +271,49 @@ fn conditions(findings: &Findings<'_>, old: &Value, now: Timestamp) -> Vec<Value
         }
         (None, None) => {}
     }
-    if findings.generated {
+    if is_generated {
         let message = "parameters and applications have been generated".to_owned();
         wanted.push((condition::PARAMETERS_GENERATED, true, reason::PARAMETERS_GENERATED, message));
         wanted.extend(rollout_conditions(findings));
     }
 
-    let mut conditions: Vec<Value> = old.as_array().cloned().unwrap_or_default();
-    let (strategy, _) = Strategy::read(findings.set["spec"].get("strategy"));
-    let is_selected = matches!(strategy, Strategy::RollingSync(_));
-    if findings.disabled
-        && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING)
-    {
+    let mut conditions: Vec<Value> = findings.set.status.conditions.clone();
+    let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
+    if is_disabled && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING) {
         // Whoever waits for its end must not wait for ever.
         let message = "the rollout was left where it stood: it is switched off in this controller, and all \
                        applications are updated at once";
         let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
         wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
     }
-    let held = !findings.misspelt.is_empty();
-    let has_ended = (findings.generated || !is_selected) && findings.rollout.is_none();
-    if has_ended && !findings.disabled && !held {
+    let held = !generated.misspelt.is_empty();
+    let has_ended = (is_generated || !is_selected) && findings.rollout.is_none();
+    if has_ended && !is_disabled && !held {
         conditions.retain(|condition| {
             condition["type"] != condition::ROLLOUT_PROGRESSING
                 && (condition["type"] != condition::INVALID_ROLLOUT_CONFIG
-                    || !findings.misread.is_empty())
+                    || !misread(findings).is_empty())
         });
     }
     for (kind, holds, reason, message) in wanted {
+        let message = (findings.redact)(&message);
         set_condition(&mut conditions, kind, holds, reason, &message, now);
     }
-    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
+    sort(&mut conditions);
     conditions
+}
+
+fn sort(conditions: &mut [Value]) {
+    conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
+}
+
+/// What is wrong with `spec.strategy` when no rollout comes of it: a misspelt
+/// type, say (AS-007).
+fn misread<'a>(findings: &Findings<'a>) -> &'a [Problem] {
+    match findings.settings.progressive_syncs {
+        true => &findings.generated.strategy_problems,
+        false => &[],
+    }
 }
 
 fn short(message: &str) -> String {
@@ -282,12 +321,13 @@ fn short(message: &str) -> String {
 }
 
 fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'static str, String)> {
-    if !findings.misspelt.is_empty() {
+    let generated = findings.generated;
+    if !generated.misspelt.is_empty() {
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        let message = texts(findings.misspelt);
+        let message = texts(&generated.misspelt);
         return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
     }
-    if findings.disabled {
+    if generated.is_disabled(findings.settings) {
         let message = "spec.strategy: RollingSync is switched off in this controller, all applications \
                        are updated at once; start it with --enable-progressive-syncs or set \
                        applicationsetcontroller.enable.progressive.syncs: \"true\"";
@@ -295,11 +335,12 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message.to_owned())];
     }
     let Some(rollout) = &findings.rollout else {
-        if findings.misread.is_empty() {
+        let misread = misread(findings);
+        if misread.is_empty() {
             return Vec::new();
         }
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
-        let message = texts(findings.misread);
+        let message = texts(misread);
         return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
     };
     let (progressing, why) = match rollout.plan.open_step {
@@ -312,12 +353,12 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         Some(step) => format!("step {} of {} is not complete", step + 1, rollout.plan.steps.len()),
         None => "every application of every step is healthy".to_owned(),
     };
-    let problems = rollout.problems;
+    let problems = &generated.rollout_problems;
     let (invalid, config_reason, config_message) = if problems.is_empty() {
         (
             false,
             reason::APPLICATION_SET_VALID_ROLLOUT_CONFIG,
-            "the rollout is configured well".to_owned(),
+            "rollout configuration is valid".to_owned(),
         )
     } else {
         (true, reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG, texts(problems))
@@ -394,37 +435,52 @@ fn health(conditions: &[Value], old: &Value, now: Timestamp) -> Value {
     json!({ "status": status, "message": message, "lastTransitionTime": since })
 }
 
-/// `status.resources` and `resourcesCount` (AS-191).
-fn resources(findings: &Findings<'_>, status: &mut Map<String, Value>) {
-    let owned: Vec<(&String, &Arc<Value>)> =
-        findings.existing.iter().filter(|(_, live)| is_owned(live, findings.set)).collect();
-    let limit = match findings.max_resources {
+/// `status.resources` and `resourcesCount` (AS-191): the first ones by name, as
+/// many as are asked for and fit.
+fn resources(findings: &Findings<'_>, status: &mut Status) {
+    let old = &findings.set.status;
+    let limit = match findings.settings.max_resources {
         0 => usize::MAX,
         limit => limit,
     };
-    let resource = |(name, live): &(&String, &Arc<Value>)| {
-        let mut resource = json!({
-            "group": crate::api::GROUP,
-            "version": crate::api::VERSION,
-            "kind": "Application",
-            "namespace": live["metadata"]["namespace"],
-            "name": name,
-        });
-        let sync = &live["status"]["sync"]["status"];
-        if sync.is_string() {
-            resource["status"] = sync.clone();
+    let mut stored = old.resources.iter().peekable();
+    let mut room = findings.settings.room.resources;
+    let mut count = 0;
+    let mut is_full = false;
+    for existing in findings.existing.iter().filter(|existing| existing.is_owned()) {
+        count += 1;
+        is_full |= status.resources.len() >= limit;
+        if is_full {
+            continue;
         }
-        let health = &live["status"]["health"];
-        if health["status"].is_string() {
-            resource["health"] = json!({ "status": health["status"] });
-            if health["message"].is_string() {
-                resource["health"]["message"] = health["message"].clone();
+        while stored.next_if(|one| one.name < existing.name).is_some() {}
+        let same = stored.next_if(|one| one.name == existing.name);
+        let resource = resource(existing, same, findings);
+        match room.checked_sub(resource.bytes()) {
+            Some(rest) => {
+                room = rest;
+                status.resources.push(resource);
             }
+            None => is_full = true,
         }
-        resource
+    }
+    status.resources_are_exact = true;
+    status.resources_count = count.into();
+}
+
+fn resource(existing: &Existing, stored: Option<&Resource>, findings: &Findings<'_>) -> Resource {
+    let message = |text: &str| -> Box<str> {
+        let known = stored.and_then(|stored| stored.health.as_ref()?.1.as_deref());
+        match known.filter(|known| *known == text) {
+            Some(known) => known.into(),
+            None => Resource::message(&(findings.redact)(text)).into(),
+        }
     };
-    let count = owned.len();
-    let listed: Vec<Value> = owned.iter().take(limit).map(resource).collect();
-    status.insert("resources".to_owned(), listed.into());
-    status.insert("resourcesCount".to_owned(), count.into());
+    let health = existing.health.as_ref();
+    Resource {
+        namespace: findings.set.id.namespace.as_str().into(),
+        name: existing.name.clone(),
+        sync: existing.sync.clone(),
+        health: health.map(|(health, text)| (health.clone(), text.as_deref().map(message))),
+    }
 }

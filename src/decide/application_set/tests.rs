@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use super::generated::{Collector, Generated};
+use super::ignore::Ignore;
 use super::*;
 use crate::api::Cluster;
 use crate::decide::rollout::Start;
@@ -21,8 +23,17 @@ fn live(generated: &Value) -> Value {
     let mut live = generated.clone();
     live["metadata"]["uid"] = "app-uid".into();
     live["metadata"]["resourceVersion"] = "5".into();
-    live["metadata"]["ownerReferences"] = json!([owner_reference(&set())]);
+    live["metadata"]["ownerReferences"] = json!([owner_reference(&Identity::of(&set()))]);
     live
+}
+
+/// What a set comes to, that generates these Applications.
+fn generated_by(set: &Value, settings: &Settings, applications: &[Value]) -> Generated {
+    let mut collector = Collector::new(set, settings);
+    for (index, application) in applications.iter().enumerate() {
+        collector.add(application.clone(), &format!("elements[{index}]"));
+    }
+    collector.finish(set, settings, None)
 }
 
 /// Plans for one generated and one live Application.
@@ -32,67 +43,59 @@ fn plan_one(
     live: Option<&Value>,
     policy: Policy,
 ) -> WritePlan {
-    plan_with(set, generated, live, policy, &BTreeMap::new())
+    plan_with(set, generated, live, policy, &BTreeMap::new(), &[])
 }
 
-fn plan_with(
+fn plan_with<'a>(
     set: &Value,
-    generated: Option<&Value>,
-    live: Option<&Value>,
+    generated: impl IntoIterator<Item = &'a Value>,
+    live: impl IntoIterator<Item = &'a Value>,
     policy: Policy,
-    operations: &BTreeMap<String, Value>,
+    operations: &BTreeMap<String, (Value, Option<Record>)>,
+    refreshes: &[String],
 ) -> WritePlan {
-    let map = |object: Option<&Value>| {
-        object
-            .map(|object| (crate::desired::name_of(object).to_owned(), Arc::new(object.clone())))
-            .into_iter()
-            .collect::<BTreeMap<_, _>>()
-    };
-    let (wanted, existing) = (map(generated), map(live));
+    let wanted: Vec<Value> = generated.into_iter().cloned().collect();
+    let generated = generated_by(set, &Settings { policy, ..Settings::default() }, &wanted);
+    let id = Identity::of(set);
+    let rules =
+        Rules { set: &id, policy, preserve: &generated.preserve, ignore: &generated.ignore };
+    let existing: Vec<Existing> = live
+        .into_iter()
+        .map(|live| {
+            let wanted = generated.get(crate::desired::name_of(live));
+            Existing::read(live, wanted.map(|wanted| wanted.written(false)).as_ref(), &rules)
+        })
+        .collect();
     plan(&Snapshot {
-        set,
-        generated_names: &wanted.keys().cloned().collect(),
-        generated: &wanted,
+        set: &id,
+        generated: &generated.applications,
+        invalid: &BTreeMap::new(),
         existing: &existing,
+        in_rollout: false,
         policy,
-        preserve: &Preserve::new(set, &[], &[]),
-        ignore: &Ignore::read(set).0,
         operations,
-        refreshes: &[],
+        records: &BTreeMap::new(),
+        refreshes,
     })
 }
 
 #[test]
 fn a_pass_asks_a_few_to_be_compared_again_the_most_urgent_first() {
     let names: Vec<String> = (0..REFRESHES_PER_PASS + 6).map(|n| format!("app-{n:02}")).collect();
-    let wanted: BTreeMap<String, Arc<Value>> =
-        names.iter().map(|name| (name.clone(), Arc::new(generated(name, spec())))).collect();
-    let mut existing: BTreeMap<String, Arc<Value>> =
-        wanted.iter().map(|(name, want)| (name.clone(), Arc::new(live(want)))).collect();
-    let mut change = |name: &str, change: fn(&mut Value)| {
-        change(Arc::make_mut(existing.get_mut(name).unwrap()));
-    };
+    let wanted: Vec<Value> = names.iter().map(|name| generated(name, spec())).collect();
+    let mut existing: Vec<Value> = wanted.iter().map(live).collect();
     // None of these can be asked, or has to be; they take nobody's place.
-    change("app-13", |app| app["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into());
-    change("app-12", |app| app["metadata"]["ownerReferences"][0]["uid"] = "other".into());
-    change("app-11", |app| app["metadata"]["annotations"] = json!({ REFRESH: "hard" }));
+    existing[13]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    existing[12]["metadata"]["ownerReferences"][0]["uid"] = "other".into();
+    existing[11]["metadata"]["annotations"] = json!({ REFRESH: "hard" });
     let last_first: Vec<String> = names.iter().rev().cloned().chain(["gone".to_owned()]).collect();
-    let operation = BTreeMap::from([("app-10".to_owned(), json!({"sync": {}}))]);
-    let plan = plan(&Snapshot {
-        set: &set(),
-        generated_names: &wanted.keys().cloned().collect(),
-        generated: &wanted,
-        existing: &existing,
-        policy: Policy::Sync,
-        preserve: &Preserve::new(&set(), &[], &[]),
-        ignore: &Ignore::default(),
-        operations: &operation,
-        refreshes: &last_first,
-    });
-    let patched: Vec<&str> = plan.patches.iter().map(|patch| patch.name.as_str()).collect();
+    let operation = BTreeMap::from([("app-10".to_owned(), (json!({"sync": {}}), None))]);
+    let plan = plan_with(&set(), &wanted, &existing, Policy::Sync, &operation, &last_first);
+    let asks = |patch: &&Patch| patch.body()["metadata"]["annotations"][REFRESH] == "normal";
+    let asked: Vec<&Patch> = plan.patches.iter().filter(asks).collect();
+    let patched: Vec<&str> = asked.iter().map(|patch| patch.name.as_str()).collect();
     assert_eq!(patched, &names[3..11], "in name order");
-    for patch in &plan.patches {
-        assert_eq!(patch.body["metadata"]["annotations"][REFRESH], "normal", "{}", patch.name);
+    for patch in asked {
         assert_eq!(patch.starts, patch.name == "app-10");
         assert!(!patch.changes_spec);
     }
@@ -102,7 +105,7 @@ fn a_pass_asks_a_few_to_be_compared_again_the_most_urgent_first() {
 
 fn patch_of(set: &Value, generated: &Value, live: &Value) -> Option<Value> {
     let mut plan = plan_one(set, Some(generated), Some(live), Policy::Sync);
-    plan.patches.pop().map(|patch| patch.body)
+    plan.patches.pop().map(|patch| patch.body())
 }
 
 fn spec() -> Value {
@@ -157,7 +160,8 @@ fn an_empty_automated_block_switches_automated_sync_on() {
     let patch = patch_of(&set(), &without, &live(&with)).unwrap();
     assert_eq!(patch["spec"]["syncPolicy"], Value::Null);
     let created = plan_one(&set(), Some(&with), None, Policy::Sync).creates;
-    assert_eq!(created[0]["spec"]["syncPolicy"], automated["syncPolicy"]);
+    let created: Value = serde_json::from_str(&created[0].json).unwrap();
+    assert_eq!(created["spec"]["syncPolicy"], automated["syncPolicy"]);
 }
 
 #[test]
@@ -368,10 +372,11 @@ fn automated_sync_is_switched_off_as_370() {
 #[test]
 fn a_start_carries_the_version_it_was_decided_on() {
     let want = generated("a", spec());
-    let operations = [("a".to_owned(), json!({"sync": {}}))].into();
-    let plan = plan_with(&set(), Some(&want), Some(&live(&want)), Policy::Sync, &operations);
+    let operations = [("a".to_owned(), (json!({"sync": {}}), None))].into();
+    let have = live(&want);
+    let plan = plan_with(&set(), Some(&want), Some(&have), Policy::Sync, &operations, &[]);
     assert_eq!(
-        plan.patches[0].body,
+        plan.patches[0].body(),
         json!({"operation": {"sync": {}}, "metadata": {"resourceVersion": "5"}})
     );
     assert!(plan.patches[0].starts && !plan.patches[0].changes_spec);
@@ -434,23 +439,41 @@ fn invalid_applications_are_named_as_in_table_a_11() {
 }
 
 mod conditions {
-    use super::super::status::{Failure, Findings, compute};
+    use super::super::status::{self, Failure};
+    use super::super::stored::{Set, Status};
     use super::*;
 
-    fn findings<'a>(set: &'a Value, existing: &'a BTreeMap<String, Arc<Value>>) -> Findings<'a> {
-        Findings {
-            set,
-            existing,
-            generated: true,
-            failure: None,
-            up_to_date: true,
-            rollout: None,
-            misread: &[],
-            misspelt: &[],
-            disabled: false,
-            held: None,
-            max_resources: 5000,
+    /// What a status is computed from; each case changes one of them.
+    struct Findings {
+        generated: Generated,
+        existing: Vec<Existing>,
+        failure: Option<Failure>,
+        up_to_date: bool,
+        settings: Settings,
+    }
+
+    impl Findings {
+        fn of(set: &Value, settings: Settings) -> Self {
+            let generated = generated_by(set, &settings, &[]);
+            let existing = Vec::new();
+            Self { generated, existing, failure: None, up_to_date: true, settings }
         }
+    }
+
+    fn compute(set: &Value, findings: &Findings, now: jiff::Timestamp) -> Value {
+        let findings = status::Findings {
+            set: &Set::read(set),
+            generated: &findings.generated,
+            settings: &findings.settings,
+            existing: &findings.existing,
+            failure: findings.failure.clone(),
+            up_to_date: findings.up_to_date,
+            rollout: None,
+            held: None,
+            redact: str::to_owned,
+        };
+        let status: Status = status::compute(&findings, now);
+        status.to_json()
     }
 
     fn of<'a>(status: &'a Value, kind: &str) -> &'a Value {
@@ -462,16 +485,18 @@ mod conditions {
         jiff::Timestamp::from_second(1_700_000_000 + second).unwrap()
     }
 
+    fn rolling() -> Settings {
+        Settings { progressive_syncs: true, ..Settings::default() }
+    }
+
     #[test]
     fn conditions_are_those_of_table_a_14() {
-        let none = BTreeMap::new();
         let mut set = super::set();
-        let failure =
-            || Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
-        let failed = compute(
-            &Findings { generated: false, failure: failure(), ..findings(&set, &none) },
-            at(0),
-        );
+        let mut findings = Findings::of(&set, rolling());
+        findings.failure =
+            Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
+        findings.generated.error = Some(crate::desired::Error::Options("line 3".into()));
+        let failed = compute(&set, &findings, at(0));
         let told = |status: &Value, kind: &str| {
             (of(status, kind)["status"].clone(), of(status, kind)["reason"].clone())
         };
@@ -489,7 +514,8 @@ mod conditions {
         assert_eq!(failed["health"]["status"], "Degraded", "row 259");
 
         set["status"] = failed;
-        let good = compute(&findings(&set, &none), at(5));
+        let findings = Findings::of(&set, rolling());
+        let good = compute(&set, &findings, at(5));
         assert_eq!(
             told(&good, "ErrorOccurred"),
             (json!("False"), json!("ApplicationSetUpToDate")),
@@ -499,53 +525,72 @@ mod conditions {
         assert_eq!(of(&good, "ErrorOccurred")["lastTransitionTime"], "2023-11-14T22:13:25Z");
 
         set["status"] = good.clone();
-        assert_eq!(compute(&findings(&set, &none), at(9)), good, "row 256: nothing moves");
+        assert_eq!(compute(&set, &findings, at(9)), good, "row 256: nothing moves");
         set["status"]["conditions"]
             .as_array_mut()
             .unwrap()
             .push(json!({"type": "RolloutProgressing", "status": "True"}));
-        let gone = compute(&findings(&set, &none), at(9));
+        let gone = compute(&set, &findings, at(9));
         assert_eq!(of(&gone, "RolloutProgressing"), &Value::Null, "row 257");
         let bare = super::set();
-        let fresh = compute(&Findings { up_to_date: false, ..findings(&bare, &none) }, at(0));
-        assert_eq!(fresh["health"]["status"], "Unknown", "row 258");
+        let fresh = Findings { up_to_date: false, ..Findings::of(&bare, rolling()) };
+        assert_eq!(compute(&bare, &fresh, at(0))["health"]["status"], "Unknown", "row 258");
+    }
+
+    /// Existing Applications of these names.
+    fn existing(set: &Value, names: impl IntoIterator<Item = String>) -> Vec<Existing> {
+        let id = Identity::of(set);
+        let (preserve, ignore) = (Preserve::default(), Ignore::default());
+        let rules = Rules { set: &id, policy: Policy::Sync, preserve: &preserve, ignore: &ignore };
+        let read = |name: String| {
+            let mut live = live(&generated(&name, spec()));
+            live["status"]["health"] = json!({"status": "Degraded", "message": "x".repeat(5000)});
+            Existing::read(&live, None, &rules)
+        };
+        names.into_iter().map(read).collect()
     }
 
     #[test]
     fn resources_are_listed_counted_and_cut_as_191() {
-        let apps: BTreeMap<String, Arc<Value>> = ["a", "b", "c"]
-            .map(|name| (name.to_owned(), Arc::new(live(&generated(name, spec())))))
-            .into();
         let set = super::set();
-        let status = compute(&Findings { max_resources: 2, ..findings(&set, &apps) }, at(0));
-        assert_eq!(
-            (status["resources"].as_array().unwrap().len(), &status["resourcesCount"]),
-            (2, &json!(3))
-        );
+        let listed = |count: usize, max_resources| {
+            let names = (0..count).map(|n| format!("{n:05}"));
+            let mut findings = Findings::of(&set, Settings { max_resources, ..rolling() });
+            findings.existing = existing(&set, names);
+            let status = compute(&set, &findings, at(0));
+            let bytes = status["resources"].to_string().len();
+            assert!(bytes <= findings.settings.room.resources + 2, "{bytes} bytes");
+            (status["resources"].as_array().unwrap().len(), status["resourcesCount"].clone())
+        };
+        assert_eq!(listed(3, 2), (2, json!(3)));
+        let (some, all) = listed(5000, 0);
+        assert!((300..5000).contains(&some), "{some} of them fit, with the longest messages");
+        assert_eq!(all, json!(5000));
     }
 
     #[test]
     fn a_misspelt_strategy_is_told_and_told_once_as_007() {
         let mut set = super::set();
-        let none = BTreeMap::new();
-        let strategy = json!({"type": "rollingSync", "rollingSync": {"steps": [{}]}});
-        let misread = crate::decide::rollout::steps::Strategy::read(Some(&strategy)).1;
-        let status = compute(&Findings { misread: &misread, ..findings(&set, &none) }, at(0));
+        let good = Findings::of(&set, rolling());
+        let strategy = json!({"type": "AllAtOnce", "deletionOrder": "revers"});
+        set["spec"]["strategy"] = strategy;
+        let findings = Findings::of(&set, rolling());
+        let status = compute(&set, &findings, at(0));
         let condition = of(&status, "InvalidRolloutConfig");
         assert_eq!(condition["status"], "True");
-        assert!(condition["message"].as_str().unwrap().contains("\"rollingSync\""));
+        assert!(condition["message"].as_str().unwrap().contains("\"revers\""), "{condition}");
         set["status"] = status.clone();
-        let again = compute(&Findings { misread: &misread, ..findings(&set, &none) }, at(9));
+        let again = compute(&set, &findings, at(9));
         assert_eq!(again, status, "nothing moves");
-        let mended = compute(&findings(&set, &none), at(9));
+        let mended = compute(&set, &good, at(9));
         assert_eq!(of(&mended, "InvalidRolloutConfig"), &Value::Null);
     }
 
     #[test]
     fn a_switched_off_feature_is_told_as_301() {
-        let set = super::set();
-        let none = BTreeMap::new();
-        let status = compute(&Findings { disabled: true, ..findings(&set, &none) }, at(0));
+        let mut set = super::set();
+        set["spec"]["strategy"] = json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}});
+        let status = compute(&set, &Findings::of(&set, Settings::default()), at(0));
         let condition = of(&status, "InvalidRolloutConfig");
         assert_eq!(condition["status"], "True");
         assert!(condition["message"].as_str().unwrap().contains("--enable-progressive-syncs"));

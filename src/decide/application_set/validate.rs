@@ -67,27 +67,58 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
 
 /// What is wrong with an Application in the cluster that is known.
 pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
-    problem_of_project(application, known).or_else(|| problem_of_destination(application, known))
-}
-
-fn problem_of_project(application: &Value, known: &Known) -> Option<String> {
-    let project = application["spec"]["project"].as_str().filter(|text| !text.is_empty());
-    let project = project.unwrap_or("default");
-    (!known.projects.contains(project))
-        .then(|| format!("spec.project: AppProject {project} does not exist"))
+    problem_of_target(&Target::of(application), known)
 }
 
 /// What is wrong with an Application's destination, if anything.
 pub fn problem_of_destination(application: &Value, known: &Known) -> Option<String> {
-    let destination = &application["spec"]["destination"];
-    let text = |field: &str| destination[field].as_str().unwrap_or_default();
-    let named = || known.clusters.iter().filter(|cluster| cluster.name == text("name")).count();
-    let server = text("server").trim_end_matches('/');
-    match (text("name"), server) {
+    destination_problem(&Target::of(application), known)
+}
+
+/// Where an Application belongs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its project, `default` when it names none.
+    pub project: Box<str>,
+    /// The name of its cluster.
+    pub cluster: Box<str>,
+    /// The address of its cluster, without a trailing slash.
+    pub server: Box<str>,
+    /// Its namespace there.
+    pub namespace: Box<str>,
+}
+
+impl Target {
+    /// That of an Application.
+    pub fn of(application: &Value) -> Self {
+        let spec = &application["spec"];
+        let project = spec["project"].as_str().filter(|text| !text.is_empty());
+        let text = |field: &str| spec["destination"][field].as_str().unwrap_or_default();
+        Self {
+            project: project.unwrap_or("default").into(),
+            cluster: text("name").into(),
+            server: text("server").trim_end_matches('/').into(),
+            namespace: text("namespace").into(),
+        }
+    }
+}
+
+/// What is wrong with a project and destination in the cluster that is known.
+pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
+    let project = &*target.project;
+    if !known.projects.contains(project) {
+        return Some(format!("spec.project: AppProject {project} does not exist"));
+    }
+    destination_problem(target, known)
+}
+
+fn destination_problem(target: &Target, known: &Known) -> Option<String> {
+    let named = |name: &str| known.clusters.iter().filter(|cluster| cluster.name == name).count();
+    match (&*target.cluster, &*target.server) {
         ("", "") => Some("spec.destination: needs a server or a name".to_owned()),
         ("", server) if known.clusters.iter().any(|cluster| cluster.server == server) => None,
         ("", server) => Some(format!("spec.destination.server: {server} is no known cluster")),
-        (name, "") => match named() {
+        (name, "") => match named(name) {
             1 => None,
             0 => Some(format!("spec.destination.name: there is no cluster named {name}")),
             count => Some(format!("spec.destination.name: {count} clusters are named {name}")),

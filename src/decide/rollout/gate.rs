@@ -6,13 +6,9 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
-use super::steps::Membership;
-use super::{Snapshot, StepState, Waiting, limit_of};
+use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
-
-/// Applications that have not been compared with a revision seen elsewhere.
-pub type Behind = BTreeMap<String, Lag>;
 
 /// What an Application has not been compared with, and whether to ask for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,29 +21,28 @@ pub struct Lag {
     pub refresh: bool,
 }
 
-/// The state of all steps in one pass (AS-330).
+/// The state of all steps in one reconcile (AS-330).
 #[derive(Debug)]
-pub struct Gate<'a> {
-    steps: Vec<StepGate<'a>>,
+pub(super) struct Gate {
+    steps: Vec<StepGate>,
     /// Steps before this one, and it, are open.
     last_open: usize,
-    invalid: BTreeMap<&'a str, &'a str>,
 }
 
-#[derive(Debug)]
-struct StepGate<'a> {
-    /// Its members, with what keeps each from being complete.
-    members: Vec<(&'a str, Option<Obstacle>)>,
+#[derive(Clone, Copy, Debug)]
+struct StepGate {
+    total: u64,
+    complete: u64,
     limit: Limit,
 }
 
 /// What keeps an Application from being complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Obstacle {
+enum Obstacle<'a> {
     /// It does not exist yet.
     Missing,
     /// It was refused by validation, for this reason.
-    Invalid(String),
+    Invalid(&'a str),
     /// Its entry is not Healthy.
     Entry,
     /// It has not been compared with this revision yet.
@@ -56,50 +51,47 @@ enum Obstacle {
     NoLongerHealthy(health::Status),
 }
 
-impl<'a> Gate<'a> {
+/// Who is waited for.
+pub(super) struct Waits {
+    /// The first ones by name.
+    pub first: Vec<Waiting>,
+    /// How many there are.
+    pub count: usize,
+    /// Those that have been waited for for too long, the first ones by name.
+    pub stalled: Vec<Waiting>,
+}
+
+impl Gate {
     /// Computes which steps are open.
-    pub fn new(
-        snapshot: &Snapshot<'a>,
-        memberships: &BTreeMap<String, Membership>,
-        entries: &BTreeMap<String, Entry>,
-        behind: &Behind,
-    ) -> Self {
+    pub fn new(snapshot: &Snapshot<'_>, rows: &[Row<'_>]) -> Self {
         let steps = snapshot.strategy.steps();
-        let mut members: Vec<Vec<(&'a str, Option<Obstacle>)>> = vec![Vec::new(); steps.len()];
+        let mut gates =
+            vec![StepGate { total: 0, complete: 0, limit: Limit::AtMost(0) }; steps.len()];
         let mut sizes = vec![0_u64; steps.len()];
-        let mut invalid = BTreeMap::new();
-        for (name, generated) in snapshot.generated {
-            if let Some(reason) = &generated.invalid {
-                invalid.insert(name.as_str(), reason.as_str());
-            }
-            let Some(membership) = memberships.get(name) else { continue };
-            let obstacle = obstacle(snapshot, name, entries, behind);
+        for row in rows {
+            let Some(membership) = row.member.steps else { continue };
+            let is_complete = obstacle(snapshot, row).is_none();
             for step in &membership.steps {
-                members[*step].push((name.as_str(), obstacle.clone()));
+                let Some(gate) = gates.get_mut(*step) else { continue };
+                gate.total += 1;
+                gate.complete += u64::from(is_complete);
             }
             // An Application in several steps takes a place in its first only.
-            if let Some(step) = membership.step() {
-                sizes[step] += 1;
+            if let Some(size) = membership.step().and_then(|step| sizes.get_mut(step)) {
+                *size += 1;
             }
         }
-        let gates: Vec<StepGate<'a>> = members
-            .into_iter()
-            .zip(steps)
-            .zip(sizes)
-            .map(|((members, step), size)| StepGate { members, limit: limit_of(step, size) })
-            .collect();
-        let last_open = gates.iter().position(|gate| !gate.is_complete()).unwrap_or(gates.len());
-        Self { steps: gates, last_open, invalid }
+        for ((gate, step), size) in gates.iter_mut().zip(steps).zip(sizes) {
+            gate.limit = step.max_update.limit(size);
+        }
+        let is_incomplete = |gate: &StepGate| gate.complete < gate.total;
+        let last_open = gates.iter().position(is_incomplete).unwrap_or(gates.len());
+        Self { steps: gates, last_open }
     }
 
     /// Whether Applications of this step may start.
     pub fn is_open(&self, step: usize) -> bool {
         step <= self.last_open
-    }
-
-    /// Whether validation accepted the Application.
-    pub fn is_valid(&self, name: &str) -> bool {
-        !self.invalid.contains_key(name)
     }
 
     /// How many of the step may be in flight.
@@ -119,9 +111,9 @@ impl<'a> Gate<'a> {
 
     /// Each step's count, given how many are in flight.
     pub fn step_states(&self, in_flight: &[u64]) -> Vec<StepState> {
-        let state = |(index, gate): (usize, &StepGate<'_>)| StepState {
-            total: gate.members.len() as u64,
-            complete: gate.members.iter().filter(|(_, obstacle)| obstacle.is_none()).count() as u64,
+        let state = |(index, gate): (usize, &StepGate)| StepState {
+            total: gate.total,
+            complete: gate.complete,
             in_flight: in_flight.get(index).copied().unwrap_or_default(),
             limit: gate.limit,
             open: self.is_open(index),
@@ -129,85 +121,100 @@ impl<'a> Gate<'a> {
         self.steps.iter().enumerate().map(state).collect()
     }
 
-    /// Who keeps the first incomplete step from being complete, and why.
+    /// Who keeps the first incomplete step from being complete, and why, given
+    /// since when it has been the open one.
     pub fn waiting(
         &self,
         snapshot: &Snapshot<'_>,
-        entries: &BTreeMap<String, Entry>,
-        in_flight: &[u64],
-    ) -> Vec<Waiting> {
-        let Some(step) = self.first_incomplete() else { return Vec::new() };
-        let in_flight = in_flight.get(step).copied().unwrap_or_default();
-        let gate = &self.steps[step];
-        let wait = |(name, obstacle): &(&'a str, Option<Obstacle>)| {
-            let obstacle = obstacle.as_ref()?;
-            let entry = entries.get(*name);
-            let seen = snapshot.current.get(*name);
-            let timeout = snapshot.settings.rules.progressing_timeout;
-            let until = entry
-                .filter(|entry| entry.phase == Phase::Pending)
-                .and_then(|entry| entry.since.checked_add(timeout?).ok());
-            let denied = snapshot.generated.get(*name).and_then(|app| app.denied.as_ref());
-            let denied =
-                denied.filter(|_| entry.is_some_and(|entry| entry.phase == Phase::Waiting));
-            let until = denied.map_or(until, |denied| denied.until);
-            let reason = match obstacle {
-                Obstacle::Missing => "the application is being created".to_owned(),
-                Obstacle::Invalid(reason) => format!("the application is invalid: {reason}"),
-                Obstacle::Behind(revision) => with_detail(
-                    &format!("it has not been compared with revision {revision} yet"),
-                    seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
-                ),
-                Obstacle::NoLongerHealthy(status) => {
-                    with_detail(&format!("its health turned {status:?}"), seen)
-                }
-                Obstacle::Entry if denied.is_some() => {
-                    format!(
-                        "a sync window denies it: {}",
-                        denied.map_or("", |denied| &denied.reason)
-                    )
-                }
-                Obstacle::Entry => match (entry, seen) {
-                    (Some(entry), Some(seen)) => {
-                        reason_of(entry, seen, gate.limit, in_flight, until)
-                    }
-                    _ => "its status is not known yet".to_owned(),
-                },
-            };
-            Some(Waiting {
-                application: (*name).to_owned(),
-                step,
-                reason,
-                since: entry.map(|entry| entry.since),
-                until,
-            })
+        rows: &[Row<'_>],
+        in_flight: &InFlight,
+        opened: Timestamp,
+        now: Timestamp,
+    ) -> Waits {
+        let mut waits = Waits { first: Vec::new(), count: 0, stalled: Vec::new() };
+        let Some(step) = self.first_incomplete() else { return waits };
+        let in_step = |row: &&Row<'_>| {
+            row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
         };
-        gate.members.iter().filter_map(wait).collect()
+        let moves = in_flight.per_step.get(step).is_some_and(|count| *count > 0);
+        let limit = snapshot.settings.stalled_after();
+        for row in rows.iter().filter(in_step) {
+            let Some(obstacle) = obstacle(snapshot, row) else { continue };
+            let wait = || self.wait(snapshot, row, &obstacle, step, in_flight);
+            waits.count += 1;
+            if waits.first.len() < WAITING_LIMIT {
+                waits.first.push(wait());
+            }
+            let Some(entry) = &row.entry else { continue };
+            let since = entry.since.max(opened);
+            let has_turn = entry.phase != Phase::Waiting || !moves;
+            let is_stalled = has_turn && now.duration_since(since) >= limit;
+            if is_stalled && waits.stalled.len() < WAITING_LIMIT {
+                waits.stalled.push(Waiting { since: Some(since), ..wait() });
+            }
+        }
+        waits
+    }
+
+    fn wait(
+        &self,
+        snapshot: &Snapshot<'_>,
+        row: &Row<'_>,
+        obstacle: &Obstacle<'_>,
+        step: usize,
+        in_flight: &InFlight,
+    ) -> Waiting {
+        let (entry, seen) = (row.entry.as_ref(), row.member.observed);
+        let timeout = snapshot.settings.rules.progressing_timeout;
+        let until = entry
+            .filter(|entry| entry.phase == Phase::Pending)
+            .and_then(|entry| entry.since.checked_add(timeout?).ok());
+        let is_waiting = entry.is_some_and(|entry| entry.phase == Phase::Waiting);
+        let denied = row.member.denied.filter(|_| is_waiting);
+        let until = denied.map_or(until, |denied| denied.until);
+        let reason = match (obstacle, denied) {
+            (Obstacle::Missing, _) => "the application is being created".to_owned(),
+            (Obstacle::Invalid(reason), _) => format!("the application is invalid: {reason}"),
+            (Obstacle::Behind(revision), _) => with_detail(
+                &format!("it has not been compared with revision {revision} yet"),
+                seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
+            ),
+            (Obstacle::NoLongerHealthy(status), _) => {
+                with_detail(&format!("its health turned {status:?}"), seen)
+            }
+            (Obstacle::Entry, Some(denied)) => {
+                format!("a sync window denies it: {}", denied.reason)
+            }
+            (Obstacle::Entry, None) => match (entry, seen) {
+                (Some(entry), Some(seen)) => {
+                    let count = in_flight.per_step.get(step).copied().unwrap_or_default();
+                    let limit = self.limit(step);
+                    reason_of(entry, seen, limit, count, in_flight.is_full, until)
+                }
+                _ => "its status is not known yet".to_owned(),
+            },
+        };
+        Waiting {
+            application: row.member.name.to_owned(),
+            step,
+            reason,
+            since: entry.map(|entry| entry.since),
+            until,
+        }
     }
 }
 
-impl StepGate<'_> {
-    fn is_complete(&self) -> bool {
-        self.members.iter().all(|(_, obstacle)| obstacle.is_none())
-    }
-}
-
-fn obstacle(
-    snapshot: &Snapshot<'_>,
-    name: &str,
-    entries: &BTreeMap<String, Entry>,
-    behind: &Behind,
-) -> Option<Obstacle> {
-    if let Some(reason) = snapshot.generated.get(name).and_then(|app| app.invalid.clone()) {
+fn obstacle<'a>(snapshot: &Snapshot<'_>, row: &Row<'a>) -> Option<Obstacle<'a>> {
+    if let Some(reason) = row.member.invalid {
         return Some(Obstacle::Invalid(reason));
     }
-    let (Some(seen), Some(entry)) = (snapshot.current.get(name), entries.get(name)) else {
+    let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else {
         return Some(Obstacle::Missing);
     };
     if entry.phase != Phase::Healthy {
         return Some(Obstacle::Entry);
     }
-    if let Some(lag) = behind.get(name) {
+    if let Some(lag) = &row.behind {
         return Some(Obstacle::Behind(lag.revision.clone()));
     }
     (snapshot.settings.require_live_health && seen.health != health::Status::Healthy)
@@ -220,6 +227,7 @@ fn reason_of(
     seen: &Observed,
     limit: Limit,
     in_flight: u64,
+    is_full: bool,
     until: Option<Timestamp>,
 ) -> String {
     match entry.phase {
@@ -245,8 +253,12 @@ fn reason_of(
         }
         Phase::Waiting if !limit.has_room(in_flight) => match limit {
             Limit::AtMost(limit) => format!("{in_flight} of {limit} are in flight"),
-            Limit::Unlimited => "its turn".to_owned(),
+            Limit::Unlimited => "it can start now".to_owned(),
         },
+        Phase::Waiting if is_full => {
+            "as many Applications are in flight as the status of the ApplicationSet can hold"
+                .to_owned()
+        }
         Phase::Waiting => with_detail(&entry.message, Some(seen)),
         Phase::Pending => match until {
             Some(until) => format!("the operation to start, until {until} at most"),
@@ -266,7 +278,7 @@ fn with_detail(what: &str, seen: Option<&Observed>) -> String {
 }
 
 /// Applications that should have seen a revision that another one with the
-/// same source has seen since they were last compared.
+/// same source has seen since they were last compared; one answer per member.
 ///
 /// A new commit is noticed by one Application before the next. The one that
 /// has not noticed reports the old revision, Synced and Healthy, and would let
@@ -275,26 +287,12 @@ fn with_detail(what: &str, seen: Option<&Observed>) -> String {
 /// A comparison that failed says nothing of revisions: what such a status still
 /// names is what was known before. It is no evidence against others, and the
 /// Application is behind until it was compared with what they saw.
-pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, Entry>) -> Behind {
-    let mut newest: BTreeMap<&SourceKey, (Timestamp, BTreeSet<&str>)> = BTreeMap::new();
-    for (key, at, revision) in current.values().flat_map(sightings) {
-        let (newest_at, revisions) = newest.entry(key).or_insert((at, BTreeSet::new()));
-        if *newest_at < at {
-            *newest_at = at;
-            revisions.clear();
-        }
-        if *newest_at == at {
-            revisions.insert(revision);
-        }
-    }
-    let seen_elsewhere = |key: &SourceKey, revision: &str| {
-        let (newest_at, revisions) = newest.get(key)?;
-        let other = revisions.iter().find(|newest| **newest != revision)?;
-        Some((*newest_at, *other, revisions.contains(revision)))
-    };
-    let lag = |name: &String, seen: &Observed| {
+pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
+    let newest = Newest::of(members);
+    let lag = |member: &Member<'_>| {
+        let seen = member.observed?;
         if seen.sync == SyncStatusCode::Unknown {
-            let known = match stored.get(name) {
+            let known = match member.entry {
                 Some(entry) if seen.revisions.is_empty() => &entry.target_revisions,
                 Some(_) | None => &seen.revisions,
             };
@@ -302,7 +300,7 @@ pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, En
                 seen.compared == Compared::Current && seen.sources.len() == known.len();
             return seen.sources.iter().zip(known).filter(|_| comparable).find_map(
                 |(key, known)| {
-                    let (newest_at, other, also_known) = seen_elsewhere(key, known)?;
+                    let (newest_at, other, also_known) = newest.elsewhere(key, known)?;
                     let refresh = seen.reconciled_at.is_some_and(|at| at < newest_at);
                     (!also_known).then(|| Lag { revision: other.to_owned(), refresh })
                 },
@@ -311,11 +309,40 @@ pub fn behind(current: &BTreeMap<String, Observed>, stored: &BTreeMap<String, En
         sightings(seen).find_map(|(key, at, revision)| {
             // Within one second nobody can tell which of two revisions is the
             // newer one, so both are looked at again.
-            let (newest_at, other, _) = seen_elsewhere(key, revision)?;
+            let (newest_at, other, _) = newest.elsewhere(key, revision)?;
             (at <= newest_at).then(|| Lag { revision: other.to_owned(), refresh: true })
         })
     };
-    current.iter().filter_map(|(name, seen)| Some((name.clone(), lag(name, seen)?))).collect()
+    members.iter().map(lag).collect()
+}
+
+/// The revisions that were seen last of each source, and when.
+struct Newest<'a>(BTreeMap<&'a SourceKey, (Timestamp, BTreeSet<&'a str>)>);
+
+impl<'a> Newest<'a> {
+    fn of(members: &[Member<'a>]) -> Self {
+        let mut newest: BTreeMap<&SourceKey, (Timestamp, BTreeSet<&str>)> = BTreeMap::new();
+        let seen = members.iter().filter_map(|member| member.observed);
+        for (key, at, revision) in seen.flat_map(sightings) {
+            let (newest_at, revisions) = newest.entry(key).or_insert((at, BTreeSet::new()));
+            if *newest_at < at {
+                *newest_at = at;
+                revisions.clear();
+            }
+            if *newest_at == at {
+                revisions.insert(revision);
+            }
+        }
+        Self(newest)
+    }
+
+    /// Another revision of the source that was seen last: when, which, and
+    /// whether this one was seen at the same time.
+    fn elsewhere(&self, key: &SourceKey, revision: &str) -> Option<(Timestamp, &'a str, bool)> {
+        let (newest_at, revisions) = self.0.get(key)?;
+        let other = revisions.iter().find(|newest| **newest != revision)?;
+        Some((*newest_at, *other, revisions.contains(revision)))
+    }
 }
 
 fn sightings(seen: &Observed) -> impl Iterator<Item = (&SourceKey, Timestamp, &str)> {

@@ -39,10 +39,20 @@
 //!   goes back to Waiting when that takes longer than the timeout. An operation
 //!   that is requested already is left to run (AS-333).
 //!
-//! Nothing here fails, waits, or looks at a clock: `now` is a parameter.
+//! # What the status can hold
+//!
+//! Entries in flight are always listed in the status, whose size is bounded
+//! ([`listed`]). So no more Applications are in flight at once than it can hold
+//! ([`Snapshot::capacity`]), whatever `maxUpdate` allows; who waits for that is
+//! told so.
+//!
+//! Nothing here fails, waits, or looks at a clock: `now` is a parameter. The work
+//! of one reconcile is one walk over the members for each of the stages above,
+//! without a look-up by name.
 
 pub mod budget;
 pub mod gate;
+pub mod listed;
 pub mod phase;
 pub mod preview;
 pub mod status;
@@ -54,24 +64,53 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use self::gate::Gate;
-use self::phase::{Entry, Observed, Phase, Rules};
-use self::steps::{Labels, Membership, Problem, ProblemKind, Step, Strategy};
+use self::gate::{Gate, Lag};
+use self::listed::Record;
+use self::phase::{Entry, Mark, Observed, Phase, Rules};
+use self::steps::{Membership, Problem, ProblemKind, Strategy};
 
-/// While a rollout is under way it is looked at again after this time even if
-/// no event arrives (AS-390), so that a lost event cannot stop it.
+/// While a rollout is under way it is re-evaluated after this time even if no
+/// event arrives (AS-390), so that a lost event cannot stop it.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
-/// What a rollout needs to know of one generated Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generated {
-    /// Its generated labels; live labels do not count (AS-310).
-    pub labels: Labels,
+/// How many Applications that are waited for a plan names, and how many stalled
+/// ones.
+pub const WAITING_LIMIT: usize = 10;
+
+/// After this time a wait counts as stalled where there is no timeout (AS-611).
+const STALLED: SignedDuration = SignedDuration::from_secs(300);
+
+/// What a rollout needs to know of one Application: generated, existing, or both.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The steps that its generated labels put it into; live labels do not count
+    /// (AS-310). `None` when it is not generated.
+    pub steps: Option<&'a Membership>,
     /// Why it cannot be written, when validation refused it (AS-180). Its step
     /// stays incomplete (AS-182).
-    pub invalid: Option<String>,
+    pub invalid: Option<&'a str>,
     /// Why no sync of it may start now, when sync windows deny it.
-    pub denied: Option<Denied>,
+    pub denied: Option<&'a Denied>,
+    /// What is observed of it, when it exists and the set owns it.
+    pub observed: Option<&'a Observed>,
+    /// Its entry of the last reconcile, listed in the status or implied by what
+    /// is not ([`listed::implied`]).
+    pub entry: Option<&'a Entry>,
+    /// Whether that entry is listed.
+    pub is_listed: bool,
+    /// What the Application carries of its rollout.
+    pub record: Option<&'a Record>,
+    /// The digest of its generated spec.
+    pub spec: Option<&'a str>,
+}
+
+impl Member<'_> {
+    /// The step that counts for it.
+    fn step(&self) -> Option<usize> {
+        self.steps.and_then(Membership::step)
+    }
 }
 
 /// A sync window does not let an Application be synced.
@@ -83,19 +122,20 @@ pub struct Denied {
     pub until: Option<Timestamp>,
 }
 
-/// Everything one pass may know.
+/// Everything one reconcile may know.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The strategy and its steps.
     pub strategy: &'a Strategy,
-    /// The generated Applications by name.
-    pub generated: &'a BTreeMap<String, Generated>,
-    /// The existing Applications that the set owns, by name.
-    pub current: &'a BTreeMap<String, Observed>,
-    /// The entries of the last pass, as persisted, by Application name.
-    pub entries: &'a BTreeMap<String, Entry>,
+    /// The generated Applications, and the existing ones that the set owns; by
+    /// name, each once.
+    pub members: &'a [Member<'a>],
     /// How it is set up.
     pub settings: Settings,
+    /// Which step was open after the last reconcile, and since when.
+    pub opened: Option<(usize, Timestamp)>,
+    /// How many bytes of entries in flight the status can hold.
+    pub capacity: usize,
 }
 
 /// How rollouts are set up, by flags.
@@ -124,10 +164,18 @@ impl Default for Settings {
     }
 }
 
-/// What to do, and what to tell.
+impl Settings {
+    /// After which time a wait counts as stalled.
+    pub fn stalled_after(&self) -> SignedDuration {
+        self.rules.progressing_timeout.unwrap_or(STALLED)
+    }
+}
+
+/// What to do, and what to report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutPlan {
-    /// All entries to persist, by Application name.
+    /// The entries of all existing Applications, by name. Which of them are
+    /// persisted one by one is decided by [`listed`].
     pub entries: Vec<Entry>,
     /// The syncs to start once the entries are persisted, by name.
     pub starts: Vec<Start>,
@@ -137,36 +185,27 @@ pub struct RolloutPlan {
     /// Applications whose comparison is older than a revision that was seen
     /// elsewhere, to be compared again: in the order of steps, then by name.
     pub refreshes: Vec<String>,
-    /// What changed in this pass, by name.
+    /// What changed in this reconcile, by name.
     pub transitions: Vec<Transition>,
     /// Each step's count, in order.
     pub steps: Vec<StepState>,
-    /// Who waits in the open step, for what, until when; by name.
+    /// Who waits in the open step, for what, until when; by name, the first
+    /// [`WAITING_LIMIT`].
     pub waiting: Vec<Waiting>,
+    /// How many wait in the open step.
+    pub waiting_count: usize,
+    /// Who waits for something to happen to itself for longer than the timeout,
+    /// and since when (AS-611); by name, the first [`WAITING_LIMIT`]. An
+    /// Application that has not been started is not among them while others of
+    /// its step are in flight, and no wait begins before the step was open.
+    pub stalled: Vec<Waiting>,
     /// The first step that is not complete, counted from 0; `None` when the
     /// rollout is.
     pub open_step: Option<usize>,
-    /// Mistakes in the configuration, most serious first.
-    pub problems: Vec<Problem>,
+    /// Since when that step has been the open one.
+    pub opened_at: Option<Timestamp>,
     /// When to look again if nothing happens; `None` when nothing is under way.
     pub wake_at: Option<Timestamp>,
-}
-
-impl RolloutPlan {
-    /// Who waits for something to happen to itself, and since when, given when
-    /// the open step was opened (AS-611). An Application whose turn has not
-    /// come is not stuck while others of its step are at work, and nobody
-    /// waited for it before that step was open.
-    pub fn stuck(&self, opened: Timestamp) -> Vec<(&Waiting, Timestamp)> {
-        let has_turn = |wait: &Waiting| {
-            let entry = self.entries.iter().find(|entry| entry.application == wait.application);
-            entry.is_some_and(|entry| entry.phase != Phase::Waiting)
-        };
-        let moves =
-            |wait: &Waiting| self.steps.get(wait.step).is_some_and(|step| step.in_flight > 0);
-        let stuck = self.waiting.iter().filter(|wait| has_turn(wait) || !moves(wait));
-        stuck.filter_map(|wait| Some((wait, wait.since?.max(opened)))).collect()
-    }
 }
 
 /// One sync to start: an `operation` to write (AS-360).
@@ -230,83 +269,127 @@ pub struct Waiting {
     pub until: Option<Timestamp>,
 }
 
-/// Decides one pass of a RollingSync.
+/// A member on its way through one reconcile.
+#[derive(Debug)]
+struct Row<'a> {
+    member: &'a Member<'a>,
+    /// Its new entry, when it exists.
+    entry: Option<Entry>,
+    /// What it has not been compared with.
+    behind: Option<Lag>,
+}
+
+impl Row<'_> {
+    fn phase(&self) -> Option<Phase> {
+        self.entry.as_ref().map(|entry| entry.phase)
+    }
+}
+
+/// How many are in flight, by step and by what they take in the status.
+#[derive(Debug)]
+struct InFlight {
+    per_step: Vec<u64>,
+    bytes: usize,
+    /// Somebody was not promoted since the status has no room.
+    is_full: bool,
+}
+
+/// Decides one reconcile of a RollingSync.
 ///
 /// Call it only for a strategy with steps; with none it plans nothing and
 /// drops all entries (AS-303).
 pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
-    let steps = snapshot.strategy.steps();
-    let labels = snapshot.generated.iter().map(|(name, app)| (name.as_str(), &app.labels));
-    let memberships = steps::memberships(steps, labels);
-
-    let mut entries = advance_all(snapshot, &memberships, now);
-    let behind = gate::behind(snapshot.current, snapshot.entries);
+    let mut rows = advance_all(snapshot, now);
     let withdrawals = withdrawals(snapshot);
-    put_back_denied(snapshot, &mut entries, now);
-    let gate = time_out(snapshot, &memberships, &behind, &mut entries, now);
-    close_and_reopen(snapshot, &gate, &mut entries, now);
-    let in_flight = promote(snapshot, &gate, &behind, &mut entries, now);
-    let starts = starts(snapshot, &gate, &entries);
-    let waiting = gate.waiting(snapshot, &entries, &in_flight);
-    let transitions = transitions(snapshot.entries, &entries);
-    let problems = problems(snapshot.strategy, &memberships);
-    let refreshes = refreshes(behind, &memberships);
-    let wake_at = wake_at(snapshot, &entries, &gate, now);
+    put_back_denied(&mut rows, now);
+    let gate = time_out(snapshot, &mut rows, now);
+    close_and_reopen(snapshot, &gate, &mut rows, now);
+    let in_flight = promote(snapshot, &gate, &mut rows, now);
+    let starts = starts(snapshot, &gate, &rows);
 
+    let open_step = gate.first_incomplete();
+    let opened_at = open_step.map(|step| match snapshot.opened {
+        Some((opened, at)) if opened == step => at,
+        Some(_) | None => phase::whole_seconds(now),
+    });
+    let waits = gate.waiting(snapshot, &rows, &in_flight, opened_at.unwrap_or(now), now);
     RolloutPlan {
         starts,
         withdrawals,
-        refreshes,
-        transitions,
-        steps: gate.step_states(&in_flight),
-        waiting,
-        open_step: gate.first_incomplete(),
-        problems,
-        wake_at,
-        entries: if steps.is_empty() { Vec::new() } else { entries.into_values().collect() },
+        refreshes: refreshes(&rows),
+        transitions: transitions(&rows),
+        steps: gate.step_states(&in_flight.per_step),
+        waiting: waits.first,
+        waiting_count: waits.count,
+        stalled: waits.stalled,
+        open_step,
+        opened_at,
+        wake_at: wake_at(snapshot, &rows, &gate, now),
+        entries: match snapshot.strategy.steps() {
+            [] => Vec::new(),
+            _ => rows.into_iter().filter_map(|row| row.entry).collect(),
+        },
     }
 }
 
 /// Earlier steps first: they are the ones that are waited for.
-fn refreshes(behind: gate::Behind, memberships: &BTreeMap<String, Membership>) -> Vec<String> {
-    let mut names: Vec<String> =
-        behind.into_iter().filter_map(|(name, lag)| lag.refresh.then_some(name)).collect();
-    let step = |name: &String| memberships.get(name).and_then(Membership::step);
+fn refreshes(rows: &[Row<'_>]) -> Vec<String> {
+    let asks = |row: &&Row<'_>| row.behind.as_ref().is_some_and(|lag| lag.refresh);
+    let mut behind: Vec<&Row<'_>> = rows.iter().filter(asks).collect();
     // Stable, so by name within a step; none comes last.
-    names.sort_by_key(|name| step(name).unwrap_or(usize::MAX));
-    names
+    behind.sort_by_key(|row| row.member.step().unwrap_or(usize::MAX));
+    behind.into_iter().map(|row| row.member.name.to_owned()).collect()
 }
 
-fn advance_all(
-    snapshot: &Snapshot<'_>,
-    memberships: &BTreeMap<String, Membership>,
-    now: Timestamp,
-) -> BTreeMap<String, Entry> {
-    let advance = |(name, seen): (&String, &Observed)| {
-        let step = memberships.get(name).and_then(Membership::step);
-        let stored = snapshot.entries.get(name);
-        // The time runs while the step is open, which is not known yet.
-        let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
-        let entry = phase::advance(name, stored, step, seen, &rules, now);
-        (name.clone(), entry)
+fn advance_all<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
+    // The time runs while the step is open, which is not known yet.
+    let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
+    let behind = gate::behind(snapshot.members);
+    let row = |(member, behind): (&'a Member<'a>, Option<Lag>)| {
+        let advance = |seen: &Observed| {
+            phase::advance(member.name, member.entry, member.step(), seen, &rules, now)
+        };
+        Row { member, entry: member.observed.map(advance), behind }
     };
-    snapshot.current.iter().map(advance).collect()
+    let mut rows: Vec<Row<'a>> = snapshot.members.iter().zip(behind).map(row).collect();
+    leave_waiting_beyond(snapshot.capacity, &mut rows, now);
+    rows
+}
+
+/// Leaves those Waiting that were found Synced and that the status cannot hold
+/// as Progressing. They take no place, and are Healthy as soon as they are seen
+/// to be.
+fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
+    let is_new = |row: &Row<'_>| {
+        let was = row.member.entry.map(|entry| entry.phase);
+        let mark = row.entry.as_ref().and_then(|entry| entry.mark);
+        mark == Some(Mark::FoundSynced) && was != Some(Phase::Progressing)
+    };
+    let mut bytes: usize = rows
+        .iter()
+        .filter(|row| !is_new(row))
+        .filter_map(|row| Some(listed::reserved(row.member, row.entry.as_ref()?)))
+        .sum();
+    for row in rows.iter_mut().filter(|row| is_new(row)) {
+        let Some(entry) = &mut row.entry else { continue };
+        let takes = listed::in_flight(entry);
+        if bytes + takes <= capacity {
+            bytes += takes;
+            continue;
+        }
+        let since = row.member.entry.map_or(phase::whole_seconds(now), |entry| entry.since);
+        entry.leave_waiting(since);
+    }
 }
 
 /// Moves on who has been Pending for too long in a step that is open; returns
 /// which steps are open then.
-fn time_out<'a>(
-    snapshot: &Snapshot<'a>,
-    memberships: &BTreeMap<String, Membership>,
-    behind: &gate::Behind,
-    entries: &mut BTreeMap<String, Entry>,
-    now: Timestamp,
-) -> Gate<'a> {
+fn time_out(snapshot: &Snapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Gate {
     loop {
-        let gate = Gate::new(snapshot, memberships, entries, behind);
+        let gate = Gate::new(snapshot, rows);
         let mut changed = false;
-        for entry in entries.values_mut() {
-            if entry.step.is_some_and(|step| gate.is_open(step)) {
+        for entry in rows.iter_mut().filter_map(|row| row.entry.as_mut()) {
+            if entry.phase == Phase::Pending && entry.step.is_some_and(|step| gate.is_open(step)) {
                 changed |= entry.time_out(&snapshot.settings.rules, now);
             }
         }
@@ -318,12 +401,14 @@ fn time_out<'a>(
 }
 
 /// Puts back to Waiting who was promoted, has not begun, and is denied.
-fn put_back_denied(snapshot: &Snapshot<'_>, entries: &mut BTreeMap<String, Entry>, now: Timestamp) {
-    for (name, entry) in entries.iter_mut().filter(|(_, entry)| entry.phase.is_in_flight()) {
-        let Some(seen) = snapshot.current.get(name) else { continue };
+fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
+    for row in rows.iter_mut().filter(|row| row.member.denied.is_some()) {
+        let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
+        if !entry.phase.is_in_flight() {
+            continue;
+        }
         let is_written = seen.has_operation_in_flight() || has_promotion(seen, entry.since);
-        let is_idle = seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written;
-        if is_idle && denied(snapshot, name).is_some() {
+        if seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written {
             entry.deny(now);
         }
     }
@@ -331,13 +416,9 @@ fn put_back_denied(snapshot: &Snapshot<'_>, entries: &mut BTreeMap<String, Entry
 
 /// Stops the time of who was promoted, has not begun, and whose step is not
 /// open any more; has those promoted anew whose step opens again.
-fn close_and_reopen(
-    snapshot: &Snapshot<'_>,
-    gate: &Gate<'_>,
-    entries: &mut BTreeMap<String, Entry>,
-    now: Timestamp,
-) {
-    for entry in entries.values_mut().filter(|entry| entry.phase == Phase::Pending) {
+fn close_and_reopen(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) {
+    let entries = rows.iter_mut().filter_map(|row| row.entry.as_mut());
+    for entry in entries.filter(|entry| entry.phase == Phase::Pending) {
         if entry.step.is_some_and(|step| gate.is_open(step)) {
             entry.reopen();
         } else {
@@ -347,65 +428,68 @@ fn close_and_reopen(
 }
 
 /// Whose operation is to be withdrawn: whatever the entry says, which may be
-/// that of a pass that did not come to it.
+/// that of a reconcile that did not come to it.
 fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
-    let is_denied = |(name, seen): &(&String, &Observed)| {
-        seen.has_idle_promotion() && denied(snapshot, name).is_some()
+    let is_denied = |member: &&Member<'_>| {
+        member.denied.is_some() && member.observed.is_some_and(Observed::has_idle_promotion)
     };
-    snapshot.current.iter().filter(is_denied).map(|(name, _)| name.clone()).collect()
-}
-
-fn denied<'a>(snapshot: &Snapshot<'a>, name: &str) -> Option<&'a Denied> {
-    snapshot.generated.get(name)?.denied.as_ref()
+    snapshot.members.iter().filter(is_denied).map(|member| member.name.to_owned()).collect()
 }
 
 /// Promotes Waiting entries of open steps in name order while there is room
-/// (AS-341). Returns how many are in flight per step, promotions included.
-fn promote(
-    snapshot: &Snapshot<'_>,
-    gate: &Gate<'_>,
-    behind: &gate::Behind,
-    entries: &mut BTreeMap<String, Entry>,
-    now: Timestamp,
-) -> Vec<u64> {
-    let mut in_flight = vec![0; gate.step_count()];
-    for (name, entry) in entries.iter() {
-        let Some(count) = entry.step.and_then(|step| in_flight.get_mut(step)) else { continue };
+/// (AS-341). Returns how many are in flight, promotions included.
+fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> InFlight {
+    let mut in_flight = InFlight { per_step: vec![0; gate.step_count()], bytes: 0, is_full: false };
+    for row in rows.iter() {
+        let Some(entry) = &row.entry else { continue };
+        in_flight.bytes += listed::reserved(row.member, entry);
+        let Some(count) = entry.step.and_then(|step| in_flight.per_step.get_mut(step)) else {
+            continue;
+        };
         // A sync that somebody else started takes a place too: the ceiling is
         // on what runs, whoever asked for it.
-        let runs = snapshot.current.get(name).is_some_and(Observed::has_operation_in_flight);
+        let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
         if entry.phase.is_in_flight() || runs {
             *count += 1;
         }
     }
-    for (name, entry) in entries.iter_mut() {
-        let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
-        let seen = snapshot.current.get(name);
-        if seen.is_some_and(|seen| entry.waits_for_its_request(seen)) && gate.is_valid(name) {
+    for row in rows.iter_mut() {
+        let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
+        let is_waiting = entry.phase == Phase::Waiting && row.member.invalid.is_none();
+        let Some(step) = entry.step.filter(|step| is_waiting && gate.is_open(*step)) else {
+            continue;
+        };
+        let promotion = || promotion_time(row.member.entry, seen, now);
+        if entry.waits_for_its_request(seen) {
             // The place is held by the operation that was requested before.
-            entry.promote(promotion_time(snapshot.entries.get(name), seen, now));
+            entry.promote(promotion());
             continue;
         }
-        let ready = snapshot.current.get(name).is_some_and(Observed::is_ready_to_start)
-            && !behind.contains_key(name)
-            && gate.is_valid(name)
-            && denied(snapshot, name).is_none();
-        if entry.phase != Phase::Waiting || !ready || !gate.limit(step).has_room(in_flight[step]) {
+        let is_ready = seen.is_ready_to_start()
+            && seen.may_be_started()
+            && row.behind.is_none()
+            && row.member.denied.is_none();
+        if !is_ready || !gate.limit(step).has_room(in_flight.per_step[step]) {
             continue;
         }
-        in_flight[step] += 1;
-        entry.promote(promotion_time(snapshot.entries.get(name), seen, now));
+        let takes = listed::in_flight(entry) - listed::reserved(row.member, entry);
+        if takes > 0 && in_flight.bytes + takes > snapshot.capacity {
+            in_flight.is_full = true;
+            continue;
+        }
+        in_flight.per_step[step] += 1;
+        in_flight.bytes += takes;
+        entry.promote(promotion());
     }
     in_flight
 }
 
 /// A promotion's time is its identity, so it is later than any stored time of
-/// the entry and than any promotion that the Application still tells of: the
-/// entry may have been lost, and the clock may be another one. It may be ahead
-/// of the clock by that.
-fn promotion_time(stored: Option<&Entry>, seen: Option<&Observed>, now: Timestamp) -> Timestamp {
-    let told = seen.into_iter().flat_map(promotions);
-    let before = stored.map(|entry| entry.since).into_iter().chain(told);
+/// the entry and than any promotion that the Application still names: the entry
+/// may have been lost, and the clock may be another one. It may be ahead of the
+/// clock by that.
+fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Timestamp {
+    let before = stored.map(|entry| entry.since).into_iter().chain(promotions(seen));
     let after = before
         .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
         .map(phase::whole_seconds);
@@ -415,27 +499,23 @@ fn promotion_time(stored: Option<&Entry>, seen: Option<&Observed>, now: Timestam
 /// The operations still to be written: for Pending entries of open steps whose
 /// Application does not carry this promotion's operation (AS-361), and carries
 /// no other that is under way.
-fn starts(
-    snapshot: &Snapshot<'_>,
-    gate: &Gate<'_>,
-    entries: &BTreeMap<String, Entry>,
-) -> Vec<Start> {
+fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
     let mut starts = Vec::new();
-    for (name, entry) in entries {
-        let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
-        let Some(seen) = snapshot.current.get(name) else { continue };
+    for row in rows {
+        let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { continue };
         if entry.phase != Phase::Pending
             || seen.has_operation_in_flight()
             || has_promotion(seen, entry.since)
-            || !gate.is_valid(name)
+            || row.member.invalid.is_some()
         {
             continue;
         }
+        let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
         // What a comparison of another spec, or a failed one, still names is not
         // what this spec resolves to.
         let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
         starts.push(Start {
-            application: name.clone(),
+            application: entry.application.clone(),
             promotion: entry.since,
             revisions: if pinned { entry.target_revisions.clone() } else { Vec::new() },
             step,
@@ -457,13 +537,11 @@ fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
     [requested, state].into_iter().flatten()
 }
 
-fn transitions(
-    stored: &BTreeMap<String, Entry>,
-    entries: &BTreeMap<String, Entry>,
-) -> Vec<Transition> {
-    let changed = entries.values().filter_map(|entry| {
-        let from = stored.get(&entry.application).map(|entry| entry.phase);
-        let since = stored.get(&entry.application).map(|entry| entry.since);
+fn transitions(rows: &[Row<'_>]) -> Vec<Transition> {
+    let changed = rows.iter().filter_map(|row| {
+        let entry = row.entry.as_ref()?;
+        let from = row.member.entry.map(|entry| entry.phase);
+        let since = row.member.entry.map(|entry| entry.since);
         if from == Some(entry.phase) && since == Some(entry.since) {
             return None;
         }
@@ -486,40 +564,42 @@ fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> 
     problems
 }
 
-/// All problems of a strategy for these Applications, most serious first:
-/// also those that [`Strategy::read`] found.
-pub fn all_problems(read: Vec<Problem>, plan: Vec<Problem>) -> Vec<Problem> {
-    let mut problems: Vec<Problem> =
-        read.into_iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy).collect();
-    problems.extend(plan);
-    problems.sort();
-    problems
+/// All problems of a strategy for these Applications, most serious first: those
+/// that [`Strategy::read`] found, and those that show with the Applications.
+pub fn all_problems(
+    read: &[Problem],
+    strategy: &Strategy,
+    memberships: &BTreeMap<String, Membership>,
+) -> Vec<Problem> {
+    let unknown = read.iter().filter(|problem| problem.kind == ProblemKind::UnknownStrategy);
+    let mut all: Vec<Problem> = unknown.cloned().collect();
+    all.extend(problems(strategy, memberships));
+    all.sort();
+    all
 }
 
 fn wake_at(
     snapshot: &Snapshot<'_>,
-    entries: &BTreeMap<String, Entry>,
-    gate: &Gate<'_>,
+    rows: &[Row<'_>],
+    gate: &Gate,
     now: Timestamp,
 ) -> Option<Timestamp> {
     let timeout = snapshot.settings.rules.progressing_timeout;
-    let deadlines = entries.values().filter_map(|entry| match (entry.phase, timeout) {
-        (Phase::Pending, Some(timeout)) => entry.since.checked_add(timeout).ok(),
+    let deadlines = rows.iter().filter_map(|row| match (row.phase(), timeout) {
+        (Some(Phase::Pending), Some(timeout)) => {
+            row.entry.as_ref()?.since.checked_add(timeout).ok()
+        }
         _ => None,
     });
-    let under_way = entries.values().any(|entry| entry.phase != Phase::Healthy);
+    let under_way = rows.iter().any(|row| row.phase().is_some_and(|phase| phase != Phase::Healthy));
     let poll = (under_way || gate.first_incomplete().is_some())
         .then(|| now.checked_add(POLL).ok())
         .flatten();
-    let windows = entries.values().filter_map(|entry| {
+    let windows = rows.iter().filter_map(|row| {
+        let denied = row.member.denied?;
+        let entry = row.entry.as_ref()?;
         let is_open = entry.step.is_some_and(|step| gate.is_open(step));
-        let waits = entry.phase == Phase::Waiting && is_open;
-        denied(snapshot, &entry.application).filter(|_| waits)?.until
+        denied.until.filter(|_| entry.phase == Phase::Waiting && is_open)
     });
     deadlines.chain(poll).chain(windows).min()
-}
-
-/// The limit of a step of `size` Applications.
-fn limit_of(step: &Step, size: u64) -> budget::Limit {
-    step.max_update.limit(size)
 }

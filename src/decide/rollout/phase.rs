@@ -64,9 +64,10 @@ pub struct Entry {
     pub phase: Phase,
     /// Its step, counted from 0; `None` when no step selects it (`"-1"`).
     pub step: Option<usize>,
-    /// Why it stands there, for people. [`TIMED_OUT`] at the front marks an
-    /// entry that became Healthy by the progressing timeout.
+    /// Why it stands there, for people.
     pub message: String,
+    /// What the next reconcile has to know besides the phase.
+    pub mark: Option<Mark>,
     /// The revisions its source had when it was last compared.
     pub target_revisions: Vec<String>,
     /// When it came into this phase. Whole seconds, as Kubernetes stores it.
@@ -75,30 +76,62 @@ pub struct Entry {
     pub since: Timestamp,
 }
 
-/// How the message of an entry begins that the progressing timeout made
-/// Healthy. Such an entry is not put back by drift (AS-354), so that a timeout
-/// cannot loop. It is text since a stored entry has no other field for it.
-pub const TIMED_OUT: &str = "Progressing timeout";
+/// How an entry came into its phase, where the next reconcile depends on it.
+///
+/// An element of `status.applicationStatus` has no field for it, and may not get
+/// one: Argo CD's definitions would drop it. It is stored as the fixed beginning
+/// of the message, which [`Mark::of`] reads; nothing else reads a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// The progressing timeout made it Healthy. Such an entry is not put back by
+    /// drift (AS-354), so that a timeout cannot loop.
+    TimedOut,
+    /// Its step closed before its operation was seen to start (AS-356). An
+    /// operation of it that is requested all the same is waited for again when
+    /// the step opens.
+    StepClosed,
+    /// It was found Synced without an operation of its own (R3). An operation
+    /// that failed before says nothing of it.
+    FoundSynced,
+}
 
-/// The message of an entry whose step closed before its operation was seen to
-/// start (AS-356). An operation of it that is requested all the same is waited
-/// for again when the step opens.
-const STEP_CLOSED: &str = "Step closed before the operation started, waiting for it to open again";
+impl Mark {
+    const ALL: [Self; 3] = [Self::TimedOut, Self::StepClosed, Self::FoundSynced];
 
-/// The message of an entry that was found Synced without an operation of its
-/// own (R3). An operation that failed before says nothing of it.
-const FOUND_SYNCED: &str = "Application is synced, waiting for it to be healthy";
+    /// How the message of an entry with this mark begins. No status is cut below
+    /// the length of the longest of them.
+    pub const fn prefix(self) -> &'static str {
+        match self {
+            Self::TimedOut => "Progressing timeout",
+            Self::StepClosed => {
+                "Step closed before the operation started, waiting for it to open again"
+            }
+            Self::FoundSynced => "Application is synced, waiting for it to be healthy",
+        }
+    }
+
+    /// The mark of a stored entry.
+    pub fn of(phase: Phase, message: &str) -> Option<Self> {
+        let fits = |mark: &Self| match mark {
+            Self::TimedOut => phase == Phase::Healthy,
+            Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
+            Self::FoundSynced => phase == Phase::Progressing,
+        };
+        Self::ALL.into_iter().find(|mark| fits(mark) && message.starts_with(mark.prefix()))
+    }
+}
 
 impl Entry {
     /// Whether the progressing timeout made it Healthy.
     pub fn timed_out(&self) -> bool {
-        self.phase == Phase::Healthy && self.message.starts_with(TIMED_OUT)
+        self.phase == Phase::Healthy && self.mark == Some(Mark::TimedOut)
     }
 
     /// Makes it Pending; `promotion` is its identity from now on.
     pub fn promote(&mut self, promotion: Timestamp) {
         self.phase = Phase::Pending;
         self.message = "Step is open, waiting for the operation to start".to_owned();
+        self.mark = None;
         self.since = promotion;
     }
 
@@ -110,9 +143,11 @@ impl Entry {
         }
         let seconds = rules.progressing_timeout.unwrap_or_default().as_secs();
         let message = format!(
-            "{TIMED_OUT}: the operation did not start within {seconds} s, moved on as Healthy"
+            "{}: the operation did not start within {seconds} s, moved on as Healthy",
+            Mark::TimedOut.prefix()
         );
         self.set(Phase::Healthy, message, now);
+        self.mark = Some(Mark::TimedOut);
         true
     }
 
@@ -125,7 +160,8 @@ impl Entry {
     /// for it must not pass for rolled out.
     pub fn close(&mut self, rules: &Rules, now: Timestamp) {
         let phase = if self.is_overdue(rules, now) { Phase::Waiting } else { Phase::Pending };
-        self.set(phase, STEP_CLOSED, now);
+        self.set(phase, Mark::StepClosed.prefix(), now);
+        self.mark = Some(Mark::StepClosed);
     }
 
     /// Puts a Pending entry back whose step was closed in between, so that it
@@ -137,12 +173,21 @@ impl Entry {
     }
 
     fn was_closed(&self) -> bool {
-        self.message == STEP_CLOSED
+        self.mark == Some(Mark::StepClosed)
     }
 
     /// Puts an entry back that a sync window denies (AS-366).
     pub fn deny(&mut self, now: Timestamp) {
         self.set(Phase::Waiting, "A sync window denies the sync, waiting for it to open", now);
+    }
+
+    /// Leaves an entry Waiting that was found Synced and that the status has no
+    /// room for as Progressing.
+    pub fn leave_waiting(&mut self, since: Timestamp) {
+        self.phase = Phase::Waiting;
+        self.message = "Application is synced, and not healthy yet".to_owned();
+        self.mark = None;
+        self.since = since;
     }
 
     /// Whether its operation was left requested when its step closed.
@@ -159,6 +204,7 @@ impl Entry {
         }
         self.phase = phase;
         self.message = message.into();
+        self.mark = None;
     }
 }
 
@@ -353,6 +399,7 @@ pub fn advance(
         phase: Phase::Waiting,
         step,
         message: "No application status found, waiting for its step".to_owned(),
+        mark: None,
         target_revisions: seen.revisions.clone(),
         since: whole_seconds(now),
     });
@@ -390,6 +437,7 @@ pub fn advance(
             // R11. Once seen in sync after a timeout, it is like any other.
             if entry.timed_out() && seen.is_current() && seen.sync == SyncStatusCode::Synced {
                 entry.message = "Application is synced".to_owned();
+                entry.mark = None;
             }
         }
     }
@@ -420,7 +468,8 @@ fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     if seen.is_synced_and_healthy() {
         entry.set(Phase::Healthy, "Application is already synced and healthy", now);
     } else {
-        entry.set(Phase::Progressing, FOUND_SYNCED, now);
+        entry.set(Phase::Progressing, Mark::FoundSynced.prefix(), now);
+        entry.mark = Some(Mark::FoundSynced);
     }
 }
 
@@ -446,7 +495,7 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
 
 /// R9 and R10.
 fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
-    let found_synced = entry.message == FOUND_SYNCED;
+    let found_synced = entry.mark == Some(Mark::FoundSynced);
     if let Some(failed) = seen.failed_operation().filter(|_| !found_synced) {
         // More cautious than the peer: after a failed PostSync hook, a smoke
         // test say, an Application is Synced and Healthy all the same, and
@@ -456,6 +505,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if seen.has_operation_in_flight() {
         entry.message = "Operation is running".to_owned();
+        entry.mark = None;
     } else if !found_synced {
         entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
     }

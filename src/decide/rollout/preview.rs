@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use super::all_problems;
 use super::budget::Limit;
 use super::steps::{self, Labels, Problem, Strategy};
-use super::{all_problems, problems};
 
 /// A rollout as it will run when every Application changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,6 @@ pub fn preview(
             Strategy::AllAtOnce => Vec::new(),
             Strategy::RollingSync(_) => unmatched.map(|(name, _)| name.clone()).collect(),
         },
-        problems: all_problems(read, problems(strategy, &memberships)),
+        problems: all_problems(&read, strategy, &memberships),
     }
 }

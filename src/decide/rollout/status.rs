@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::phase::{Entry, Phase};
+use super::phase::{Entry, Mark, Phase};
 
-/// The most characters of a message that are stored.
-const MESSAGE_LIMIT: usize = 256;
+/// The most bytes of a message that are stored, as JSON.
+pub(super) const MESSAGE_LIMIT: usize = 256;
 
 /// A step's number for users: `"1"` for the first, `"-1"` for none.
 pub fn step_text(step: Option<usize>) -> String {
@@ -20,17 +20,83 @@ pub fn step_text(step: Option<usize>) -> String {
 
 /// Entries as JSON, in the given order.
 pub fn to_json(entries: &[Entry]) -> Value {
-    let entry = |entry: &Entry| {
-        json!({
-            "application": entry.application,
-            "status": entry.phase.name(),
-            "step": step_text(entry.step),
-            "message": entry.message.chars().take(MESSAGE_LIMIT).collect::<String>(),
-            "targetRevisions": entry.target_revisions,
-            "lastTransitionTime": entry.since.to_string(),
-        })
-    };
-    Value::Array(entries.iter().map(entry).collect())
+    Value::Array(entries.iter().map(entry_json).collect())
+}
+
+/// One entry as JSON.
+pub fn entry_json(entry: &Entry) -> Value {
+    json!({
+        "application": entry.application,
+        "status": entry.phase.name(),
+        "step": step_text(entry.step),
+        "message": cut(&entry.message, MESSAGE_LIMIT),
+        "targetRevisions": entry.target_revisions,
+        "lastTransitionTime": entry.since.to_string(),
+    })
+}
+
+/// Whether an entry is stored as this one is already: messages are cut.
+pub fn is_stored(entry: &Entry, stored: &Entry) -> bool {
+    entry.phase == stored.phase
+        && entry.step == stored.step
+        && entry.since == stored.since
+        && entry.target_revisions == stored.target_revisions
+        && cut(&entry.message, MESSAGE_LIMIT) == stored.message
+}
+
+/// As much of a message as is stored.
+pub fn stored_message(message: &str) -> &str {
+    cut(message, MESSAGE_LIMIT)
+}
+
+/// What an entry takes in a status with its message cut, in bytes.
+pub(super) fn bytes(entry: &Entry, message: usize) -> usize {
+    bytes_around(entry) + entry.phase.name().len() + json_bytes(cut(&entry.message, message))
+}
+
+/// What an entry takes besides the name of its phase and its message: names of
+/// fields, quotes and the comma after it, too.
+pub(super) fn bytes_around(entry: &Entry) -> usize {
+    const FIELDS: &str = r#"{"application":"","lastTransitionTime":"","message":"","status":"","step":"","targetRevisions":[]},"#;
+    let step = entry.step.map_or(2, |step| (step + 1).checked_ilog10().unwrap_or(0) as usize + 1);
+    let revisions: usize =
+        entry.target_revisions.iter().map(|revision| json_bytes(revision) + 3).sum();
+    // All years of four digits, in whole seconds.
+    let time = 20;
+    FIELDS.len() + json_bytes(&entry.application) + step + revisions + time
+}
+
+/// What a text takes as JSON, without its quotes.
+pub fn json_bytes(text: &str) -> usize {
+    text.bytes().map(byte_as_json).sum()
+}
+
+fn byte_as_json(byte: u8) -> usize {
+    match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 8 | 12 => 2,
+        0..=0x1f => 6,
+        _ => 1,
+    }
+}
+
+/// The beginning of a text that takes at most this many bytes as JSON; whole
+/// characters.
+pub fn cut(text: &str, limit: usize) -> &str {
+    if text.len() * 6 <= limit {
+        return text;
+    }
+    let mut left = limit;
+    for (at, char) in text.char_indices() {
+        let takes = match char.is_ascii() {
+            true => byte_as_json(char as u8),
+            false => char.len_utf8(),
+        };
+        if takes > left {
+            return &text[..at];
+        }
+        left -= takes;
+    }
+    text
 }
 
 /// Reads `status.applicationStatus`.
@@ -46,11 +112,14 @@ pub fn from_json(stored: Option<&Value>) -> BTreeMap<String, Entry> {
         let step = text("step").and_then(|step| step.parse::<usize>().ok());
         let revisions = element.get("targetRevisions").and_then(Value::as_array);
         let since = text("lastTransitionTime").and_then(|time| time.parse().ok());
+        let phase = Phase::from_name(text("status")?)?;
+        let message = text("message").unwrap_or_default();
         let entry = Entry {
             application: application.clone(),
-            phase: Phase::from_name(text("status")?)?,
+            phase,
             step: step.and_then(|step| step.checked_sub(1)),
-            message: text("message").unwrap_or_default().to_owned(),
+            message: message.to_owned(),
+            mark: Mark::of(phase, message),
             target_revisions: revisions
                 .into_iter()
                 .flatten()
@@ -74,6 +143,7 @@ mod tests {
             phase: Phase::Pending,
             step,
             message: "waits".into(),
+            mark: None,
             target_revisions: revisions.iter().map(|text| (*text).into()).collect(),
             since: "2026-01-02T03:04:05Z".parse().unwrap(),
         };
@@ -85,6 +155,33 @@ mod tests {
         assert_eq!(stored[0]["lastTransitionTime"], "2026-01-02T03:04:05Z");
         let read: Vec<Entry> = from_json(Some(&stored)).into_values().collect();
         assert_eq!(read, entries);
+    }
+
+    #[test]
+    fn what_an_entry_takes_is_known_before_it_is_written() {
+        let cases = [
+            ("a", None, "", vec![]),
+            ("app-\"x\"", Some(8), "quoted \" \\ \n \u{1} ü 😀", vec!["r1".to_owned()]),
+            ("b", Some(99), &*"long ".repeat(200), vec!["r1".to_owned(), "".to_owned()]),
+            ("c", Some(9), &*"\u{2}".repeat(200), vec![]),
+        ];
+        for (name, step, message, revisions) in cases {
+            let entry = Entry {
+                application: name.to_owned(),
+                phase: Phase::Progressing,
+                step,
+                message: message.to_owned(),
+                mark: None,
+                target_revisions: revisions,
+                since: "2026-01-02T03:04:05Z".parse().unwrap(),
+            };
+            let written = entry_json(&entry).to_string().len() + 1;
+            // A comma is counted after each revision, the last one too.
+            let most = bytes(&entry, MESSAGE_LIMIT);
+            assert!((written..=written + 1).contains(&most), "{name}: {most} for {written}");
+        }
+        assert_eq!(cut("äöü", 5), "äö");
+        assert_eq!(cut("\n\n\n", 5), "\n\n");
     }
 
     #[test]

@@ -302,8 +302,12 @@ pub fn problems_of_memberships(
             ),
         });
     }
-    for index in 0..steps.len() {
-        if !memberships.values().any(|membership| membership.steps.contains(&index)) {
+    let mut selects = vec![false; steps.len()];
+    for step in memberships.values().flat_map(|membership| &membership.steps) {
+        selects[*step] = true;
+    }
+    for (index, selects) in selects.into_iter().enumerate() {
+        if !selects {
             problems.push(Problem {
                 kind: ProblemKind::EmptyStep,
                 step: Some(index),

@@ -12,6 +12,66 @@ use crate::api::SyncStatusCode;
 use crate::decide::health;
 use serde_json::{Value, json};
 
+/// A generated Application by its labels.
+#[derive(Clone, Debug)]
+struct Generated {
+    labels: steps::Labels,
+    invalid: Option<String>,
+    denied: Option<Denied>,
+}
+
+/// What a plan is made from, by name.
+#[derive(Clone, Copy)]
+struct Snapshot<'a> {
+    strategy: &'a Strategy,
+    generated: &'a BTreeMap<String, Generated>,
+    current: &'a BTreeMap<String, Observed>,
+    entries: &'a BTreeMap<String, Entry>,
+    settings: Settings,
+}
+
+/// Members of a snapshot whose entries are all listed.
+fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> T) -> T {
+    let labels = snapshot.generated.iter().map(|(name, app)| (name.as_str(), &app.labels));
+    let memberships = steps::memberships(snapshot.strategy.steps(), labels);
+    let mut names: Vec<&String> = memberships.keys().chain(snapshot.current.keys()).collect();
+    names.sort();
+    names.dedup();
+    let mut members = Vec::new();
+    for name in names {
+        let generated = snapshot.generated.get(name);
+        members.push(Member {
+            name: name.as_str(),
+            steps: memberships.get(name),
+            invalid: generated.and_then(|app| app.invalid.as_deref()),
+            denied: generated.and_then(|app| app.denied.as_ref()),
+            observed: snapshot.current.get(name),
+            entry: snapshot.entries.get(name),
+            is_listed: true,
+            record: None,
+            spec: None,
+        });
+    }
+    call(&members)
+}
+
+fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
+    step_opened(snapshot, None, now)
+}
+
+/// The same, given since when a step has been open.
+fn step_opened(
+    snapshot: &Snapshot<'_>,
+    opened: Option<(usize, Timestamp)>,
+    now: Timestamp,
+) -> RolloutPlan {
+    let Snapshot { strategy, settings, .. } = *snapshot;
+    with_members(snapshot, |members| {
+        let capacity = listed::ENTRIES_BYTES;
+        super::step(&super::Snapshot { strategy, members, settings, opened, capacity }, now)
+    })
+}
+
 /// The time that tests call now.
 fn now() -> Timestamp {
     "2026-01-02T12:00:00Z".parse().unwrap()
@@ -46,6 +106,7 @@ fn entry(name: &str, phase: Phase) -> Entry {
         phase,
         step: Some(0),
         message: String::new(),
+        mark: None,
         target_revisions: vec!["next".into()],
         since: ago(300),
     }

@@ -111,36 +111,36 @@ fn a_manual_sync_that_failed_is_told_until_there_is_another_revision() {
 #[test]
 fn whose_turn_has_not_come_is_not_stuck_as_611() {
     let out = with_revision("new", 5, &seen(H::Healthy, SyncStatusCode::OutOfSync));
-    let plan_of = |limit: Value, first: Phase| {
+    let plan_of = |limit: Value, first: Phase, opened| {
         let strategy = steps_of(&[limit]);
         let entry =
             |name: &str, phase| Entry { since: ago(900), ..at(phase, name, "new").unwrap() };
-        step(
-            &Snapshot {
-                strategy: &strategy,
-                generated: &["a", "b"].map(|name| (name.to_owned(), generated("1"))).into(),
-                current: &["a", "b"].map(|name| (name.to_owned(), out.clone())).into(),
-                entries: &[
-                    ("a".to_owned(), entry("a", first)),
-                    ("b".to_owned(), entry("b", Waiting)),
-                ]
+        let rules =
+            Rules { progressing_timeout: Some(SignedDuration::from_secs(60)), capture_drift: true };
+        let snapshot = Snapshot {
+            strategy: &strategy,
+            generated: &["a", "b"].map(|name| (name.to_owned(), generated("1"))).into(),
+            current: &["a", "b"].map(|name| (name.to_owned(), out.clone())).into(),
+            entries: &[("a".to_owned(), entry("a", first)), ("b".to_owned(), entry("b", Waiting))]
                 .into(),
-                settings: Settings::default(),
-            },
-            now(),
-        )
+            settings: Settings { rules, ..Settings::default() },
+        };
+        step_opened(&snapshot, Some((0, opened)), now())
     };
-    let stuck = |plan: &RolloutPlan, opened| -> Vec<(String, Timestamp)> {
-        let of = plan.stuck(opened).into_iter();
-        of.map(|(wait, since)| (wait.application.clone(), since)).collect()
+    let stalled = |plan: &RolloutPlan| -> Vec<(String, Timestamp)> {
+        let of = plan.stalled.iter();
+        of.map(|wait| (wait.application.clone(), wait.since.unwrap())).collect()
     };
-    let at_work = plan_of(json!(1), Progressing);
-    assert_eq!(at_work.waiting.len(), 2, "{:?}", at_work.waiting);
-    assert_eq!(stuck(&at_work, ago(1000)), [("a".to_owned(), ago(900))], "b has its turn later");
-    assert_eq!(stuck(&at_work, ago(60)), [("a".to_owned(), ago(60))], "the step opened later");
-    let held = plan_of(json!(0), Waiting);
+    let at_work = plan_of(json!(1), Progressing, ago(1000));
+    assert_eq!((at_work.waiting.len(), at_work.waiting_count), (2, 2), "{:?}", at_work.waiting);
+    assert_eq!(stalled(&at_work), [("a".to_owned(), ago(900))], "b cannot start yet");
+    let later = plan_of(json!(1), Progressing, ago(60));
+    assert_eq!(stalled(&later), [("a".to_owned(), ago(60))], "the step opened later");
+    let just_now = plan_of(json!(1), Progressing, ago(59));
+    assert_eq!(stalled(&just_now), [], "the timeout counts from then");
+    let held = plan_of(json!(0), Waiting, ago(60));
     let both = [("a".to_owned(), ago(60)), ("b".to_owned(), ago(60))];
-    assert_eq!(stuck(&held, ago(60)), both, "nothing moves");
+    assert_eq!(stalled(&held), both, "nothing moves");
 }
 
 #[test]

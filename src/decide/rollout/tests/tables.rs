@@ -28,7 +28,7 @@ fn transitions_are_those_of_table_a_9() {
         target_revisions: revisions.iter().map(|text| (*text).into()).collect(),
         ..stored(phase)
     };
-    let timed_out = Entry { message: format!("{TIMED_OUT}: …"), ..stored(Healthy) };
+    let timed_out = Entry { mark: Some(phase::Mark::TimedOut), ..stored(Healthy) };
     let healthy = seen(H::Healthy, SyncStatusCode::Synced);
     let out = seen(H::Healthy, SyncStatusCode::OutOfSync);
     let with = |operation, seen: &Observed| Observed { operation: Some(operation), ..seen.clone() };
@@ -40,7 +40,6 @@ fn transitions_are_those_of_table_a_9() {
     };
     let spec = |seen: &Observed| Observed { spec_differs: true, ..seen.clone() };
     use OperationPhase::{Error, Failed, Running, Succeeded};
-    use phase::TIMED_OUT;
 
     // Row, stored entry, what is seen, rules, the phase and revisions wanted.
     type Case<'a> = (u32, Option<Entry>, Observed, &'a Rules, Phase, &'a [&'a str]);
@@ -304,7 +303,7 @@ fn steps_open_as_in_table_a_7() {
             .map(|index| json!({"matchExpressions": [{"key": format!("s{index}"), "operator": "In", "values": ["y"]}], "maxUpdate": 0}))
             .collect();
         let labels = |steps: &[usize]| {
-            steps.iter().map(|step| (format!("s{step}"), "y".to_owned())).collect::<Labels>()
+            steps.iter().map(|step| (format!("s{step}"), "y".to_owned())).collect::<steps::Labels>()
         };
         let generated: BTreeMap<String, Generated> = apps
             .iter()

@@ -1,0 +1,100 @@
+//! What is reported as Kubernetes Events: one per transition, found by comparing
+//! the status that is stored with the one that is written.
+
+use jiff::Timestamp;
+
+use super::outcome::{Act, Ended, Outcome};
+use super::status::{Failure, rollout_message};
+use super::stored::Status;
+use crate::api::conditions::application_set::{self as condition, reason};
+use crate::decide::rollout::status::step_text;
+use crate::decide::rollout::{RolloutPlan, Waiting};
+
+/// One Event about a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whether somebody should look at it.
+    pub warning: bool,
+    /// Why, in one word.
+    pub reason: &'static str,
+    /// What was done or tried, in one word.
+    pub action: &'static str,
+    /// The text.
+    pub text: String,
+}
+
+impl Event {
+    fn warning(reason: &'static str, action: &'static str, text: String) -> Self {
+        Self { warning: true, reason, action, text }
+    }
+
+    fn normal(reason: &'static str, action: &'static str, text: String) -> Self {
+        Self { warning: false, reason, action, text }
+    }
+}
+
+/// A failure is reported when it appears and when it changes.
+pub fn failure(old: &Status, new: &Status, failure: Option<&Failure>) -> Option<Event> {
+    let failure = failure?;
+    let kind = condition::ERROR_OCCURRED;
+    let changed = old.condition(kind) != new.condition(kind);
+    changed.then(|| Event::warning(failure.reason, "Reconcile", failure.message.clone()))
+}
+
+/// A mistake in the configuration of a rollout, or a feature that is switched
+/// off, is reported when it appears and when it changes.
+pub fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
+    let kind = condition::INVALID_ROLLOUT_CONFIG;
+    if !new.has(kind, "True") || old.condition(kind) == new.condition(kind) {
+        return None;
+    }
+    let text = new.condition(kind)?["message"].as_str().unwrap_or_default().to_owned();
+    let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;
+    Some(Event::warning(reason, "Rollout", text))
+}
+
+/// What the rollout did: a step that opened, its end, and who was moved on
+/// without a sync.
+pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
+    let timed_out = plan.transitions.iter().filter(|transition| transition.timed_out);
+    let mut events: Vec<Event> = timed_out
+        .map(|transition| {
+            let (application, step) = (&transition.application, step_text(transition.step));
+            let text = format!("application {application} of step {step}: {}", transition.message);
+            Event::warning("ProgressingTimeout", "Rollout", text)
+        })
+        .collect();
+    let kind = condition::ROLLOUT_PROGRESSING;
+    let was_known = old.condition(kind).is_some() && !old.rollout.is_null();
+    if !was_known || old.open_step() != new.open_step() {
+        let reason = if plan.open_step.is_some() { "StepOpened" } else { "RolloutComplete" };
+        events.push(Event::normal(reason, "Rollout", rollout_message(plan)));
+    }
+    events
+}
+
+/// A wait that goes on for longer than the timeout (AS-611).
+pub fn stalled(wait: &Waiting, since: Timestamp) -> Event {
+    let (step, application) = (wait.step + 1, &wait.application);
+    let text =
+        format!("step {step} waits for application {application} since {since}: {}", wait.reason);
+    Event::warning("RolloutStalled", "Rollout", text)
+}
+
+/// An Application was written.
+pub fn written(outcome: &Outcome) -> Option<Event> {
+    let (reason, what) = match (&outcome.ended, outcome.act) {
+        (Ended::Written, Act::Create) => ("created", "Created"),
+        (Ended::Written, Act::Delete) => ("Deleted", "Deleted"),
+        (Ended::Written, Act::Update) => ("updated", "Updated"),
+        (Ended::Written, Act::Start | Act::Annotate)
+        | (Ended::Outdated | Ended::Held | Ended::Failed(_), _) => return None,
+    };
+    Some(Event::normal(reason, "Write", format!("{what} Application {}", outcome.application)))
+}
+
+/// An Application cannot be written.
+pub fn application_error(application: &str, why: &str) -> Event {
+    let text = format!("application {application}: {why}");
+    Event::warning("ApplicationError", "Write", text)
+}

@@ -1,0 +1,582 @@
+//! One reconcile of a set (AS-148), as two pure functions: from what is observed
+//! to what is to be done ([`reconcile`]), and from what became of it to what is
+//! to be said ([`record`]).
+//!
+//! Whoever carries a [`Decision`] out does so in this order: the finalizers, the
+//! status, the writes, and the Events. So a crash in between is made up for by
+//! the next reconcile, which decides on what was persisted.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::deletion::{self, Leaving, Stage};
+use super::events::{self, Event};
+use super::generated::{Generated, Wanted};
+use super::observe::Existing;
+use super::outcome::{Act, Cause, Ended, Outcome};
+use super::status::{self, Failure, Findings, Rollout};
+use super::stored::{Set, Status};
+use super::validate::{self, Known};
+use super::{Gate, Held, Settings, WritePlan, operation, windows};
+use crate::api::annotations::RESOURCES_FINALIZER;
+use crate::api::conditions::application_set::reason;
+use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
+use crate::decide::rollout::phase::Entry;
+use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
+
+/// How long to wait after an error that only a change can mend (AS-505).
+const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
+
+/// How long to wait for Applications to go if no event arrives (AS-505).
+const WHILE_DELETING: Duration = Duration::from_secs(10);
+
+/// The most characters of an API server's answer in a condition, which also
+/// names what waits for it.
+const CAUSE_LIMIT: usize = 500;
+
+/// Deletions wait for the next reconcile when something changed while it was
+/// being written. That they do is reported once it has happened this often in a
+/// row.
+const CONFLICTS_REPORTED: u32 = 3;
+
+/// Everything one reconcile may know.
+#[derive(Clone, Copy, Debug)]
+pub struct Snapshot<'a> {
+    /// The set.
+    pub set: &'a Set,
+    /// What its spec comes to.
+    pub generated: &'a Generated,
+    /// How sets are reconciled.
+    pub settings: &'a Settings,
+    /// The existing Applications that the set owns or generates, by name.
+    pub existing: &'a [Existing],
+    /// Those that it owns, when it is being deleted.
+    pub leaving: &'a [Leaving],
+    /// Why generated Applications are invalid, by name ([`invalid`]).
+    pub invalid: &'a BTreeMap<String, String>,
+    /// What sync windows are judged by.
+    pub windows: windows::Facts<'a>,
+    /// Takes credentials out of a text.
+    pub redact: fn(&str) -> String,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, Default)]
+pub struct Decision {
+    /// The finalizers of the set, if they change. Nothing else is done then but
+    /// what [`Self::next`] says.
+    pub finalizers: Option<Vec<String>>,
+    /// The status, to be written before anything else.
+    pub status: Option<Status>,
+    /// The Applications to write.
+    pub writes: WritePlan,
+    /// Whether the request to generate again is answered with that (AS-420).
+    pub ends_refresh: bool,
+    /// What is reported once the status is written.
+    pub events: Vec<Event>,
+    /// Waits to report as stalled: each until it is known to be reported, and
+    /// then recorded in the status.
+    pub stalled: Vec<Waiting>,
+    /// What was decided of the rollout.
+    pub rollout: Option<RolloutPlan>,
+    /// Applications that a deletion waits for.
+    pub leaving: Vec<String>,
+    /// What follows, if all of that succeeds.
+    pub next: Next,
+    listed: Listed,
+    failure: Option<Failure>,
+}
+
+/// What follows a reconcile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Next {
+    /// The set is gone.
+    Gone,
+    /// Nothing until something changes.
+    #[default]
+    Wait,
+    /// Another reconcile soon: something changed in the meantime.
+    Again,
+    /// A reconcile after this time at the latest.
+    After(Duration),
+}
+
+/// Why generated Applications are invalid, by name: by themselves, and in the
+/// cluster that is known.
+pub fn invalid(generated: &Generated, known: &Known) -> BTreeMap<String, String> {
+    let problem = |wanted: &Wanted| {
+        let problem = wanted.problem.clone();
+        let problem = problem.or_else(|| validate::problem_of_target(&wanted.target, known))?;
+        Some((wanted.name.to_string(), problem))
+    };
+    generated.applications.iter().filter_map(problem).collect()
+}
+
+/// Decides a reconcile.
+pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
+    let Snapshot { set, generated, .. } = *snapshot;
+    if set.is_deleting {
+        return delete(snapshot);
+    }
+    if generated.is_rolling() && generated.deletes_in_reverse && !has_finalizer(set) {
+        let mut finalizers = set.finalizers.clone();
+        finalizers.push(RESOURCES_FINALIZER.to_owned());
+        let rest = decide(snapshot);
+        return Decision { finalizers: Some(finalizers), next: Next::Again, ..rest };
+    }
+    decide(snapshot)
+}
+
+fn decide(snapshot: &Snapshot<'_>) -> Decision {
+    let Snapshot { set, generated, settings, now, .. } = *snapshot;
+    let mut unwritable = snapshot.invalid.clone();
+    for wanted in generated.applications.iter().filter(|wanted| wanted.unusable_rule.is_some()) {
+        let why = wanted.unusable_rule.clone().unwrap_or_default();
+        unwritable.entry(wanted.name.to_string()).or_insert(why);
+    }
+    let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
+    let (plan, listed) = decided.unzip();
+    let listed = listed.unwrap_or_default();
+    let writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
+    let failure = bad_input(snapshot, &writes);
+    let (reported, stalled) = stalls(set, plan.as_ref());
+    let findings = Findings {
+        set,
+        generated,
+        settings,
+        existing: snapshot.existing,
+        up_to_date: failure.is_none() && writes.is_settled(),
+        failure: failure.clone(),
+        rollout: plan.as_ref().map(|plan| Rollout { plan, listed: &listed, stalled: &reported }),
+        held: writes.held.as_ref(),
+        redact: snapshot.redact,
+    };
+    let status = status::compute(&findings, now);
+    let mut events: Vec<Event> = Vec::new();
+    events.extend(events::failure(&set.status, &status, failure.as_ref()));
+    events.extend(events::misconfigured(&set.status, &status));
+    if let Some(plan) = &plan {
+        events.extend(events::rollout(&set.status, &status, plan));
+    }
+    let wake = plan
+        .as_ref()
+        .and_then(|plan| plan.wake_at)
+        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
+    let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
+    let postponed = (writes.postponed > 0).then_some(Duration::ZERO);
+    let after = [wake, bad_input, postponed].into_iter().flatten().min();
+    Decision {
+        finalizers: None,
+        status: Some(status),
+        ends_refresh: set.is_refreshing,
+        events,
+        stalled,
+        rollout: plan,
+        leaving: Vec::new(),
+        next: after.map_or(Next::Wait, Next::After),
+        writes,
+        listed,
+        failure,
+    }
+}
+
+/// Who is known to have been reported as stalled, and who is not.
+fn stalls(set: &Set, plan: Option<&RolloutPlan>) -> (Vec<(String, Timestamp)>, Vec<Waiting>) {
+    let (mut reported, mut new) = (Vec::new(), Vec::new());
+    for wait in plan.into_iter().flat_map(|plan| &plan.stalled) {
+        let Some(since) = wait.since else { continue };
+        let mut known = set.status.stalled();
+        match known.any(|(application, at)| application == wait.application && at == since) {
+            true => reported.push((wait.application.clone(), since)),
+            false => new.push(wait.clone()),
+        }
+    }
+    (reported, new)
+}
+
+/// A generated or owned Application, with what is decided on.
+struct Joined<'a> {
+    name: &'a str,
+    wanted: Option<&'a Wanted>,
+    existing: Option<&'a Existing>,
+    stored: Option<&'a Entry>,
+    implied: Option<Entry>,
+    denied: Option<Denied>,
+}
+
+fn decide_rollout(
+    snapshot: &Snapshot<'_>,
+    unwritable: &BTreeMap<String, String>,
+) -> (RolloutPlan, Listed) {
+    let Snapshot { set, generated, settings, now, .. } = *snapshot;
+    let joined = join(snapshot);
+    let member = |one: &'_ Joined<'_>| one.existing.is_some() || one.wanted.is_some();
+    let members: Vec<Member<'_>> = joined
+        .iter()
+        .filter(|one| member(one))
+        .map(|one| Member {
+            name: one.name,
+            steps: one.wanted.map(|wanted| &wanted.steps),
+            invalid: unwritable.get(one.name).map(String::as_str),
+            denied: one.denied.as_ref(),
+            observed: one.existing.map(|existing| &existing.observed),
+            entry: one.stored.or(one.implied.as_ref()),
+            is_listed: one.stored.is_some(),
+            record: one.existing.and_then(|existing| existing.record.as_deref()),
+            spec: one.wanted.map(|wanted| &*wanted.digest),
+        })
+        .collect();
+    let mut plan = rollout::step(
+        &rollout::Snapshot {
+            strategy: &generated.strategy,
+            members: &members,
+            settings: settings.rollout,
+            opened: set.status.open_step().zip(set.status.step_opened_at()),
+            capacity: settings.room.entries,
+        },
+        now,
+    );
+    let entries = std::mem::take(&mut plan.entries);
+    let listed = listed::choose(&members, entries, settings.room.entries);
+    (plan, listed)
+}
+
+/// Generated and owned Applications by name, each with its entry.
+fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
+    let Snapshot { set, generated, now, .. } = *snapshot;
+    let is_compact = set.status.is_compact();
+    let began = set.status.started_at().unwrap_or(now);
+    let mut wanted = generated.applications.iter().peekable();
+    let mut existing = snapshot.existing.iter().filter(|one| one.is_owned()).peekable();
+    let mut stored = set.status.entries.iter().flatten().peekable();
+    let mut joined = Vec::with_capacity(generated.applications.len());
+    loop {
+        let names = [wanted.peek().map(|one| &*one.name), existing.peek().map(|one| &*one.name)];
+        let Some(name) = names.into_iter().flatten().min() else { return joined };
+        let wanted = wanted.next_if(|one| &*one.name == name);
+        let existing = existing.next_if(|one| &*one.name == name);
+        while stored.next_if(|one| one.application.as_str() < name).is_some() {}
+        let stored = stored.next_if(|one| one.application == name);
+        let observed = existing.map(|existing| &existing.observed);
+        let implied = existing.filter(|_| is_compact && stored.is_none()).map(|existing| {
+            let step = wanted.and_then(|wanted| wanted.steps.step());
+            let spec = wanted.map(|wanted| &*wanted.digest);
+            let record = existing.record.as_deref();
+            listed::implied(name, step, record, spec, &existing.observed, began)
+        });
+        let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
+            windows::denied(wanted, observed, &snapshot.windows, now)
+        });
+        joined.push(Joined { name, wanted, existing, stored, implied, denied });
+    }
+}
+
+fn decide_writes(
+    snapshot: &Snapshot<'_>,
+    unwritable: &BTreeMap<String, String>,
+    plan: Option<&RolloutPlan>,
+    listed: &Listed,
+) -> WritePlan {
+    let Snapshot { set, generated, settings, .. } = *snapshot;
+    // Nothing is written while it is not known what should exist (AS-140).
+    if generated.error.is_some() {
+        return WritePlan::default();
+    }
+    let starts = plan.into_iter().flat_map(|plan| &plan.starts).filter_map(|start| {
+        let wanted = generated.get(&start.application)?;
+        let operation = operation::build(start, &set.id.name, &wanted.original());
+        let at = listed.entries.binary_search_by(|one| one.application.cmp(&start.application));
+        let record = at.ok().filter(|_| listed.is_compact).map(|at| Record {
+            kind: RecordKind::Started,
+            target_revisions: listed.entries[at].target_revisions.clone(),
+            spec: wanted.digest.to_string(),
+            step: Some(start.step),
+            since: start.promotion,
+        });
+        Some((start.application.clone(), (operation, record)))
+    });
+    let mut writes = super::plan(&super::Snapshot {
+        set: &set.id,
+        generated: &generated.applications,
+        invalid: unwritable,
+        existing: snapshot.existing,
+        in_rollout: generated.has_steps,
+        policy: generated.policy,
+        operations: &starts.collect::<BTreeMap<_, (Value, Option<Record>)>>(),
+        records: &listed.records.iter().cloned().collect(),
+        refreshes: plan.map_or(&[], |plan| &plan.refreshes),
+    });
+    if let Some(plan) = plan {
+        windows::withdraw(&mut writes, &plan.withdrawals, snapshot.existing);
+    }
+    // Nor while it is not known how it should be rolled out (AS-304).
+    let (misspelt, stuck) = (!generated.misspelt.is_empty(), generated.is_stuck(settings));
+    writes.behind(Gate::of(misspelt, stuck, !generated.ignore_problems.is_empty()))
+}
+
+/// What a user has to mend, the most serious first.
+fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
+    let generated = snapshot.generated;
+    if let Some(failure) = status::held(&generated.misspelt) {
+        return Some(failure);
+    }
+    if let Some(error) = &generated.error {
+        let message =
+            format!("{error}; nothing is created, updated or deleted until this is mended");
+        return Some(Failure { reason: error.reason(), message });
+    }
+    if generated.is_stuck(snapshot.settings) {
+        let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or \
+                       remove the strategy"
+            .to_owned();
+        return Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message });
+    }
+    let of_rules = generated.ignore_problems.first().map(|problem| problem.message.clone());
+    if let Some(message) = of_rules.or_else(|| generated.policy_problem.clone()) {
+        return Some(Failure { reason: reason::UPDATE_APPLICATION_ERROR, message });
+    }
+    let invalid = snapshot.invalid.iter();
+    if let Some(message) = first_of(invalid, snapshot.invalid.len()) {
+        return Some(Failure { reason: reason::APPLICATION_VALIDATION_ERROR, message });
+    }
+    let refused = writes.refused.iter().map(|(name, problem)| (name, problem));
+    first_of(refused, writes.refused.len())
+        .map(|message| Failure { reason: reason::UPDATE_APPLICATION_ERROR, message })
+}
+
+fn first_of<'a>(
+    mut problems: impl Iterator<Item = (&'a String, &'a String)>,
+    count: usize,
+) -> Option<String> {
+    let (name, problem) = problems.next()?;
+    let more = if count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
+    Some(format!("application {name}: {problem}{more}"))
+}
+
+fn has_finalizer(set: &Set) -> bool {
+    set.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
+}
+
+/// Decides on a set that is being deleted: its Applications go first, in reverse
+/// order if it asks for that (AS-167, AS-168, AS-380 to AS-384).
+fn delete(snapshot: &Snapshot<'_>) -> Decision {
+    let Snapshot { set, generated, now, .. } = *snapshot;
+    if !has_finalizer(set) {
+        // The rest is garbage collection's work, or somebody else's finalizer.
+        return Decision { next: Next::Gone, ..Decision::default() };
+    }
+    // In which order, and whether at once, is not known.
+    if let Some(failure) = status::held(&generated.misspelt) {
+        let status = status::with_error(set, &failure, snapshot.redact, now);
+        let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();
+        return Decision { status: Some(status), events, ..Decision::default() };
+    }
+    // Also when the feature is off: the finalizer was promised (AS-380).
+    let (policy, reverse) = (generated.policy, generated.deletes_in_reverse);
+    match deletion::stage(&set.finalizers, snapshot.leaving, policy, reverse) {
+        Stage::Done => {
+            let mut finalizers = set.finalizers.clone();
+            finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
+            Decision { finalizers: Some(finalizers), next: Next::Gone, ..Decision::default() }
+        }
+        Stage::Act(writes) => {
+            Decision { writes, next: Next::After(WHILE_DELETING), ..Decision::default() }
+        }
+        Stage::Wait(leaving) => {
+            Decision { leaving, next: Next::After(WHILE_DELETING), ..Decision::default() }
+        }
+    }
+}
+
+/// What the last reconcile reported, so that the next one does not repeat it.
+/// Without it the same is reported once more, and no more than that.
+#[derive(Clone, Debug, Default)]
+pub struct Reported {
+    /// The failure in the status, by Application and cause.
+    failure: Option<(String, Cause)>,
+    /// Who could not be written.
+    failing: BTreeMap<String, Cause>,
+}
+
+/// What became of a decision.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried<'a> {
+    /// The set, with the status as it was written.
+    pub set: &'a Set,
+    /// What became of the writes.
+    pub outcomes: &'a [Outcome],
+    /// The waits that are known to be reported as stalled.
+    pub stalled: &'a [Waiting],
+    /// How many reconciles before this one, in a row, were decided on something
+    /// outdated.
+    pub conflicts: u32,
+}
+
+/// What is to be said of it.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// The status, if it changes once more.
+    pub status: Option<Status>,
+    /// What is reported.
+    pub events: Vec<Event>,
+    /// How many Applications could not be written, and the first one with the
+    /// reason.
+    pub error: Option<(usize, String)>,
+    /// What follows.
+    pub next: Next,
+}
+
+/// Judges what became of a decision.
+pub fn record(
+    snapshot: &Snapshot<'_>,
+    decision: &Decision,
+    carried: &Carried<'_>,
+    reported: &mut Reported,
+) -> Recorded {
+    let mut events: Vec<Event> = carried.outcomes.iter().filter_map(events::written).collect();
+    events.extend(application_errors(decision, carried.outcomes, reported));
+    let failed = first_failure(snapshot, carried.outcomes, reported);
+    let held = held(carried.outcomes);
+    let tells_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
+    let error = failed.as_ref().map(|(count, failure)| (*count, failure.message.clone()));
+    let failure = failed.map(|(_, failure)| failure);
+    let is_outdated = carried.outcomes.iter().any(|outcome| outcome.ended == Ended::Outdated);
+    let next = if is_outdated { Next::Again } else { decision.next };
+    // A set that is being deleted has no more to say of itself.
+    let says_more = failure.is_some() || tells_held || !carried.stalled.is_empty();
+    if snapshot.set.is_deleting || !says_more {
+        return Recorded { status: None, events, error, next };
+    }
+    let (mut stalled, _) = stalls(carried.set, decision.rollout.as_ref());
+    stalled.extend(
+        carried.stalled.iter().filter_map(|wait| Some((wait.application.clone(), wait.since?))),
+    );
+    stalled.sort();
+    let written = held.as_ref().filter(|_| failure.is_some() || tells_held);
+    let findings = Findings {
+        set: carried.set,
+        generated: snapshot.generated,
+        settings: snapshot.settings,
+        existing: snapshot.existing,
+        up_to_date: failure.is_none()
+            && decision.failure.is_none()
+            && !tells_held
+            && decision.writes.is_settled(),
+        rollout: decision.rollout.as_ref().map(|plan| Rollout {
+            plan,
+            listed: &decision.listed,
+            stalled: &stalled,
+        }),
+        held: written.or(decision.writes.held.as_ref()),
+        redact: snapshot.redact,
+        failure: failure.clone().or_else(|| decision.failure.clone()),
+    };
+    let status = status::compute(&findings, snapshot.now);
+    // What the decision reported already is not reported again.
+    let failed = failure.as_ref();
+    events.extend(failed.and_then(|failure| {
+        let event = events::failure(&carried.set.status, &status, Some(failure));
+        event.filter(|_| reported.failing.is_empty())
+    }));
+    Recorded { status: Some(status), events, error, next }
+}
+
+/// One Event for each Application that cannot be written, when it appears or its
+/// cause changes.
+fn application_errors(
+    decision: &Decision,
+    outcomes: &[Outcome],
+    reported: &mut Reported,
+) -> Vec<Event> {
+    let failures = outcomes
+        .iter()
+        .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
+    let mut failing: BTreeMap<String, Cause> = failures.collect();
+    failing.extend(decision.writes.refused.iter().map(|(application, why)| {
+        (application.clone(), Cause { code: Some(0), text: why.clone() })
+    }));
+    let is_new = |(application, cause): &(&String, &Cause)| {
+        !reported.failing.get(*application).is_some_and(|known| known.is_same(cause))
+    };
+    let new = failing.iter().filter(is_new);
+    let events =
+        new.map(|(application, cause)| events::application_error(application, &cause.text));
+    let events = events.collect();
+    reported.failing = failing;
+    events
+}
+
+/// The failure of the first Application by name that could not be written
+/// (AS-157), and how many there are.
+fn first_failure(
+    snapshot: &Snapshot<'_>,
+    outcomes: &[Outcome],
+    reported: &mut Reported,
+) -> Option<(usize, Failure)> {
+    let mut failures: Vec<(&Outcome, &Cause)> =
+        outcomes.iter().filter_map(|outcome| Some((outcome, outcome.failure()?))).collect();
+    failures.sort_by(|(a, _), (b, _)| a.application.cmp(&b.application));
+    let Some((first, cause)) = failures.first().copied() else {
+        reported.failure = None;
+        return None;
+    };
+    let reason = match first.act {
+        Act::Delete => reason::DELETE_APPLICATION_ERROR,
+        _ if snapshot.generated.policy.updates() => reason::UPDATE_APPLICATION_ERROR,
+        _ => reason::CREATE_APPLICATION_ERROR,
+    };
+    // The same failure in other words would change the status with every try.
+    let known = reported
+        .failure
+        .take()
+        .filter(|(application, known)| *application == first.application && known.is_same(cause));
+    let (application, cause) = known.unwrap_or_else(|| (first.application.clone(), cause.clone()));
+    let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
+    let message = format!("application {application}: {text}");
+    reported.failure = Some((application, cause));
+    Some((failures.len(), Failure { reason, message }))
+}
+
+/// The deletions that were not tried, and for which write they wait.
+fn held(outcomes: &[Outcome]) -> Option<Held> {
+    let held = outcomes.iter().filter(|outcome| outcome.ended == Ended::Held);
+    let applications: Vec<String> = held.map(|outcome| outcome.application.clone()).collect();
+    let mut lacking =
+        outcomes.iter().filter(|outcome| outcome.is_lacking() && outcome.act != Act::Delete);
+    let until = format!("application {} is written", lacking.next()?.application);
+    (!applications.is_empty()).then_some(Held { applications, until })
+}
+
+/// The status that says that the whole one was refused, and the Event about it:
+/// so that a rollout which cannot be recorded does not stop in silence.
+pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>) {
+    let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
+    let failure = Failure {
+        reason: reason::STATUS_ERROR,
+        message: format!(
+            "the status cannot be written: {text}; nothing is created, updated, synced or deleted until it can be"
+        ),
+    };
+    let status = status::with_error(snapshot.set, &failure, snapshot.redact, snapshot.now);
+    let event = events::failure(&snapshot.set.status, &status, Some(&failure));
+    (status, event)
+}
+
+/// The status of a set whose reconcile failed by a bug, and the Event about it.
+pub fn failed(
+    set: &Set,
+    error: &str,
+    redact: fn(&str) -> String,
+    now: Timestamp,
+) -> (Status, Option<Event>) {
+    let message = format!("{error}; this is a bug of wavegate, other sets are not concerned");
+    let failure = Failure { reason: reason::INTERNAL_ERROR, message };
+    let status = status::with_error(set, &failure, redact, now);
+    let event = events::failure(&set.status, &status, Some(&failure));
+    (status, event)
+}

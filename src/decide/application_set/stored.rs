@@ -1,0 +1,272 @@
+//! The set itself, and its status, as decisions need them: typed, so that what
+//! changed in a status is found without a tree of a fleet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::generated::labels_of;
+use super::ignore::Ignore;
+use super::observe::observe;
+use super::{Identity, is_owned, record};
+use crate::api::SyncStatusCode;
+use crate::api::annotations::{APPLICATION_SET_REFRESH, annotation, finalizers};
+use crate::api::conditions::application_set as condition;
+use crate::decide::rollout::listed;
+use crate::decide::rollout::phase::{Compared, Entry};
+use crate::decide::rollout::status::{self as entries, cut, json_bytes};
+use crate::decide::rollout::steps::Strategy;
+
+/// The most bytes of a message of a resource's health.
+const HEALTH_MESSAGE: usize = 256;
+
+/// What is known of a set besides what its spec comes to.
+#[derive(Clone, Debug, Default)]
+pub struct Set {
+    /// Which one.
+    pub id: Identity,
+    /// Its resource version.
+    pub version: String,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// Whether it is asked to be generated again (AS-420).
+    pub is_refreshing: bool,
+    /// Its status.
+    pub status: Status,
+}
+
+impl Set {
+    /// Reads a raw set.
+    pub fn read(set: &Value) -> Self {
+        let metadata = &set["metadata"];
+        Self {
+            id: Identity::of(set),
+            version: metadata["resourceVersion"].as_str().unwrap_or_default().to_owned(),
+            generation: metadata["generation"].as_i64().unwrap_or_default(),
+            is_deleting: !metadata["deletionTimestamp"].is_null(),
+            finalizers: finalizers(set).map(str::to_owned).collect(),
+            is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),
+            status: Status::read(&set["status"]),
+        }
+    }
+}
+
+/// A status: what of it is ours. Other fields are never touched.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Status {
+    /// Whether there is one.
+    pub exists: bool,
+    /// `conditions`.
+    pub conditions: Vec<Value>,
+    /// `health`.
+    pub health: Value,
+    /// `applicationStatus`, by name; `None` when there is no such field.
+    pub entries: Option<Vec<Entry>>,
+    /// Whether the list is what these entries are written as: else it is
+    /// replaced as a whole.
+    pub entries_are_exact: bool,
+    /// `rollout`; null when there is no such field.
+    pub rollout: Value,
+    /// `resources`, by name.
+    pub resources: Vec<Resource>,
+    /// The same of them.
+    pub resources_are_exact: bool,
+    /// `resourcesCount`; null when there is no such field.
+    pub resources_count: Value,
+}
+
+/// An element of `status.resources`: an Application of the set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Its namespace.
+    pub namespace: Box<str>,
+    /// Its name.
+    pub name: Box<str>,
+    /// Its sync status.
+    pub sync: Option<Box<str>>,
+    /// Its health, with a message.
+    pub health: Option<(Box<str>, Option<Box<str>>)>,
+}
+
+impl Status {
+    /// Reads a raw status.
+    pub fn read(status: &Value) -> Self {
+        let listed = status.get("applicationStatus");
+        let entries: Option<Vec<Entry>> =
+            listed.map(|listed| entries::from_json(Some(listed)).into_values().collect());
+        let entries_are_exact =
+            entries.as_ref().map(|entries| entries::to_json(entries)).as_ref() == listed;
+        let resources = status["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let resources: Vec<Resource> = resources.iter().filter_map(Resource::read).collect();
+        let written: Value = resources.iter().map(Resource::to_json).collect();
+        Self {
+            exists: status.is_object(),
+            conditions: status["conditions"].as_array().cloned().unwrap_or_default(),
+            health: status["health"].clone(),
+            entries,
+            entries_are_exact,
+            rollout: status["rollout"].clone(),
+            resources_are_exact: status.get("resources") == Some(&written),
+            resources,
+            resources_count: status["resourcesCount"].clone(),
+        }
+    }
+
+    /// The whole of it as JSON.
+    pub fn to_json(&self) -> Value {
+        let resources: Value = self.resources.iter().map(Resource::to_json).collect();
+        let mut status = json!({ "conditions": self.conditions, "resources": resources });
+        for (field, value) in [
+            ("health", &self.health),
+            ("rollout", &self.rollout),
+            ("resourcesCount", &self.resources_count),
+        ] {
+            if !value.is_null() {
+                status[field] = value.clone();
+            }
+        }
+        if let Some(entries) = &self.entries {
+            status["applicationStatus"] = entries::to_json(entries);
+        }
+        status
+    }
+
+    /// A condition.
+    pub fn condition(&self, kind: &str) -> Option<&Value> {
+        self.conditions.iter().find(|condition| condition["type"] == kind)
+    }
+
+    /// Whether a condition is there with this status.
+    pub fn has(&self, kind: &str, status: &str) -> bool {
+        self.condition(kind).is_some_and(|condition| condition["status"] == status)
+    }
+
+    /// The step that was open, from 0; `None` when the rollout was complete.
+    pub fn open_step(&self) -> Option<usize> {
+        let step = self.rollout["step"].as_u64().and_then(|step| usize::try_from(step).ok())?;
+        self.has(condition::ROLLOUT_PROGRESSING, "True").then(|| step.saturating_sub(1))
+    }
+
+    /// When that step was opened.
+    pub fn step_opened_at(&self) -> Option<Timestamp> {
+        self.rollout["stepOpenedAt"].as_str()?.parse().ok()
+    }
+
+    /// When the rollout began.
+    pub fn started_at(&self) -> Option<Timestamp> {
+        self.rollout["startedAt"].as_str()?.parse().ok()
+    }
+
+    /// Whether entries that are not listed are implied by what Applications
+    /// carry: the list is the one that the status says it is.
+    pub fn is_compact(&self) -> bool {
+        let listed = self.entries.as_ref().map_or(0, Vec::len);
+        self.entries_are_exact
+            && self.rollout["listed"].as_u64().is_some_and(|count| count == listed as u64)
+    }
+
+    /// Who was reported as stalled, and since when.
+    pub fn stalled(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        let stalled = self.rollout["stalled"].as_array().into_iter().flatten();
+        stalled.filter_map(|one| {
+            Some((one["application"].as_str()?, one["since"].as_str()?.parse().ok()?))
+        })
+    }
+}
+
+/// The entries of all Applications of a raw set: those that its status lists,
+/// and those that the Applications of its namespace imply. For whoever shows
+/// where a rollout stands: the spec that is generated now is not known here, so
+/// an Application that was not compared as it is, or is out of sync, is not taken
+/// for Healthy.
+pub fn entries(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+) -> BTreeMap<String, Entry> {
+    let status = Status::read(&set["status"]);
+    let is_compact = status.is_compact();
+    let began = status.started_at().unwrap_or(Timestamp::UNIX_EPOCH);
+    let listed = status.entries.into_iter().flatten();
+    let mut entries: BTreeMap<String, Entry> =
+        listed.map(|entry| (entry.application.clone(), entry)).collect();
+    if !is_compact {
+        return entries;
+    }
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    for (name, live) in applications.iter().filter(|(_, live)| is_owned(live, set)) {
+        if entries.contains_key(name) {
+            continue;
+        }
+        let labels = labels_of(live);
+        let step = strategy.steps().iter().position(|step| step.selects(&labels));
+        let seen = observe(live, None, &Ignore::default());
+        let record = record::read(live)
+            .filter(|_| seen.compared == Compared::Current && seen.sync == SyncStatusCode::Synced);
+        let entry = listed::implied(name, step, record.as_ref(), None, &seen, began);
+        entries.insert(name.clone(), entry);
+    }
+    entries
+}
+
+impl Resource {
+    fn read(resource: &Value) -> Option<Self> {
+        let text = |value: &Value| value.as_str().map(Box::<str>::from);
+        Some(Self {
+            namespace: text(&resource["namespace"])?,
+            name: text(&resource["name"])?,
+            sync: text(&resource["status"]),
+            health: text(&resource["health"]["status"])
+                .map(|health| (health, text(&resource["health"]["message"]))),
+        })
+    }
+
+    /// As much of a health's message as is stored.
+    pub fn message(text: &str) -> &str {
+        cut(text, HEALTH_MESSAGE)
+    }
+
+    /// As it is written.
+    pub fn to_json(&self) -> Value {
+        let mut resource = json!({
+            "group": crate::api::GROUP,
+            "version": crate::api::VERSION,
+            "kind": "Application",
+            "namespace": self.namespace,
+            "name": self.name,
+        });
+        if let Some(sync) = &self.sync {
+            resource["status"] = (**sync).into();
+        }
+        if let Some((health, message)) = &self.health {
+            resource["health"] = json!({ "status": health });
+            if let Some(message) = message {
+                resource["health"]["message"] = (**message).into();
+            }
+        }
+        resource
+    }
+
+    /// What it takes in a status, in bytes; no less.
+    pub fn bytes(&self) -> usize {
+        const FIELDS: &str = r#"{"group":"","health":{"message":"","status":""},"kind":"Application","name":"","namespace":"","status":"","version":""},"#;
+        let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, json_bytes);
+        let (health, message) = match &self.health {
+            Some((health, message)) => (json_bytes(health), text(message)),
+            None => (0, 0),
+        };
+        FIELDS.len()
+            + crate::api::GROUP.len()
+            + crate::api::VERSION.len()
+            + json_bytes(&self.namespace)
+            + json_bytes(&self.name)
+            + text(&self.sync)
+            + health
+            + message
+    }
+}
