@@ -1,5 +1,6 @@
 //! The tables of the specification, and properties of whole rollouts.
 
+mod compact;
 mod evidence;
 mod places;
 mod tables;

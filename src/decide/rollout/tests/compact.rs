@@ -1,0 +1,300 @@
+//! Whole rollouts whose status lists a part of the entries, with a crash at any
+//! point between the write of the status and the last write of an Application:
+//! what is not listed is what it would be if it were.
+
+use proptest::prelude::{Just, ProptestConfig, prop_assert, prop_oneof, proptest};
+use proptest::strategy::Strategy as Arbitrary;
+use std::collections::BTreeSet;
+
+use super::*;
+use crate::decide::rollout::listed::{Listed, Record, RecordKind, choose, implied};
+use health::Status as H;
+
+/// One Application: what is observed, what it carries, and what really happened.
+#[derive(Clone)]
+struct App {
+    observed: Observed,
+    record: Option<Record>,
+    /// The revisions that it was seen Synced and Healthy with: nobody may guess.
+    healthy: BTreeSet<String>,
+    fails: bool,
+}
+
+/// A cluster whose status has little room.
+struct Fleet {
+    strategy: Strategy,
+    memberships: BTreeMap<String, Membership>,
+    apps: BTreeMap<String, App>,
+    /// The status as stored: entries, and how many it says there are.
+    stored: BTreeMap<String, Entry>,
+    listed: Option<usize>,
+    commit: u32,
+    now: Timestamp,
+    room: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Turn {
+    Advance(usize),
+    Commit,
+    /// Somebody resets the branch to the commit before.
+    Revert,
+    /// Somebody changes the cluster by hand.
+    Drift(usize),
+    /// Its operation fails at the end, or is healthy too late.
+    Fail(usize),
+    Sleep(u32),
+    /// The status is written, and this many of the Applications.
+    Crash(usize),
+    /// Somebody removes the entry with this number.
+    Lose(usize),
+    Wipe,
+}
+
+impl Fleet {
+    fn new(sizes: &[usize], room: usize) -> Self {
+        let limits: Vec<Value> = sizes.iter().map(|_| json!(2)).collect();
+        let strategy = steps_of(&limits);
+        let mut labels = BTreeMap::new();
+        for (step, size) in sizes.iter().enumerate() {
+            for index in 0..*size {
+                labels.insert(format!("s{step}-{index}"), generated(&(step + 1).to_string()).labels);
+            }
+        }
+        let memberships = steps::memberships(
+            strategy.steps(),
+            labels.iter().map(|(name, labels)| (name.as_str(), labels)),
+        );
+        let app = App {
+            observed: Observed { revisions: vec![], ..seen(H::Missing, SyncStatusCode::OutOfSync) },
+            record: None,
+            healthy: BTreeSet::new(),
+            fails: false,
+        };
+        let apps = labels.keys().map(|name| (name.clone(), app.clone())).collect();
+        let (stored, listed) = (BTreeMap::new(), None);
+        Self { strategy, memberships, apps, stored, listed, commit: 1, now: now(), room }
+    }
+
+    fn revision(&self) -> String {
+        format!("r{}", self.commit)
+    }
+
+    /// Decides as the controller does.
+    fn decide(&self) -> (RolloutPlan, Listed) {
+        let is_compact = self.listed == Some(self.stored.len());
+        let entry = |(name, app): (&String, &App)| {
+            let step = self.memberships[name].step();
+            let missing = is_compact && !self.stored.contains_key(name);
+            let record = app.record.as_ref();
+            missing.then(|| implied(name, step, record, Some("spec"), &app.observed, now()))
+        };
+        let implied: Vec<Option<Entry>> = self.apps.iter().map(entry).collect();
+        let member = |((name, app), implied): ((&'_ String, &'_ App), &'_ Option<Entry>)| {
+            (name.clone(), app.clone(), implied.clone())
+        };
+        let owned: Vec<(String, App, Option<Entry>)> =
+            self.apps.iter().zip(&implied).map(member).collect();
+        let members: Vec<Member<'_>> = owned
+            .iter()
+            .map(|(name, app, implied)| Member {
+                name,
+                steps: self.memberships.get(name),
+                invalid: None,
+                denied: None,
+                observed: Some(&app.observed),
+                entry: self.stored.get(name).or(implied.as_ref()),
+                is_listed: self.stored.contains_key(name),
+                record: app.record.as_ref(),
+                spec: Some("spec"),
+            })
+            .collect();
+        let snapshot = super::super::Snapshot {
+            strategy: &self.strategy,
+            members: &members,
+            settings: Settings::default(),
+            opened: None,
+            capacity: self.room,
+        };
+        let plan = super::super::step(&snapshot, self.now);
+        let listed = choose(&members, plan.entries.clone(), self.room);
+        (plan, listed)
+    }
+
+    /// Nobody is taken for Healthy who never was, for the revision it has now.
+    fn check(&self, plan: &RolloutPlan, listed: &Listed) {
+        for entry in plan.entries.iter().filter(|entry| entry.phase == Phase::Healthy) {
+            let app = &self.apps[&entry.application];
+            let revision = app.observed.revisions.first().cloned().unwrap_or_default();
+            let was = app.healthy.contains(&revision);
+            assert!(was || entry.timed_out(), "{entry:?} was never healthy at {revision}");
+        }
+        let bytes = status::to_json(&listed.entries).to_string().len();
+        assert!(bytes <= self.room + 2, "{bytes} bytes of {}", self.room);
+        if listed.count.is_some() {
+            let in_flight = plan.entries.iter().filter(|entry| entry.phase.is_in_flight());
+            for entry in in_flight {
+                let name = &entry.application;
+                assert!(listed.entries.iter().any(|one| one.application == *name), "{name}");
+            }
+        }
+        for (index, step) in plan.steps.iter().enumerate() {
+            let limit = step.limit.capped(step.total);
+            assert!(step.in_flight <= limit, "step {index}: {} of {limit}", step.in_flight);
+        }
+    }
+
+    fn reconcile(&mut self, writes: usize) {
+        let (plan, listed) = self.decide();
+        self.check(&plan, &listed);
+        let targets: BTreeMap<&String, &Entry> =
+            plan.entries.iter().map(|entry| (&entry.application, entry)).collect();
+        let starts = plan.starts.iter().map(|start| {
+            let record = listed.is_compact.then(|| Record {
+                kind: RecordKind::Started,
+                target_revisions: targets[&start.application].target_revisions.clone(),
+                spec: "spec".to_owned(),
+                step: Some(start.step),
+                since: start.promotion,
+            });
+            (start.application.clone(), Some(start.promotion), record)
+        });
+        let records = listed.records.iter().map(|(name, one)| (name.clone(), None, Some(one.clone())));
+        let all: Vec<_> = starts.chain(records).take(writes).collect();
+        self.listed = listed.count;
+        self.stored =
+            listed.entries.iter().map(|one| (one.application.clone(), one.clone())).collect();
+        for (name, promotion, record) in all {
+            let Some(app) = self.apps.get_mut(&name) else { continue };
+            app.record = record.or(app.record.take());
+            if promotion.is_some() {
+                app.observed.requested = Some(phase::RequestedOperation { promotion });
+            }
+        }
+    }
+
+    fn name(&self, index: usize) -> String {
+        self.apps.keys().nth(index % self.apps.len()).unwrap().clone()
+    }
+
+    fn advance(&mut self, index: usize) {
+        let (name, revision, now) = (self.name(index), self.revision(), self.now);
+        let Some(app) = self.apps.get_mut(&name) else { return };
+        let observed = &mut app.observed;
+        observed.reconciled_at = Some(phase::whole_seconds(now));
+        if let Some(requested) = observed.requested.take() {
+            observed.operation = Some(OperationState {
+                promotion: requested.promotion,
+                finished_at: None,
+                phase: OperationPhase::Running,
+                started_at: phase::whole_seconds(now),
+                revisions: vec![revision],
+                message: String::new(),
+                is_blocked: false,
+            });
+            return;
+        }
+        let running = observed.operation.take_if(|operation| !operation.phase.is_completed());
+        if let Some(mut operation) = running {
+            let failed = std::mem::take(&mut app.fails);
+            operation.phase =
+                if failed { OperationPhase::Failed } else { OperationPhase::Succeeded };
+            operation.finished_at = Some(phase::whole_seconds(now));
+            observed.sync = SyncStatusCode::Synced;
+            // Not healthy in the same moment.
+            observed.health = H::Progressing;
+            observed.revisions.clone_from(&operation.revisions);
+            observed.operation = Some(operation);
+            return;
+        }
+        if observed.revisions != [revision.clone()] {
+            observed.revisions = vec![revision];
+            observed.sync = SyncStatusCode::OutOfSync;
+        } else if observed.sync == SyncStatusCode::Synced {
+            observed.health = H::Healthy;
+            app.healthy.insert(revision);
+        }
+    }
+
+    fn take(&mut self, turn: &Turn) {
+        match turn {
+            Turn::Advance(index) => self.advance(*index),
+            Turn::Commit => self.commit += 1,
+            Turn::Revert => self.commit = self.commit.saturating_sub(1).max(1),
+            Turn::Sleep(seconds) => self.now += SignedDuration::from_secs(i64::from(*seconds)),
+            Turn::Crash(writes) => self.reconcile(*writes),
+            Turn::Wipe => {
+                self.stored.clear();
+                self.listed = None;
+            }
+            Turn::Lose(index) => {
+                let name = self.name(*index);
+                self.stored.remove(&name);
+            }
+            Turn::Fail(index) | Turn::Drift(index) => {
+                let name = self.name(*index);
+                let Some(app) = self.apps.get_mut(&name) else { return };
+                match turn {
+                    Turn::Fail(_) => app.fails = true,
+                    _ if !app.observed.has_operation_in_flight() => {
+                        app.observed.sync = SyncStatusCode::OutOfSync;
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+}
+
+fn turn() -> impl Arbitrary<Value = Turn> {
+    prop_oneof![
+        24 => (0usize..64).prop_map(Turn::Advance),
+        1 => Just(Turn::Commit),
+        1 => Just(Turn::Revert),
+        1 => (0usize..64).prop_map(Turn::Drift),
+        1 => (0usize..64).prop_map(Turn::Fail),
+        2 => (0u32..3).prop_map(Turn::Sleep),
+        4 => (0usize..4).prop_map(Turn::Crash),
+        1 => (0usize..64).prop_map(Turn::Lose),
+        1 => Just(Turn::Wipe),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+    #[test]
+    fn what_is_not_listed_is_never_taken_for_more_than_it_was(
+        turns in proptest::collection::vec(turn(), 0..200),
+        sizes in proptest::collection::vec(1usize..7, 1..4),
+        room in 500usize..2_500,
+    ) {
+        let mut fleet = Fleet::new(&sizes, room);
+        for turn in &turns {
+            fleet.take(turn);
+            fleet.reconcile(usize::MAX);
+        }
+    }
+
+    #[test]
+    fn a_rollout_ends_however_little_the_status_holds(
+        sizes in proptest::collection::vec(1usize..9, 1..4),
+        room in 500usize..2_500,
+        commits in 1u32..4,
+    ) {
+        let mut fleet = Fleet::new(&sizes, room);
+        for _ in 0..commits {
+            fleet.commit += 1;
+            for _ in 0..60 {
+                for index in 0..fleet.apps.len() {
+                    fleet.advance(index);
+                    fleet.reconcile(usize::MAX);
+                }
+                fleet.now += SignedDuration::from_secs(1);
+            }
+            let (plan, listed) = fleet.decide();
+            prop_assert!(plan.open_step.is_none(), "{:?}", plan.waiting);
+            prop_assert!(listed.records.is_empty(), "{:?}", listed.records);
+            prop_assert!(plan.starts.is_empty() && plan.transitions.is_empty());
+        }
+    }
+}
