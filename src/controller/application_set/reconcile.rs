@@ -57,8 +57,9 @@ pub async fn reconcile(
         return Ok(Next::Again);
     };
     log::decided(&decision);
-    publish(object, context, &decision.events).await;
-    let outcomes = write(&set, context, &decision).await;
+    // Nobody's sync waits for an Event to be written.
+    let events = publish(object, context, &decision.events);
+    let (outcomes, ()) = futures::join!(write(&set, context, &decision), events);
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
     let recorded = {

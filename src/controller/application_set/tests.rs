@@ -4,6 +4,7 @@
 mod deletions;
 mod differences;
 mod rollouts;
+mod room;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -11,6 +11,7 @@ use super::{
 use crate::api::annotations::{REFRESH, annotation};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
+use crate::decide::blocking_resource;
 use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
     Compared, Observed, ObservedOperation, RequestedOperation, SourceKey,
@@ -92,7 +93,9 @@ impl Existing {
             sync: text(&status["sync"]["status"]),
             health: text(&status["health"]["status"])
                 .map(|health| (health, text(&status["health"]["message"]))),
-            blocking_resource: blocking_resource(status),
+            blocking_resource: blocking_resource::of(live)
+                .resource
+                .map(|resource| resource.key().to_string().into()),
         }
     }
 
@@ -100,16 +103,6 @@ impl Existing {
     pub fn is_owned(&self) -> bool {
         self.owner == Owner::Set
     }
-}
-
-/// The first resource of an Application that is not healthy.
-fn blocking_resource(status: &Value) -> Option<Box<str>> {
-    let resource = status["resources"].as_array()?.iter().find(|resource| {
-        !matches!(resource["health"]["status"].as_str(), None | Some("Healthy"))
-    })?;
-    let text = |field: &str| resource[field].as_str().unwrap_or_default();
-    let (group, kind) = (text("group"), text("kind"));
-    Some(format!("{group}/{kind}:{}/{}", text("namespace"), text("name")).into())
 }
 
 /// Reads an Application. `generated` is what the set wants it to be, rewritten
@@ -137,7 +130,7 @@ pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Obse
             .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
         operation: operation_state(&status["operationState"], text),
         has_error_condition: conditions.iter().any(has_error),
-        detail: detail(status),
+        detail: blocking_resource::of(live).reason,
         sources: sources(&live["spec"]),
     }
 }
@@ -225,43 +218,6 @@ fn sources(spec: &Value) -> Vec<SourceKey> {
         Some(sources) => sources.iter().map(key).collect(),
         None => vec![key(&single_source(spec))],
     }
-}
-
-/// What the Application waits for or suffers from, naming the resource.
-fn detail(status: &Value) -> String {
-    let running = matches!(
-        status["operationState"]["phase"].as_str(),
-        Some("Running" | "Terminating" | "Failed" | "Error")
-    );
-    let message = status["operationState"]["message"].as_str().unwrap_or_default();
-    if running && !message.is_empty() {
-        return message.to_owned();
-    }
-    let resources = status["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let ill = resources
-        .iter()
-        .find(|resource| !matches!(resource["health"]["status"].as_str(), None | Some("Healthy")));
-    let out = || resources.iter().find(|resource| resource["status"] == "OutOfSync");
-    if let Some(resource) = ill.or_else(out) {
-        let text = |field: &str| resource[field].as_str().unwrap_or_default();
-        let name =
-            format!("{}/{}:{}/{}", text("group"), text("kind"), text("namespace"), text("name"));
-        let state =
-            match (resource["health"]["status"].as_str(), resource["health"]["message"].as_str()) {
-                (Some("Healthy") | None, _) => text("status").to_owned(),
-                (Some(health), Some(message)) if !message.is_empty() => {
-                    format!("{health}: {message}")
-                }
-                (Some(health), _) => health.to_owned(),
-            };
-        return format!("{name} is {state}");
-    }
-    let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let error = conditions
-        .iter()
-        .find(|condition| condition["type"].as_str().is_some_and(condition::is_error));
-    let message = error.and_then(|condition| condition["message"].as_str());
-    message.or(status["health"]["message"].as_str()).unwrap_or_default().to_owned()
 }
 
 fn time(value: &Value) -> Option<Timestamp> {

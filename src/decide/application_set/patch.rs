@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::annotations::REFRESH;
+use crate::api::annotations::{REFRESH, ROLLOUT};
 
 /// The fields that the merge patch of an Application changes, as paths such as
 /// `spec.source.path`: neither the operation that it starts nor the comparison
@@ -14,6 +14,7 @@ pub fn fields(body: &Value) -> Vec<String> {
         path.starts_with("operation")
             || path == "metadata.resourceVersion"
             || path == format!("metadata.annotations.{REFRESH}")
+            || path == format!("metadata.annotations.{ROLLOUT}")
     };
     fields.retain(|path| !is_own(path));
     fields

@@ -477,12 +477,6 @@ pub fn record(
         failure: failure.clone().or_else(|| decision.failure.clone()),
     };
     let status = status::compute(&findings, snapshot.now);
-    // What the decision reported already is not reported again.
-    let failed = failure.as_ref();
-    events.extend(failed.and_then(|failure| {
-        let event = events::failure(&carried.set.status, &status, Some(failure));
-        event.filter(|_| reported.failing.is_empty())
-    }));
     Recorded { status: Some(status), events, error, next }
 }
 

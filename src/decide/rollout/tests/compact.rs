@@ -58,7 +58,8 @@ impl Fleet {
         let mut labels = BTreeMap::new();
         for (step, size) in sizes.iter().enumerate() {
             for index in 0..*size {
-                labels.insert(format!("s{step}-{index}"), generated(&(step + 1).to_string()).labels);
+                labels
+                    .insert(format!("s{step}-{index}"), generated(&(step + 1).to_string()).labels);
             }
         }
         let memberships = steps::memberships(
@@ -159,7 +160,8 @@ impl Fleet {
             });
             (start.application.clone(), Some(start.promotion), record)
         });
-        let records = listed.records.iter().map(|(name, one)| (name.clone(), None, Some(one.clone())));
+        let records =
+            listed.records.iter().map(|(name, one)| (name.clone(), None, Some(one.clone())));
         let all: Vec<_> = starts.chain(records).take(writes).collect();
         self.listed = listed.count;
         self.stored =
@@ -183,7 +185,7 @@ impl Fleet {
         let observed = &mut app.observed;
         observed.reconciled_at = Some(phase::whole_seconds(now));
         if let Some(requested) = observed.requested.take() {
-            observed.operation = Some(OperationState {
+            observed.operation = Some(ObservedOperation {
                 promotion: requested.promotion,
                 finished_at: None,
                 phase: OperationPhase::Running,

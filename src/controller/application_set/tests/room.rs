@@ -1,0 +1,232 @@
+//! Fleets whose status has no room for all of them, and statuses that the API
+//! server refuses.
+
+use super::*;
+use crate::api::annotations::ROLLOUT;
+use crate::decide::application_set::Room;
+use crate::embedded::{Effect, Fault, RequestRecord};
+
+/// Room for the entries of a handful of Applications.
+fn little() -> ApplicationSetSettings {
+    ApplicationSetSettings {
+        room: Room { entries: 1_200, resources: 1_000 },
+        ..ApplicationSetSettings::default()
+    }
+}
+
+/// A set of this many Applications in two steps, a few at a time.
+fn fleet(count: usize) -> Value {
+    let by = |step: &str| {
+        json!({
+            "matchExpressions": [{"key": "step", "operator": "In", "values": [step]}],
+            "maxUpdate": 3,
+        })
+    };
+    let elements: Vec<Value> = (0..count)
+        .map(|n| json!({"n": format!("app-{n:02}"), "step": (n * 2 / count + 1).to_string()}))
+        .collect();
+    let strategy = json!({"type": "RollingSync", "rollingSync": {"steps": [by("1"), by("2")]}});
+    let mut set = set(strategy);
+    set["generators"] = json!([{"list": {"elements": elements}}]);
+    set["template"]["metadata"]["labels"] = json!({"step": "{{step}}"});
+    set
+}
+
+/// Compares and syncs Applications as they ask for it, until it is dropped.
+fn serve(world: &ClusterState, revision: &'static str) -> DropGuard {
+    let (api, stop) = (world.api("Application"), CancellationToken::new());
+    let token = stop.clone();
+    let work = async move {
+        loop {
+            for object in api.list(&ListParams::default()).await.unwrap() {
+                let live = object.parse();
+                let Some(patch) = next(&live, revision) else { continue };
+                let patch = Patch::Merge(patch);
+                // Whoever changed it meanwhile: it is in the next listing.
+                let _ = api.patch(object.name(), &PatchParams::default(), &patch).await;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::spawn(async move { token.run_until_cancelled(work).await });
+    stop.drop_guard()
+}
+
+fn next(live: &Value, revision: &str) -> Option<Value> {
+    let spec = &live["spec"];
+    let now = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap().to_string();
+    let compared = |sync: &str, health: &str| {
+        json!({
+            "sync": {
+                "status": sync, "revision": revision,
+                "comparedTo": {"source": spec["source"], "destination": spec["destination"]},
+            },
+            "health": {"status": health},
+            "reconciledAt": now,
+        })
+    };
+    let mut patch = if live["operation"].is_object() {
+        let mut status = compared("Synced", "Healthy");
+        status["operationState"] = json!({
+            "operation": live["operation"], "phase": "Succeeded", "startedAt": now,
+            "finishedAt": now, "syncResult": {"revision": revision, "source": spec["source"]},
+        });
+        json!({"operation": null, "status": status})
+    } else if live["status"]["sync"]["revision"] != *revision {
+        json!({ "status": compared("OutOfSync", "Healthy") })
+    } else {
+        return None;
+    };
+    patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    Some(patch)
+}
+
+fn is_complete(set: &Value) -> bool {
+    let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|one| one["type"] == "RolloutProgressing" && one["status"] == "False")
+}
+
+async fn applications(world: &ClusterState) -> Vec<Value> {
+    let list = world.api("Application").list(&ListParams::default()).await.unwrap();
+    list.items.iter().map(Object::parse).collect()
+}
+
+#[tokio::test]
+async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() {
+    let mut world = ClusterState::start(little()).await;
+    world.create("ApplicationSet", "set", fleet(24)).await;
+    let service = serve(&world, "r1");
+    let set = world.until("ApplicationSet", "set", is_complete).await;
+    let listed = set["status"]["applicationStatus"].as_array().unwrap();
+    assert!(listed.len() < 24, "{} entries are listed", listed.len());
+    assert_eq!(set["status"]["rollout"]["listed"], json!(listed.len()));
+    assert_eq!(set["status"]["rollout"]["progress"], "24/24");
+    assert_eq!(set["status"]["resourcesCount"], 24);
+    for live in applications(&world).await {
+        let record = live["metadata"]["annotations"][ROLLOUT].as_str().unwrap_or_default();
+        assert!(record.contains("\"r1\""), "{}: {record}", live["metadata"]["name"]);
+    }
+
+    // Whoever shows it finds every entry.
+    let by_name: std::collections::BTreeMap<String, Arc<Value>> = applications(&world)
+        .await
+        .into_iter()
+        .map(|live| (crate::desired::name_of(&live).to_owned(), Arc::new(live)))
+        .collect();
+    let shown = crate::decide::application_set::stored::entries(&set, &by_name);
+    assert_eq!(shown.len(), 24);
+    assert!(shown.values().all(|entry| entry.phase.name() == "Healthy"), "{shown:?}");
+
+    // The next controller finds it done, and starts nothing again.
+    drop(service);
+    let promotions = |all: &[Value]| -> Vec<Value> {
+        all.iter().map(|live| live["status"]["operationState"]["operation"].clone()).collect()
+    };
+    let before = applications(&world).await;
+    world.restart(ApplicationSetSettings { progressive_syncs: true, ..little() });
+    let refresh = json!({"metadata": {"annotations": {
+        crate::api::annotations::APPLICATION_SET_REFRESH: "true",
+    }}});
+    world.patch("ApplicationSet", "set", refresh).await;
+    let set = world
+        .until("ApplicationSet", "set", |set| {
+            set["metadata"]["annotations"][crate::api::annotations::APPLICATION_SET_REFRESH]
+                .is_null()
+        })
+        .await;
+    assert!(is_complete(&set), "{}", set["status"]);
+    let after = applications(&world).await;
+    assert_eq!(promotions(&after), promotions(&before));
+    assert!(after.iter().all(|live| live["operation"].is_null()));
+
+    // A new commit is rolled out like the first one.
+    let _service = serve(&world, "r2");
+    world
+        .until("ApplicationSet", "set", |set| {
+            is_complete(set) && set["status"]["rollout"]["startedAt"].is_string()
+        })
+        .await;
+    let done = async {
+        loop {
+            let all = applications(&world).await;
+            let is_done = |live: &Value| {
+                live["status"]["operationState"]["syncResult"]["revision"] == "r2"
+                    && live["metadata"]["annotations"][ROLLOUT].as_str().unwrap().contains("\"r2\"")
+            };
+            if all.iter().all(is_done) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), done).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_status_that_is_refused_stops_nothing_in_silence() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let is_status = |request: &RequestRecord| {
+        request.client == "sets"
+            && request.resource == "applicationsets"
+            && request.subresource == "status"
+    };
+    world.server.inject(Fault::new(Effect::Status(413), is_status));
+    world.create("ApplicationSet", "set", fleet(2)).await;
+    let events: Api<k8s_openapi::api::events::v1::Event> =
+        Api::namespaced(world.server.client_as("test"), NAMESPACE);
+    let told = async {
+        loop {
+            let all = events.list(&ListParams::default()).await.unwrap();
+            if all.iter().any(|event| event.reason.as_deref() == Some("StatusError")) {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
+    // Once it is taken, the rollout goes on and the condition is taken back.
+    let _service = serve(&world, "r1");
+    let set = world.until("ApplicationSet", "set", is_complete).await;
+    let conditions = set["status"]["conditions"].as_array().unwrap();
+    let error = conditions.iter().find(|one| one["type"] == "ErrorOccurred").unwrap();
+    assert_eq!(error["status"], "False", "{error}");
+}
+
+#[tokio::test]
+async fn a_stall_is_reported_once_whoever_looks() {
+    let mut settings = ApplicationSetSettings::default();
+    let rules = settings.rollout.rules;
+    settings.rollout.rules = crate::decide::rollout::phase::Rules {
+        progressing_timeout: Some(jiff::SignedDuration::from_secs(1)),
+        ..rules
+    };
+    let mut world = ClusterState::start(settings.clone()).await;
+    let mut spec = set(rolling());
+    spec["strategy"]["rollingSync"]["steps"][0]["maxUpdate"] = json!(0);
+    world.create("ApplicationSet", "set", spec).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    let is_recorded = |set: &Value| set["status"]["rollout"]["stalled"][0]["application"] == "app";
+    let wake = async {
+        // Nothing happens by itself for half a minute; any event will do.
+        loop {
+            world.compare("app", "OutOfSync", "Missing", "r1").await;
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+    };
+    tokio::select! {
+        _ = world.until("ApplicationSet", "set", is_recorded) => {}
+        () = wake => {}
+    }
+    world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
+    let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
+    let asked = json!({"metadata": {"annotations": {refresh: "true"}}});
+    world.patch("ApplicationSet", "set", asked).await;
+    world
+        .until("ApplicationSet", "set", |set| set["metadata"]["annotations"][refresh].is_null())
+        .await;
+    let events: Api<k8s_openapi::api::events::v1::Event> =
+        Api::namespaced(world.server.client_as("test"), NAMESPACE);
+    let all = events.list(&ListParams::default()).await.unwrap();
+    let stalled = all.iter().filter(|event| event.reason.as_deref() == Some("RolloutStalled"));
+    assert_eq!(stalled.count(), 1);
+}
