@@ -16,7 +16,7 @@ use super::stored::to_json;
 use super::watch::Watch;
 
 /// Kibibytes of answers over the network that may wait to be read. Further
-/// requests are told to come later, and watches wait.
+/// requests are refused with 429, and watches wait.
 pub(super) const UNREAD_LIMIT: usize = 256 << 10;
 
 /// Smaller answers are not counted.

@@ -1,5 +1,5 @@
-//! Kubernetes Events go after an hour, as in the real one, and the oldest of
-//! very many sooner: nothing else would ever delete them.
+//! Kubernetes Events are deleted after an hour, as in the real one, and the
+//! oldest earlier when there are too many: nothing else deletes them.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ pub(crate) const MAX_EVENTS: usize = 10_000;
 #[derive(Debug, Default)]
 pub(crate) struct EventExpiry(BTreeMap<u64, (Timestamp, Key)>);
 
-/// Where Events are, of both groups.
+/// Where the Events of both groups are stored.
 pub(crate) fn events() -> ResourceKey {
     ResourceKey::new("", "events")
 }
 
 impl State {
-    /// Takes note of a write, and deletes the Events whose time is over.
+    /// Records a write of an Event, and deletes expired Events.
     pub fn event_written(&mut self, key: &Key, former: Option<u64>, revision: u64, now: Timestamp) {
         let written = &mut self.event_expiry.0;
         if let Some(former) = former {
@@ -35,7 +35,7 @@ impl State {
         self.expire_events(now);
     }
 
-    /// Deletes the Events whose time is over. Called when somebody asks for some.
+    /// Deletes expired Events. Called before each request for Events.
     pub fn expire_events(&mut self, now: Timestamp) {
         let resource = events();
         loop {
@@ -48,7 +48,7 @@ impl State {
             let revision = *oldest.key();
             let (_, key) = oldest.remove();
             let place: Place = (resource.clone(), key);
-            // Somebody else may have deleted it, and created another one of that name.
+            // A client may have deleted it and created another one of that name.
             if self.store.get(&place.0, &place.1).is_some_and(|event| event.revision == revision) {
                 self.remove_now(&place, now);
             }

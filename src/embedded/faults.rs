@@ -94,7 +94,7 @@ impl fmt::Debug for Fault {
 /// How often each verb was used on each resource, by `(client, verb, resource)`.
 pub type Counts = BTreeMap<(String, String, String), u64>;
 
-/// Faults that wait and requests that were.
+/// Faults to inject and requests that were received.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     faults: Vec<Fault>,
@@ -127,7 +127,7 @@ impl Ledger {
         self.faults.clear();
     }
 
-    /// Gives a request its number, records it, and gives back the effects on it.
+    /// Numbers a request, records it, and returns the effects on it.
     pub fn begin(&mut self, record: &mut RequestRecord) -> Vec<Effect> {
         self.seq += 1;
         record.seq = self.seq;
@@ -162,7 +162,7 @@ impl Ledger {
         }
     }
 
-    /// Takes note of the answer to a request.
+    /// Records the answer to a request.
     pub fn end(&mut self, request: &RequestRecord, code: u16) {
         if request.is_write() && (200..300).contains(&code) {
             // The names of clients are the clients' choice as well.

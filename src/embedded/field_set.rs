@@ -27,7 +27,7 @@ const ALWAYS_THERE: &[&str] = &[
 ];
 
 /// Fields of `metadata` that no manager owns.
-const NOBODYS: &[&str] = &[
+const UNOWNED: &[&str] = &[
     "f:name",
     "f:namespace",
     "f:creationTimestamp",
@@ -143,7 +143,7 @@ impl FieldSet {
             })
     }
 
-    /// Takes out structs that built-in kinds always have, so that nobody adds them.
+    /// Removes structs that objects of built-in kinds always have: no manager adds them.
     pub fn forget_structs(&mut self) {
         for (element, child) in &mut self.children {
             if ALWAYS_THERE.contains(&&**element) && !child.children.is_empty() {
@@ -160,7 +160,7 @@ impl FieldSet {
         self.remove("f:kind");
         if let Some(meta) = self.get_mut("f:metadata") {
             meta.member = false;
-            meta.children.retain(|(element, _)| !NOBODYS.contains(&&**element));
+            meta.children.retain(|(element, _)| !UNOWNED.contains(&&**element));
         }
         self.children.retain(|(_, child)| !child.is_empty());
     }

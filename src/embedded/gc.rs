@@ -51,7 +51,7 @@ impl State {
         let before = self.store.get(&place.0, &place.1)?.clone();
         let mut queue = VecDeque::new();
         self.begin_deletion(place, propagation, &mut queue, now);
-        // What the caller is told: the state before anything follows from it.
+        // The answer to the caller: the state before dependents and owners follow.
         let answer = match self.store.get(&place.0, &place.1) {
             Some(still) => (still.clone(), false),
             None => (before, true),
@@ -154,9 +154,9 @@ impl State {
         queue.push_back(Work::Progress(place.clone()));
     }
 
-    /// Takes the server's own finalizers off an object whose time has come. What
-    /// has to go first was told so when the deletion began: here nothing looks at
-    /// more than the first of what is left.
+    /// Removes the server's own finalizers from an object that nothing holds any
+    /// more. The deletion of dependents and contents began with that of the
+    /// object, so that it is enough here to look at the first that is left.
     fn progress(&mut self, place: &Place, queue: &mut VecDeque<Work>) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
         if !stored.deleting {
@@ -202,8 +202,8 @@ impl State {
             .any(|dependent| dependent.owners.iter().any(|o| &*o.uid == owner && o.blocks))
     }
 
-    /// What goes with a namespace or with the definition of a kind, as far as
-    /// it is not going already.
+    /// What is deleted with a namespace or with the definition of a kind, without
+    /// what is being deleted already.
     fn contents(&self, place: &Place) -> Vec<Place> {
         let mut contents = if place.0 == namespaces() {
             self.store.places_in(&place.1.name)

@@ -23,7 +23,7 @@ use super::Inner;
 use super::answer::{ResponseBody, error_response};
 use super::guard::Guard;
 use super::handler::{Dropped, handle};
-use super::patient::Patient;
+use super::write_timeout::WriteTimeout;
 
 /// Connections at a time; further ones are closed at once.
 const MAX_CONNECTIONS: usize = 1000;
@@ -145,7 +145,7 @@ async fn requests<S>(stream: S, service: ApiService)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let stream = TokioIo::new(Patient::new(stream, READ_WITHIN));
+    let stream = TokioIo::new(WriteTimeout::new(stream, READ_WITHIN));
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WITHIN)

@@ -1,8 +1,8 @@
 //! The latest changes of one resource, from which watches and lists of the past
 //! are answered.
 //!
-//! Bounded in number and in bytes: whoever asks for more than is kept gets 410,
-//! as the real one answers for what etcd has compacted.
+//! Bounded in number and in bytes: a request for an older version gets
+//! 410 Gone, as the real one answers for what etcd has compacted.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -134,7 +134,7 @@ pub(crate) fn record_update(
     now: Timestamp,
 ) {
     let before = old.and_then(|old| old.managed.as_ref());
-    // So a client asks to forget all managers.
+    // This is how a client resets managedFields.
     let reset = new.managed.as_deref() == Some(b"[{}]");
     let given = read(new.managed.as_ref());
     let as_before = given.is_none() || new.managed.as_ref() == before;
@@ -151,7 +151,7 @@ pub(crate) fn record_update(
         comparison.changed.forget_structs();
     }
     let me = Manager::new(manager, false, kind.api_version(), subresource, now);
-    // Most writes change what the writer owns, and so nothing here.
+    // Most writes change fields that the writer owns already.
     new.managed = if as_before && is_owner(&managers, &me, &comparison) {
         before.cloned()
     } else {
@@ -159,7 +159,7 @@ pub(crate) fn record_update(
     };
 }
 
-/// Whether a manager owns all of a change already, and nobody else any of it.
+/// Whether a manager owns all changed fields already, and no other manager owns any.
 fn is_owner(managers: &[Manager], me: &Manager, comparison: &Comparison) -> bool {
     let Comparison { changed, removed } = comparison;
     comparison.is_empty()

@@ -15,12 +15,13 @@
 //!
 //! ```text
 //! http ──> handler ──> read, write, patching, deletion ──> store ──> log ──> watch
-//!             │                     │
-//!           faults        schema, typed, defaults, managed_fields, gc
+//!           │    │                  │                        │
+//!       faults  answer   checks, schema, typed, defaults,  stored
+//!                        managed_fields, field_set, gc
 //! ```
 //!
-//! One lock guards everything stored. Objects are immutable and shared: reads
-//! and watches hand out the stored bytes. Time follows tokio's clock, so that
+//! One lock guards everything stored. Objects are immutable JSON and shared: reads
+//! and watches hand out the stored bytes. What is kept of the past is bounded. Time follows tokio's clock, so that
 //! under paused time nothing here waits for real.
 
 mod answer;
@@ -49,7 +50,6 @@ mod managed_fields;
 mod openapi;
 mod patch;
 mod patching;
-mod patient;
 mod protobuf;
 mod read;
 mod request;
@@ -65,6 +65,7 @@ mod validate;
 mod watch;
 pub mod workloads;
 mod write;
+mod write_timeout;
 
 #[cfg(test)]
 mod tests;
@@ -119,8 +120,8 @@ impl Server {
         Self::with(faults::Ledger::new(true))
     }
 
-    /// The same without a record of single requests: for servers that run long
-    /// or have much to do. [`Self::requests`] and [`Self::counts`] stay empty.
+    /// The same without a log of requests, for servers that run long or under
+    /// load: [`Self::requests`] and [`Self::counts`] stay empty.
     pub fn without_request_log() -> Self {
         Self::with(faults::Ledger::new(false))
     }
@@ -214,8 +215,8 @@ impl Server {
         self.inner.ledger.lock().counts()
     }
 
-    /// How many requests of a client changed something, or might have: those
-    /// that create, update, patch, apply or delete, and were granted.
+    /// The number of successful write requests of a client: create, update,
+    /// patch, apply and delete, without dry runs.
     pub fn writes(&self, client: &str) -> u64 {
         self.inner.ledger.lock().writes(client)
     }

@@ -77,8 +77,8 @@ pub(crate) fn patch(
         let Object { value, managed } = current.object.clone();
         let object =
             Object { value: convert::to_version(&kind, &kind.api_version(), value), managed };
-        // Few patches say something about managers; without them there is less to carry along.
-        if says_managers(patch) { object.into_whole() } else { object.value }
+        // Few patches touch managedFields; without them there is less to copy.
+        if touches_managed_fields(patch) { object.into_whole() } else { object.value }
     };
     match media {
         "application/json-patch+json" => json::apply(&mut object, patch)?,
@@ -100,7 +100,7 @@ pub(crate) fn patch(
 }
 
 /// Whether a patch may read or write `metadata.managedFields`.
-fn says_managers(patch: &Value) -> bool {
+fn touches_managed_fields(patch: &Value) -> bool {
     let within = |path: &Value| {
         let path = path.as_str().unwrap_or_default();
         matches!(path, "" | "/metadata") || path.starts_with("/metadata/managedFields")

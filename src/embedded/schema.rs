@@ -228,7 +228,7 @@ impl Schema {
     }
 }
 
-/// The way to a place in an object; only made a text where it is told.
+/// A path in an object; written as text only where a message needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Path<'a> {
     Root,

@@ -1,6 +1,6 @@
 //! What is stored: objects by resource, one revision, a log of changes, owners.
 //!
-//! Knows nothing of requests or rules: whoever writes has checked before.
+//! Knows nothing of requests or rules: callers validate before they write.
 //! Objects are shared, never copied: a read hands out the stored `Arc`.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

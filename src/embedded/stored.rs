@@ -1,9 +1,9 @@
 //! One object: as a tree while it is read or written, as JSON while it is stored.
 //!
-//! A tree of values takes about eight times the memory of its text, and most
-//! stored objects are not looked into before the next write. So only the text
-//! is kept, with the few facts that lists, watches and the garbage collector
-//! ask for; the tree is made for each write and dropped with it.
+//! A tree of values takes about eight times the memory of its JSON, and most
+//! stored objects are not read field by field before the next write. So only
+//! the JSON is kept, with the few fields that lists, watches and the garbage
+//! collector need; the tree is made for each write and dropped after it.
 
 use std::fmt;
 use std::ops::Range;

@@ -2,6 +2,8 @@
 //!
 //! Gives causes in the words of the real API server; never changes an object.
 
+use std::collections::HashSet;
+
 use serde_json::{Map, Value};
 
 use super::errors::Cause;
@@ -126,21 +128,22 @@ fn check_map(
 }
 
 fn unique(schema: &Schema, list: &[Value], path: &Path<'_>, causes: &mut Vec<Cause>) {
-    let identity = |item: &Value| match &schema.list_type {
-        ListType::Map(keys) => {
-            Some(Value::Array(keys.iter().map(|k| item[k.as_str()].clone()).collect()))
-        }
-        ListType::Set => Some(item.clone()),
-        ListType::Atomic => schema.unique_items.then(|| item.clone()),
+    let keys = match &schema.list_type {
+        ListType::Map(keys) => Some(keys),
+        ListType::Set => None,
+        ListType::Atomic if schema.unique_items => None,
+        ListType::Atomic => return,
     };
-    let mut seen: Vec<Value> = Vec::new();
+    let identity = |item| match keys {
+        Some(keys) => keys.iter().map(|key| Value::get(item, key)).collect(),
+        None => vec![Some(item)],
+    };
+    let mut seen = HashSet::with_capacity(list.len());
     for (i, item) in list.iter().enumerate() {
-        let Some(id) = identity(item) else { return };
-        if seen.contains(&id) {
+        if !seen.insert(identity(item)) {
             let message = format!("Duplicate value: {item}");
             causes.push(Cause::new("FieldValueDuplicate", path.item(i).to_string(), message));
         }
-        seen.push(id);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Watches: a cursor into a resource's log of changes, woken by each change.
 //!
 //! A watcher holds no queue of its own: a slow one that falls behind what the
-//! log keeps is told so with 410, as the real one does.
+//! log keeps gets 410 Gone, as from the real one.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ use super::state::State;
 use super::stored::{Object, Stored, to_json};
 use super::table;
 
-/// How often a quiet watch is told the current revision, when it asked for that.
+/// How often a watch without events gets a bookmark, if it allows bookmarks.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
 
 /// How long a watch lasts when the client does not say.
@@ -55,9 +55,9 @@ pub(crate) struct Watch {
     /// Table columns are sent with the first event only.
     columns_sent: bool,
     cursor: u64,
-    /// What was there when the watch was opened and has not been told yet.
+    /// Objects that existed when the watch was opened and have not been sent yet.
     initial: VecDeque<Arc<Stored>>,
-    /// Whether the end of that is told by a bookmark.
+    /// Whether a bookmark marks the end of them.
     initial_end: bool,
     ready: VecDeque<Bytes>,
     changed: watch::Receiver<u64>,
@@ -121,7 +121,7 @@ pub(crate) fn open(
         done: false,
     };
     if asked == 0 || streaming_list {
-        // Objects are shared: what is told of them is made when it is read.
+        // Objects are shared; their events are made when the watch is read.
         watch.initial = table
             .range(namespace)
             .filter(|(key, stored)| watch.selectors.matches(key, stored))
@@ -223,7 +223,7 @@ impl Watch {
     }
 
     /// Takes changes since the cursor from the log; whether there are more, of
-    /// which nobody would be told until the next one.
+    /// which the next change alone would send.
     fn collect(&mut self) -> bool {
         let server = self.server.clone();
         let (changes, more) = {

@@ -37,7 +37,7 @@ pub(crate) fn apply(
     let mut managers =
         live.and_then(|live| managed::read(live.managed.as_ref())).unwrap_or_default();
     if let Some(live) = live.filter(|_| managers.is_empty()) {
-        // Nobody is known to own what was there before: one stand-in does.
+        // The owners of the existing fields are unknown: one manager stands for them.
         let mut before =
             Manager::new("before-first-apply", false, kind.api_version(), "", request.now);
         before.fields = fields_of(shape, &live.value);
@@ -173,7 +173,7 @@ fn reorder(shape: Shape<'_>, kind: &ListType, items: &mut Vec<Value>, config: &[
     items.extend(ranked.into_iter().map(|(_, _, item)| item));
 }
 
-/// Removes what was applied last time and is owned by nobody now.
+/// Removes what was applied last time and has no owner any more.
 fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet) {
     for (path, was) in last.children() {
         let still = owned.get(path).filter(|o| !o.is_empty());

@@ -1,5 +1,6 @@
 //! JSON patch (RFC 6902).
 
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::super::errors::ApiError;
@@ -17,7 +18,7 @@ const MAX_COPIED: usize = 3 << 20;
 ///
 /// `BadRequest` when the patch cannot be read; `Invalid` when an operation fails, a test included.
 pub(crate) fn apply(object: &mut Value, patch: &Value) -> Result<(), ApiError> {
-    let operations: json_patch::Patch = serde_json::from_value(patch.clone())
+    let operations = json_patch::Patch::deserialize(patch)
         .map_err(|e| ApiError::bad_request(format!("error decoding patch: {e}")))?;
     if operations.0.len() > MAX_OPERATIONS {
         let message = format!(

@@ -1,4 +1,4 @@
-//! A connection that does not wait for ever for a peer that does not read.
+//! A connection that fails when the peer does not read in time.
 
 use std::io;
 use std::pin::Pin;
@@ -9,15 +9,15 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 /// A connection that fails when nothing can be written for a time.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     stream: S,
-    patience: Duration,
-    waits: Option<Pin<Box<Sleep>>>,
+    timeout: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
-    pub fn new(stream: S, patience: Duration) -> Self {
-        Self { stream, patience, waits: None }
+impl<S> WriteTimeout<S> {
+    pub fn new(stream: S, timeout: Duration) -> Self {
+        Self { stream, timeout, timer: None }
     }
 
     /// Fails a write that has been waiting for too long.
@@ -27,20 +27,20 @@ impl<S> Patient<S> {
         done: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if done.is_ready() {
-            self.waits = None;
+            self.timer = None;
             return done;
         }
-        let patience = self.patience;
-        let waits = self
-            .waits
-            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + patience)));
-        ready!(waits.as_mut().poll(cx));
-        let reason = "the peer does not read what it asked for";
+        let timeout = self.timeout;
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
+        ready!(timer.as_mut().poll(cx));
+        let reason = "the peer does not read the answer";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -50,7 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
