@@ -97,7 +97,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         tracing::info!("dry run: nothing is written and no lease is acquired");
     }
     let lease = (config.leader_election && !dry_run)
-        .then(|| Candidate::new(client.clone(), namespace, identity()));
+        .then(|| Candidate::new(client.clone(), namespace, identity(), Clock::system()));
     if let Some(candidate) = &lease {
         tracing::info!("waiting for the lease");
         if candidate.acquire(&shutdown).await.is_none() {

@@ -6,7 +6,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -14,6 +13,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::clock::Clock;
 use crate::watch::failure::{has_code, reason};
 
 /// The lease's name, the peer's own (AS-501).
@@ -30,6 +30,7 @@ const RETRY: Duration = Duration::from_secs(2);
 pub struct Candidate {
     api: Api<Lease>,
     identity: String,
+    clock: Clock,
 }
 
 impl std::fmt::Debug for Candidate {
@@ -47,8 +48,8 @@ enum Turn {
 
 impl Candidate {
     /// A candidate in a namespace. The identity must differ between copies.
-    pub fn new(client: Client, namespace: &str, identity: String) -> Self {
-        Self { api: Api::namespaced(client, namespace), identity }
+    pub fn new(client: Client, namespace: &str, identity: String, clock: Clock) -> Self {
+        Self { api: Api::namespaced(client, namespace), identity, clock }
     }
 
     /// Waits until the lease is held. `None` when `shutdown` came first.
@@ -139,7 +140,7 @@ impl Candidate {
     }
 
     fn spec(&self, old: Option<&LeaseSpec>) -> LeaseSpec {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(self.clock.now());
         let same = old.is_some_and(|old| old.holder_identity.as_deref() == Some(&self.identity));
         let transitions = old.and_then(|old| old.lease_transitions).unwrap_or_default();
         LeaseSpec {
@@ -191,10 +192,15 @@ mod tests {
     use super::*;
     use crate::embedded::{Effect, Fault, Server};
 
+    fn candidate(server: &Server) -> Candidate {
+        let clock = Clock::system();
+        Candidate::new(server.client_as("a"), "default", "a".to_owned(), clock)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_leader_that_gets_no_answer_steps_down_before_another_may_take_over() {
         let server = Server::new();
-        let candidate = Candidate::new(server.client_as("a"), "default", "a".to_owned());
+        let candidate = candidate(&server);
         let shutdown = CancellationToken::new();
         candidate.acquire(&shutdown).await.unwrap();
         let written = Instant::now();
@@ -211,7 +217,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_that_comes_late_does_not_lengthen_the_lease() {
         let server = Server::new();
-        let candidate = Candidate::new(server.client_as("a"), "default", "a".to_owned());
+        let candidate = candidate(&server);
         let shutdown = CancellationToken::new();
         candidate.acquire(&shutdown).await.unwrap();
         // One renewal is carried out and told eight seconds late; after that

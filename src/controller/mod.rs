@@ -16,6 +16,7 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
+use crate::act::events::Recorder;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::source::Repositories;
@@ -59,9 +60,12 @@ pub async fn run(
         let ended = control_plane.run(&client, &stop).await.map_err(Stopped::Application);
         ended.and(until(&shutdown))
     };
+    let recorder = Recorder::new(client.clone(), clock.clone());
     let sets = async {
         let (client, caches) = (client.clone(), control_plane.clone());
-        application_set::run(client, caches, settings.application_sets, clock, stop.clone()).await;
+        let settings = settings.application_sets;
+        application_set::run(client, caches, settings, clock.clone(), &recorder, stop.clone())
+            .await;
         until(&shutdown)
     };
     let applications = async {
@@ -69,12 +73,29 @@ pub async fn run(
             None => shutdown.cancelled().await,
             Some(settings) => {
                 let (client, caches) = (client.clone(), control_plane.clone());
-                application::run(client, caches, settings, sources, stop.clone()).await;
+                let recorder = recorder.clone();
+                application::run(
+                    client,
+                    caches,
+                    settings,
+                    sources,
+                    recorder,
+                    clock.clone(),
+                    stop.clone(),
+                )
+                .await;
             }
         }
         until(&shutdown)
     };
-    tokio::try_join!(watches, sets, applications).map(|_| ())
+    let ended = CancellationToken::new();
+    let controllers = async {
+        let result = tokio::try_join!(watches, sets, applications).map(|_| ());
+        ended.cancel();
+        result
+    };
+    // What the last reconciles told is written too.
+    tokio::join!(controllers, recorder.run(&ended)).0
 }
 
 /// Only a shutdown ends a controller.

@@ -25,7 +25,9 @@ use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use wavegate::act::events::Recorder;
 use wavegate::api::crds;
+use wavegate::clock::Clock;
 use wavegate::controller::application;
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::settings::ApplicationSettings;
@@ -116,12 +118,15 @@ impl World {
         let caches = Arc::new(ControlPlane::new(scope));
         let client = self.server.client_as(CONTROLLER);
         let (settings, sources) = (self.settings.clone(), self.sources.clone());
-        let work =
-            application::run(client.clone(), caches.clone(), settings, sources, stop.clone());
         let token = stop.clone();
         let task = tokio::spawn(async move {
+            let recorder = Recorder::new(client.clone(), Clock::system());
+            let (own, events, clock) = (client.clone(), recorder.clone(), Clock::system());
+            let stop = token.clone();
+            let work =
+                application::run(own, caches.clone(), settings, sources, events, clock, stop);
             let watches = async { caches.run(&client, &token).await.unwrap() };
-            tokio::join!(work, watches);
+            tokio::join!(work, watches, recorder.run(&token));
         });
         self.controller = Some((task, stop));
     }

@@ -10,15 +10,17 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::COMPONENT;
 use super::credentials::RepositorySecrets;
 use super::memory::{Memory, Shared};
 use super::projects::Projects;
 use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::act::application_status;
-use crate::act::events::Events;
+use crate::act::events::{Events, Recorder};
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
+use crate::clock::Clock;
 use crate::controller::runtime::{Slots, spread};
 use crate::redact;
 use crate::settings::ApplicationSettings;
@@ -50,6 +52,8 @@ pub fn off_worker<T>(short: bool, work: impl FnOnce() -> T) -> T {
 pub struct Context {
     /// The control plane.
     pub client: crate::watch::cluster_cache::Client,
+    /// Where the time comes from.
+    pub clock: Clock,
     /// Settings.
     pub settings: ApplicationSettings,
     /// Repositories.
@@ -66,8 +70,10 @@ pub struct Context {
     pub clusters: Clusters,
     /// Who is next.
     pub queue: Arc<Queue>,
-    /// Kubernetes Events; absent when switched off.
-    pub events: Option<Events>,
+    /// What writes Kubernetes Events.
+    pub recorder: Recorder,
+    /// Events about Applications.
+    pub events: Events,
     /// Who may work: a pass holds one while it runs.
     pub slots: Slots,
     /// Something has changed that a project which is being deleted may wait for.
@@ -110,13 +116,12 @@ impl Context {
         control_plane: Arc<ControlPlane>,
         clusters: Clusters,
         queue: Arc<Queue>,
+        recorder: Recorder,
+        clock: Clock,
     ) -> Self {
-        let resource = application_status::resource();
-        let component = "argocd-application-controller";
         let slots = Slots::new(settings.parallel);
-        let events = settings
-            .events
-            .then(|| Events::new(client.clone(), component, resource, settings.dry_run));
+        let enabled = settings.events && !settings.dry_run;
+        let events = recorder.events(COMPONENT, application_status::resource(), enabled);
         let namespace = settings.control_plane_namespace.clone();
         let projects = Projects::new(control_plane.projects.clone(), namespace);
         Self {
@@ -129,6 +134,8 @@ impl Context {
             control_plane,
             clusters,
             queue,
+            clock,
+            recorder,
             events,
             slots,
             leaving: Notify::new(),
@@ -193,7 +200,7 @@ impl Context {
 
     /// The time.
     pub fn now(&self) -> Timestamp {
-        Timestamp::now()
+        self.clock.now()
     }
 
     /// What is remembered of an Application.

@@ -9,9 +9,10 @@ use super::context::Context;
 use crate::act::events::EventRecord;
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
 use crate::decide::app_state::operation::given;
+use crate::watch::object::Object;
 
 /// Tells what differs between two stored versions.
-pub async fn publish(ctx: &Context, before: &Value, after: &Value) {
+pub fn publish(ctx: &Context, before: &Value, after: &Value) {
     let records = records(before, after);
     for record in &records {
         let application = format!(
@@ -26,14 +27,13 @@ pub async fn publish(ctx: &Context, before: &Value, after: &Value) {
             tracing::info!(application, revision, reason = record.reason, "{}", record.text);
         }
     }
-    let Some(events) = ctx.events.clone().filter(|_| !records.is_empty()) else { return };
-    let Ok(about) = serde_json::from_value(after.clone()) else { return };
-    // Nobody waits for an event.
-    tokio::spawn(async move {
-        for record in records {
-            events.publish(&about, record).await;
-        }
-    });
+    if records.is_empty() {
+        return;
+    }
+    let about = Object::from(after.clone());
+    for record in records {
+        ctx.events.publish(&about, record);
+    }
 }
 
 fn records(before: &Value, after: &Value) -> Vec<EventRecord> {

@@ -44,8 +44,10 @@ use tracing::Span;
 use super::error::Error;
 use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
+use crate::act::events::Recorder;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::tracking::from_instance_name;
+use crate::clock::Clock;
 use crate::decide::app_state::Condition;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::decide::app_state::status::conditions;
@@ -59,6 +61,9 @@ use crate::api::ObjectKey;
 use context::Context;
 use queue::{Queue, ReconcileResult, Trigger};
 
+/// The name under which it writes Events.
+const COMPONENT: &str = "argocd-application-controller";
+
 /// The longest pause after failures.
 const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(120) };
 
@@ -71,6 +76,8 @@ pub async fn run(
     control_plane: Arc<ControlPlane>,
     settings: ApplicationSettings,
     sources: Arc<Repositories>,
+    recorder: Recorder,
+    clock: Clock,
     shutdown: CancellationToken,
 ) {
     let stop = shutdown.child_token();
@@ -81,7 +88,16 @@ pub async fn run(
     let (wake, woken) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, wake, stop.clone());
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let ctx = Arc::new(Context::new(client, settings, sources, control_plane, clusters, queue));
+    let ctx = Arc::new(Context::new(
+        client,
+        settings,
+        sources,
+        control_plane,
+        clusters,
+        queue,
+        recorder,
+        clock,
+    ));
     let caches = &ctx.control_plane;
     let changes = [&caches.applications, &caches.projects, &caches.secrets];
     let changes = changes.map(|cache| wake::run(&ctx, cache.subscribe()));
@@ -153,7 +169,7 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
     match application_status::send(&ctx.client.0, &application, patch, now).await {
         Ok(written) => {
-            events::publish(ctx, &application, &written).await;
+            events::publish(ctx, &application, &written);
             ctx.wrote(&written);
         }
         Err(error) => tracing::warn!(application = %key, %error, "cannot tell that it failed"),

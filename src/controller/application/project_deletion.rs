@@ -8,6 +8,7 @@ use std::time::Duration;
 use kube::api::{Api, DynamicObject, ListParams};
 use serde_json::Value;
 
+use super::COMPONENT;
 use super::context::Context;
 use super::wake::of_project;
 use crate::act::application_status;
@@ -36,12 +37,8 @@ pub fn is_leaving(project: &Value) -> bool {
 
 /// Lets projects go for as long as the controller runs.
 pub async fn run(ctx: Arc<Context>) {
-    let events = Events::new(
-        ctx.client.0.clone(),
-        "argocd-application-controller",
-        resource(AppProject::KIND),
-        !ctx.settings.events || ctx.settings.dry_run,
-    );
+    let enabled = ctx.settings.events && !ctx.settings.dry_run;
+    let events = ctx.recorder.events(COMPONENT, resource(AppProject::KIND), enabled);
     let mut releasing = Releasing { ctx, events, told: BTreeSet::new() };
     loop {
         let ctx = releasing.ctx.clone();
@@ -180,6 +177,6 @@ impl Releasing {
         let text = format!("project {project_name} {text}");
         tracing::warn!(project = project_name, "{text}");
         let record = EventRecord { warning: true, reason: "DeletionError", action: "Delete", text };
-        self.events.publish(&project.clone().into(), record).await;
+        self.events.publish(&project.clone().into(), record);
     }
 }

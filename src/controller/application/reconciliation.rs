@@ -99,7 +99,7 @@ impl<'a> Reconciliation<'a> {
         };
         self.ctx.wrote(&written);
         self.memory.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
-        events::publish(self.ctx, &self.base, &written).await;
+        events::publish(self.ctx, &self.base, &written);
         self.application = written.clone();
         self.base = written;
         Ok(())

@@ -42,6 +42,7 @@ async fn a_pass_that_panics_says_so_on_its_application() {
         Mark { method: ApplicationSettings::default().tracking_method, label: String::new() };
     let (wake, _woken) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, wake, CancellationToken::new());
+    let recorder = Recorder::new(client.clone(), Clock::system());
     let ctx = Context::new(
         client,
         ApplicationSettings::default(),
@@ -49,6 +50,8 @@ async fn a_pass_that_panics_says_so_on_its_application() {
         caches,
         clusters,
         queue,
+        recorder,
+        Clock::system(),
     );
     let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.wrote(&serde_json::to_value(created).unwrap());

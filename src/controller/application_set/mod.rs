@@ -31,7 +31,7 @@ use tracing::Span;
 use super::context::Context;
 use super::error::Error;
 use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger};
-use crate::act::events::Events;
+use crate::act::events::Recorder;
 use crate::api::ObjectKey;
 use crate::clock::Clock;
 use crate::decide::application_set::reconcile::Next;
@@ -67,10 +67,10 @@ pub async fn run(
     control_plane: Arc<ControlPlane>,
     settings: ApplicationSetSettings,
     clock: Clock,
+    recorder: &Recorder,
     shutdown: CancellationToken,
 ) {
-    let events =
-        Events::new(client.clone(), COMPONENT, resource("ApplicationSet"), settings.dry_run);
+    let events = recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
     let slots = Slots::new(settings.concurrent_reconciliations.into());
     let changes = [&control_plane.sets, &control_plane.applications]
         .into_iter()

@@ -57,9 +57,8 @@ pub async fn reconcile(
         return Ok(Next::Again);
     };
     log::decided(&decision);
-    // Nobody's sync waits for an Event to be written.
-    let events = publish(object, context, &decision.events);
-    let (outcomes, ()) = futures::join!(write(&set, context, &decision), events);
+    publish(object, context, &decision.events);
+    let outcomes = write(&set, context, &decision).await;
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
     let recorded = {
@@ -67,7 +66,7 @@ pub async fn reconcile(
         record(&decision, &carried, context, memory, now)
     };
     let Some(recorded) = recorded else { return Ok(decision.next) };
-    publish(object, context, &recorded.events).await;
+    publish(object, context, &recorded.events);
     if let Some(status) = &recorded.status {
         write_status(&set, Some(status), context, memory, now).await?;
     }
@@ -176,7 +175,7 @@ async fn write_status(
         let (status, event) = reconcile::refused(&snapshot, &cause);
         match status_writer::write(&context.client, set, &status).await {
             Ok(Written::Changed(object)) => {
-                publish(&object, context, event.as_slice()).await;
+                publish(&object, context, event.as_slice());
                 take_over(set, status, object, context, memory);
             }
             Ok(Written::Unchanged | Written::Conflict) => {}
@@ -209,9 +208,9 @@ fn take_over(
     new
 }
 
-async fn publish(about: &Object, context: &Context, events: &[Event]) {
+fn publish(about: &Object, context: &Context, events: &[Event]) {
     for event in events {
-        context.events.publish(about, event_record(event)).await;
+        context.events.publish(about, event_record(event));
     }
 }
 
@@ -281,7 +280,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     let (status, event) = reconcile::failed(&set, &error, redact, context.clock.now());
     match status_writer::write(&context.client, &set, &status).await {
         Ok(Written::Changed(object)) => {
-            publish(&object, context, event.as_slice()).await;
+            publish(&object, context, event.as_slice());
             context.control_plane.sets.wrote(object, Origin::ApplicationSets);
         }
         Ok(Written::Unchanged | Written::Conflict) => {}

@@ -14,6 +14,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use crate::act::events::Recorder;
 use crate::clock::Clock;
 use crate::embedded::Server;
 use crate::settings::ApplicationSetSettings;
@@ -57,11 +58,13 @@ impl ClusterState {
             syncs: false,
         };
         let caches = Arc::new(ControlPlane::new(scope));
-        let run =
-            super::run(client.clone(), caches.clone(), settings, Clock::system(), stop.clone());
-        tokio::spawn(run);
         let token = stop.clone();
-        tokio::spawn(async move { caches.run(&client, &token).await });
+        tokio::spawn(async move {
+            let recorder = Recorder::new(client.clone(), Clock::system());
+            let (own, clock) = (client.clone(), Clock::system());
+            let run = super::run(own, caches.clone(), settings, clock, &recorder, token.clone());
+            tokio::join!(run, caches.run(&client, &token), recorder.run(&token))
+        });
         stop.drop_guard()
     }
 

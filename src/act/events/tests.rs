@@ -1,0 +1,147 @@
+use k8s_openapi::api::events::v1::Event;
+use serde_json::json;
+
+use super::pending::{CAPACITY, WINDOW};
+use super::*;
+use crate::embedded::{Effect, Fault, RequestRecord, Server};
+use crate::watch::object::resource;
+
+fn record(warning: bool, reason: &'static str, text: &str) -> EventRecord {
+    EventRecord { warning, reason, action: "Sync", text: text.to_owned() }
+}
+
+fn about(name: &str) -> ObjectReference {
+    ObjectReference {
+        name: Some(name.to_owned()),
+        namespace: Some("default".to_owned()),
+        uid: Some(format!("uid of {name}")),
+        ..ObjectReference::default()
+    }
+}
+
+fn at(milliseconds: i64) -> Timestamp {
+    Timestamp::from_millisecond(milliseconds).unwrap()
+}
+
+/// Texts with their counts, in the order in which they would be written.
+fn rest(pending: &mut Pending) -> Vec<(String, i32)> {
+    let next = || pending.take_any().map(|waiting| (waiting.record.text, waiting.count));
+    std::iter::from_fn(next).collect()
+}
+
+#[test]
+fn the_same_reason_of_one_object_within_the_window_is_one_event_with_the_last_text() {
+    let mut pending = Pending::default();
+    let clock = Clock::standing_at(at(0));
+    let add = |pending: &mut Pending, name: &str, text: &str| {
+        pending.add("c", about(name), record(false, "ResourceUpdated", text), clock.now());
+        clock.advance(SignedDuration::from_millis(100));
+    };
+    add(&mut pending, "a", "one");
+    add(&mut pending, "b", "other");
+    add(&mut pending, "a", "two");
+    assert_eq!(pending.due(), Some(at(0) + WINDOW));
+    assert_eq!(pending.take(clock.now()), None);
+    clock.advance(WINDOW);
+    let first = pending.take(clock.now()).unwrap();
+    assert_eq!((first.record.text.as_str(), first.count), ("two", 2));
+    assert_eq!((first.first, first.last), (at(0), at(200)));
+    add(&mut pending, "a", "three");
+    assert_eq!(rest(&mut pending), [("other".to_owned(), 1), ("three".to_owned(), 1)]);
+}
+
+#[test]
+fn steps_and_warnings_keep_their_texts_and_wait_for_nothing() {
+    let mut pending = Pending::default();
+    for text in ["one", "two", "one"] {
+        pending.add("c", about("a"), record(true, "ComparisonError", text), at(0));
+        pending.add("c", about("a"), record(false, "StepOpened", text), at(0));
+    }
+    assert_eq!(pending.due(), Some(at(0)));
+    let texts: Vec<(String, i32)> = rest(&mut pending);
+    let want = [("one", 2), ("one", 2), ("two", 1), ("two", 1)];
+    assert_eq!(texts, want.map(|(text, count)| (text.to_owned(), count)));
+}
+
+#[test]
+fn an_operation_that_ends_at_once_is_told_by_its_end() {
+    let mut pending = Pending::default();
+    for name in ["a", "b"] {
+        pending.add("c", about(name), record(false, "OperationStarted", "begun"), at(0));
+    }
+    pending.add("c", about("a"), record(true, "OperationCompleted", "failed"), at(1));
+    pending.add("c", about("b"), record(false, "OperationCompleted", "succeeded"), at(1));
+    assert_eq!(rest(&mut pending), [("failed".to_owned(), 1), ("succeeded".to_owned(), 1)]);
+}
+
+#[test]
+fn under_load_routine_events_are_dropped_first_and_the_oldest() {
+    let mut pending = Pending::default();
+    pending.add("c", about("a"), record(false, "StepOpened", "step"), at(0));
+    for n in 0..CAPACITY {
+        let text = n.to_string();
+        pending.add("c", about(&text), record(false, "OperationStarted", &text), at(1));
+    }
+    pending.add("c", about("a"), record(true, "RolloutStalled", "stalled"), at(2));
+    assert_eq!((pending.len(), pending.dropped()), (CAPACITY, 2));
+    let left = rest(&mut pending);
+    let texts: Vec<&str> = left.iter().take(3).map(|(text, _)| text.as_str()).collect();
+    assert_eq!(texts, ["step", "stalled", "2"]);
+    for n in 0..=CAPACITY {
+        pending.add("c", about("a"), record(true, "ComparisonError", &n.to_string()), at(3));
+    }
+    assert_eq!((pending.len(), pending.dropped()), (CAPACITY, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_waits_at_a_shutdown_is_written_with_its_count() {
+    let server = Server::new();
+    let client = server.client_as("recorder");
+    let clock = Clock::standing_at(at(5000));
+    let recorder = Recorder::new(client.clone(), clock.clone());
+    let events = recorder.events("component", resource("Application"), true);
+    let off = recorder.events("component", resource("Application"), false);
+    let object: Object = json!({"metadata": {
+        "name": "a", "namespace": "default", "uid": "u", "resourceVersion": "1",
+    }})
+    .into();
+    events.publish(&object, record(false, "ResourceUpdated", "first"));
+    clock.advance(SignedDuration::from_millis(500));
+    events.publish(&object, record(false, "ResourceUpdated", &"ä".repeat(600)));
+    off.publish(&object, record(true, "SyncError", "nobody hears"));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    recorder.run(&stop).await;
+    let api: Api<Event> = Api::namespaced(client, "default");
+    let written = api.list(&Default::default()).await.unwrap().items;
+    let [event] = written.as_slice() else { panic!("{written:?}") };
+    assert_eq!(event.event_time, Some(MicroTime(at(5000))));
+    let series = event.series.as_ref().unwrap();
+    assert_eq!((series.count, &series.last_observed_time), (2, &MicroTime(at(5500))));
+    assert_eq!(event.note.as_ref().map(String::len), Some(1024));
+    assert_eq!(event.regarding.as_ref().unwrap().kind.as_deref(), Some("Application"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_hangs_ends_no_shutdown_late() {
+    let server = Server::new();
+    let recorder = Recorder::new(server.client_as("recorder"), Clock::system());
+    let events = recorder.events("component", resource("Application"), true);
+    let object: Object = json!({"metadata": {"name": "a", "namespace": "default"}}).into();
+    events.publish(&object, record(true, "SyncError", "refused"));
+    let all = |_: &RequestRecord| true;
+    server.inject(Fault::new(Effect::Latency(Duration::from_secs(60)), all).times(usize::MAX));
+    let stop = CancellationToken::new();
+    stop.cancel();
+    let began = tokio::time::Instant::now();
+    recorder.run(&stop).await;
+    assert_eq!(began.elapsed(), GRACE);
+}
+
+#[test]
+fn notes_are_cut_between_characters() {
+    let text = "ä".repeat(600);
+    assert_eq!(cut(&text).len(), 1024);
+    assert_eq!(cut("short"), "short");
+    assert_eq!(cut(&format!("x{text}")).len(), 1023);
+}
