@@ -180,6 +180,12 @@ fn prune(shape: Shape<'_>, value: &mut Value, last: &FieldSet, owned: &FieldSet)
         if let Some(key) = path.strip_prefix("f:") {
             let Some(map) = value.as_object_mut() else { continue };
             match still {
+                // The server's own metadata stay, whatever happens to labels and annotations.
+                None if shape.is_root() && key == "metadata" => {
+                    if let Some(metadata) = map.get_mut(key) {
+                        prune(shape.field(key), metadata, was, &FieldSet::default());
+                    }
+                }
                 None => {
                     map.remove(key);
                 }

@@ -39,6 +39,15 @@ impl<'a> Shape<'a> {
         }
     }
 
+    /// Whether this is the object as a whole.
+    pub fn is_root(self) -> bool {
+        match self {
+            Self::Builtin(step) => step.names[0].is_empty(),
+            Self::CustomRoot(_) => true,
+            Self::Custom(_) | Self::Unknown => false,
+        }
+    }
+
     pub fn field(self, name: &'a str) -> Self {
         match self {
             Self::Builtin(step) => {
