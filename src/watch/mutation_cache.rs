@@ -15,12 +15,12 @@ const REMEMBERED: usize = 4096;
 
 /// A resource version as a number; `None` for what is none: then the last event
 /// counts.
-pub fn number(resource_version: &str) -> Option<u128> {
+pub fn number(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 
 /// Whether a version is older than the one that is known.
-pub fn is_older(new: Option<u128>, known: Option<u128>) -> bool {
+pub fn is_older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Plain data: events go in, and those who are concerned come out.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::api::resource_key::ResourceKey;
 use crate::api::tracking::TrackingMethod;
 use crate::api::tracking::instance_of;
+use crate::watch::mutation_cache::{Gone, is_older, number};
 
 /// How instances mark what is theirs (SE-110).
 #[derive(Clone, Debug, Default)]
@@ -63,8 +64,8 @@ impl Kept {
 #[derive(Debug)]
 struct Entry {
     /// Absent for what is no number: then the newest event counts.
-    version: Option<u128>,
-    uid: String,
+    version: Option<u64>,
+    uid: Box<str>,
     instance: Option<String>,
     object: Option<Kept>,
     /// In which listing it was last seen or written.
@@ -83,37 +84,6 @@ pub(super) struct Objects {
     /// Objects that the watch has said are gone.
     gone: Gone,
     listing: u64,
-}
-
-/// How many objects that are gone are remembered for each kind: more than can
-/// be under way between a request of ours and its answer.
-const REMEMBERED: usize = 4096;
-
-/// UIDs of objects that are gone for good. The answer to a request of ours may
-/// come later than the watch's word that the object is gone, and must not bring
-/// it back: nothing would ever tell again that it is gone.
-#[derive(Debug, Default)]
-struct Gone {
-    uids: HashSet<String>,
-    order: VecDeque<String>,
-}
-
-impl Gone {
-    fn contains(&self, object: &Value) -> bool {
-        self.uids.contains(uid_of(object))
-    }
-
-    fn remember(&mut self, uid: &str) {
-        if uid.is_empty() || !self.uids.insert(uid.to_owned()) {
-            return;
-        }
-        self.order.push_back(uid.to_owned());
-        if self.order.len() > REMEMBERED
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.uids.remove(&oldest);
-        }
-    }
 }
 
 impl Objects {
@@ -140,7 +110,7 @@ impl Objects {
     /// belongs to, and whether it differs from before in anything that counts;
     /// `None` for an event that is older than what is known.
     pub fn apply(&mut self, key: ResourceKey, object: Value, whole: bool) -> Option<Change> {
-        if self.gone.contains(&object) {
+        if self.gone.contains(uid_of(&object)) {
             return None;
         }
         if let Some(uid) = self.removed.get(&key) {
@@ -154,7 +124,7 @@ impl Objects {
         let before = self.entries.get_mut(&key);
         if let Some(entry) = before {
             entry.listing = listing;
-            let older = matches!((entry.version, version), (Some(old), Some(new)) if new < old);
+            let older = is_older(version, entry.version);
             let same = entry.version.is_some() && entry.version == version;
             if older || (same && (entry.object.is_some() || !whole)) {
                 return None;
@@ -166,12 +136,12 @@ impl Objects {
     /// An object as the server gave it to us, always kept whole. `None` when
     /// it is older than what is known, or of an object that is gone.
     pub fn put(&mut self, key: ResourceKey, object: &Value) -> Option<Change> {
-        if self.gone.contains(object) {
+        if self.gone.contains(uid_of(object)) {
             return None;
         }
         let version = version_of(object);
         if let Some(entry) = self.entries.get(&key)
-            && matches!((entry.version, version), (Some(old), Some(new)) if new < old)
+            && is_older(version, entry.version)
         {
             return None;
         }
@@ -183,7 +153,7 @@ impl Objects {
 
     /// Forgets an object that is gone at once.
     pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<Change> {
-        let entry = self.entries.get(key).filter(|entry| entry.uid == uid)?;
+        let entry = self.entries.get(key).filter(|entry| *entry.uid == *uid)?;
         let instances = entry.instance.clone().into_iter().collect();
         self.drop_entry(key);
         self.removed.insert(key.clone(), uid.to_owned());
@@ -199,7 +169,7 @@ impl Objects {
             return None;
         }
         let entry = self.entries.get(key)?;
-        if entry.uid != uid_of(object) {
+        if *entry.uid != *uid_of(object) {
             return None;
         }
         let was = entry.instance.clone();
@@ -254,7 +224,7 @@ impl Objects {
         &mut self,
         key: ResourceKey,
         object: Value,
-        version: Option<u128>,
+        version: Option<u64>,
         whole: bool,
     ) -> Change {
         let instance = self.instance(&object);
@@ -263,13 +233,13 @@ impl Objects {
         }
         let was = self.entries.get(&key).and_then(|entry| entry.instance.clone());
         self.drop_entry(&key);
-        let uid = uid_of(&object).to_owned();
+        let uid = uid_of(&object).into();
         let listing = self.listing;
         self.entries.insert(key, Entry { version, uid, instance: None, object: None, listing });
         Change { counts: was.is_some(), instances: was.into_iter().collect() }
     }
 
-    fn insert_whole(&mut self, key: ResourceKey, object: &Value, version: Option<u128>) -> Change {
+    fn insert_whole(&mut self, key: ResourceKey, object: &Value, version: Option<u64>) -> Change {
         let instance = self.instance(object);
         let kept = Kept::of(object);
         let old = self.entries.get(&key);
@@ -280,7 +250,7 @@ impl Objects {
         if let Some(instance) = &instance {
             self.by_instance.entry(instance.clone()).or_default().insert(key.clone());
         }
-        let uid = uid_of(object).to_owned();
+        let uid = uid_of(object).into();
         let instances = was.into_iter().chain(instance.clone()).collect();
         let listing = self.listing;
         self.entries.insert(key, Entry { version, uid, instance, object: Some(kept), listing });
@@ -302,8 +272,8 @@ pub(super) struct Change {
     pub counts: bool,
 }
 
-fn version_of(object: &Value) -> Option<u128> {
-    object["metadata"]["resourceVersion"].as_str()?.parse().ok()
+fn version_of(object: &Value) -> Option<u64> {
+    number(object["metadata"]["resourceVersion"].as_str()?)
 }
 
 fn uid_of(object: &Value) -> &str {
