@@ -183,7 +183,15 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
         Value::Object(notes) if notes.is_empty() => state.remove("progress"),
         notes => state.insert("progress".to_owned(), notes),
     };
-    let results = json!(plan.results);
+    let mut results = json!(plan.results);
+    for result in results.as_array_mut().into_iter().flatten() {
+        for field in ["group", "kind", "name", "namespace", "version"] {
+            // Required also where it is empty, as the core group is (SE-053).
+            if result.get(field).is_none() {
+                result[field] = "".into();
+            }
+        }
+    }
     let result = result_of(state);
     if plan.results.is_empty() {
         result.remove("resources");

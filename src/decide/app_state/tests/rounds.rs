@@ -152,6 +152,8 @@ fn an_operation_starts_acts_and_ends() {
     facts.live.extend([live(&facts.placed.targets[0])]);
     assert!(matches!(round(&mut app, &facts, done(&act)), Next::Over));
     assert_eq!(*state(&app, "phase"), "Succeeded", "{app}");
+    let result = &state(&app, "syncResult")["resources"][0];
+    assert_eq!((&result["group"], &result["name"]), (&"".into(), &"one".into()), "SE-053");
     assert!(app.get("operation").is_none());
 }
 
