@@ -12,6 +12,8 @@ pub mod repository;
 pub mod stand_in;
 pub mod world;
 
+#[allow(unused_imports, reason = "the benchmarks use the rest")]
 pub use controller::Setup;
+#[allow(unused_imports, reason = "the benchmarks use the rest")]
 pub use recorder::{Kind, Log};
 pub use world::World;
