@@ -236,7 +236,9 @@ mod tests {
 
     #[test]
     fn a_patch_carries_what_changed_alone() {
-        let old = json!({"status": {"conditions": [], "applicationStatus": [entry("a", "Waiting"), entry("b", "Waiting")]}});
+        let entries = json!([entry("a", "Waiting"), entry("b", "Waiting")]);
+        let old =
+            json!({"status": {"conditions": [], "resources": [], "applicationStatus": entries}});
         let mut new = old.clone();
         assert_eq!(patch(&status(&old), &status(&new)), []);
         new["status"]["applicationStatus"][1]["status"] = "Pending".into();

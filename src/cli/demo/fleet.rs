@@ -14,7 +14,7 @@ use super::steps::{self, ExpectedSteps};
 use super::text::count;
 use crate::api::application_set::{ApplicationSetStatus, RolloutPhase, WaitingFor};
 use crate::api::conditions::application_set as condition;
-use crate::api::{self};
+use crate::api::{self, SyncStatusCode};
 use crate::desired::name_of;
 
 /// All sets, by name.
@@ -220,29 +220,52 @@ impl Set {
         self.plan = plan;
     }
 
+    /// The phase of each Application, with a message. One that a large set does not
+    /// list is Healthy or Waiting (`decide/rollout/listed.rs`): Healthy when it was
+    /// seen in sync after its operation.
+    fn phases(&self, status: &ApplicationSetStatus) -> Vec<(String, RolloutPhase, String)> {
+        let listed = status.application_status.iter();
+        let mut phases: Vec<(String, RolloutPhase, String)> = listed
+            .map(|entry| (entry.application.clone(), entry.status, entry.message.clone()))
+            .collect();
+        if status.rollout.as_ref().is_none_or(|rollout| rollout.listed.is_none()) {
+            return phases;
+        }
+        let names: BTreeSet<&str> =
+            status.application_status.iter().map(|entry| entry.application.as_str()).collect();
+        let unlisted = self.members.iter().filter(|(name, _)| !names.contains(name.as_str()));
+        phases.extend(unlisted.filter_map(|(name, member)| {
+            let seen = member.seen.as_ref()?;
+            let is_done = seen.sync == SyncStatusCode::Synced && seen.judged_since;
+            let phase = if is_done { RolloutPhase::Healthy } else { RolloutPhase::Waiting };
+            Some((name.clone(), phase, String::new()))
+        }));
+        phases
+    }
+
     fn read_status(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
         let status: ApplicationSetStatus = api::read(raw).unwrap_or_default();
         let mut transitions = Vec::new();
-        for entry in &status.application_status {
-            let member = self.members.entry(entry.application.clone()).or_default();
-            let before = std::mem::replace(&mut member.phase, entry.status);
+        for (application, to, message) in self.phases(&status) {
+            let member = self.members.entry(application.clone()).or_default();
+            let before = std::mem::replace(&mut member.phase, to);
             // Entries that start in Waiting are not logged.
-            let begins = before == RolloutPhase::Unknown && entry.status == RolloutPhase::Waiting;
-            if before == entry.status || begins {
+            let begins = before == RolloutPhase::Unknown && to == RolloutPhase::Waiting;
+            if before == to || begins {
                 continue;
             }
             let phase = match before {
-                RolloutPhase::Unknown => entry.status.to_string(),
-                before => format!("{before} → {}", entry.status),
+                RolloutPhase::Unknown => to.to_string(),
+                before => format!("{before} → {to}"),
             };
             // The detail of the operation is more specific.
             let doing = member.seen.as_ref().filter(|seen| !seen.stage.is_empty()).map(progress);
             transitions.push(Transition {
                 at,
                 step: member.step,
-                application: entry.application.clone(),
+                application,
                 phase,
-                text: doing.unwrap_or_else(|| entry.message.clone()),
+                text: doing.unwrap_or(message),
             });
         }
         // In order: complete Applications, started steps, started Applications.

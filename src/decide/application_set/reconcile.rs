@@ -24,7 +24,7 @@ use super::{Gate, Held, Settings, WritePlan, operation, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
-use crate::decide::rollout::phase::Entry;
+use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
 
 /// How long to wait after an error that only a change can mend (AS-505).
@@ -168,7 +168,13 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .and_then(|plan| plan.wake_at)
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
     let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
-    let postponed = (writes.postponed > 0).then_some(Duration::ZERO);
+    // An Application that begins to be Progressing may be Healthy already, and no
+    // event says so again: entries move by one phase in each reconcile.
+    let moves_on = plan
+        .iter()
+        .flat_map(|plan| &plan.transitions)
+        .any(|transition| transition.to == Phase::Progressing);
+    let postponed = (writes.postponed > 0 || moves_on).then_some(Duration::ZERO);
     let after = [wake, bad_input, postponed].into_iter().flatten().min();
     Decision {
         finalizers: None,
