@@ -18,7 +18,7 @@ mod process;
 mod site;
 mod stand_in;
 #[path = "../../tests/it/support/mod.rs"]
-#[allow(dead_code, reason = "the end-to-end cases use the rest of it")]
+#[allow(dead_code, unused_imports, reason = "the end-to-end cases use the rest of it")]
 #[allow(clippy::unwrap_used, reason = "a measurement that cannot go on has failed")]
 mod support;
 mod table;
