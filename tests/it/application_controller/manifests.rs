@@ -26,7 +26,7 @@ async fn content_that_replaces_a_manifest_is_an_error_and_prunes_nothing_se_099(
     let conflict = "<<<<<<< HEAD\na: 1\n=======\na: 2\n>>>>>>> branch\n";
     let cases = [
         ("a pointer", pointer, "app/one.yaml: line 1: a Git LFS pointer (sha256:4d7a2146)"),
-        ("a conflict", conflict, "app/one.yaml: line 1: a merge conflict"),
+        ("a conflict", conflict, "app/one.yaml: line 1: an unresolved merge conflict"),
         ("binary content", "a: 1\nb: \0\n", "app/one.yaml: line 2: binary content"),
         ("cut off in a word", "apiVersion: v1\nkind: Conf\nmeta", "app/one.yaml"),
         ("cut off in a line", "apiVersion: v1\n", "app/one.yaml"),
