@@ -24,7 +24,7 @@ spec:
     let run = wavegate(&["render", "-f", &in_folder(&folder, "set.yaml")]);
     assert_eq!(run.code, 0, "{}{}", run.out, run.err);
     assert!(run.out.contains("second-one") && !run.out.contains("first-one"), "{}", run.out);
-    for part in ["set.yaml", "line 10", "spec.template.metadata.name", "twice"] {
+    for part in ["set.yaml", "line 10", "spec.template.metadata.name", "duplicated"] {
         assert!(run.err.contains(part), "no {part:?} in: {}", run.err);
     }
 }
