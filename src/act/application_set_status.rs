@@ -254,7 +254,7 @@ mod tests {
         let old = json!({"status": {"applicationStatus": [odd, 7]}});
         let new = json!({"status": {"applicationStatus": [entry("a", "Waiting")]}});
         let got = patch(&status(&old), &status(&new));
-        let whole = |one: &PatchOperation| one.path().to_string() == "/status/applicationStatus";
+        let whole = |one: &PatchOperation| *one.path() == "/status/applicationStatus";
         assert!(got.iter().any(whole), "{got:?}");
     }
 

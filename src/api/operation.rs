@@ -98,6 +98,9 @@ lenient! {
         pub operation: Operation,
         /// Result of the sync.
         pub sync_result: Option<SyncOperationResult>,
+        /// Internal state of the sync engine while the operation runs.
+        #[schemars(schema_with = "super::lenient::any_object")]
+        pub progress: serde_json::Map<String, Value>,
     }
 
     /// Result of a sync operation.
@@ -143,17 +146,15 @@ lenient! {
         pub sync_phase: SyncPhase,
         /// Images of the containers.
         pub images: Vec<String>,
-        // What follows is ours, and dropped once the task is complete. A store
-        // that has no room for it costs safety, not correctness: without
-        // `resourceVersion` a cache that is older than the apply may be believed.
+        // The following fields are ours and removed once the task is complete. Argo CD's
+        // definition prunes them: without `resourceVersion` a cache that is older than the
+        // apply may be used, and without `since` waits count from the start of the operation.
         /// UID of the object that was applied or deleted.
-        #[schemars(skip)]
         pub uid: String,
-        /// Its resource version after it was applied.
-        #[schemars(skip)]
+        /// Resource version of the object after it was applied.
         pub resource_version: String,
-        /// When it was applied.
-        #[schemars(skip)]
+        /// Time when the object was applied.
+        #[schemars(with = "Option<Time>")]
         pub since: Option<Timestamp>,
     }
 }

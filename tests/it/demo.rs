@@ -44,11 +44,11 @@ fn the_demo_rolls_out_step_by_step() {
     let healthy = output.lines().filter(|line| line.contains("Progressing → Healthy")).count();
     assert_eq!(healthy, 14, "every Application became Healthy once:\n{output}");
     let order = [
-        line_with(&output, &["step 1", "opens"]),
+        line_with(&output, &["step 1", "starts"]),
         line_with(&output, &["step 1", "complete"]),
-        line_with(&output, &["step 2", "opens"]),
+        line_with(&output, &["step 2", "starts"]),
         line_with(&output, &["step 2", "complete"]),
-        line_with(&output, &["step 3", "opens"]),
+        line_with(&output, &["step 3", "starts"]),
         line_with(&output, &["step 3", "complete"]),
     ];
     assert!(order.is_sorted(), "{order:?}:\n{output}");

@@ -108,7 +108,8 @@ impl Kept {
 }
 
 impl Context {
-    /// A context that remembers nothing.
+    /// A context with empty caches.
+    #[expect(clippy::too_many_arguments, reason = "each part is given once, at start")]
     pub fn new(
         client: kube::Client,
         settings: ApplicationSettings,

@@ -78,7 +78,7 @@ impl Releasing {
     async fn all(&mut self) -> bool {
         let mut well = true;
         let leaving = self.ctx.projects.leaving();
-        let uids: BTreeSet<String> = leaving.iter().map(|project| uid(project)).collect();
+        let uids: BTreeSet<String> = leaving.iter().map(uid).collect();
         self.told.retain(|(uid, _)| uids.contains(uid));
         for project in leaving {
             if let Err(error) = self.one(&project).await {

@@ -127,7 +127,7 @@ pub(super) fn param(params: &str, index: usize) -> Param {
 pub(super) fn find(name: &str) -> Option<&'static Function> {
     static TABLE: LazyLock<HashMap<&'static str, &'static Function>> = LazyLock::new(|| {
         // Built-in functions come first, so that those of the library override them (`slice`).
-        let all = super::builtins::FUNCTIONS.iter().chain(funcs::tables().into_iter().flatten());
+        let all = super::builtins::FUNCTIONS.iter().chain(funcs::tables().flatten());
         all.map(|function| (function.name, function)).collect()
     });
     TABLE.get(name).copied()

@@ -133,7 +133,7 @@ fn every_function_charges_for_what_it_reads_and_builds_as_135() {
     );
     assert_eq!(run(prelude, &limits).0, Ok(0));
     let mut slowest = Vec::new();
-    for function in crate::template::funcs::tables().into_iter().flatten() {
+    for function in crate::template::funcs::tables().flatten() {
         // Slow by design, and covered by a separate test.
         if function.name.starts_with("gen") || function.name == "fail" {
             continue;
