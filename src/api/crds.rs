@@ -37,12 +37,13 @@ pub(super) const PRESERVE: &str = "x-kubernetes-preserve-unknown-fields";
 
 /// Objects that accept any field: the ends of their paths, `[]` for the items of a list
 /// and `{}` for the values of a map (AS-005).
-pub const OPEN: [&str; 5] = [
+pub const OPEN: [&str; 6] = [
     ".list.elements[]",
     ".generators[].matrix",
     ".generators[].merge",
     ".plugin.input.parameters{}",
     ".helm.valuesObject",
+    ".status.operationState.progress",
 ];
 
 /// All definitions, ApplicationSet first.
