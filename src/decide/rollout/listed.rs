@@ -17,7 +17,7 @@
 //! is Healthy. So an entry stays listed from then on until it is Healthy as the
 //! record says, or the record is replaced: an entry in flight is always listed,
 //! and so is one that went back from there and whose Application carries a record
-//! that is not true of it ([`Listing::Must`]). Its record is replaced by one that
+//! that is not true of it (`Listing::Must`). Its record is replaced by one that
 //! implies nothing, and then it is left out. Hence a record that is not
 //! contradicted by a listed entry is true, and stays so: it says that the
 //! Application *was* Healthy with these revisions and this generated spec.

@@ -25,6 +25,7 @@ impl<T: Into<String>> From<T> for Fail {
 
 impl Fail {
     /// Adds context, unless it is a limit.
+    #[cfg_attr(not(feature = "sprig-crypto"), allow(dead_code))]
     pub fn within(self, what: &str) -> Self {
         match self {
             Self::Message(message) => Self::Message(format!("{what}: {message}")),

@@ -30,6 +30,7 @@ pub(in crate::template) enum Value {
     Dict(Dict),
     Time(Rc<GoTime>),
     Version(Rc<Version>),
+    #[cfg_attr(not(feature = "sprig-crypto"), allow(dead_code))]
     Certificate(Rc<Certificate>),
 }
 
