@@ -22,7 +22,7 @@ use super::feed::PAGE;
 use super::{Cluster, GroupVersionKind};
 use crate::api::kind::is_excluded;
 use crate::api::tracking::TrackingMethod;
-use crate::watch::failure::reason;
+use crate::watch::failure::{has_code, reason};
 
 /// Kinds that are listed at the same time.
 const PARALLEL: usize = 4;
@@ -38,6 +38,10 @@ const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(600);
 
 /// The same while not even the list of kinds can be read.
 const AGAIN_AFTER_ALL_FAILED: Duration = Duration::from_secs(5);
+
+/// The same after the server has named a kind and then did not know its path:
+/// the definition is being removed, or was only just created.
+const AGAIN_AFTER_NOT_FOUND: Duration = Duration::from_secs(10);
 
 /// What is said to have failed then.
 const ALL_KINDS: &str = "all kinds";
@@ -59,6 +63,17 @@ pub(super) struct Survey {
     marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
     /// Kinds, and API groups, that could not be listed, and why.
     failed: Mutex<BTreeMap<String, String>>,
+    /// Kinds whose path the server did not know at the last look. Twice in a
+    /// row, with the kinds asked for anew in between, is a failure.
+    not_found: Mutex<BTreeSet<GroupVersionKind>>,
+}
+
+/// Why the objects of a kind are not known.
+enum Unlisted {
+    /// The server has no such path.
+    NotFound(String),
+    /// Anything else, in the server's words.
+    Failed(String),
 }
 
 impl Survey {
@@ -109,11 +124,15 @@ impl Cluster {
             }
             self.survey.done.send_replace(true);
             let failing = !failed.is_empty();
-            let pause = if failing { AGAIN_AFTER_FAILURE } else { AGAIN };
+            let pause = match failing {
+                _ if !self.survey.not_found.lock().is_empty() => AGAIN_AFTER_NOT_FOUND,
+                true => AGAIN_AFTER_FAILURE,
+                false => AGAIN,
+            };
             tokio::select! {
                 () = self.survey.again.notified() => {}
                 () = tokio::time::sleep(pause) => {
-                    if !failing {
+                    if pause == AGAIN {
                         self.survey.looked.lock().clear();
                     }
                 }
@@ -150,6 +169,8 @@ impl Cluster {
             futures::stream::iter(work).buffer_unordered(PARALLEL).collect().await;
         found.sort_by_key(|(resource, _)| gvk(resource));
         let mut concerned = BTreeSet::new();
+        let before = std::mem::take(&mut *self.survey.not_found.lock());
+        let mut not_found = BTreeSet::new();
         for (resource, found) in found {
             match found {
                 Ok(instances) => {
@@ -161,11 +182,18 @@ impl Cluster {
                     self.survey.looked.lock().insert(kind);
                     concerned.extend(instances);
                 }
-                Err(why) => {
+                Err(Unlisted::NotFound(_)) if !before.contains(&gvk(&resource)) => {
+                    not_found.insert(gvk(&resource));
+                }
+                Err(Unlisted::NotFound(why) | Unlisted::Failed(why)) => {
                     failed.insert(name(&resource), why);
                 }
             }
         }
+        if !not_found.is_empty() {
+            self.known.lock().await.forget();
+        }
+        *self.survey.not_found.lock() = not_found;
         let changed = {
             let mut known = self.survey.failed.lock();
             let changed = known.keys().ne(failed.keys());
@@ -181,7 +209,7 @@ impl Cluster {
     }
 
     /// The instances that have an object of a kind.
-    async fn instances_in(&self, resource: &ApiResource) -> Result<BTreeSet<String>, String> {
+    async fn instances_in(&self, resource: &ApiResource) -> Result<BTreeSet<String>, Unlisted> {
         let api: Api<DynamicObject> = Api::all_with(self.client.0.clone(), resource);
         let mut instances = BTreeSet::new();
         let mut page = ListParams::default().limit(PAGE);
@@ -190,9 +218,13 @@ impl Cluster {
         }
         loop {
             let list = tokio::time::timeout(PAGE_TIMEOUT, api.list_metadata(&page)).await;
-            let list =
-                list.map_err(|_| format!("no answer within {} s", PAGE_TIMEOUT.as_secs()))?;
-            let list = list.map_err(|error| reason(&error))?;
+            let list = list.map_err(|_| {
+                Unlisted::Failed(format!("no answer within {} s", PAGE_TIMEOUT.as_secs()))
+            })?;
+            let list = list.map_err(|error| match has_code(&error, 404) {
+                true => Unlisted::NotFound(reason(&error)),
+                false => Unlisted::Failed(reason(&error)),
+            })?;
             // What has an owner is never managed (SE-115), such as the Pods that
             // carry the label of their chart.
             for object in list.items.iter().filter(|object| object.owner_references().is_empty()) {

@@ -94,3 +94,25 @@ async fn a_kind_that_cannot_be_listed_is_reported() {
         .until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy") && reported(app))
         .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_whose_definition_comes_or_goes_is_listed_again_before_it_is_reported() {
+    let mut world = World::start().await;
+    world.crash().await;
+    left_over(&world, "left", None).await;
+    let unknown = |record: &RequestRecord| {
+        record.client == CONTROLLER && record.resource == "serviceaccounts" && record.verb == "list"
+    };
+    world.server.inject(Fault::new(Effect::Status(404), unknown).times(1));
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    world
+        .until("app", "listed at the second attempt", |app| {
+            let reported = condition(app, "UnlistedResourceWarning", "");
+            assert!(!reported, "{}", app["status"]["conditions"]);
+            lists(app, "left")
+        })
+        .await;
+}

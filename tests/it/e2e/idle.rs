@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{members, rolling, set, with_deployment};
+use crate::support::recorder::Log;
 use crate::support::{Kind, Setup, World};
 
 use super::external::is_complete;
@@ -41,10 +42,7 @@ pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
     world.until_calm("after the marks").await;
     // Five annotations of the Application; five times set and removed on the set.
     world.recorder.read(|log| {
-        let after: Vec<String> = log.records[before..]
-            .iter()
-            .map(|record| format!("{:?} {} {}", record.kind, record.name(), record.version()))
-            .collect();
+        let after: Vec<String> = (before..log.records.len()).map(|at| change(log, at)).collect();
         assert_eq!(after.len(), 15, "{}", after.join("\n"));
     });
     if world.is_embedded() {
@@ -54,4 +52,15 @@ pub async fn an_idle_reconcile_writes_nothing(mut world: World) {
         assert_eq!(writes.len(), 5, "{writes:#?}");
     }
     world.finish().await;
+}
+
+/// One version of an object, and how it differs from the version before.
+fn change(log: &Log, at: usize) -> String {
+    let record = &log.records[at];
+    let previous = log.records[..at]
+        .iter()
+        .rfind(|earlier| (earlier.kind, earlier.name()) == (record.kind, record.name()));
+    let difference = previous.map(|previous| json_patch::diff(&previous.object, &record.object));
+    let difference = difference.map(|patch| patch.to_string()).unwrap_or_default();
+    format!("{:?} {} {}: {difference}", record.kind, record.name(), record.version())
 }
