@@ -1,14 +1,13 @@
 //! A dry run: an Application is compared, nothing is written, and the log says
 //! what would be (AS-161).
 
-use std::hash::{DefaultHasher, Hash, Hasher};
-
 use jiff::Timestamp;
 use serde_json::Value;
 
 use super::reconciliation::Reconciliation;
 use crate::api::annotations::{REFRESH, finalizers};
 use crate::decide::app_state::operation::{self, Stage};
+use crate::decide::app_state::refresh::digest;
 use crate::decide::app_state::{deletion, spec};
 
 impl Reconciliation<'_> {
@@ -27,15 +26,10 @@ impl Reconciliation<'_> {
             true => of_deletion(&self.base),
             false => of_changes(&self.base, &self.application),
         };
-        let digest = |line: &String| {
-            let mut hasher = DefaultHasher::new();
-            line.hash(&mut hasher);
-            hasher.finish()
-        };
         for line in lines.iter().filter(|line| !self.memory.would.contains(&digest(line))) {
             tracing::info!(application = %self.key, "dry run: would {line}");
         }
-        self.memory.would = lines.iter().map(digest).collect();
+        self.memory.would = lines.iter().map(digest::<String>).collect();
         again
     }
 }

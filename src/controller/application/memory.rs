@@ -2,7 +2,6 @@
 //! within one. Losing it costs work, never truth.
 
 use std::collections::{BTreeMap, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Weak};
 
 use jiff::Timestamp;
@@ -12,7 +11,7 @@ use serde_json::Value;
 use super::revisions::Wanted;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
-use crate::decide::app_state::refresh::Request;
+use crate::decide::app_state::refresh::{Request, digest};
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::watch::cluster_cache::Cluster;
 
@@ -92,12 +91,7 @@ pub struct Rendered {
 impl Rendered {
     /// Tells sources, revisions and namespace from others.
     pub fn made_from(inputs: &Value) -> u128 {
-        let half = |salt: u8| {
-            let mut hasher = DefaultHasher::new();
-            salt.hash(&mut hasher);
-            inputs.hash(&mut hasher);
-            u128::from(hasher.finish())
-        };
+        let half = |salt: u8| u128::from(digest(&(salt, inputs)));
         half(0) << 64 | half(1)
     }
 
@@ -126,9 +120,7 @@ struct Pool {
 impl Shared {
     /// The same bytes, once.
     pub fn bytes(&self, bytes: Vec<u8>) -> Arc<[u8]> {
-        let mut hasher = DefaultHasher::new();
-        bytes.hash(&mut hasher);
-        let digest = hasher.finish();
+        let digest = digest(&bytes);
         let mut pool = self.0.lock();
         let known = pool.by_digest.get(&digest).and_then(Weak::upgrade);
         if let Some(known) = known.filter(|known| **known == *bytes) {

@@ -3,7 +3,6 @@
 //! stored; the caller looks, calls, and carries out what comes back.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -14,6 +13,7 @@ use super::look::Look;
 use super::operation::{self, Stage};
 use super::operation_snapshot::snapshot;
 use super::pairs::DiffCache;
+use super::refresh::digest;
 use super::trouble::Trouble;
 use crate::api::application::RetryStrategy;
 use crate::api::operation::OperationPhase;
@@ -195,9 +195,7 @@ pub fn is_new(stored: &Value, application: &Value) -> bool {
 /// Tells rounds apart by what the operation waits for, for the log.
 pub fn standing(application: &Value) -> u64 {
     let state = &application["status"]["operationState"];
-    let mut hasher = DefaultHasher::new();
-    (&state["phase"], &state["retryCount"], &state["message"]).hash(&mut hasher);
-    hasher.finish()
+    digest(&(&state["phase"], &state["retryCount"], &state["message"]))
 }
 
 fn is_terminating(application: &Value) -> bool {

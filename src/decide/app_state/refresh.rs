@@ -155,7 +155,7 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
 }
 
 /// Tells whether a value is the same as before, without keeping it.
-pub fn digest(value: &Value) -> u64 {
+pub fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);
     hasher.finish()

@@ -5,9 +5,11 @@
 
 use serde_json::Value;
 
+use crate::api::Raw;
+
 /// The string at a JSON pointer; empty when absent or not a string.
 pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
-    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+    object.text(pointer)
 }
 
 /// The integer at a JSON pointer; `None` when absent or not a number. A number with a
@@ -31,13 +33,12 @@ pub fn is_true(object: &Value, pointer: &str) -> bool {
 
 /// The list at a JSON pointer; empty when absent or not a list.
 pub fn list<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
-    object.pointer(pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+    object.items(pointer)
 }
 
 /// The value of one annotation; empty when absent.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
-    let annotations = object.pointer("/metadata/annotations");
-    annotations.and_then(|a| a.get(key)).and_then(Value::as_str).unwrap_or_default()
+    object.annotation(key).unwrap_or_default()
 }
 
 /// The object's name, for messages; empty when absent.

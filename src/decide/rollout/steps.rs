@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::budget::MaxUpdate;
+use crate::api::Raw;
 use crate::api::unknown::{self, Unknown};
 
 /// The labels of a generated Application.
@@ -122,7 +123,7 @@ impl Strategy {
     pub fn read(strategy: Option<&Value>) -> (Self, Vec<Problem>) {
         let Some(strategy) = strategy else { return (Self::AllAtOnce, Vec::new()) };
         let mut problems = Vec::new();
-        let order = text(strategy, "deletionOrder");
+        let order = strategy.field("deletionOrder");
         if !matches!(order, "" | "AllAtOnce") && !order.eq_ignore_ascii_case("reverse") {
             problems.push(Problem {
                 kind: ProblemKind::UnknownStrategy,
@@ -132,7 +133,7 @@ impl Strategy {
                 ),
             });
         }
-        let kind = text(strategy, "type");
+        let kind = strategy.field("type");
         let rolling = strategy.get("rollingSync").filter(|value| !value.is_null());
         let strategy = match (kind, rolling) {
             ("RollingSync", Some(rolling)) => {
@@ -221,8 +222,8 @@ impl Expression {
     fn read(expression: &Value) -> Self {
         let values = expression.get("values").and_then(Value::as_array);
         Self {
-            key: text(expression, "key").to_owned(),
-            operator: match text(expression, "operator") {
+            key: expression.field("key").to_owned(),
+            operator: match expression.field("operator") {
                 "In" => Operator::In,
                 "NotIn" => Operator::NotIn,
                 other => Operator::Unsupported(other.to_owned()),
@@ -319,10 +320,6 @@ pub fn problems_of_memberships(
         }
     }
     problems
-}
-
-fn text<'a>(value: &'a Value, field: &str) -> &'a str {
-    value.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

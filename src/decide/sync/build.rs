@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::hooks::{self, Class, DeletePolicies};
 use super::messages;
-use super::object::View;
+use super::object::{defines, is_namespace};
 use super::options::{AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::Verb;
 use super::prune;
 use super::snapshot::{LiveObject, NamespaceFact, Snapshot};
 use super::task::{Task, TaskKey};
+use crate::api::Raw;
 use crate::api::annotations;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, SyncPhase};
@@ -81,7 +82,7 @@ fn arrange(tasks: Vec<Task<'_>>) -> Vec<Task<'_>> {
 /// Kinds that CustomResourceDefinitions among the targets bring along, and
 /// whether they are cluster-scoped.
 fn defined_kinds(targets: &[Arc<Value>]) -> BTreeMap<(&str, &str), bool> {
-    let defined = targets.iter().filter_map(|target| View(target).defines());
+    let defined = targets.iter().filter_map(|target| defines(target));
     defined.map(|(group, kind, scope)| ((group, kind), scope == "Cluster")).collect()
 }
 
@@ -105,7 +106,7 @@ impl<'a> Builder<'a, '_> {
         for (index, target) in targets.iter().enumerate() {
             // What has no name is told by its place among all such: nothing
             // that is found out about the others moves it.
-            let position = View(target).name().is_empty().then(|| {
+            let position = target.name().is_empty().then(|| {
                 nameless += 1;
                 nameless - 1
             });
@@ -121,7 +122,7 @@ impl<'a> Builder<'a, '_> {
     fn add_target(&mut self, index: usize, position: Option<usize>, names: &BTreeSet<ResourceKey>) {
         let target = &self.snapshot.targets[index];
         let key = self.key_of(target);
-        let view = View(target);
+        let view: &Value = target;
         match hooks::classify(target) {
             Class::Resource => {
                 let nameless = position.is_some();
@@ -185,7 +186,7 @@ impl<'a> Builder<'a, '_> {
         stamp: String,
         denial: Option<String>,
     ) -> Task<'a> {
-        let view = View(&target);
+        let view: &Value = &target;
         let (skip_dry_run, invalid) = match denial {
             Some(denial) => (false, Some(denial)),
             None => self.judge(&key, view),
@@ -208,14 +209,14 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Whether the dry run is left out, and why the task must not run (SE-206).
-    fn judge(&self, key: &ResourceKey, view: View<'_>) -> (bool, Option<String>) {
+    fn judge(&self, key: &ResourceKey, view: &Value) -> (bool, Option<String>) {
         let missing = match self.fact(view) {
             None | Some(Served::Namespaced | Served::ClusterScoped) => return (false, None),
             Some(Served::Failed(error)) => return (false, Some(error.clone())),
             Some(Served::Missing { other_versions }) => other_versions,
         };
         let tolerated = self.app.skip_dry_run_on_missing
-            || ResourceOptions::of(view.0).skip_dry_run_on_missing
+            || ResourceOptions::of(view).skip_dry_run_on_missing
             || self.defined.contains_key(&(view.group(), view.kind()));
         match tolerated {
             true => (true, None),
@@ -231,14 +232,14 @@ impl<'a> Builder<'a, '_> {
 
     /// The name of a hook without one: a retry keeps it (SE-397), and no other
     /// operation or Application has it.
-    fn generated_name(&self, view: View<'_>, phase: SyncPhase, position: usize) -> String {
+    fn generated_name(&self, view: &Value, phase: SyncPhase, position: usize) -> String {
         let Snapshot { operation, operation_id, started_at, .. } = self.snapshot;
         let identity = format!("{operation_id}/{phase}/{position}");
         let words = hooks::purpose(&operation.revision, phase, *started_at);
         hooks::generated_name(view.generate_name(), &words, &identity)
     }
 
-    fn fact(&self, view: View<'_>) -> Option<&'a Served> {
+    fn fact(&self, view: &Value) -> Option<&'a Served> {
         let [group, version, kind] = [view.group(), view.version(), view.kind()].map(str::to_owned);
         self.snapshot.kinds.get(&GroupVersionKind { group, version, kind })
     }
@@ -246,12 +247,12 @@ impl<'a> Builder<'a, '_> {
     /// The identity of a target: cluster-scoped kinds have no namespace, all
     /// others without one are in the destination namespace (SE-131, SE-195).
     fn key_of(&self, target: &Value) -> ResourceKey {
-        let view = View(target);
+        let view = target;
         let defined = self.defined.get(&(view.group(), view.kind()));
         let cluster_scoped = match self.fact(view) {
             Some(Served::ClusterScoped) => true,
             Some(Served::Namespaced) => false,
-            _ if view.is_namespace() || view.defines().is_some() => true,
+            _ if is_namespace(view) || defines(view).is_some() => true,
             _ => defined.copied().unwrap_or(false),
         };
         let namespace = match (cluster_scoped, view.namespace()) {
@@ -289,7 +290,7 @@ impl<'a> Builder<'a, '_> {
         let name = self.snapshot.destination_namespace.as_str();
         let declared = |target: &Arc<Value>| {
             let applied = matches!(hooks::classify(target), Class::Resource | Class::Hook(_));
-            View(target).is_namespace() && View(target).name() == name && applied
+            is_namespace(target) && target.name() == name && applied
         };
         if !self.app.create_namespace
             || name.is_empty()
@@ -337,12 +338,11 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Whether an object was made from a target that has no name of its own.
-    fn generates(&self, key: &ResourceKey, live: View<'_>) -> bool {
+    fn generates(&self, key: &ResourceKey, live: &Value) -> bool {
         let prefix = live.generate_name();
         let made = |target: &Arc<Value>| {
-            let view = View(target);
-            let same = view.group() == key.group && view.kind() == key.kind;
-            same && view.name().is_empty() && view.generate_name() == prefix
+            let same = target.group() == key.group && target.kind() == key.kind;
+            same && target.name().is_empty() && target.generate_name() == prefix
         };
         !prefix.is_empty() && self.snapshot.targets.iter().any(made)
     }
@@ -356,13 +356,13 @@ impl<'a> Builder<'a, '_> {
             }
             match hooks::classify(&live.object) {
                 Class::Resource if live.tracked && self.is_selected(key) => {
-                    let version = View(&live.object).version().to_owned();
+                    let version = live.object.version().to_owned();
                     let wave = hooks::wave(&live.object);
                     let task = prune_task(key.clone(), version, wave, Some(live));
                     self.tasks.push(task);
                 }
                 // Made by an operation before, from what is still in the source.
-                Class::Hook(_) if self.generates(key, View(&live.object)) => {}
+                Class::Hook(_) if self.generates(key, &live.object) => {}
                 Class::Hook(_) => {
                     let name = format!("{}/{} {}", key.group, key.kind, key.name);
                     self.warnings.push(format!("hook {name} is no longer in the source"));

@@ -5,12 +5,13 @@
 //! one that this task created.
 
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use super::hooks;
-use super::object::View;
 use super::plan::{WaitReason, Waiting};
 use super::snapshot::Settings;
 use super::task::Task;
+use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::api::operation::ResourceResult;
 use crate::decide::health::Status;
@@ -78,7 +79,7 @@ fn completion(task: &Task<'_>, result: &ResourceResult) -> Option<(OperationPhas
 /// API server are; otherwise the object is taken as it is.
 fn is_fresh(task: &Task<'_>, result: &ResourceResult) -> bool {
     let Some(view) = task.live_view() else { return false };
-    if task.needs_stamp() && !task.is_created() && hooks::stamp_of(view.0).is_some() {
+    if task.needs_stamp() && !task.is_created() && hooks::stamp_of(view).is_some() {
         return false;
     }
     let number = |text: &str| text.parse::<u128>().ok();
@@ -110,7 +111,7 @@ pub(super) fn waiting(
     let (detail, since) = match reason {
         WaitReason::HookCompletion | WaitReason::Health => (condition(task), since),
         WaitReason::Deletion | WaitReason::HookDeletion => {
-            (finalizers(view), view.and_then(View::deletion_timestamp).or(since))
+            (finalizers(view), view.and_then(Raw::deletion_timestamp).or(since))
         }
         _ => (String::new(), since),
     };
@@ -132,8 +133,8 @@ fn condition(task: &Task<'_>) -> String {
 }
 
 /// Names what holds a terminating object, for nobody else says it (SE-600).
-fn finalizers(view: Option<View<'_>>) -> String {
-    let held: Vec<&str> = view.into_iter().flat_map(View::finalizers).collect();
+fn finalizers(view: Option<&Value>) -> String {
+    let held: Vec<&str> = view.into_iter().flat_map(Raw::finalizers).collect();
     match held.is_empty() {
         true => String::new(),
         false => format!("held by {}", held.join(", ")),

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::object::View;
+use crate::api::Raw;
 use crate::api::annotations;
 use crate::api::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
 use crate::api::operation::SyncPhase;
@@ -140,7 +140,7 @@ pub fn stamp(operation: &str, attempt: u64, phase: &str, position: Option<usize>
 
 /// The stamp that a live object carries.
 pub(super) fn stamp_of(object: &Value) -> Option<&str> {
-    View(object).annotation(OPERATION_ANNOTATION)
+    object.annotation(OPERATION_ANNOTATION)
 }
 
 /// Whether an object was created by any attempt of an operation.

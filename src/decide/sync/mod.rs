@@ -99,7 +99,7 @@ const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 /// Group and kind that an object defines; `None` for all but a
 /// CustomResourceDefinition.
 pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
-    let (group, kind, _) = object::View(object).defines()?;
+    let (group, kind, _) = object::defines(object)?;
     Some((group.to_owned(), kind.to_owned()))
 }
 

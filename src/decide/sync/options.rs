@@ -4,8 +4,9 @@
 
 use serde_json::Value;
 
-use super::object::View;
+use super::object::{defines, is_namespace};
 use super::snapshot::ResolvedOperation;
+use crate::api::Raw;
 use crate::api::annotations;
 use crate::api::sync_options as words;
 
@@ -137,7 +138,7 @@ pub(super) struct ResourceOptions {
 impl ResourceOptions {
     pub fn of(object: &Value) -> Self {
         let mut options = Self::default();
-        let text = View(object).annotation(annotations::SYNC_OPTIONS).unwrap_or_default();
+        let text = object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default();
         for item in text.split(',').map(str::trim) {
             match item {
                 words::VALIDATE_FALSE => options.no_validation = true,
@@ -199,13 +200,12 @@ pub(super) fn method(
 ) -> Method {
     let on_target = ResourceOptions::of(target);
     let on_live = live.map(ResourceOptions::of).unwrap_or_default();
-    let view = View(target);
     let replace = match (on_target.replace, on_live.replace) {
         (Some(word), _) => word,
         (None, Some(true)) => true,
         (None, _) => app.replace,
     };
-    let keep = view.is_namespace() || view.defines().is_some();
+    let keep = is_namespace(target) || defines(target).is_some();
     let how = match (replace, on_target.server_side.unwrap_or(app.server_side)) {
         _ if nameless => How::Create,
         (true, _) if keep && live.is_some() => How::Update,

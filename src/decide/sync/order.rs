@@ -9,7 +9,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::hooks::{self, Class};
-use super::object::View;
+use super::object::{defines, is_namespace};
+use crate::api::Raw;
 use crate::api::operation::SyncPhase;
 
 /// A task's place in the sync order. Field order is sort order.
@@ -97,9 +98,9 @@ pub(super) struct Placed<T> {
 
 impl<T> Placed<T> {
     pub fn new(slot: Slot, target: Option<&Value>, item: T) -> Self {
-        let view = target.map(View);
-        let namespace = view.filter(|view| view.is_namespace()).map(|view| view.name().to_owned());
-        let defines = view.and_then(View::defines);
+        let namespace = target.filter(|target| is_namespace(target));
+        let namespace = namespace.map(|target| target.name().to_owned());
+        let defines = target.and_then(defines);
         Self {
             slot,
             item,
@@ -189,16 +190,15 @@ pub fn order(manifests: &[Value]) -> Vec<Slot> {
 }
 
 pub(super) fn slot(manifest: &Value, phase: SyncPhase, wave: i64, hook: bool) -> Slot {
-    let view = View(manifest);
-    let name = if view.name().is_empty() { view.generate_name() } else { view.name() };
+    let name = if manifest.name().is_empty() { manifest.generate_name() } else { manifest.name() };
     Slot {
         phase,
         wave,
-        kind_rank: kind_rank(view.kind()),
+        kind_rank: kind_rank(manifest.kind()),
         name: name.to_owned(),
-        namespace: view.namespace().to_owned(),
-        group: view.group().to_owned(),
-        kind: view.kind().to_owned(),
+        namespace: manifest.namespace().to_owned(),
+        group: manifest.group().to_owned(),
+        kind: manifest.kind().to_owned(),
         hook,
     }
 }
@@ -208,9 +208,9 @@ pub(super) fn slot(manifest: &Value, phase: SyncPhase, wave: i64, hook: bool) ->
 pub(super) fn last_of_each(manifests: &[Value]) -> Vec<&Value> {
     let mut last = HashMap::new();
     for (index, manifest) in manifests.iter().enumerate() {
-        let view = View(manifest);
-        let nameless = view.name().is_empty().then_some(index);
-        let key = (view.group(), view.kind(), view.namespace(), view.name(), nameless);
+        let nameless = manifest.name().is_empty().then_some(index);
+        let key =
+            (manifest.group(), manifest.kind(), manifest.namespace(), manifest.name(), nameless);
         last.insert(key, index);
     }
     let mut kept: Vec<usize> = last.into_values().collect();

@@ -7,12 +7,14 @@ use jiff::Timestamp;
 use super::build;
 use super::gate;
 use super::messages;
+use super::object::{images, is_namespace};
 use super::options::AppOptions;
 use super::plan::{
     Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, Verb, WaitReason,
 };
 use super::snapshot::{NamespaceFact, Snapshot};
 use super::task::{Task, TaskKey};
+use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// A pass under way. Tasks are named by their index in run order.
@@ -165,7 +167,7 @@ impl<'a> Pass<'a> {
         result.hook_phase = state;
         result.message = message.into();
         if let Some(target) = &task.target {
-            result.images = super::object::View(target).images();
+            result.images = images(target);
         }
         if state.is_completed() && code != Some(ResultCode::Pruned) {
             (result.uid, result.resource_version, result.since) = Default::default();
@@ -208,8 +210,8 @@ impl<'a> Pass<'a> {
     pub fn namespace_task(&self) -> Option<usize> {
         let name = self.snapshot.destination_namespace.as_str();
         self.tasks.iter().position(|task| {
-            let target = task.target.as_deref().map(super::object::View);
-            !task.hook && target.is_some_and(|view| view.is_namespace() && view.name() == name)
+            let target = task.target.as_deref();
+            !task.hook && target.is_some_and(|target| is_namespace(target) && target.name() == name)
         })
     }
 

@@ -4,6 +4,7 @@
 use super::messages;
 use super::pass::Pass;
 use super::plan::{Happened, Verb};
+use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::hooks::{self, DeletePolicies, OPERATION_ANNOTATION};
-use super::object::View;
 use super::snapshot::LiveObject;
+use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::resource_key::ResourceKey;
@@ -94,8 +94,8 @@ impl<'a> Task<'a> {
         (self.key.phase, self.wave)
     }
 
-    pub fn live_view(&self) -> Option<View<'a>> {
-        self.live.map(|live| View(&live.object))
+    pub fn live_view(&self) -> Option<&'a Value> {
+        self.live.map(|live| live.object.as_ref())
     }
 
     /// Whether the live object was created by this very task: this operation,
@@ -122,7 +122,7 @@ impl<'a> Task<'a> {
 
     /// The object that is in the way of creating this hook: one that this
     /// task has not made, and that must not simply be applied over.
-    pub fn obstacle(&self) -> Option<View<'a>> {
+    pub fn obstacle(&self) -> Option<&'a Value> {
         let live = self.live_view()?;
         let in_the_way = self.policies.before_creation || live.is_deleting();
         (self.hook && !self.is_created() && in_the_way).then_some(live)
@@ -134,8 +134,8 @@ impl<'a> Task<'a> {
     pub fn manifest(&self) -> Option<Arc<Value>> {
         let target = self.target.as_ref()?;
         let namespace = self.key.resource.namespace.as_str();
-        let named = self.nameless || View(target).name() == self.key.resource.name;
-        let placed = namespace.is_empty() || View(target).namespace() == namespace;
+        let named = self.nameless || target.name() == self.key.resource.name;
+        let placed = namespace.is_empty() || target.namespace() == namespace;
         if named && placed && !self.needs_stamp() {
             return Some(target.clone());
         }

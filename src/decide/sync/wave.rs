@@ -3,9 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::Value;
+
 use super::hooks;
 use super::messages;
-use super::object::View;
+use super::object::defines;
 use super::options;
 use super::pass::Pass;
 use super::plan::{
@@ -14,6 +16,7 @@ use super::plan::{
 };
 use super::prune::{self, Verdict};
 use super::snapshot::NamespaceFact;
+use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResultCode};
 
@@ -210,7 +213,7 @@ impl Pass<'_> {
         for at in wave.iter().copied() {
             let task = &self.tasks[at];
             let Some(live) = task.live.filter(|_| task.is_prune()) else { continue };
-            let view = View(&live.object);
+            let view: &Value = &live.object;
             match prune::verdict(&live.object, &self.app, self.snapshot.operation.prune) {
                 Verdict::Skip(message) => {
                     let code = Some(ResultCode::PruneSkipped);
@@ -267,13 +270,13 @@ impl Pass<'_> {
             key: task.key.resource.clone(),
             method: options::method(&manifest, live, &self.app, task.nameless),
             stamp: task.needs_stamp().then(|| task.stamp.clone()),
-            wait_established: View(&manifest).defines().is_some(),
+            wait_established: defines(&manifest).is_some(),
             manifest,
         };
         Some(Apply { task: task.key.clone(), request })
     }
 
-    pub(super) fn object(&self, at: usize, view: View<'_>) -> Object {
+    pub(super) fn object(&self, at: usize, view: &Value) -> Object {
         let task = &self.tasks[at];
         let mut key = task.key.resource.clone();
         key.namespace = view.namespace().to_owned();
@@ -282,7 +285,7 @@ impl Pass<'_> {
     }
 
     /// Takes the finalizer off a hook object, unless that was just tried.
-    pub(super) fn release(&self, at: usize, view: View<'_>) -> Option<Action> {
+    pub(super) fn release(&self, at: usize, view: &Value) -> Option<Action> {
         let held = view.finalizers().any(|name| name == HOOK_FINALIZER);
         let tried = self.outcome(Verb::RemoveFinalizer, at).is_some();
         (held && !tried).then(|| Action::RemoveFinalizer(self.object(at, view)))
@@ -292,7 +295,7 @@ impl Pass<'_> {
     pub(super) fn delete_hook(
         &self,
         at: usize,
-        view: View<'_>,
+        view: &Value,
         reason: DeleteReason,
     ) -> Option<Action> {
         let tried = self.outcome(Verb::DeleteHook, at).is_some();

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::super::object::View;
 use super::super::*;
+use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 use crate::api::resource_key::ResourceKey;
@@ -204,7 +204,7 @@ impl World {
     pub fn store(&mut self, mut object: Value) -> (String, String) {
         self.version += 1;
         let key = ResourceKey::from_object(&object).unwrap();
-        let old = self.objects.get(&key).map(|old| View(old).uid().to_owned());
+        let old = self.objects.get(&key).map(|old| old.uid().to_owned());
         let uid = old.unwrap_or_else(|| format!("uid-{}", self.version));
         object["metadata"]["uid"] = uid.clone().into();
         object["metadata"]["resourceVersion"] = self.version.to_string().into();
@@ -363,9 +363,8 @@ impl World {
 
     /// Deleted objects that nothing holds disappear.
     pub fn vanish(&mut self) {
-        self.objects.retain(|_, object| {
-            !View(object).is_deleting() || View(object).finalizers().next().is_some()
-        });
+        self.objects
+            .retain(|_, object| !object.is_deleting() || object.finalizers().next().is_some());
     }
 
     pub fn tick(&mut self) {
@@ -410,7 +409,7 @@ impl World {
             Action::CreateNamespace(apply) | Action::Apply(apply) | Action::CreateHook(apply) => {
                 let mut object = apply.request.manifest.as_ref().clone();
                 if object["metadata"]["name"].is_null() {
-                    let prefix = View(&object).generate_name().to_owned();
+                    let prefix = object.generate_name().to_owned();
                     object["metadata"]["name"] = format!("{prefix}x").into();
                 }
                 let key = ResourceKey::from_object(&object).unwrap();
@@ -418,11 +417,11 @@ impl World {
                 if let Action::CreateHook(_) = action
                     && let Some(existing) = &existing
                 {
-                    let same = View(existing).annotation(OPERATION_ANNOTATION);
+                    let same = existing.annotation(OPERATION_ANNOTATION);
                     if same != apply.request.stamp.as_deref() {
                         return Happened::Failed("already exists".into());
                     }
-                    let view = View(existing);
+                    let view = existing;
                     let (uid, version) = (view.uid().into(), view.resource_version().into());
                     return done("exists".into(), (uid, version));
                 }
@@ -432,7 +431,7 @@ impl World {
                     // A new object of this name starts anew.
                     self.health.remove(&format!("{} ", key.name));
                 }
-                if let Some(old) = existing.filter(|old| View(old).is_deleting()) {
+                if let Some(old) = existing.filter(|old| old.is_deleting()) {
                     object["metadata"]["deletionTimestamp"] =
                         old["metadata"]["deletionTimestamp"].clone();
                 }
@@ -441,7 +440,7 @@ impl World {
                 done(format!("{}/{name} {word}", kind.to_lowercase()), stored)
             }
             Action::RemoveFinalizer(object) => match self.objects.get_mut(&object.key) {
-                Some(live) if View(live).uid() == object.uid => {
+                Some(live) if live.uid() == object.uid => {
                     let list = live["metadata"]["finalizers"].as_array_mut().unwrap();
                     list.retain(|name| name != HOOK_FINALIZER);
                     done(String::new(), Default::default())
@@ -451,7 +450,7 @@ impl World {
             Action::DeleteHook(object, ..) | Action::Prune(object, _) => {
                 let now = self.now.to_string();
                 match self.objects.get_mut(&object.key) {
-                    Some(live) if View(live).uid() == object.uid => {
+                    Some(live) if live.uid() == object.uid => {
                         live["metadata"]["deletionTimestamp"] = now.into();
                         done(String::new(), Default::default())
                     }
