@@ -1,11 +1,10 @@
 //! The facts of an Application that the demo shows, from a watch.
 
-use serde_json::Value;
-
 use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus, SyncStatusCode};
 use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
+use crate::watch::object::Object;
 
 /// View of one version of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,9 +36,9 @@ pub(super) struct AppView {
 }
 
 impl AppView {
-    /// Reads a raw Application. What cannot be read counts as not known.
-    pub fn read(raw: &Value) -> Self {
-        let Ok(application) = api::read::<Application>(raw) else { return Self::default() };
+    /// Reads an Application. What cannot be read counts as not known.
+    pub fn read(object: &Object) -> Self {
+        let Ok(application) = object.read::<Application>() else { return Self::default() };
         let status = application.status.unwrap_or_default();
         let mut view = Self {
             sync: status.sync.status,
@@ -64,7 +63,7 @@ impl AppView {
                 view.stage = stage(state, &status.resources);
             }
         }
-        view.detail = detail(&view, &status, blocking_resource::of(raw));
+        view.detail = detail(&view, &status, &|| blocking_resource::of(&object.parse()));
         view
     }
 
@@ -140,7 +139,11 @@ fn shown(resource: &BlockingResource) -> String {
 
 /// What it waits for, or why it failed, in the few words that the demo has room
 /// for.
-fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -> String {
+fn detail(
+    view: &AppView,
+    status: &api::ApplicationStatus,
+    blocking: &dyn Fn() -> Blocking,
+) -> String {
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         // Any other message says only that it is running.
@@ -150,19 +153,20 @@ fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -
     if view.requested {
         return "the sync to begin".to_owned();
     }
-    if let Some(resource) = blocking.resource.as_ref().filter(|_| view.has_failed()) {
+    if view.is_done() {
+        return String::new();
+    }
+    let resource = blocking().resource;
+    if let Some(resource) = resource.as_ref().filter(|_| view.has_failed()) {
         return shown(resource);
     }
     if let Some(state) = state.filter(|_| view.has_failed()) {
         return state.message.clone();
     }
-    if view.is_done() {
-        return String::new();
-    }
     let trouble = status.conditions.iter().find(|condition| is_error(condition));
     // A warning may explain why an Application is not in sync after its sync.
     let trouble = trouble.or(status.conditions.first().filter(|_| state.is_some()));
-    match (trouble, &blocking.resource) {
+    match (trouble, &resource) {
         (Some(condition), _) => condition.message.clone(),
         (None, Some(resource)) if state.is_some() => shown(resource),
         _ => String::new(),
@@ -171,7 +175,7 @@ fn detail(view: &AppView, status: &api::ApplicationStatus, blocking: Blocking) -
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -210,7 +214,7 @@ mod tests {
             ),
         ];
         for (result, message, (stage, detail)) in cases {
-            let view = AppView::read(&application(&operation(result, message)));
+            let view = AppView::read(&application(&operation(result, message)).into());
             assert_eq!((view.stage.as_str(), view.detail.as_str()), (stage, detail));
             assert!(view.is_operating() && !view.is_done() && !view.has_failed());
         }
@@ -229,7 +233,7 @@ mod tests {
             "operationState": {"phase": "Failed", "operation": {}, "message": "no",
                 "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:05Z"},
         });
-        let view = AppView::read(&application(&status));
+        let view = AppView::read(&application(&status).into());
         assert!(view.has_failed());
         assert_eq!(view.detail, "apps/Deployment n/web: it exceeded its progress deadline");
     }
@@ -243,10 +247,14 @@ mod tests {
             })
         };
         for (phase, done) in [("Succeeded", true), ("Running", false), ("Failed", false)] {
-            assert_eq!(AppView::read(&application(&status(phase))).is_done(), done, "{phase}");
+            assert_eq!(
+                AppView::read(&application(&status(phase)).into()).is_done(),
+                done,
+                "{phase}"
+            );
         }
         let mut requested = application(&status("Succeeded"));
         requested["operation"] = json!({"sync": {}});
-        assert!(!AppView::read(&requested).is_done());
+        assert!(!AppView::read(&requested.into()).is_done());
     }
 }

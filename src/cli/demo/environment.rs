@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
 use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, discovery};
@@ -22,12 +22,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::api::{Application, ApplicationSet, GROUP, VERSION, crds};
+use crate::api::{Application, ApplicationSet, crds};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
 use crate::embedded::{Guard, Server, workloads};
 use crate::source::{self, Repositories};
+use crate::watch::object::{Object, resource};
 
 /// Client name of the controllers' requests.
 const CONTROLLERS: &str = "wavegate";
@@ -41,14 +42,14 @@ const EVENTS: usize = 1024;
 /// An event of the watch.
 #[derive(Clone, Debug)]
 pub(super) enum WatchEvent {
-    Set(Value),
-    SetGone(Value),
-    Application(Value),
-    ApplicationGone(Value),
+    Set(Object),
+    SetGone(Object),
+    Application(Object),
+    ApplicationGone(Object),
 }
 
 /// Creates an event from its object.
-type NewEvent = fn(Value) -> WatchEvent;
+type NewEvent = fn(Object) -> WatchEvent;
 
 /// The running parts. Dropping it stops all of them.
 pub(super) struct Environment {
@@ -206,8 +207,7 @@ fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<WatchEvent
         (Application::KIND, WatchEvent::Application, WatchEvent::ApplicationGone),
     ];
     for (kind, changed, gone) in kinds {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, kind));
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+        let api: Api<Object> = Api::all_with(client.clone(), &resource(kind));
         let (sender, stop) = (sender.clone(), stop.clone());
         tokio::spawn(async move {
             let mut events = kube::runtime::watcher(api, watcher::Config::default())
@@ -228,7 +228,6 @@ fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<WatchEvent
                     Some(Ok(Event::Init | Event::InitDone) | Err(())) => continue,
                 };
                 let (object, make) = change;
-                let Ok(object) = serde_json::to_value(object) else { continue };
                 if sender.send(make(object)).await.is_err() {
                     return;
                 }

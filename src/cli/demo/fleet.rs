@@ -7,15 +7,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
+use serde::Deserialize;
 
 use super::app_view::AppView;
 use super::steps::{self, ExpectedSteps};
 use super::text::count;
-use crate::api::application_set::{ApplicationSetStatus, RolloutPhase, WaitingFor};
+use crate::api::SyncStatusCode;
+use crate::api::application_set::{
+    ApplicationSetApplicationStatus, ApplicationSetCondition, RolloutPhase, RolloutStatus,
+    WaitingFor,
+};
 use crate::api::conditions::application_set as condition;
-use crate::api::{self, SyncStatusCode};
-use crate::desired::name_of;
+use crate::watch::control_plane::owner;
+use crate::watch::object::Object;
 
 /// All sets, by name.
 #[derive(Clone, Debug, Default)]
@@ -34,6 +38,8 @@ pub(super) struct Set {
     pub name: String,
     /// Namespace of the set and its Applications.
     pub namespace: String,
+    /// UID and generation that the steps were read from.
+    version: (String, Option<i64>),
     /// Its steps and limits.
     pub plan: ExpectedSteps,
     /// StopReason these cannot be determined.
@@ -44,6 +50,8 @@ pub(super) struct Set {
     pub members: BTreeMap<String, Member>,
     /// Measurements of each step.
     pub measured: Vec<Measured>,
+    /// Numbers of Applications of each step, kept current with every member.
+    counts: Vec<Count>,
     /// Applications that started before the previous steps were complete.
     pub out_of_order: Vec<String>,
 }
@@ -88,6 +96,64 @@ pub(super) struct Measured {
     pub peak: u64,
 }
 
+/// Number of Applications of a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Count {
+    pub total: u64,
+    /// Complete ones.
+    pub done: u64,
+    pub in_flight: u64,
+}
+
+impl Count {
+    fn add(&mut self, other: Self) {
+        self.total += other.total;
+        self.done += other.done;
+        self.in_flight += other.in_flight;
+    }
+
+    fn remove(&mut self, other: Self) {
+        self.total -= other.total;
+        self.done -= other.done;
+        self.in_flight -= other.in_flight;
+    }
+}
+
+impl Member {
+    fn is_done(&self, rolling: bool) -> bool {
+        let works = self.seen.as_ref().is_some_and(AppView::is_done);
+        works && (!rolling || self.phase == RolloutPhase::Healthy)
+    }
+
+    /// What it adds to the count of its step.
+    fn counts(&self, rolling: bool) -> Count {
+        let (done, in_flight) = (self.is_done(rolling), self.in_flight);
+        Count { total: 1, done: done.into(), in_flight: in_flight.into() }
+    }
+}
+
+/// The part of a set's status that the demo reads.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct StatusView {
+    conditions: Vec<ApplicationSetCondition>,
+    application_status: Vec<ApplicationSetApplicationStatus>,
+    rollout: Option<RolloutStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SetView {
+    metadata: Metadata,
+    status: StatusView,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    generation: Option<i64>,
+}
+
 /// A change to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Transition {
@@ -105,19 +171,24 @@ pub(super) struct Transition {
 
 impl Fleet {
     /// A set was created or changed.
-    pub fn set(&mut self, raw: &Value, now: Timestamp, at: Duration) -> Vec<Transition> {
-        let set = self.sets.entry(name_of(raw).to_owned()).or_default();
-        name_of(raw).clone_into(&mut set.name);
-        let namespace = raw["metadata"]["namespace"].as_str().unwrap_or_default();
-        namespace.clone_into(&mut set.namespace);
-        match steps::plan(raw, now) {
-            Ok(plan) => {
-                set.mistake = None;
-                set.adopt(plan);
+    pub fn set(&mut self, object: &Object, now: Timestamp, at: Duration) -> Vec<Transition> {
+        let set = self.sets.entry(object.name().to_owned()).or_default();
+        object.name().clone_into(&mut set.name);
+        object.namespace().clone_into(&mut set.namespace);
+        let view: SetView = object.read().unwrap_or_default();
+        // The status changes much more often than the spec.
+        let version = (object.uid().to_owned(), view.metadata.generation);
+        if version.1.is_none() || version != set.version {
+            match steps::plan(&object.parse(), now) {
+                Ok(plan) => {
+                    set.mistake = None;
+                    set.adopt(plan);
+                }
+                Err(error) => set.mistake = Some(error.to_string()),
             }
-            Err(error) => set.mistake = Some(error.to_string()),
+            set.version = version;
         }
-        set.read_status(&raw["status"], at)
+        set.read_status(view.status, at)
     }
 
     /// A set was deleted.
@@ -126,9 +197,9 @@ impl Fleet {
     }
 
     /// An Application was created or changed; Applications without a set are ignored.
-    pub fn application(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
-        let Some(owner) = owner(raw) else { return Vec::new() };
-        let (name, seen) = (name_of(raw).to_owned(), AppView::read(raw));
+    pub fn application(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
+        let Some(owner) = owner(object) else { return Vec::new() };
+        let (name, seen) = (object.name().to_owned(), AppView::read(object));
         if !seen.started_at.is_empty() {
             let key = (name.clone(), seen.started_at.clone());
             for hook in &seen.hooks {
@@ -138,21 +209,22 @@ impl Fleet {
                 self.syncs.insert(key);
             }
         }
-        self.sets.entry(owner).or_default().observe(name, seen, at)
+        self.sets.entry(owner.name).or_default().observe(name, seen, at)
     }
 
     /// An Application was deleted.
-    pub fn application_gone(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
-        let Some(set) = owner(raw).and_then(|owner| self.sets.get_mut(&owner)) else {
+    pub fn application_gone(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
+        let Some(set) = owner(object).and_then(|owner| self.sets.get_mut(&owner.name)) else {
             return Vec::new();
         };
-        let name = name_of(raw);
+        let name = object.name();
         let Some(member) = set.members.get_mut(name) else { return Vec::new() };
         let step = member.step;
         (member.seen, member.in_flight) = (None, false);
         if !set.plan.applications.contains_key(name) {
             set.members.remove(name);
         }
+        set.recount();
         vec![Transition {
             at,
             step,
@@ -178,28 +250,42 @@ impl Fleet {
     }
 }
 
-fn owner(application: &Value) -> Option<String> {
-    let owners = application["metadata"]["ownerReferences"].as_array()?;
-    let set = owners.iter().find(|owner| owner["kind"] == "ApplicationSet")?;
-    Some(set["name"].as_str()?.to_owned())
-}
-
 impl Set {
-    /// Number of Applications of a step: all, complete ones, and those in flight.
-    pub fn count(&self, step: usize) -> (u64, u64, u64) {
-        let mut count = (0, 0, 0);
-        for member in self.members.values().filter(|member| member.step == Some(step)) {
-            count.0 += 1;
-            count.1 += u64::from(self.is_done(member));
-            count.2 += u64::from(member.in_flight);
+    /// Number of Applications of a step.
+    pub fn count(&self, step: usize) -> Count {
+        self.counts.get(step).copied().unwrap_or_default()
+    }
+
+    /// Counts the members of all steps again, as after a change of the steps.
+    fn recount(&mut self) {
+        self.counts = vec![Count::default(); self.plan.steps.len()];
+        for member in self.members.values() {
+            if let Some(count) = member.step.and_then(|step| self.counts.get_mut(step)) {
+                count.add(member.counts(self.plan.rolling));
+            }
         }
-        count
+    }
+
+    /// Changes a member, except for its step, and the count of its step with it.
+    fn change<T>(&mut self, name: &str, change: impl FnOnce(&mut Member) -> T) -> T {
+        let rolling = self.plan.rolling;
+        let member = match self.members.get_mut(name) {
+            Some(member) => member,
+            None => self.members.entry(name.to_owned()).or_default(),
+        };
+        let before = member.counts(rolling);
+        let changed = change(member);
+        let after = member.counts(rolling);
+        if let Some(count) = member.step.and_then(|step| self.counts.get_mut(step)) {
+            count.remove(before);
+            count.add(after);
+        }
+        changed
     }
 
     /// Whether a member is complete: in the rollout, or without one, Synced and Healthy.
     pub fn is_done(&self, member: &Member) -> bool {
-        let works = member.seen.as_ref().is_some_and(AppView::is_done);
-        works && (!self.plan.rolling || member.phase == RolloutPhase::Healthy)
+        member.is_done(self.plan.rolling)
     }
 
     /// Whether Applications of a step may start.
@@ -218,55 +304,36 @@ impl Set {
         }
         self.measured.resize(plan.steps.len(), Measured::default());
         self.plan = plan;
+        self.recount();
     }
 
-    /// The phase of each Application, with a message. One that a large set does not
-    /// list is Healthy or Waiting (`decide/rollout/listed.rs`): Healthy when it was
-    /// seen in sync after its operation.
-    fn phases(&self, status: &ApplicationSetStatus) -> Vec<(String, RolloutPhase, String)> {
-        let listed = status.application_status.iter();
-        let mut phases: Vec<(String, RolloutPhase, String)> = listed
-            .map(|entry| (entry.application.clone(), entry.status, entry.message.clone()))
-            .collect();
+    /// The phases of Applications that a large set does not list: Healthy or Waiting
+    /// (`decide/rollout/listed.rs`), and Healthy when seen in sync after its operation.
+    fn unlisted(&self, status: &StatusView) -> Vec<(String, RolloutPhase)> {
         if status.rollout.as_ref().is_none_or(|rollout| rollout.listed.is_none()) {
-            return phases;
+            return Vec::new();
         }
         let names: BTreeSet<&str> =
             status.application_status.iter().map(|entry| entry.application.as_str()).collect();
         let unlisted = self.members.iter().filter(|(name, _)| !names.contains(name.as_str()));
-        phases.extend(unlisted.filter_map(|(name, member)| {
+        let phase = |(name, member): (&String, &Member)| {
             let seen = member.seen.as_ref()?;
             let is_done = seen.sync == SyncStatusCode::Synced && seen.judged_since;
             let phase = if is_done { RolloutPhase::Healthy } else { RolloutPhase::Waiting };
-            Some((name.clone(), phase, String::new()))
-        }));
-        phases
+            (member.phase != phase).then(|| (name.clone(), phase))
+        };
+        unlisted.filter_map(phase).collect()
     }
 
-    fn read_status(&mut self, raw: &Value, at: Duration) -> Vec<Transition> {
-        let status: ApplicationSetStatus = api::read(raw).unwrap_or_default();
+    fn read_status(&mut self, mut status: StatusView, at: Duration) -> Vec<Transition> {
         let mut transitions = Vec::new();
-        for (application, to, message) in self.phases(&status) {
-            let member = self.members.entry(application.clone()).or_default();
-            let before = std::mem::replace(&mut member.phase, to);
-            // Entries that start in Waiting are not logged.
-            let begins = before == RolloutPhase::Unknown && to == RolloutPhase::Waiting;
-            if before == to || begins {
-                continue;
-            }
-            let phase = match before {
-                RolloutPhase::Unknown => to.to_string(),
-                before => format!("{before} → {to}"),
-            };
-            // The detail of the operation is more specific.
-            let doing = member.seen.as_ref().filter(|seen| !seen.stage.is_empty()).map(progress);
-            transitions.push(Transition {
-                at,
-                step: member.step,
-                application,
-                phase,
-                text: doing.unwrap_or(message),
-            });
+        let unlisted = self.unlisted(&status);
+        for entry in std::mem::take(&mut status.application_status) {
+            let changed = self.moves(entry.application, entry.status, entry.message, at);
+            transitions.extend(changed);
+        }
+        for (application, phase) in unlisted {
+            transitions.extend(self.moves(application, phase, String::new(), at));
         }
         // In order: complete Applications, started steps, started Applications.
         transitions.sort_by_key(|transition| !transition.phase.ends_with("Healthy"));
@@ -284,8 +351,37 @@ impl Set {
                 text: message.clone(),
             });
         }
-        self.measure(at);
+        for step in 0..self.plan.steps.len() {
+            self.measure(step, at);
+        }
         transitions
+    }
+
+    /// An Application is in another phase of the rollout.
+    fn moves(
+        &mut self,
+        application: String,
+        to: RolloutPhase,
+        message: String,
+        at: Duration,
+    ) -> Option<Transition> {
+        if self.members.get(&application).is_some_and(|member| member.phase == to) {
+            return None;
+        }
+        let before = self.change(&application, |member| std::mem::replace(&mut member.phase, to));
+        // Entries that start in Waiting are not logged.
+        if before == to || before == RolloutPhase::Unknown && to == RolloutPhase::Waiting {
+            return None;
+        }
+        let phase = match before {
+            RolloutPhase::Unknown => to.to_string(),
+            before => format!("{before} → {to}"),
+        };
+        let member = self.members.get(&application)?;
+        // The detail of the operation is more specific.
+        let doing = member.seen.as_ref().filter(|seen| !seen.stage.is_empty()).map(progress);
+        let (step, text) = (member.step, doing.unwrap_or(message));
+        Some(Transition { at, step, application, phase, text })
     }
 
     /// Steps that started, including those that were skipped.
@@ -309,7 +405,7 @@ impl Set {
         if let Some(step) = self.status.open_step.filter(|step| before.open_step != Some(*step))
             && let Some(plan) = self.plan.steps.get(step)
         {
-            let (total, ..) = self.count(step);
+            let Count { total, .. } = self.count(step);
             let limit = plan.limit.map_or_else(
                 || "all at once".to_owned(),
                 |limit| format!("{limit} at a time (maxUpdate {})", plan.max_update),
@@ -328,14 +424,18 @@ impl Set {
 
     fn observe(&mut self, name: String, seen: AppView, at: Duration) -> Vec<Transition> {
         let is_new = !self.members.contains_key(&name);
-        let member = self.members.entry(name.clone()).or_default();
-        if is_new && !self.plan.rolling && !self.plan.steps.is_empty() {
-            member.step = Some(0);
+        let outside = is_new && !self.plan.rolling && !self.plan.steps.is_empty();
+        if outside {
+            self.members.insert(name.clone(), Member { step: Some(0), ..Member::default() });
+            self.recount();
         }
+        let (begins, before) = self.change(&name, |member| {
+            let begins = seen.is_operating() && !member.in_flight;
+            member.in_flight = seen.is_operating() || (member.in_flight && !seen.is_done());
+            (begins, member.seen.replace(seen))
+        });
+        let Some(member) = self.members.get(&name) else { return Vec::new() };
         let step = member.step;
-        let begins = seen.is_operating() && !member.in_flight;
-        member.in_flight = seen.is_operating() || (member.in_flight && !seen.is_done());
-        let before = member.seen.replace(seen);
         let news = member.seen.as_ref().and_then(|seen| news(before.as_ref(), seen));
         let transition = news.map(|text| Transition {
             at,
@@ -356,25 +456,25 @@ impl Set {
                 measured.opened.get_or_insert(at);
             }
         }
-        self.measure(at);
+        if let Some(step) = step {
+            self.measure(step, at);
+        }
         Vec::from_iter(transition)
     }
 
-    fn measure(&mut self, at: Duration) {
-        for step in 0..self.measured.len() {
-            let (total, done, in_flight) = self.count(step);
-            let measured = &mut self.measured[step];
-            measured.peak = measured.peak.max(in_flight);
-            if done < total {
-                measured.done = None;
-            } else if total > 0 {
-                measured.done.get_or_insert(at);
-            }
+    fn measure(&mut self, step: usize, at: Duration) {
+        let Count { total, done, in_flight } = self.count(step);
+        let Some(measured) = self.measured.get_mut(step) else { return };
+        measured.peak = measured.peak.max(in_flight);
+        if done < total {
+            measured.done = None;
+        } else if total > 0 {
+            measured.done.get_or_insert(at);
         }
     }
 }
 
-fn summarize(status: &ApplicationSetStatus, steps: usize) -> Status {
+fn summarize(status: &StatusView, steps: usize) -> Status {
     let rollout = status.rollout.clone().unwrap_or_default();
     let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
     let progressing = find(condition::ROLLOUT_PROGRESSING);

@@ -237,7 +237,7 @@ impl DemoRun {
         match change {
             WatchEvent::Set(set) => self.fleet.set(&set, Timestamp::now(), at),
             WatchEvent::SetGone(set) => {
-                self.fleet.set_gone(crate::desired::name_of(&set));
+                self.fleet.set_gone(set.name());
                 Vec::new()
             }
             WatchEvent::Application(application) => self.fleet.application(&application, at),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::app_view::AppView;
-use super::fleet::{Fleet, Member, Set};
+use super::fleet::{Count, Fleet, Member, Set};
 use super::outcome::Outcome;
 use super::text::{Line, Style, cell, count, ellipsis};
 use crate::api::application_set::RolloutPhase;
@@ -173,7 +173,7 @@ enum StepState {
 }
 
 fn state(set: &Set, step: usize) -> StepState {
-    let (total, done, _) = set.count(step);
+    let Count { total, done, .. } = set.count(step);
     let passed = set.status.complete || set.status.open_step > Some(step);
     match set.plan.rolling {
         true if passed => StepState::Done,
@@ -186,7 +186,7 @@ fn state(set: &Set, step: usize) -> StepState {
 
 fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let plan = &set.plan.steps[step];
-    let (total, done, in_flight) = set.count(step);
+    let Count { total, done, in_flight } = set.count(step);
     let state = state(set, step);
     let (word, style) = match state {
         StepState::Closed => ("closed", Style::Dim),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::fleet::{Fleet, Set};
+use super::fleet::{Count, Fleet, Set};
 use super::outcome::{self, Outcome};
 use super::screen::{describe, seconds};
 use super::text::{Line, Style, count};
@@ -76,7 +76,7 @@ fn table(set: &Set) -> Vec<Line> {
     let mut rows =
         vec![["Step", "Selects", "Done", "Time", "Max in flight", "Limit"].map(str::to_owned)];
     for (step, (plan, measured)) in set.plan.steps.iter().zip(&set.measured).enumerate() {
-        let (total, done, _) = set.count(step);
+        let Count { total, done, .. } = set.count(step);
         let time = match (measured.opened, measured.done) {
             (Some(opened), Some(done)) => seconds(done.saturating_sub(opened)),
             (None, Some(_)) => "no sync needed".to_owned(),

@@ -54,7 +54,7 @@ fn application(name: &str, status: Value) -> Value {
     json!({
         "metadata": {
             "name": name, "namespace": "argocd",
-            "ownerReferences": [{"kind": "ApplicationSet", "name": "shop"}],
+            "ownerReferences": [{"kind": "ApplicationSet", "name": "shop", "uid": "u", "controller": true}],
         },
         "spec": {"project": "default", "destination": {}},
         "status": status,
@@ -140,9 +140,9 @@ struct Watch {
 impl Watch {
     fn observe(mut self, object: &Value) -> Self {
         let seen = if object["kind"] == "ApplicationSet" {
-            self.fleet.set(object, Timestamp::UNIX_EPOCH, self.at)
+            self.fleet.set(&object.clone().into(), Timestamp::UNIX_EPOCH, self.at)
         } else {
-            self.fleet.application(object, self.at)
+            self.fleet.application(&object.clone().into(), self.at)
         };
         self.transitions.extend(seen);
         self.at += Duration::from_secs(1);
