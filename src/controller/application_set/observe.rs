@@ -29,6 +29,8 @@ pub struct Memory {
     pub uid: String,
     /// The set as it was read or written last.
     set: Option<Arc<Set>>,
+    /// When its status was written last.
+    written_at: Option<Timestamp>,
     /// What its spec comes to.
     generated: Option<Arc<Generated>>,
     /// The Applications that it owns or generates, by name.
@@ -175,8 +177,9 @@ impl Memory {
     }
 
     /// Takes over the set as it was written.
-    pub fn wrote(&mut self, set: Arc<Set>) {
+    pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
         self.set = Some(set);
+        self.written_at = Some(now);
     }
 
     /// What a decision is made on; `None` before the first observation.
@@ -199,6 +202,7 @@ impl Memory {
                 by_hand: context.rules.windows_by_hand,
             },
             redact,
+            written_at: self.written_at,
             now,
         })
     }

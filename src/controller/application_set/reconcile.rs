@@ -162,7 +162,7 @@ async fn write_status(
     let error = match status_writer::write(&context.client, set, wanted).await {
         Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
         Ok(Written::Changed(object)) => {
-            return Ok(Some(take_over(set, wanted.clone(), object, context, memory)));
+            return Ok(Some(take_over(set, wanted.clone(), object, context, memory, now)));
         }
         Ok(Written::Conflict) => return Ok(None),
         Err(error) => error,
@@ -176,7 +176,7 @@ async fn write_status(
         match status_writer::write(&context.client, set, &status).await {
             Ok(Written::Changed(object)) => {
                 publish(&object, context, event.as_slice());
-                take_over(set, status, object, context, memory);
+                take_over(set, status, object, context, memory, now);
             }
             Ok(Written::Unchanged | Written::Conflict) => {}
             Err(error) => {
@@ -193,6 +193,7 @@ fn take_over(
     object: Object,
     context: &Context,
     memory: &mut Memory,
+    now: Timestamp,
 ) -> Arc<Set> {
     let new = Arc::new(Set {
         id: set.id.clone(),
@@ -203,7 +204,7 @@ fn take_over(
         is_refreshing: set.is_refreshing,
         status,
     });
-    memory.wrote(Arc::clone(&new));
+    memory.wrote(Arc::clone(&new), now);
     context.control_plane.sets.wrote(object, Origin::ApplicationSets);
     new
 }

@@ -22,6 +22,7 @@ pub mod normalize;
 pub mod observe;
 pub mod operation;
 pub mod outcome;
+pub mod pace;
 pub mod patch;
 pub mod policy;
 pub mod preserve;

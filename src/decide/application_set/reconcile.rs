@@ -20,7 +20,7 @@ use super::outcome::{Act, Cause, Ended, Outcome};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
-use super::{Gate, Held, Settings, WritePlan, operation, windows};
+use super::{Gate, Held, Settings, WritePlan, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
@@ -61,6 +61,8 @@ pub struct Snapshot<'a> {
     pub windows: windows::Facts<'a>,
     /// Takes credentials out of a text.
     pub redact: fn(&str) -> String,
+    /// When the status was written last, as far as this controller knows.
+    pub written_at: Option<Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
@@ -71,7 +73,7 @@ pub struct Decision {
     /// The finalizers of the set, if they change. Nothing else is done then but
     /// what [`Self::next`] says.
     pub finalizers: Option<Vec<String>>,
-    /// The status, to be written before anything else.
+    /// The status, to be written before anything else; `None` leaves it as it is.
     pub status: Option<Status>,
     /// The Applications to write.
     pub writes: WritePlan,
@@ -175,10 +177,12 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
     let postponed = (writes.postponed > 0 || moves_on).then_some(Duration::ZERO);
-    let after = [wake, bad_input, postponed].into_iter().flatten().min();
+    let due_at = pace::due_at(&set.status, &status, snapshot.written_at, now);
+    let due = due_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+    let after = [wake, bad_input, postponed, due].into_iter().flatten().min();
     Decision {
         finalizers: None,
-        status: Some(status),
+        status: due_at.is_none().then_some(status),
         ends_refresh: set.is_refreshing,
         events,
         stalled,
