@@ -1,9 +1,9 @@
-//! Automated sync is switched off for Applications of a RollingSync: the
-//! rollout decides when they sync (AS-370).
+//! Automated sync is disabled for Applications of a RollingSync: the rollout
+//! starts the syncs (AS-370).
 
 use serde_json::Value;
 
-/// Whether automated sync is enabled: the block is there and `enabled` is not
+/// Whether automated sync is enabled: the block exists and `enabled` is not
 /// false.
 pub fn is_enabled(application: &Value) -> bool {
     let automated = &application["spec"]["syncPolicy"]["automated"];
@@ -16,8 +16,8 @@ pub fn prunes(application: &Value) -> bool {
         && application["spec"]["syncPolicy"]["automated"]["prune"] == Value::Bool(true)
 }
 
-/// Writes `enabled: false` into an `automated` block; the rest of it stays.
-/// Where there is no block, nothing is added.
+/// Sets `enabled: false` in an `automated` block and keeps its other fields. An
+/// absent block is not added.
 pub fn disable(application: &mut Value) {
     let automated = application.pointer_mut("/spec/syncPolicy/automated");
     if let Some(Value::Object(automated)) = automated {

@@ -1,4 +1,4 @@
-//! In which order the Applications of a deleted set go.
+//! The order in which the Applications of a deleted set are deleted.
 
 use serde_json::{Value, json};
 
@@ -7,31 +7,31 @@ use super::policy::Policy;
 use super::{Delete, Identity, Patch, WritePlan};
 use crate::decide::rollout::steps::Strategy;
 
-/// What is to be done next.
+/// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
-    /// These writes.
+    /// Apply these writes.
     Act(WritePlan),
-    /// Nothing but to wait for these Applications to go.
+    /// Wait until these Applications are deleted.
     Wait(Vec<String>),
-    /// The set may go.
+    /// Remove the finalizer of the set.
     Done,
 }
 
-/// An Application that goes with its set, or is left behind.
+/// An Application that is deleted with its set, or orphaned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaving {
     name: String,
     uid: String,
     is_going: bool,
-    /// The step that its live labels put it into.
+    /// The step selected by its live labels.
     step: Option<usize>,
-    /// The merge patch that removes our owner reference and nobody else's.
+    /// The merge patch that removes our owner reference only.
     release: String,
 }
 
 impl Leaving {
-    /// Reads one that the set controls.
+    /// From an Application that the set controls.
     pub fn read(live: &Value, set: &Identity, strategy: &Strategy) -> Self {
         let metadata = &live["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
@@ -53,7 +53,7 @@ impl Leaving {
 }
 
 /// Whether a set is deleted in reverse order: a RollingSync with steps that
-/// asks for it (AS-380).
+/// requests it (AS-380).
 pub fn is_reverse(set: &Value) -> bool {
     let strategy = set["spec"].get("strategy");
     let order =
@@ -61,12 +61,13 @@ pub fn is_reverse(set: &Value) -> bool {
     order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
 }
 
-/// Decides the next stage of a set whose finalizers are these and that controls
-/// these Applications.
+/// Decides the next step of the deletion of a set with these finalizers and
+/// controlled Applications.
 ///
-/// A policy that forbids deletion sets the Applications free first (AS-167).
-/// In reverse order those in no step go first, then the last step and so on to
-/// the first; each group at once, and the next only when it is gone (AS-381).
+/// If the policy forbids deletion, the Applications are orphaned first
+/// (AS-167). In reverse order, Applications without a step are deleted first,
+/// then those of the last step, down to the first; each group at once, when the
+/// previous one is gone (AS-381).
 pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: bool) -> Stage {
     if owned.is_empty() {
         return Stage::Done;
@@ -74,8 +75,8 @@ pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: 
     let names = |group: &[&Leaving]| group.iter().map(|one| one.name.clone()).collect();
     let all: Vec<&Leaving> = owned.iter().collect();
     if finalizers.iter().any(|finalizer| finalizer == "orphan") {
-        // `kubectl delete --cascade=orphan`: garbage collection sets them free,
-        // and they are to stay (AS-169).
+        // `kubectl delete --cascade=orphan`: garbage collection orphans the
+        // Applications, so they are kept (AS-169).
         return Stage::Wait(names(&all));
     }
     if !policy.deletes() {
@@ -89,10 +90,10 @@ pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: 
         return Stage::Act(WritePlan { patches: patches.collect(), ..WritePlan::default() });
     }
     if !reverse {
-        // Garbage collection removes them by their owner.
+        // Garbage collection deletes them by their owner reference.
         return Stage::Done;
     }
-    // No step sorts last, so that it comes first in reverse.
+    // `None` sorts last, so that it is first in reverse.
     let place = |one: &&Leaving| one.step.unwrap_or(usize::MAX);
     let last = all.iter().map(place).max();
     let group: Vec<&Leaving> = all.into_iter().filter(|one| Some(place(one)) == last).collect();
@@ -114,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// As from a raw set and raw Applications.
+    /// From a raw set and raw Applications.
     fn stage(
         set: &Value,
         existing: &BTreeMap<String, Arc<Value>>,

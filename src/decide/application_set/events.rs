@@ -1,5 +1,5 @@
-//! What is reported as Kubernetes Events: one per transition, found by comparing
-//! the status that is stored with the one that is written.
+//! Kubernetes Events of a set: one per transition, found by comparing the
+//! stored status with the new one.
 
 use jiff::Timestamp;
 
@@ -13,13 +13,13 @@ use crate::decide::rollout::{RolloutPlan, Waiting};
 /// One Event about a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// Whether somebody should look at it.
+    /// Whether the Event is a warning.
     pub warning: bool,
-    /// Why, in one word.
+    /// The reason, in CamelCase.
     pub reason: &'static str,
-    /// What was done or tried, in one word.
+    /// The action that was taken or failed.
     pub action: &'static str,
-    /// The text.
+    /// The message.
     pub text: String,
 }
 
@@ -33,7 +33,7 @@ impl Event {
     }
 }
 
-/// A failure is reported when it appears and when it changes.
+/// A failure is reported when it appears or changes.
 pub fn failure(old: &Status, new: &Status, failure: Option<&Failure>) -> Option<Event> {
     let failure = failure?;
     let kind = condition::ERROR_OCCURRED;
@@ -41,8 +41,8 @@ pub fn failure(old: &Status, new: &Status, failure: Option<&Failure>) -> Option<
     changed.then(|| Event::warning(failure.reason, "Reconcile", failure.message.clone()))
 }
 
-/// A mistake in the configuration of a rollout, or a feature that is switched
-/// off, is reported when it appears and when it changes.
+/// A configuration error of a rollout, or a disabled feature, is reported when
+/// it appears or changes.
 pub fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
     let kind = condition::INVALID_ROLLOUT_CONFIG;
     if !new.has(kind, "True") || old.condition(kind) == new.condition(kind) {
@@ -53,8 +53,8 @@ pub fn misconfigured(old: &Status, new: &Status) -> Option<Event> {
     Some(Event::warning(reason, "Rollout", text))
 }
 
-/// What the rollout did: a step that opened, its end, and who was moved on
-/// without a sync.
+/// Transitions of the rollout: an opened step, its completion, and Applications
+/// that were moved on without a sync.
 pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
     let timed_out = plan.transitions.iter().filter(|transition| transition.timed_out);
     let mut events: Vec<Event> = timed_out
@@ -73,7 +73,7 @@ pub fn rollout(old: &Status, new: &Status, plan: &RolloutPlan) -> Vec<Event> {
     events
 }
 
-/// A wait that goes on for longer than the timeout (AS-611).
+/// A wait that exceeds the timeout (AS-611).
 pub fn stalled(wait: &Waiting, since: Timestamp) -> Event {
     let (step, application) = (wait.step + 1, &wait.application);
     let text =

@@ -1,5 +1,5 @@
-//! What a set generates, and what its spec says about it: made once for each
-//! generation of the set, and kept compact until the next.
+//! The generated Applications of a set and its parsed spec: computed once per
+//! generation of the set, and kept in compact form.
 
 use std::collections::BTreeMap;
 
@@ -16,70 +16,72 @@ use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy}
 use crate::decide::rollout::{self};
 use crate::desired;
 
-/// What a spec comes to.
+/// The result of reading the spec of a set.
 #[derive(Debug)]
 pub struct Generated {
-    /// The `metadata.generation` of the set that it was made from.
+    /// The `metadata.generation` of the set that it was computed from.
     pub generation: i64,
-    /// How changes reach the Applications.
+    /// The strategy.
     pub strategy: Strategy,
-    /// What is wrong with `spec.strategy` by itself.
+    /// The configuration errors of `spec.strategy` itself.
     pub strategy_problems: Vec<Problem>,
-    /// All that is wrong with the configuration of the rollout.
+    /// All configuration errors of the rollout.
     pub rollout_problems: Vec<Problem>,
-    /// Unknown fields and words of the gate; while there is any, the set is held.
+    /// Unknown fields and values of `spec.strategy`; while there are any,
+    /// nothing of the set is written.
     pub misspelt: Vec<Problem>,
     /// Whether the strategy has steps and progressive syncs are enabled.
     pub has_steps: bool,
     /// Whether the Applications are deleted in reverse order (AS-380).
     pub deletes_in_reverse: bool,
-    /// What may be written.
+    /// The effective policy.
     pub policy: Policy,
-    /// What is wrong with the policy that the set asks for.
+    /// The error of the requested policy, if any.
     pub policy_problem: Option<String>,
-    /// What is kept of live metadata.
+    /// The live metadata to preserve.
     pub preserve: Preserve,
-    /// Fields that are not compared and not written.
+    /// Fields that are neither compared nor written.
     pub ignore: Ignore,
-    /// What is wrong with the rules for them.
+    /// The errors of these rules.
     pub ignore_problems: Vec<ignore::Problem>,
-    /// Why nothing could be generated.
+    /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
-    /// The Applications by what they are called; none when generating failed.
+    /// The Applications by [`GeneratedApplication::called`]; empty when
+    /// generating failed.
     pub applications: Vec<Wanted>,
 }
 
 /// A generated Application.
 #[derive(Clone, Debug)]
 pub struct Wanted {
-    /// What it is called: its name, or where it comes from when it has none.
+    /// Its name, or its origin if it has no name.
     pub name: Box<str>,
     /// Its JSON, as generated.
     json: Box<[u8]>,
-    /// A digest of its spec as it is written.
+    /// A digest of its spec as written.
     pub digest: Box<str>,
-    /// Whether its automated sync is switched on as generated.
+    /// Whether its automated sync is enabled as generated.
     pub is_automated: bool,
-    /// The steps that its labels put it into.
+    /// The steps selected by its labels.
     pub steps: Membership,
     /// Its project and destination.
     pub target: Target,
-    /// What is wrong with it by itself, whatever there is in the cluster.
+    /// Its validation error, independent of the cluster.
     pub problem: Option<String>,
-    /// Why it is not known which of its fields are to be left alone: it is not
-    /// written then (AS-162, AS-164).
+    /// Why its ignored fields are unknown, if they are: then it is not written
+    /// (AS-162, AS-164).
     pub unusable_rule: Option<String>,
 }
 
 impl Wanted {
     /// The Application as generated.
     pub fn original(&self) -> Value {
-        // It was written here, by a serializer.
+        // It was serialized here.
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// The Application as it is to be written: in a rollout its automated sync is
-    /// switched off (AS-370).
+    /// The Application as written: in a rollout its automated sync is disabled
+    /// (AS-370).
     pub fn written(&self, in_rollout: bool) -> Value {
         let mut application = self.original();
         if in_rollout {
@@ -90,36 +92,37 @@ impl Wanted {
 }
 
 impl Generated {
-    /// The Application of a name.
+    /// The Application with this name.
     pub fn get(&self, name: &str) -> Option<&Wanted> {
         let at = self.applications.binary_search_by(|wanted| (*wanted.name).cmp(name)).ok()?;
         self.applications.get(at)
     }
 
-    /// Applications whose automated sync is switched off for the rollout.
+    /// The number of Applications whose automated sync is disabled for the
+    /// rollout.
     pub fn switched_off(&self) -> impl Iterator<Item = &str> {
         let wanted = self.applications.iter().filter(|_| self.has_steps);
         wanted.filter(|wanted| wanted.is_automated).map(|wanted| &*wanted.name)
     }
 
-    /// RollingSync is selected and has no step (AS-304).
+    /// RollingSync without steps (AS-304).
     pub fn is_stuck(&self, settings: &Settings) -> bool {
         settings.progressive_syncs && self.strategy.is_empty_rolling_sync()
     }
 
-    /// RollingSync is selected but the feature is switched off (AS-301).
+    /// RollingSync while the feature is disabled (AS-301).
     pub fn is_disabled(&self, settings: &Settings) -> bool {
         !settings.progressive_syncs && matches!(self.strategy, Strategy::RollingSync(_))
     }
 
-    /// Whether a rollout is run: without a generation nothing is decided, nor
-    /// without knowing the gate; a rollout under way stays where it is (AS-141).
+    /// Whether the rollout is evaluated: not if generating failed, nor if the
+    /// strategy is ambiguous; a running rollout keeps its state then (AS-141).
     pub fn is_rolling(&self) -> bool {
         self.has_steps && self.error.is_none() && self.misspelt.is_empty()
     }
 }
 
-/// Takes generated Applications one by one and keeps them compact.
+/// Collects generated Applications in compact form.
 #[derive(Debug)]
 pub struct Collector {
     strategy: Strategy,
@@ -130,14 +133,14 @@ pub struct Collector {
 
 #[derive(Debug)]
 struct Collected {
-    /// Its own name, empty when it has none.
+    /// Its name, empty when it has none.
     own_name: Box<str>,
     origin: Box<str>,
     wanted: Wanted,
 }
 
 impl Collector {
-    /// Nothing is generated yet of this set.
+    /// Starts without Applications.
     pub fn new(set: &Value, settings: &Settings) -> Self {
         let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
         let (_, ignore_problems) = Ignore::read(set);
@@ -145,9 +148,9 @@ impl Collector {
         Self { strategy, in_rollout, ignore_problems, applications: Vec::new() }
     }
 
-    /// One was generated, made of this element.
+    /// Adds an Application generated from this element.
     pub fn add(&mut self, mut application: Value, origin: &str) {
-        // What the rollout records of an Application is not for templates to say.
+        // A template must not set the rollout record of an Application.
         if let Some(annotations) = application.pointer_mut("/metadata/annotations")
             && let Some(annotations) = annotations.as_object_mut()
         {
@@ -177,7 +180,7 @@ impl Collector {
         self.applications.push(Collected { own_name, origin: origin.into(), wanted });
     }
 
-    /// All were generated, or none can be used.
+    /// Finishes; with an error, none of the Applications is used.
     pub fn finish(
         mut self,
         set: &Value,
@@ -218,10 +221,10 @@ impl Collector {
     }
 }
 
-/// The Applications by what they are called; of several with one name the first
-/// one is kept, and refused: nobody knows which one is meant.
+/// The Applications by name. Of several with one name the first one is kept,
+/// and rejected, since the name is ambiguous.
 fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
-    // Stable, so that those of one name keep the order they were generated in.
+    // The sort is stable, so Applications of one name keep their order.
     collected.sort_by(|a, b| a.wanted.name.cmp(&b.wanted.name));
     let mut applications: Vec<Wanted> = Vec::with_capacity(collected.len());
     for same in collected.chunk_by(|a, b| a.wanted.name == b.wanted.name) {
@@ -249,8 +252,8 @@ pub fn labels_of(application: &Value) -> Labels {
     labels.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Eight bytes of a digest of a spec: enough to tell one version of an
-/// Application from another.
+/// Eight bytes of a digest of a spec: enough to distinguish versions of an
+/// Application.
 pub fn digest(spec: &Value) -> Box<str> {
     let text = spec.to_string();
     let hash = Sha256::digest(text.as_bytes());

@@ -1,8 +1,8 @@
 //! `ignoreApplicationDifferences`: fields of Applications that the set neither
 //! compares nor writes (AS-162 to AS-165).
 //!
-//! What is ignored keeps its live value; how that is found inside of lists is
-//! told in `keep`.
+//! Ignored fields keep their live value; `keep` describes how they are matched
+//! inside lists.
 
 mod keep;
 
@@ -13,15 +13,15 @@ use serde_json::Value;
 use crate::decide::diff::jq::{Budget, Error, Expression};
 use crate::decide::diff::path::{self, Path, Step};
 
-/// The most jq expressions that a set may hold.
+/// The most jq expressions of a set.
 const MAX_EXPRESSIONS: usize = 500;
 
 /// What is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The Application that the rule is about; empty means every one.
+    /// The Application of the rule; empty means all.
     pub name: String,
-    /// Where and what, and so what to do.
+    /// The field, the error, and how to fix it.
     pub message: String,
 }
 
@@ -41,18 +41,18 @@ pub struct Ignore {
 
 #[derive(Clone, Debug)]
 struct Rule {
-    /// Where it stands.
+    /// Its field path.
     place: String,
-    /// Empty: every Application.
+    /// The name of an Application; empty means all.
     name: String,
     pointers: Vec<Vec<String>>,
     expressions: Vec<Expression>,
 }
 
 impl Ignore {
-    /// Reads the rules of a set. The second part tells what cannot be
-    /// evaluated: the rules that are left still hold, and the Applications that
-    /// the others are about are not written until these are mended (AS-164).
+    /// Reads the rules of a set, and returns the errors of those that cannot be
+    /// evaluated. The other rules apply; the Applications of the invalid ones
+    /// are not written until these are fixed (AS-164).
     pub fn read(set: &Value) -> (Self, Vec<Problem>) {
         let mut problems = Vec::new();
         let mut rules = Vec::new();
@@ -95,14 +95,14 @@ impl Ignore {
         (Self { rules, budget: Arc::default() }, problems)
     }
 
-    /// Makes the ignored fields of `target` what they are in `live`, also
-    /// within lists: so they never count as a difference and are never
-    /// written. The name and the kind are out of reach.
+    /// Copies the ignored fields of `live` to `target`, also within lists, so
+    /// that they never count as a difference and are never written. The name
+    /// and the kind cannot be ignored.
     ///
     /// # Errors
     ///
-    /// The rule that uses up more than it may, and which limit. The Application
-    /// must not be written then: what is to be left alone is not known.
+    /// The rule that exceeds a limit, and the limit. The Application must not
+    /// be written then, since its ignored fields are unknown.
     pub fn keep_live(&self, name: &str, target: &mut Value, live: &Value) -> Result<(), String> {
         let rules = || self.rules.iter().filter(|rule| rule.name.is_empty() || rule.name == name);
         if rules().next().is_none() {
@@ -133,7 +133,7 @@ impl Ignore {
 }
 
 impl Rule {
-    /// Adds what the expressions name in an object.
+    /// Adds the paths that the expressions select in an object.
     fn selected(
         &self,
         object: &Value,
@@ -143,7 +143,8 @@ impl Rule {
         for expression in &self.expressions {
             match expression.paths(object, budget) {
                 Ok(found) => paths.extend(found),
-                // As in the peer: the object does not have what the rule is about.
+                // As in Argo CD: the object does not have the field of the
+                // rule.
                 Err(Error::Mismatch(_)) => {}
                 Err(error @ Error::Exhausted(_)) => {
                     let (place, text) = (&self.place, expression.text());

@@ -1,17 +1,17 @@
 //! The Applications of a set: which to create, patch and delete.
 //!
-//! Compares what is generated with what exists and plans writes that name only
-//! what the set owns: the spec, and of the metadata the labels, annotations,
-//! finalizers and the owner reference. Live `status` and `operation`, and what
-//! the user asked to preserve, are never touched (AS-152). An equal Application
-//! is not written at all.
+//! Compares generated with existing Applications and plans writes of owned
+//! fields only: the spec, and of the metadata the labels, annotations,
+//! finalizers and the owner reference. Live `status` and `operation` and
+//! preserved fields are never written (AS-152). An equal Application is not
+//! written at all.
 //!
-//! **A mistake deletes nothing.** An Application that is generated no more may
-//! be one whose name was misspelt, or whose element was lost by a mistake that
-//! shows elsewhere. So deletions wait until every generated Application is
-//! valid and may be written ([`WritePlan::held`]), and then until each create and
-//! update of the pass has succeeded, which whoever carries the plan out sees
-//! to (AS-148).
+//! **A mistake deletes nothing.** An Application may be no longer generated
+//! because its name was misspelt, or because its element was lost by a mistake
+//! that shows elsewhere. So deletions wait until every generated Application is
+//! valid and may be written ([`WritePlan::held`]), and then until each create
+//! and update of the reconcile has succeeded, which the caller ensures
+//! (AS-148).
 
 pub mod autosync;
 pub mod deletion;
@@ -50,19 +50,19 @@ use crate::decide::merge_patch::merge_patch;
 use crate::decide::rollout;
 use crate::decide::rollout::listed::{ENTRIES_BYTES, Record};
 
-/// How many Applications a reconcile asks to be compared again. A commit makes
-/// the whole fleet ask for it at once, and no sync shall wait for all of these
-/// writes: what is left is for the next reconcile, which starts syncs first.
+/// The most refreshes that a reconcile requests. A new commit affects all
+/// Applications at once, and syncs must not wait for all of these writes: the
+/// rest is left for the next reconcile, which starts syncs first.
 pub const REFRESHES_PER_PASS: usize = 8;
 
-/// How sets are reconciled, by flags.
+/// The settings of ApplicationSets, from flags.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,
     /// The state machine's settings.
     pub rollout: rollout::Settings,
-    /// What sets may do to their Applications.
+    /// The policy of the controller: which writes are allowed.
     pub policy: Policy,
     /// Whether a set may choose its own policy (AS-502).
     pub policy_override: bool,
@@ -72,9 +72,9 @@ pub struct Settings {
     pub preserved_labels: Vec<String>,
     /// The most resources that a status lists; 0 means as many as fit.
     pub max_resources: usize,
-    /// Whether sync windows take a sync of a rollout for one by hand (AS-366).
+    /// Whether sync windows treat a sync of a rollout as manual (AS-366).
     pub windows_by_hand: bool,
-    /// What a status has room for.
+    /// The size limits of a status.
     pub room: Room,
 }
 
@@ -94,8 +94,8 @@ impl Default for Settings {
     }
 }
 
-/// How many bytes the lists of a status may take. Everything else in a status
-/// is bounded by itself, to less than 96 KiB, so that it stays below 512 KiB.
+/// The most bytes of the lists of a status. All other fields are bounded to
+/// less than 96 KiB in total, so that the status stays below 512 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
     /// `status.applicationStatus`.
@@ -110,7 +110,7 @@ impl Default for Room {
     }
 }
 
-/// Which set it is.
+/// The identity of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     /// Its namespace.
@@ -122,26 +122,26 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// That of a raw set.
+    /// From a raw set.
     pub fn of(set: &Value) -> Self {
         let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
         Self { namespace: text("namespace"), name: text("name"), uid: text("uid") }
     }
 }
 
-/// Who controls an Application.
+/// The owner of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// The set.
     Set,
-    /// Nobody.
+    /// Not owned.
     Nobody,
-    /// Somebody else, as kind and name.
+    /// Owned by another object: its kind and name.
     Other(Box<str>),
 }
 
 impl Owner {
-    /// The controller of an Application.
+    /// The controlling owner of an Application.
     fn of(application: &Value, set: &Identity) -> Self {
         let Some(owner) = controller_of(application) else { return Self::Nobody };
         if owner["kind"] == "ApplicationSet"
@@ -155,14 +155,14 @@ impl Owner {
     }
 }
 
-/// What is to be written of an existing Application, apart from operations.
+/// What to write of an existing Application, apart from operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
-    /// It is as generated.
+    /// Nothing: it is as generated.
     None,
-    /// This JSON merge patch makes it so.
+    /// This JSON merge patch.
     Patch(Box<str>),
-    /// It may not be written, for this reason.
+    /// It must not be written, for this reason.
     Refused(Box<str>),
 }
 
@@ -186,27 +186,28 @@ impl Update {
     }
 }
 
-/// Where the writes of a set stand against what exists.
+/// The input for the writes of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// Which set.
     pub set: &'a Identity,
-    /// The generated Applications by name, the invalid ones too: these are not
-    /// written and not deleted, and while there are any nothing is deleted.
+    /// The generated Applications by name, including invalid ones: these are
+    /// neither written nor deleted, and while there are any, nothing is
+    /// deleted.
     pub generated: &'a [Wanted],
-    /// Why each of them may not be written, by name.
+    /// Validation errors by name.
     pub invalid: &'a BTreeMap<String, String>,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
-    /// Whether automated sync is switched off.
+    /// Whether automated sync is disabled.
     pub in_rollout: bool,
-    /// What may be written.
+    /// The writes that are allowed.
     pub policy: Policy,
-    /// Operations to start, with what is recorded of each, by Application name.
+    /// Operations to start with their rollout records, by Application name.
     pub operations: &'a BTreeMap<String, (Value, Option<Record>)>,
-    /// What else is to be recorded, by Application name.
+    /// Other rollout records to write, by Application name.
     pub records: &'a BTreeMap<String, Record>,
-    /// Applications to be compared again, the most urgent first.
+    /// Applications to refresh, the most urgent first.
     pub refreshes: &'a [String],
 }
 
@@ -219,7 +220,7 @@ pub struct WritePlan {
     pub patches: Vec<Patch>,
     /// Applications to delete, once all creates and patches have succeeded.
     pub deletes: Vec<Delete>,
-    /// Applications to delete that wait, and for what.
+    /// Applications whose deletion waits, and the reason.
     pub held: Option<Held>,
     /// Applications that cannot be written, with the reason.
     pub refused: Vec<(String, String)>,
@@ -228,7 +229,7 @@ pub struct WritePlan {
 }
 
 impl WritePlan {
-    /// Whether all is as generated.
+    /// Whether everything is as generated.
     pub fn is_settled(&self) -> bool {
         self.creates.is_empty()
             && self.patches.iter().all(|patch| patch.only_records)
@@ -238,8 +239,9 @@ impl WritePlan {
             && self.postponed == 0
     }
 
-    /// The same, with nothing done: while something is wrong that makes all
-    /// writes unsafe. Tells what would be deleted, and `until` what it waits.
+    /// The same plan without writes: an error makes all writes unsafe. Keeps
+    /// the Applications that would be deleted, which wait `until` the error is
+    /// fixed.
     pub fn frozen(self, until: &str) -> Self {
         let names: Vec<String> = self.deletes.into_iter().map(|delete| delete.name).collect();
         let held = (!names.is_empty())
@@ -250,30 +252,29 @@ impl WritePlan {
 }
 
 impl WritePlan {
-    /// The same, without its deletions: they wait `until` something is mended.
+    /// The same plan without deletions: they wait `until` the error is fixed.
     pub fn without_deletes(self, until: &str) -> Self {
         let Self { held, deletes, .. } = self.clone().frozen(until);
         Self { held, deletes, ..self }
     }
 }
 
-/// What may be written of a set as a whole. What else is wrong concerns single
+/// Which writes of a set as a whole are allowed. Other errors concern single
 /// Applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// All that was decided.
+    /// All.
     Open,
-    /// All but deletions, until this.
+    /// All but deletions, which wait until this condition.
     NoDeletes(&'static str),
-    /// Nothing, until this.
+    /// None, until this condition.
     Shut(&'static str),
 }
 
 impl Gate {
-    /// Judges a set: `misspelt` when there are unknown fields around its
-    /// strategy, `stuck` when its RollingSync has no step (AS-304), and
-    /// `unusable_rules` when it cannot be known which fields of some
-    /// Application are to be left alone (AS-162).
+    /// Evaluates a set: `misspelt` if there are unknown fields in its strategy,
+    /// `stuck` if its RollingSync has no step (AS-304), and `unusable_rules` if
+    /// the ignored fields of some Application are unknown (AS-162).
     pub fn of(misspelt: bool, stuck: bool, unusable_rules: bool) -> Self {
         if misspelt {
             Self::Shut("spec.strategy can be read")
@@ -288,7 +289,7 @@ impl Gate {
 }
 
 impl WritePlan {
-    /// What a gate lets through.
+    /// Removes the writes that are not allowed.
     pub fn behind(self, gate: Gate) -> Self {
         match gate {
             Gate::Open => self,
@@ -298,8 +299,7 @@ impl WritePlan {
     }
 }
 
-/// An Application to create. Kept as text, since a fleet of them may be created
-/// at once.
+/// An Application to create, kept as text, since there may be thousands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Create {
     /// Its name.
@@ -313,22 +313,22 @@ pub struct Create {
 pub struct Patch {
     /// Its name.
     pub name: String,
-    /// The merge patch, as JSON. It carries the resource version that the
-    /// decision was made on when it starts an operation: at most one per
-    /// promotion, and never over another (AS-361).
+    /// The merge patch, as JSON. If it starts an operation, it contains the
+    /// resource version that the decision is based on: at most one operation
+    /// per promotion, and never over another one (AS-361).
     pub json: String,
     /// Whether it starts an operation.
     pub starts: bool,
     /// Whether it changes more than the operation and our annotations.
     pub changes_spec: bool,
-    /// Whether it does no more than to record something of the rollout.
+    /// Whether it only writes a rollout record.
     pub only_records: bool,
 }
 
 impl Patch {
     /// The merge patch.
     pub fn body(&self) -> Value {
-        // It was written here, by a serializer.
+        // It was serialized here.
         serde_json::from_str(&self.json).unwrap_or_default()
     }
 }
@@ -342,8 +342,8 @@ pub struct Held {
     pub until: String,
 }
 
-/// The most names that are told of Applications which wait to be deleted, and
-/// the most characters of them.
+/// The most names of Applications to be deleted in a message, and the most
+/// characters of them.
 const TOLD: (usize, usize) = (5, 200);
 
 impl std::fmt::Display for Held {
@@ -369,7 +369,7 @@ impl std::fmt::Display for Held {
 pub struct Delete {
     /// Its name.
     pub name: String,
-    /// Its UID, so that only this very object is deleted.
+    /// Its UID, so that only this object is deleted.
     pub uid: String,
 }
 
@@ -389,7 +389,8 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
             continue;
         };
         if existing.is_going {
-            // It goes, and is created anew by the reconcile that its end triggers.
+            // It is being deleted; the reconcile after its deletion creates it
+            // again.
             going = going.or(Some(&*existing.name));
         }
         match body(snapshot, existing) {
@@ -425,8 +426,8 @@ fn paired<'a>(
     })
 }
 
-/// The Applications that are not generated any more, where the policy lets
-/// them be deleted.
+/// The Applications that are no longer generated, if the policy allows their
+/// deletion.
 fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     if !snapshot.policy.deletes() {
         return Vec::new();
@@ -444,8 +445,8 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     deletes
 }
 
-/// What has to happen before anything is deleted; `None` when the generation
-/// can be written as a whole.
+/// What has to happen before anything is deleted; `None` when all generated
+/// Applications can be written.
 fn deletions_wait(
     snapshot: &Snapshot<'_>,
     plan: &WritePlan,
@@ -462,11 +463,11 @@ fn deletions_wait(
     Some(format!("application {}, which is being deleted by somebody, is there again", going?))
 }
 
-/// A patch in the making.
+/// A patch under construction.
 struct Body<'a> {
-    /// The planned update, as it was read.
+    /// The planned update.
     update: &'a str,
-    /// What comes on top of it.
+    /// Additional fields.
     more: Value,
     existing: &'a Existing,
     starts: bool,
@@ -498,7 +499,7 @@ impl Body<'_> {
     }
 }
 
-/// Adds the fields of one patch to another.
+/// Merges one patch into another.
 fn merge(body: &mut Value, more: Value) {
     match (body, more) {
         (Value::Object(body), Value::Object(more)) => {
@@ -515,8 +516,8 @@ fn merge(body: &mut Value, more: Value) {
     }
 }
 
-/// The patch of an existing Application, empty when it is as wanted; `None`
-/// when it is left alone.
+/// The patch of an existing Application, empty when it is up to date; `None`
+/// when it must not be changed.
 fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
     if let Owner::Other(owner) = &existing.owner {
         return Err(format!("it is owned by {owner}"));
@@ -545,7 +546,7 @@ fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Bo
     Ok(Some(body))
 }
 
-/// Asks the most urgent of those that may be written to be compared again;
+/// Requests refreshes of the most urgent Applications that may be written;
 /// returns how many are left for the next reconcile.
 fn add_refreshes(snapshot: &Snapshot<'_>, bodies: &mut BTreeMap<&str, Body<'_>>) -> usize {
     let mut room = REFRESHES_PER_PASS;
@@ -572,8 +573,8 @@ fn create(snapshot: &Snapshot<'_>, wanted: &Wanted) -> Create {
     Create { name: wanted.name.to_string(), json: object.to_string() }
 }
 
-/// The merge patch that makes `live` what is generated; `None` when it is
-/// already. Fails where it is not known what is to be left alone.
+/// The merge patch that changes `live` to the generated Application; `None`
+/// when they are equal. Fails if the ignored fields are unknown.
 fn update(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
     let target = target(rules, generated, live)?;
     let mut body = json!({});
@@ -604,19 +605,20 @@ fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, S
     Ok(target)
 }
 
-/// Whether the spec in the cluster differs from the generated one (AS-353):
-/// exactly when [`plan`] would change it (AS-165, invariant I13).
+/// Whether the live spec differs from the generated one (AS-353): exactly when
+/// [`plan`] would change it (AS-165, invariant I13).
 pub fn spec_differs(generated: &Value, live: &Value, ignore: &ignore::Ignore) -> bool {
     let mut target = json!({ "spec": generated["spec"], "metadata": {} });
     normalize::empty_objects(&mut target["spec"]);
-    // What cannot be compared is not written, and so is no change (AS-164).
+    // An Application that cannot be compared is not written, so this is not a
+    // change (AS-164).
     ignore.keep_live(crate::desired::name_of(generated), &mut target, live).is_ok()
         && !normalize::equal_specs(&live["spec"], &target["spec"])
 }
 
-/// Whether the set is the Application's controller (AS-158, AS-159): by UID,
-/// so that a recreated set of the same name does not take over what another
-/// one left.
+/// Whether the set is the controlling owner of the Application (AS-158,
+/// AS-159): by UID, so that a recreated set of the same name does not adopt
+/// Applications of the former one.
 pub fn is_owned(application: &Value, set: &Value) -> bool {
     controller_of(application).is_some_and(|owner| {
         owner["kind"] == "ApplicationSet"
@@ -641,7 +643,7 @@ fn owner_reference(set: &Identity) -> Value {
     })
 }
 
-/// The live owners with ours among them, others untouched.
+/// The live owner references with ours; others are unchanged.
 fn owner_references(live: &Value, set: &Identity) -> Value {
     let ours = owner_reference(set);
     let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();

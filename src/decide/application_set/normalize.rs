@@ -1,9 +1,9 @@
-//! When two specs are the same (AS-153).
+//! Comparison of specs (AS-153).
 
 use serde_json::{Map, Value};
 
-/// Removes what is written down but says nothing: an empty project becomes
-/// `default`, an empty sync policy and empty source blocks go.
+/// Removes fields without effect: an empty project becomes `default`, an empty
+/// sync policy and empty source blocks are removed.
 pub fn empty_objects(spec: &mut Value) {
     let Some(fields) = spec.as_object_mut() else { return };
     if fields.get("project").is_none_or(|project| project == "" || project.is_null()) {
@@ -33,8 +33,8 @@ fn empty_source_blocks(source: &mut Value) {
     }
 }
 
-/// Whether two specs are equal once both are normalised, and absent is the same
-/// as empty and as the zero value of a field that has one.
+/// Whether two specs are equal after normalisation; an absent field equals an
+/// empty one and the zero value of the field.
 pub fn equal_specs(a: &Value, b: &Value) -> bool {
     if a == b {
         return true;
@@ -58,23 +58,23 @@ pub fn equal(a: &Value, b: &Value) -> bool {
     alike(a, b, Zeros::Count)
 }
 
-/// Whether `false`, 0 and an empty text are the same as no field at all.
+/// Whether `false`, 0 and an empty text equal an absent field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Zeros {
-    /// Where the field is one of [`LEFT_OUT`].
+    /// For the fields in [`LEFT_OUT`].
     AreAbsent,
-    /// They are values like any other.
+    /// Never.
     Count,
 }
 
-/// Blocks whose mere presence means something, empty or not: an empty
-/// `automated` switches automated sync on.
+/// Blocks whose presence has an effect even when empty: an empty `automated`
+/// enables automated sync.
 const PRESENCE_COUNTS: [&str; 2] = ["automated", "retry"];
 
-/// The fields of an Application's spec that mean the same absent and with their
-/// zero value: who reads them as the peer's types and writes them back leaves
-/// such a value out. Not among them are fields that tell the two apart
-/// (`enabled`, `factor`, `revisionHistoryLimit`), and those that are not known.
+/// The fields of the spec of an Application for which absent and the zero value
+/// are the same: clients that use Argo CD's Go types omit the zero value. Not
+/// included are fields that distinguish the two (`enabled`, `factor`,
+/// `revisionHistoryLimit`), and unknown ones.
 const LEFT_OUT: [&str; 47] = [
     "allowEmpty",
     "annotationSelector",
@@ -125,7 +125,7 @@ const LEFT_OUT: [&str; 47] = [
     "version",
 ];
 
-/// Objects whose keys are the user's own: every value in them counts.
+/// Objects with user-defined keys: every value in them counts.
 const USERS_OWN: [&str; 6] =
     ["annotations", "commonAnnotations", "commonLabels", "labels", "map", "valuesObject"];
 
@@ -157,7 +157,7 @@ fn alike_objects(a: &Map<String, Value>, b: &Map<String, Value>, zeros: Zeros) -
     })
 }
 
-/// Whether an object holds nothing but fields that may be left out.
+/// Whether an object contains only fields that may be omitted.
 fn is_left_out(value: &Value) -> bool {
     let Value::Object(object) = value else { return false };
     object.iter().all(|(key, value)| {
@@ -177,7 +177,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Null, or a list or object with nothing in it but the like.
+/// Null, or a list or object of such values.
 fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -196,7 +196,7 @@ mod tests {
     use crate::api::{self, ApplicationSpec};
     use serde_json::json;
 
-    /// Every field of the spec, as the path to it and its zero value.
+    /// Every field of the spec: its path and its zero value.
     fn fields(schema: &Value, path: &[String], found: &mut Vec<(Vec<String>, Value)>) {
         for (key, schema) in schema["properties"].as_object().into_iter().flatten() {
             let path: Vec<String> = path.iter().chain([key]).cloned().collect();
@@ -213,7 +213,7 @@ mod tests {
         }
     }
 
-    /// An object with this field and nothing else, or with nothing at its place.
+    /// An object with only this field, or without it.
     fn with(path: &[String], value: Option<&Value>) -> Value {
         let Some((key, rest)) = path.split_first() else {
             return value.cloned().unwrap_or_default();
@@ -236,8 +236,8 @@ mod tests {
         for (path, zero) in found {
             let (there, absent) = (with(&path, Some(&zero)), with(&path, None));
             let typed = |spec: &Value| api::read::<ApplicationSpec>(spec).unwrap();
-            // Our type keeps these as they are written; the peer's leaves out
-            // whatever is empty in them but a parameter's `string`.
+            // Our type keeps them as written; Argo CD's type omits empty values
+            // except the `string` of a parameter.
             let kept = ["patches", "plugin", "sourceHydrator"];
             let is_kept = path.iter().any(|key| kept.contains(&key.as_str()));
             let left_out = is_kept && path.last().is_some_and(|key| key != "string");

@@ -1,5 +1,5 @@
-//! What is kept of an existing Application: what a rollout sees of it, and what
-//! is to be written. Read from the raw object once for each of its versions.
+//! What is kept of an existing Application: what a rollout observes, and what
+//! to write. Read once per version of the raw object.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -29,17 +29,18 @@ pub struct Existing {
     pub version: Box<str>,
     /// Whether it is being deleted.
     pub is_going: bool,
-    /// Who controls it.
+    /// Its owner.
     pub owner: Owner,
-    /// Whether it is asked to be compared again.
+    /// Whether a refresh is requested.
     pub is_refreshing: bool,
-    /// Whether its operation is running: it is withdrawn by another write then.
+    /// Whether its operation is running: then it is withdrawn by a different
+    /// write.
     pub is_running: bool,
-    /// What is to be written of it.
+    /// What to write.
     pub update: Update,
-    /// What a rollout sees of it.
+    /// What a rollout observes.
     pub observed: Observed,
-    /// What it carries of its rollout.
+    /// Its rollout record.
     pub record: Option<Box<Record>>,
     /// `status.sync.status`.
     pub sync: Option<Box<str>>,
@@ -50,27 +51,27 @@ pub struct Existing {
     pub blocking_resource: Option<Box<str>>,
 }
 
-/// By what Applications of a set are compared.
+/// How existing Applications of a set are compared.
 #[derive(Clone, Copy, Debug)]
 pub struct Rules<'a> {
     /// The set.
     pub set: &'a Identity,
-    /// What may be written.
+    /// The effective policy.
     pub policy: Policy,
-    /// What is kept of live metadata.
+    /// The live metadata to preserve.
     pub preserve: &'a Preserve,
-    /// Fields that are not compared and not written.
+    /// Fields that are neither compared nor written.
     pub ignore: &'a Ignore,
 }
 
 impl Existing {
-    /// Reads one. `wanted` is what the set wants it to be, rewritten for the
+    /// Reads an Application. `wanted` is the generated one, adapted to the
     /// strategy; `None` when it is not generated.
     pub fn read(live: &Value, wanted: Option<&Value>, rules: &Rules<'_>) -> Self {
         let (metadata, status) = (&live["metadata"], &live["status"]);
         let text = |value: &Value| value.as_str().map(Box::<str>::from);
         let owner = Owner::of(live, rules.set);
-        // Where the policy forbids updates no spec is written, so none differs
+        // If the policy forbids updates, no spec is written, so none differs
         // (invariant I13).
         let written = wanted.filter(|_| rules.policy.updates());
         let is_going = !metadata["deletionTimestamp"].is_null();
@@ -99,17 +100,17 @@ impl Existing {
         }
     }
 
-    /// Whether the set controls it.
+    /// Whether the set is its controlling owner.
     pub fn is_owned(&self) -> bool {
         self.owner == Owner::Set
     }
 }
 
-/// Reads an Application. `generated` is what the set wants it to be, rewritten
-/// for the strategy; `None` when it is no longer generated.
+/// Reads what a rollout observes. `generated` is the generated Application,
+/// adapted to the strategy; `None` when it is no longer generated.
 ///
-/// A field of a surprising shape counts as absent: what is not known is never
-/// taken for Synced or Healthy.
+/// A field of an unexpected type counts as absent: an unknown state is never
+/// read as Synced or Healthy.
 pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Observed {
     let status = &live["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -140,7 +141,7 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
     Some(ObservedOperation {
         phase,
         started_at: time(&state["startedAt"]).unwrap_or(Timestamp::UNIX_EPOCH),
-        // A failed attempt that will be tried again has a finish time too.
+        // A failed attempt that is retried has a finish time, too.
         finished_at: time(&state["finishedAt"]).filter(|_| !phase.is_running()),
         promotion: operation::promotion_of(&state["operation"]),
         revisions: revisions(&state["syncResult"]),
@@ -149,7 +150,8 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
     })
 }
 
-/// Whether an operation waits for a sync window and has done nothing yet.
+/// Whether an operation waits for a sync window and has not applied anything
+/// yet.
 fn is_blocked(state: &Value) -> bool {
     let says_so = state["message"].as_str().is_some_and(|text| text.starts_with(windows::BLOCKED));
     let done = state["syncResult"]["resources"].as_array().is_some_and(|list| !list.is_empty());
@@ -170,13 +172,13 @@ fn revisions(of: &Value) -> Vec<String> {
     of["revision"].as_str().filter(|text| !text.is_empty()).map(str::to_owned).into_iter().collect()
 }
 
-/// Whether the comparison in the status was made for the spec as it is now.
+/// Whether the comparison in the status was made for the current spec.
 fn compared(live: &Value) -> Compared {
     let (spec, to) = (&live["spec"], &live["status"]["sync"]["comparedTo"]);
     if !to.is_object() {
         return Compared::Never;
     }
-    // An Argo CD application controller leaves zero values out.
+    // An Argo CD application controller omits zero values.
     let same = |wanted: &Value, field: &str| normalize::equal_parts(wanted, &to[field]);
     let same_source = match many_sources(spec) {
         Some(_) => same(&spec["sources"], "sources"),
@@ -187,13 +189,14 @@ fn compared(live: &Value) -> Compared {
     if same_source && same_rest { Compared::Current } else { Compared::Stale }
 }
 
-/// The list of sources, where that is what counts.
+/// The list of sources, if it is in effect.
 fn many_sources(spec: &Value) -> Option<&Vec<Value>> {
     let sources = spec["sources"].as_array().filter(|sources| !sources.is_empty());
     sources.filter(|_| !spec["sourceHydrator"].is_object())
 }
 
-/// The one source: of hydrated manifests, the branch that they are synced from.
+/// The single source; for hydrated manifests, the branch that they are synced
+/// from.
 fn single_source(spec: &Value) -> Value {
     let hydrator = &spec["sourceHydrator"];
     if !hydrator.is_object() {

@@ -1,5 +1,5 @@
-//! The `operation` that starts a sync: the whole contract between a rollout
-//! and whoever syncs (AS-360, AS-361).
+//! The `operation` that starts a sync: the contract between a rollout and the
+//! application controller (AS-360, AS-361).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -7,15 +7,15 @@ use serde_json::{Value, json};
 use super::autosync;
 use crate::decide::rollout::Start;
 
-/// Who a rollout's operations are initiated by.
+/// The `initiatedBy.username` of operations of a rollout.
 pub const USERNAME: &str = "applicationset-controller";
-/// The info item that carries the promotion's time.
+/// The info item with the time of the promotion.
 pub const PROMOTION: &str = "RollingSync";
 
 /// The operation for a start.
 ///
-/// `generated` is the Application as generated, before its automated sync was
-/// switched off.
+/// `generated` is the Application as generated, before its automated sync is
+/// disabled.
 pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
     let policy = &generated["spec"]["syncPolicy"];
     let mut sync = json!({});
@@ -45,13 +45,13 @@ pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
     })
 }
 
-/// A promotion's time as the info item has it: RFC 3339 with nanoseconds.
+/// The time of a promotion in the info item: RFC 3339 with nanoseconds.
 pub fn promotion_text(promotion: Timestamp) -> String {
     format!("{promotion:.9}")
 }
 
-/// The promotion that an operation was written for; `None` for one that no
-/// rollout wrote. Takes `operation` or `status.operationState.operation`.
+/// The promotion that an operation was written for; `None` if no rollout wrote
+/// it. Takes `operation` or `status.operationState.operation`.
 pub fn promotion_of(operation: &Value) -> Option<Timestamp> {
     let info = operation["info"].as_array()?;
     let item = info.iter().find(|item| item["name"] == PROMOTION)?;

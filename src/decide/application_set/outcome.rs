@@ -1,4 +1,4 @@
-//! What became of the writes of a reconcile.
+//! Outcomes of the writes of a reconcile.
 
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,64 +7,64 @@ pub enum Act {
     Create,
     /// Its spec or metadata was patched.
     Update,
-    /// Its operation was started, maybe with a patch of its spec.
+    /// Its operation was started, possibly with a patch of its spec.
     Start,
-    /// It was asked to be compared again, or something was recorded of it.
+    /// A refresh was requested or a rollout record was written.
     Annotate,
     /// It was deleted.
     Delete,
 }
 
-/// What became of one write.
+/// The outcome of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The Application's name.
     pub application: String,
-    /// What was tried.
+    /// The attempted write.
     pub act: Act,
-    /// How it ended.
+    /// The result.
     pub ended: Ended,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It took effect.
+    /// It succeeded.
     Written,
-    /// The Application changed in the meantime, or is gone: the next reconcile
-    /// decides anew.
+    /// The Application has changed in the meantime or is gone: the next
+    /// reconcile decides again.
     Outdated,
-    /// It was not tried: a deletion, and something else was not written.
+    /// A deletion that was skipped because another write failed.
     Held,
     /// It failed.
     Failed(Cause),
 }
 
-/// Why a request failed.
+/// The error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The status code of the answer; `None` when there was none.
+    /// The status code of the response; `None` without a response.
     pub code: Option<u16>,
-    /// The reason, for people.
+    /// The reason, for users.
     pub text: String,
 }
 
 impl Cause {
-    /// Whether another failure is the same one again. Without an answer its text
-    /// may name a port or a time, which differ from try to try.
+    /// Whether another failure has the same cause. Without a response, its text
+    /// may contain a port or a time that differ between tries.
     pub fn is_same(&self, other: &Self) -> bool {
         self.code == other.code && (self.code.is_none() || self.text == other.text)
     }
 }
 
 impl Outcome {
-    /// Whether deletions wait for it: a part of the generation that is not in
-    /// the cluster. Annotations of ours are no part of it.
+    /// Whether deletions wait for it: a part of a generated Application is not
+    /// in the cluster. Our annotations are not a part of it.
     pub fn is_lacking(&self) -> bool {
         self.act != Act::Annotate && self.ended != Ended::Written
     }
 
-    /// Why it failed, if it did.
+    /// The error, if it failed.
     pub fn failure(&self) -> Option<&Cause> {
         match &self.ended {
             Ended::Failed(cause) => Some(cause),

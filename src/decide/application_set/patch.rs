@@ -1,12 +1,12 @@
-//! What a merge patch of an Application changes, for people.
+//! The fields that a merge patch of an Application changes, for users.
 
 use serde_json::Value;
 
 use crate::api::annotations::{REFRESH, ROLLOUT};
 
 /// The fields that the merge patch of an Application changes, as paths such as
-/// `spec.source.path`: neither the operation that it starts nor the comparison
-/// that it asks for.
+/// `spec.source.path`, without the operation that it starts and the refresh
+/// that it requests.
 pub fn fields(body: &Value) -> Vec<String> {
     let mut fields = Vec::new();
     leaves(body, &mut String::new(), &mut fields);

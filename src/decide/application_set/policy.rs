@@ -1,4 +1,4 @@
-//! What a set may do to its Applications (AS-150).
+//! Which writes of Applications a set may do (AS-150).
 
 /// Which writes are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// Reads `sync`, `create-update`, `create-delete` or `create-only`; empty
+    /// Parses `sync`, `create-update`, `create-delete` or `create-only`; empty
     /// means `sync`. `None` for any other text.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
@@ -27,9 +27,9 @@ impl Policy {
         }
     }
 
-    /// The policy of one set: its own if it has one and may, else the
-    /// controller's. A word that nobody knows may have been meant to forbid
-    /// anything, so it allows the least; [`Self::problem`] tells of it.
+    /// The policy of one set: its own if it has one and overrides are allowed,
+    /// else that of the controller. An unknown value may have been meant to
+    /// forbid anything, so it allows the least; [`Self::problem`] reports it.
     pub fn effective(self, own: Option<&str>, may_override: bool) -> Self {
         match own.filter(|own| may_override && !own.is_empty()) {
             Some(own) => Self::from_name(own).unwrap_or(Self::CreateOnly),
@@ -37,7 +37,7 @@ impl Policy {
         }
     }
 
-    /// What is wrong with the policy that a set asks for, if anything.
+    /// The error of the requested policy, if any.
     pub fn problem(own: Option<&str>, may_override: bool) -> Option<String> {
         let own = own.filter(|own| may_override && Self::from_name(own).is_none())?;
         Some(format!(
@@ -51,12 +51,12 @@ impl Policy {
         true
     }
 
-    /// Whether existing ones may be changed.
+    /// Whether existing Applications may be updated.
     pub fn updates(self) -> bool {
         matches!(self, Self::Sync | Self::CreateUpdate)
     }
 
-    /// Whether those no longer generated are deleted.
+    /// Whether Applications that are no longer generated are deleted.
     pub fn deletes(self) -> bool {
         matches!(self, Self::Sync | Self::CreateDelete)
     }

@@ -1,4 +1,4 @@
-//! What is kept of an Application's live metadata (AS-154 to AS-156).
+//! Live metadata of an Application that is preserved (AS-154 to AS-156).
 
 use std::collections::BTreeSet;
 
@@ -6,16 +6,15 @@ use serde_json::{Map, Value};
 
 use crate::api::annotations;
 
-/// Annotations that are always kept: other parts of the system write them.
+/// Annotations that are always preserved: other components write them.
 const ALWAYS: [&str; 4] =
     [annotations::NOTIFIED, annotations::REFRESH, annotations::HYDRATE, annotations::ROLLOUT];
 
-/// Finalizers of hooks that run when an Application is deleted; kept with
-/// whatever follows a `/`.
+/// Finalizers of deletion hooks, preserved with any suffix after a `/`.
 const HOOK_FINALIZERS: [&str; 2] =
     ["pre-delete-finalizer.argocd.argoproj.io", "post-delete-finalizer.argocd.argoproj.io"];
 
-/// The keys whose live value wins over the generated one.
+/// The keys whose live value overrides the generated one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preserve {
     annotations: BTreeSet<String>,
@@ -23,7 +22,7 @@ pub struct Preserve {
 }
 
 impl Preserve {
-    /// The keys of a set, and those that hold for all sets.
+    /// The keys of a set, and those of all sets.
     pub fn new(set: &Value, annotations: &[String], labels: &[String]) -> Self {
         let listed = |field: &str| {
             let keys = set["spec"]["preservedFields"][field].as_array().into_iter().flatten();

@@ -1,10 +1,10 @@
-//! One reconcile of a set (AS-148), as two pure functions: from what is observed
-//! to what is to be done ([`reconcile`]), and from what became of it to what is
-//! to be said ([`record`]).
+//! One reconcile of a set (AS-148) as two pure functions: from the observed
+//! state to the decision ([`reconcile`]), and from its outcomes to what is
+//! reported ([`record`]).
 //!
-//! Whoever carries a [`Decision`] out does so in this order: the finalizers, the
-//! status, the writes, and the Events. So a crash in between is made up for by
-//! the next reconcile, which decides on what was persisted.
+//! The caller applies a [`Decision`] in this order: the finalizers, the status,
+//! the writes, and the Events. After a crash in between, the next reconcile
+//! decides on what was persisted.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -27,39 +27,38 @@ use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
 
-/// How long to wait after an error that only a change can mend (AS-505).
+/// The delay after an error that only a change can fix (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
 
-/// How long to wait for Applications to go if no event arrives (AS-505).
+/// The delay while Applications are being deleted, without an event (AS-505).
 const WHILE_DELETING: Duration = Duration::from_secs(10);
 
-/// The most characters of an API server's answer in a condition, which also
-/// names what waits for it.
+/// The most characters of an API server's response in a condition, which also
+/// names the Applications that wait for it.
 const CAUSE_LIMIT: usize = 500;
 
-/// Deletions wait for the next reconcile when something changed while it was
-/// being written. That they do is reported once it has happened this often in a
-/// row.
+/// Deletions wait for the next reconcile if something changed during the
+/// writes. This is reported after so many reconciles in a row.
 const CONFLICTS_REPORTED: u32 = 3;
 
-/// Everything one reconcile may know.
+/// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The set.
     pub set: &'a Set,
-    /// What its spec comes to.
+    /// The result of reading its spec.
     pub generated: &'a Generated,
-    /// How sets are reconciled.
+    /// The settings.
     pub settings: &'a Settings,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
-    /// Those that it owns, when it is being deleted.
+    /// The Applications that it owns, if it is being deleted.
     pub leaving: &'a [Leaving],
-    /// Why generated Applications are invalid, by name ([`invalid`]).
+    /// Validation errors of generated Applications, by name ([`invalid`]).
     pub invalid: &'a BTreeMap<String, String>,
-    /// What sync windows are judged by.
+    /// The sync windows.
     pub windows: windows::Facts<'a>,
-    /// Takes credentials out of a text.
+    /// Removes credentials from a text.
     pub redact: fn(&str) -> String,
     /// When the status was written last, as far as this controller knows.
     pub written_at: Option<Timestamp>,
@@ -67,28 +66,28 @@ pub struct Snapshot<'a> {
     pub now: Timestamp,
 }
 
-/// What is to be done.
+/// The decision of one reconcile.
 #[derive(Clone, Debug, Default)]
 pub struct Decision {
-    /// The finalizers of the set, if they change. Nothing else is done then but
-    /// what [`Self::next`] says.
+    /// The finalizers of the set, if they change. Nothing else is done then,
+    /// except for [`Self::next`].
     pub finalizers: Option<Vec<String>>,
-    /// The status, to be written before anything else; `None` leaves it as it is.
+    /// The status, to be written first; `None` leaves it unchanged.
     pub status: Option<Status>,
     /// The Applications to write.
     pub writes: WritePlan,
-    /// Whether the request to generate again is answered with that (AS-420).
+    /// Whether the refresh annotation of the set is removed by that (AS-420).
     pub ends_refresh: bool,
-    /// What is reported once the status is written.
+    /// The Events, sent once the status is written.
     pub events: Vec<Event>,
-    /// Waits to report as stalled: each until it is known to be reported, and
-    /// then recorded in the status.
+    /// Stalled waits to report: repeated until the Event is known to be
+    /// written, and recorded in the status then.
     pub stalled: Vec<Waiting>,
-    /// What was decided of the rollout.
+    /// The decisions of the rollout.
     pub rollout: Option<RolloutPlan>,
-    /// Applications that a deletion waits for.
+    /// The Applications that a deletion waits for.
     pub leaving: Vec<String>,
-    /// What follows, if all of that succeeds.
+    /// What follows if all writes succeed.
     pub next: Next,
     listed: Listed,
     failure: Option<Failure>,
@@ -99,17 +98,17 @@ pub struct Decision {
 pub enum Next {
     /// The set is gone.
     Gone,
-    /// Nothing until something changes.
+    /// Nothing until an event arrives.
     #[default]
     Wait,
-    /// Another reconcile soon: something changed in the meantime.
+    /// Another reconcile soon: something has changed in the meantime.
     Again,
-    /// A reconcile after this time at the latest.
+    /// Another reconcile after this time, without an event.
     After(Duration),
 }
 
-/// Why generated Applications are invalid, by name: by themselves, and in the
-/// cluster that is known.
+/// Validation errors of generated Applications, by name: their own, and those
+/// that depend on the cluster.
 pub fn invalid(generated: &Generated, known: &Known) -> BTreeMap<String, String> {
     let problem = |wanted: &Wanted| {
         let problem = wanted.problem.clone();
@@ -170,8 +169,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .and_then(|plan| plan.wake_at)
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
     let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
-    // An Application that begins to be Progressing may be Healthy already, and no
-    // event says so again: entries move by one phase in each reconcile.
+    // An Application that enters Progressing may be Healthy already, and no
+    // further event arrives: entries advance by one phase per reconcile.
     let moves_on = plan
         .iter()
         .flat_map(|plan| &plan.transitions)
@@ -195,7 +194,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     }
 }
 
-/// Who is known to have been reported as stalled, and who is not.
+/// The stalled waits that were reported, and those that were not.
 fn stalls(set: &Set, plan: Option<&RolloutPlan>) -> (Vec<(String, Timestamp)>, Vec<Waiting>) {
     let (mut reported, mut new) = (Vec::new(), Vec::new());
     for wait in plan.into_iter().flat_map(|plan| &plan.stalled) {
@@ -209,7 +208,7 @@ fn stalls(set: &Set, plan: Option<&RolloutPlan>) -> (Vec<(String, Timestamp)>, V
     (reported, new)
 }
 
-/// A generated or owned Application, with what is decided on.
+/// A generated or owned Application with its state.
 struct Joined<'a> {
     name: &'a str,
     wanted: Option<&'a Wanted>,
@@ -293,7 +292,7 @@ fn decide_writes(
     listed: &Listed,
 ) -> WritePlan {
     let Snapshot { set, generated, settings, .. } = *snapshot;
-    // Nothing is written while it is not known what should exist (AS-140).
+    // Nothing is written while the generated Applications are unknown (AS-140).
     if generated.error.is_some() {
         return WritePlan::default();
     }
@@ -324,12 +323,12 @@ fn decide_writes(
     if let Some(plan) = plan {
         windows::withdraw(&mut writes, &plan.withdrawals, snapshot.existing);
     }
-    // Nor while it is not known how it should be rolled out (AS-304).
+    // Nor while the strategy is unknown (AS-304).
     let (misspelt, stuck) = (!generated.misspelt.is_empty(), generated.is_stuck(settings));
     writes.behind(Gate::of(misspelt, stuck, !generated.ignore_problems.is_empty()))
 }
 
-/// What a user has to mend, the most serious first.
+/// The error for the user, the most serious one first.
 fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
     let generated = snapshot.generated;
     if let Some(failure) = status::held(&generated.misspelt) {
@@ -372,21 +371,21 @@ fn has_finalizer(set: &Set) -> bool {
     set.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
 }
 
-/// Decides on a set that is being deleted: its Applications go first, in reverse
-/// order if it asks for that (AS-167, AS-168, AS-380 to AS-384).
+/// Decides on a set that is being deleted: its Applications are deleted first,
+/// in reverse order if requested (AS-167, AS-168, AS-380 to AS-384).
 fn delete(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, now, .. } = *snapshot;
     if !has_finalizer(set) {
-        // The rest is garbage collection's work, or somebody else's finalizer.
+        // Garbage collection or the owner of another finalizer does the rest.
         return Decision { next: Next::Gone, ..Decision::default() };
     }
-    // In which order, and whether at once, is not known.
+    // The deletion order is unknown.
     if let Some(failure) = status::held(&generated.misspelt) {
         let status = status::with_error(set, &failure, snapshot.redact, now);
         let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();
         return Decision { status: Some(status), events, ..Decision::default() };
     }
-    // Also when the feature is off: the finalizer was promised (AS-380).
+    // Also when the feature is disabled: the finalizer was set for it (AS-380).
     let (policy, reverse) = (generated.policy, generated.deletes_in_reverse);
     match deletion::stage(&set.finalizers, snapshot.leaving, policy, reverse) {
         Stage::Done => {
@@ -404,35 +403,35 @@ fn delete(snapshot: &Snapshot<'_>) -> Decision {
 }
 
 /// What the last reconcile reported, so that the next one does not repeat it.
-/// Without it the same is reported once more, and no more than that.
+/// If it is lost, the same Events are sent once more.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// The failure in the status, by Application and cause.
     failure: Option<(String, Cause)>,
-    /// Who could not be written.
+    /// The Applications that could not be written.
     failing: BTreeMap<String, Cause>,
 }
 
-/// What became of a decision.
+/// The outcome of a decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Carried<'a> {
     /// The set, with the status as it was written.
     pub set: &'a Set,
-    /// What became of the writes.
+    /// The outcomes of the writes.
     pub outcomes: &'a [Outcome],
-    /// The waits that are known to be reported as stalled.
+    /// The stalled waits that were reported.
     pub stalled: &'a [Waiting],
-    /// How many reconciles before this one, in a row, were decided on something
-    /// outdated.
+    /// How many reconciles in a row before this one were based on an outdated
+    /// state.
     pub conflicts: u32,
 }
 
-/// What is to be said of it.
+/// What is reported of it.
 #[derive(Clone, Debug)]
 pub struct Recorded {
-    /// The status, if it changes once more.
+    /// The status, if it changes again.
     pub status: Option<Status>,
-    /// What is reported.
+    /// The Events.
     pub events: Vec<Event>,
     /// How many Applications could not be written, and the first one with the
     /// reason.
@@ -441,7 +440,7 @@ pub struct Recorded {
     pub next: Next,
 }
 
-/// Judges what became of a decision.
+/// Evaluates the outcome of a decision.
 pub fn record(
     snapshot: &Snapshot<'_>,
     decision: &Decision,
@@ -457,7 +456,7 @@ pub fn record(
     let failure = failed.map(|(_, failure)| failure);
     let is_outdated = carried.outcomes.iter().any(|outcome| outcome.ended == Ended::Outdated);
     let next = if is_outdated { Next::Again } else { decision.next };
-    // A set that is being deleted has no more to say of itself.
+    // A set that is being deleted reports no failures of writes.
     let says_more = failure.is_some() || tells_held || !carried.stalled.is_empty();
     if snapshot.set.is_deleting || !says_more {
         return Recorded { status: None, events, error, next };
@@ -490,8 +489,8 @@ pub fn record(
     Recorded { status: Some(status), events, error, next }
 }
 
-/// One Event for each Application that cannot be written, when it appears or its
-/// cause changes.
+/// One Event for each Application that cannot be written, when the failure
+/// appears or its cause changes.
 fn application_errors(
     decision: &Decision,
     outcomes: &[Outcome],
@@ -516,7 +515,7 @@ fn application_errors(
 }
 
 /// The failure of the first Application by name that could not be written
-/// (AS-157), and how many there are.
+/// (AS-157), and the number of failures.
 fn first_failure(
     snapshot: &Snapshot<'_>,
     outcomes: &[Outcome],
@@ -534,7 +533,8 @@ fn first_failure(
         _ if snapshot.generated.policy.updates() => reason::UPDATE_APPLICATION_ERROR,
         _ => reason::CREATE_APPLICATION_ERROR,
     };
-    // The same failure in other words would change the status with every try.
+    // The same failure with a different text would change the status with every
+    // try.
     let known = reported
         .failure
         .take()
@@ -546,7 +546,7 @@ fn first_failure(
     Some((failures.len(), Failure { reason, message }))
 }
 
-/// The deletions that were not tried, and for which write they wait.
+/// The skipped deletions, and the write that they wait for.
 fn held(outcomes: &[Outcome]) -> Option<Held> {
     let held = outcomes.iter().filter(|outcome| outcome.ended == Ended::Held);
     let applications: Vec<String> = held.map(|outcome| outcome.application.clone()).collect();
@@ -556,8 +556,8 @@ fn held(outcomes: &[Outcome]) -> Option<Held> {
     (!applications.is_empty()).then_some(Held { applications, until })
 }
 
-/// The status that says that the whole one was refused, and the Event about it:
-/// so that a rollout which cannot be recorded does not stop in silence.
+/// The status that reports that the complete one was rejected, with an Event:
+/// so that a rollout that cannot be persisted does not stop silently.
 pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>) {
     let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
     let failure = Failure {
@@ -571,7 +571,7 @@ pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>
     (status, event)
 }
 
-/// The status of a set whose reconcile failed by a bug, and the Event about it.
+/// The status of a set whose reconcile panicked, with an Event.
 pub fn failed(
     set: &Set,
     error: &str,

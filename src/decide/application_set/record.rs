@@ -1,5 +1,5 @@
-//! The annotation in which an Application carries what a rollout records of it
-//! ([`Record`]), and back.
+//! Conversion of the rollout record ([`Record`]) from and to the annotation of
+//! an Application.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -21,8 +21,8 @@ struct Carried {
     /// The digest of the generated spec.
     spec: String,
     at: String,
-    /// The Application's own UID: the record of another one that was copied or
-    /// restored says nothing of it.
+    /// The UID of the Application: the record of a copied or restored
+    /// Application does not apply.
     uid: String,
 }
 
@@ -35,8 +35,7 @@ fn kind_text(kind: RecordKind) -> &'static str {
     }
 }
 
-/// What an Application carries; `None` when there is nothing, or nothing that
-/// can be read.
+/// The record of an Application; `None` when it is absent or unreadable.
 pub fn read(application: &Value) -> Option<Record> {
     let carried: Carried = serde_json::from_str(annotation(application, ROLLOUT)?).ok()?;
     if application["metadata"]["uid"].as_str() != Some(&carried.uid) {
@@ -63,7 +62,7 @@ pub fn text(record: &Record, uid: &str) -> String {
         at: to_rfc3339(record.since),
         uid: uid.to_owned(),
     };
-    // A struct of texts is always JSON.
+    // A struct of strings can always be serialized.
     serde_json::to_string(&carried).unwrap_or_default()
 }
 

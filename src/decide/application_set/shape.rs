@@ -1,26 +1,26 @@
-//! Whether a generated object is an Application at all: its kind, its
-//! metadata as the API server takes it, its spec by its type (AS-144).
+//! Validation of generated objects: their kind, their metadata by the rules of
+//! the API server, and their spec by its type (AS-144).
 //!
-//! What the template and the patch gave is judged as a whole, before anything
-//! is decided: an object that the API server would refuse, or that reads as
-//! another one than was meant, must not count as an Application that is no
-//! longer wanted under its old name.
+//! The result of template and patch is validated as a whole before anything is
+//! decided: an object that the API server would reject, or that would be read
+//! differently than intended, must not cause the deletion of the Application of
+//! the same name.
 
 use serde_json::Value;
 
 use crate::api::{self, API_VERSION, ApplicationSpec};
 
-/// The longest name of an object, in bytes (RFC 1123, as Kubernetes has it).
+/// The longest name of an object, in bytes (RFC 1123, as in Kubernetes).
 const LONGEST_NAME: usize = 253;
-/// The longest part of a qualified name, and of a label's value, in bytes.
+/// The longest part of a qualified name, and of a label value, in bytes.
 const LONGEST_PART: usize = 63;
-/// The most bytes that the annotations of an object may have together.
+/// The most bytes of all annotations of an object.
 const ANNOTATION_BYTES: usize = 256 << 10;
-/// The most characters of a value that are told.
+/// The most characters of a value in a message.
 const SHOWN: usize = 60;
 
-/// What is wrong with a generated object, if anything: the field, what it is,
-/// and what it has to be. The first problem, in the order of the fields.
+/// The first error of a generated object, in the order of the fields: the
+/// field, its value, and what is required.
 pub fn problem(application: &Value) -> Option<String> {
     let metadata = &application["metadata"];
     problem_of_kind(application)
@@ -39,7 +39,7 @@ fn problem_of_kind(application: &Value) -> Option<String> {
     Some(format!("{field}: is {is}, must be {want}; remove it from spec.templatePatch"))
 }
 
-/// What is wrong with an object's name.
+/// The error of the name of an object.
 fn problem_of_name(name: &Value) -> Option<String> {
     let place = "spec.template.metadata.name";
     let Some(text) = name.as_str() else {
@@ -98,7 +98,7 @@ fn label(key: &str, value: &str) -> Option<String> {
 }
 
 fn annotation(key: &str, _: &str) -> Option<String> {
-    // As the API server does, which does not mind the case of a prefix here.
+    // As in the API server, which ignores the case of a prefix here.
     (!is_qualified(&key.to_lowercase())).then(|| NOT_QUALIFIED.to_owned())
 }
 
@@ -138,7 +138,7 @@ fn problem_of_spec(spec: &Value) -> Option<String> {
     Some(format!("{place}: {}", words(&error.reason)))
 }
 
-/// What reading said, in the words of who writes manifests.
+/// A deserialization error in the terms of a manifest.
 fn words(reason: &str) -> String {
     let told =
         reason.strip_prefix("invalid type: ").and_then(|told| told.rsplit_once(", expected "));
@@ -159,7 +159,7 @@ fn words(reason: &str) -> String {
     format!("is {}, must be {must}", cut(&is))
 }
 
-/// A value for people, cut short.
+/// A value for users, truncated.
 fn shown(value: &Value) -> String {
     match value {
         Value::Null => "missing".to_owned(),
@@ -184,7 +184,7 @@ fn cut(text: &str) -> String {
     }
 }
 
-/// Whether it is a DNS subdomain of RFC 1123, as names of most objects are.
+/// Whether it is a DNS subdomain of RFC 1123, as most object names are.
 fn is_subdomain(text: &str) -> bool {
     let is_fine = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let is_label = |part: &str| {
@@ -196,7 +196,7 @@ fn is_subdomain(text: &str) -> bool {
     text.len() <= LONGEST_NAME && text.split('.').all(is_label)
 }
 
-/// Whether it is a name with an optional DNS subdomain and `/` before it.
+/// Whether it is a name with an optional DNS subdomain and `/` as prefix.
 fn is_qualified(text: &str) -> bool {
     match text.split_once('/') {
         Some((prefix, name)) => is_subdomain(prefix) && is_part(name),

@@ -1,5 +1,5 @@
-//! The status of a set, from what a reconcile found: conditions, health, resources
-//! and where the rollout stands (AS-183 to AS-191).
+//! The status of a set from the results of a reconcile: conditions, health,
+//! resources and the rollout (AS-183 to AS-191).
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -15,67 +15,65 @@ use crate::decide::rollout::status::{self as entries, cut};
 use crate::decide::rollout::steps::{Problem, Strategy};
 use crate::decide::rollout::{self, RolloutPlan};
 
-/// How many problems one message names.
+/// The most problems in one message.
 const PROBLEMS_LIMIT: usize = 20;
-/// The most characters of a condition's message.
+/// The most characters of the message of a condition.
 const MESSAGE_LIMIT: usize = 1024;
-/// The most bytes of what an Application waits for, and of the line about the
-/// rollout.
+/// The most bytes of the reason of a wait, and of the summary of the rollout.
 const REASON_LIMIT: usize = 1024;
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
 
-/// Between what went wrong and which deletions wait for that reason.
+/// Separates an error from the deletions that wait because of it.
 const HELD: &str = "; meanwhile ";
-/// The most characters of what went wrong when deletions wait.
+/// The most characters of the error when deletions wait.
 const SHORT_LIMIT: usize = 700;
 
-/// What went wrong in a reconcile: a reason of the `ErrorOccurred` condition and
-/// a message.
+/// The failure of a reconcile: reason and message of the `ErrorOccurred`
+/// condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// The condition's reason.
     pub reason: &'static str,
-    /// What, where, and what to do.
+    /// The error, its field, and how to fix it.
     pub message: String,
 }
 
-/// What a reconcile found.
+/// The results of a reconcile.
 #[derive(Clone, Debug)]
 pub struct Findings<'a> {
-    /// The set, with the status to go on from.
+    /// The set, with the status that is updated.
     pub set: &'a Set,
-    /// What its spec comes to.
+    /// The result of reading its spec.
     pub generated: &'a Generated,
-    /// How sets are reconciled.
+    /// The settings.
     pub settings: &'a Settings,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
-    /// What went wrong, if anything.
+    /// The failure, if any.
     pub failure: Option<Failure>,
-    /// Every Application is as generated: nothing is left to write.
+    /// Every Application is as generated: nothing is to be written.
     pub up_to_date: bool,
-    /// The rollout, when one is run.
+    /// The rollout, if there is one.
     pub rollout: Option<Rollout<'a>>,
     /// Deletions that wait.
     pub held: Option<&'a Held>,
-    /// Takes credentials out of a text.
+    /// Removes credentials from a text.
     pub redact: fn(&str) -> String,
 }
 
-/// The rollout's part of the findings.
+/// The results of the rollout.
 #[derive(Clone, Copy, Debug)]
 pub struct Rollout<'a> {
-    /// What was decided.
+    /// The decisions.
     pub plan: &'a RolloutPlan,
     /// Which entries are listed.
     pub listed: &'a Listed,
-    /// Who was reported as stalled, and since when.
+    /// The stalled waits that were reported, and their start.
     pub stalled: &'a [(String, Timestamp)],
 }
 
-/// The failure of a set whose gate nobody understands; `None` when all of it is
-/// understood.
+/// The failure of a set whose strategy is ambiguous; `None` when it is valid.
 pub fn held(misspelt: &[Problem]) -> Option<Failure> {
     if misspelt.is_empty() {
         return None;
@@ -87,8 +85,8 @@ pub fn held(misspelt: &[Problem]) -> Option<Failure> {
     Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message })
 }
 
-/// The status of a set of which only the `ErrorOccurred` condition changes, and
-/// its health with it.
+/// The status of a set in which only the `ErrorOccurred` condition and its
+/// health change.
 pub fn with_error(
     set: &Set,
     failure: &Failure,
@@ -106,7 +104,7 @@ pub fn with_error(
 
 /// Computes the new status; equal to the old one when nothing changed.
 ///
-/// What a failed generation leaves unknown is kept as it was (AS-141).
+/// Fields that are unknown after a failed generation are kept (AS-141).
 pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     let old = &findings.set.status;
     let mut status = Status { exists: true, ..Status::default() };
@@ -117,7 +115,7 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
             Some(entries_of(rollout.listed, old, findings.redact)),
             summary(rollout, findings, now),
         ),
-        // Where the rollout stands is kept while nothing is known of it.
+        // The rollout is kept while its state is unknown.
         None if findings.generated.error.is_some() || !findings.generated.misspelt.is_empty() => {
             (old.entries.clone(), old.rollout.clone())
         }
@@ -128,7 +126,7 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     status
 }
 
-/// The entries without credentials; those that are stored went through that.
+/// The entries without credentials; stored entries contain none.
 fn entries_of(
     listed: &Listed,
     old: &Status,
@@ -148,7 +146,7 @@ fn entries_of(
     listed.entries.iter().map(entry).collect()
 }
 
-/// Our own extra: `status.rollout`, in a few words where the rollout stands.
+/// `status.rollout`, an extension: a summary of the rollout.
 fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Value {
     let (plan, old) = (rollout.plan, &findings.set.status);
     let total: u64 = plan.steps.iter().map(|step| step.total).sum();
@@ -156,7 +154,7 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Va
     let waiting: Vec<Value> =
         plan.waiting.iter().map(|wait| waiting_json(wait, findings)).collect();
     let steps = plan.steps.len();
-    // A rollout begins when a step opens again after all were complete.
+    // A rollout begins when a step opens after all were complete.
     let began_anew = old.has(condition::ROLLOUT_PROGRESSING, "False") && plan.open_step.is_some();
     let started_at = old.started_at().filter(|_| !began_anew).unwrap_or(now);
     let mut summary = json!({
@@ -204,7 +202,7 @@ fn waiting_json(wait: &rollout::Waiting, findings: &Findings<'_>) -> Value {
     json
 }
 
-/// One line: which step, how far, who is waited for.
+/// One line: the step, the progress, and the Applications it is waiting for.
 pub fn rollout_message(plan: &RolloutPlan) -> String {
     let steps = plan.steps.len();
     let Some(open) = plan.open_step else {
@@ -280,7 +278,7 @@ fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
     let mut conditions: Vec<Value> = findings.set.status.conditions.clone();
     let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
     if is_disabled && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING) {
-        // Whoever waits for its end must not wait for ever.
+        // Clients that wait for its end must not wait forever.
         let message = "the rollout was left where it stood: it is switched off in this controller, and all \
                        applications are updated at once";
         let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
@@ -307,8 +305,8 @@ fn sort(conditions: &mut [Value]) {
     conditions.sort_by_key(|condition| condition["type"].as_str().unwrap_or_default().to_owned());
 }
 
-/// What is wrong with `spec.strategy` when no rollout comes of it: a misspelt
-/// type, say (AS-007).
+/// The errors of `spec.strategy` when it results in no rollout: such as a
+/// misspelt type (AS-007).
 fn misread<'a>(findings: &Findings<'a>) -> &'a [Problem] {
     match findings.settings.progressive_syncs {
         true => &findings.generated.strategy_problems,
@@ -347,8 +345,8 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         Some(_) => (true, reason::APPLICATION_SET_MODIFIED),
         None => (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE),
     };
-    // The waits change often and are told by status.rollout; the condition
-    // names the step only.
+    // The waits change often and are reported in status.rollout; the condition
+    // only names the step.
     let message = match rollout.plan.open_step {
         Some(step) => format!("step {} of {} is not complete", step + 1, rollout.plan.steps.len()),
         None => "every application of every step is healthy".to_owned(),
@@ -435,8 +433,8 @@ fn health(conditions: &[Value], old: &Value, now: Timestamp) -> Value {
     json!({ "status": status, "message": message, "lastTransitionTime": since })
 }
 
-/// `status.resources` and `resourcesCount` (AS-191): the first ones by name, as
-/// many as are asked for and fit.
+/// `status.resources` and `resourcesCount` (AS-191): the first ones by name, up
+/// to the limit.
 fn resources(findings: &Findings<'_>, status: &mut Status) {
     let old = &findings.set.status;
     let limit = match findings.settings.max_resources {

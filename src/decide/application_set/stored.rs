@@ -1,5 +1,5 @@
-//! The set itself, and its status, as decisions need them: typed, so that what
-//! changed in a status is found without a tree of a fleet.
+//! The set and its status, typed, so that changes of a large status are found
+//! without JSON trees.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use crate::decide::rollout::phase::{Compared, Entry};
 use crate::decide::rollout::status::{self as entries, cut, json_bytes};
 use crate::decide::rollout::steps::Strategy;
 
-/// The most bytes of a message of a resource's health.
+/// The most bytes of the message of a resource's health.
 const HEALTH_MESSAGE: usize = 256;
 
-/// What is known of a set besides what its spec comes to.
+/// What is known about a set besides its spec.
 #[derive(Clone, Debug, Default)]
 pub struct Set {
-    /// Which one.
+    /// Its identity.
     pub id: Identity,
     /// Its resource version.
     pub version: String,
@@ -35,14 +35,14 @@ pub struct Set {
     pub is_deleting: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
-    /// Whether it is asked to be generated again (AS-420).
+    /// Whether a refresh is requested (AS-420).
     pub is_refreshing: bool,
     /// Its status.
     pub status: Status,
 }
 
 impl Set {
-    /// Reads a raw set.
+    /// From a raw set.
     pub fn read(set: &Value) -> Self {
         let metadata = &set["metadata"];
         Self {
@@ -57,27 +57,27 @@ impl Set {
     }
 }
 
-/// A status: what of it is ours. Other fields are never touched.
+/// The fields of a status that we own. Other fields are never written.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// Whether there is one.
+    /// Whether there is a status.
     pub exists: bool,
     /// `conditions`.
     pub conditions: Vec<Value>,
     /// `health`.
     pub health: Value,
-    /// `applicationStatus`, by name; `None` when there is no such field.
+    /// `applicationStatus`, by name; `None` when the field is absent.
     pub entries: Option<Vec<Entry>>,
-    /// Whether the list is what these entries are written as: else it is
+    /// Whether the stored list equals what would be written; otherwise it is
     /// replaced as a whole.
     pub entries_are_exact: bool,
-    /// `rollout`; null when there is no such field.
+    /// `rollout`; null when the field is absent.
     pub rollout: Value,
     /// `resources`, by name.
     pub resources: Vec<Resource>,
-    /// The same of them.
+    /// The same for `resources`.
     pub resources_are_exact: bool,
-    /// `resourcesCount`; null when there is no such field.
+    /// `resourcesCount`; null when the field is absent.
     pub resources_count: Value,
 }
 
@@ -95,7 +95,7 @@ pub struct Resource {
 }
 
 impl Status {
-    /// Reads a raw status.
+    /// From a raw status.
     pub fn read(status: &Value) -> Self {
         let listed = status.get("applicationStatus");
         let entries: Option<Vec<Entry>> =
@@ -118,7 +118,7 @@ impl Status {
         }
     }
 
-    /// The whole of it as JSON.
+    /// The status as JSON.
     pub fn to_json(&self) -> Value {
         let resources: Value = self.resources.iter().map(Resource::to_json).collect();
         let mut status = json!({ "conditions": self.conditions, "resources": resources });
@@ -142,18 +142,18 @@ impl Status {
         self.conditions.iter().find(|condition| condition["type"] == kind)
     }
 
-    /// Whether a condition is there with this status.
+    /// Whether a condition exists with this status.
     pub fn has(&self, kind: &str, status: &str) -> bool {
         self.condition(kind).is_some_and(|condition| condition["status"] == status)
     }
 
-    /// The step that was open, from 0; `None` when the rollout was complete.
+    /// The open step, counted from 0; `None` when the rollout is complete.
     pub fn open_step(&self) -> Option<usize> {
         let step = self.rollout["step"].as_u64().and_then(|step| usize::try_from(step).ok())?;
         self.has(condition::ROLLOUT_PROGRESSING, "True").then(|| step.saturating_sub(1))
     }
 
-    /// When that step was opened.
+    /// When that step opened.
     pub fn step_opened_at(&self) -> Option<Timestamp> {
         self.rollout["stepOpenedAt"].as_str()?.parse().ok()
     }
@@ -163,15 +163,15 @@ impl Status {
         self.rollout["startedAt"].as_str()?.parse().ok()
     }
 
-    /// Whether entries that are not listed are implied by what Applications
-    /// carry: the list is the one that the status says it is.
+    /// Whether the state of omitted entries is implied by the records of the
+    /// Applications: the status contains as many entries as it names.
     pub fn is_compact(&self) -> bool {
         let listed = self.entries.as_ref().map_or(0, Vec::len);
         self.entries_are_exact
             && self.rollout["listed"].as_u64().is_some_and(|count| count == listed as u64)
     }
 
-    /// Who was reported as stalled, and since when.
+    /// The stalled waits that were reported, and their start.
     pub fn stalled(&self) -> impl Iterator<Item = (&str, Timestamp)> {
         let stalled = self.rollout["stalled"].as_array().into_iter().flatten();
         stalled.filter_map(|one| {
@@ -180,11 +180,10 @@ impl Status {
     }
 }
 
-/// The entries of all Applications of a raw set: those that its status lists,
-/// and those that the Applications of its namespace imply. For whoever shows
-/// where a rollout stands: the spec that is generated now is not known here, so
-/// an Application that was not compared as it is, or is out of sync, is not taken
-/// for Healthy.
+/// The entries of all Applications of a raw set: those listed in its status,
+/// and those implied by the Applications of its namespace. Used to show the
+/// rollout: the generated spec is not known here, so an Application whose
+/// comparison is outdated or OutOfSync does not count as Healthy.
 pub fn entries(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,
@@ -226,12 +225,12 @@ impl Resource {
         })
     }
 
-    /// As much of a health's message as is stored.
+    /// The stored part of the message of a health.
     pub fn message(text: &str) -> &str {
         cut(text, HEALTH_MESSAGE)
     }
 
-    /// As it is written.
+    /// The JSON of the resource.
     pub fn to_json(&self) -> Value {
         let mut resource = json!({
             "group": crate::api::GROUP,
@@ -252,7 +251,7 @@ impl Resource {
         resource
     }
 
-    /// What it takes in a status, in bytes; no less.
+    /// An upper bound of its size in a status, in bytes.
     pub fn bytes(&self) -> usize {
         const FIELDS: &str = r#"{"group":"","health":{"message":"","status":""},"kind":"Application","name":"","namespace":"","status":"","version":""},"#;
         let text = |text: &Option<Box<str>>| text.as_deref().map_or(0, json_bytes);

@@ -1,4 +1,4 @@
-//! Which generated Applications may be written (AS-180).
+//! Validation of generated Applications: which may be written (AS-180).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,17 +8,17 @@ use super::shape;
 use crate::api::Cluster;
 use crate::desired::Generation;
 
-/// What a validation may know.
+/// The input of a validation.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// The AppProjects in the control-plane namespace.
     pub projects: BTreeSet<String>,
-    /// The clusters, the local one included.
+    /// The clusters, including the local one.
     pub clusters: Vec<Cluster>,
 }
 
-/// Finds what is wrong with generated Applications, by what they are called
-/// ([`Generation::called`]): by themselves, and in the cluster that is known.
+/// Validation errors of generated Applications, by [`Generation::called`]:
+/// their own, and those that depend on the cluster.
 pub fn problems(generation: &Generation, known: &Known) -> BTreeMap<String, String> {
     let mut problems = problems_alone(generation);
     for (name, application) in generation.called() {
@@ -32,9 +32,8 @@ pub fn problems(generation: &Generation, known: &Known) -> BTreeMap<String, Stri
     problems
 }
 
-/// What is wrong whatever there is in the cluster, by what they are called.
-/// Applications that share a name are all refused: nobody knows which one is
-/// meant.
+/// Validation errors that do not depend on the cluster. Applications with the
+/// same name are all rejected, since the name is ambiguous.
 pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
     let mut origins: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (application, origin) in generation.applications.iter().zip(&generation.origins) {
@@ -65,17 +64,17 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
     problems
 }
 
-/// What is wrong with an Application in the cluster that is known.
+/// Validation errors of an Application that depend on the cluster.
 pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
     problem_of_target(&Target::of(application), known)
 }
 
-/// What is wrong with an Application's destination, if anything.
+/// The error of the destination of an Application, if any.
 pub fn problem_of_destination(application: &Value, known: &Known) -> Option<String> {
     destination_problem(&Target::of(application), known)
 }
 
-/// Where an Application belongs.
+/// Project and destination of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its project, `default` when it names none.
@@ -89,7 +88,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// That of an Application.
+    /// From an Application.
     pub fn of(application: &Value) -> Self {
         let spec = &application["spec"];
         let project = spec["project"].as_str().filter(|text| !text.is_empty());
@@ -103,7 +102,7 @@ impl Target {
     }
 }
 
-/// What is wrong with a project and destination in the cluster that is known.
+/// Validation errors of a project and destination.
 pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
     let project = &*target.project;
     if !known.projects.contains(project) {

@@ -1,5 +1,5 @@
-//! Which Applications the sync windows of their projects do not let be synced
-//! now (AS-366, SE-406).
+//! Applications that the sync windows of their projects do not allow to be
+//! synced now (AS-366, SE-406).
 
 use std::collections::BTreeMap;
 
@@ -14,20 +14,20 @@ use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
 use crate::decide::windows::{self, Asked, Semantics, Window};
 
-/// What windows are judged by.
+/// The input for sync windows.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     /// The windows of each project.
     pub projects: &'a BTreeMap<String, Vec<Window>>,
-    /// The clusters that are known.
+    /// The known clusters.
     pub clusters: &'a [Cluster],
-    /// Whether a sync of a rollout counts as one by hand: it does for our own
+    /// Whether a sync of a rollout counts as manual: it does for our own
     /// application controller (AS-366), and not for Argo CD's.
     pub by_hand: bool,
 }
 
-/// What the windows of its project say of an Application that may be started;
-/// `None` when no window is in the way, or it is in sync already.
+/// Why the windows of its project deny a sync of an Application; `None` when
+/// they allow it, or it is in sync already.
 pub fn denied(
     wanted: &Wanted,
     observed: &Observed,
@@ -56,10 +56,11 @@ pub fn denied(
     (!verdict.allowed).then_some(Denied { reason: verdict.reason, until })
 }
 
-/// Adds to a plan what withdraws the operations of these Applications, which
-/// have done nothing yet: the request goes, and what waits for a window is
-/// ended as `argocd app terminate-op` does it. Only while each is as it was
-/// looked at, for it may begin at any time.
+/// Adds the withdrawal of the operations of these Applications, which have not
+/// applied anything yet: the request is removed, and an operation that waits
+/// for a window is terminated as by `argocd app terminate-op`. Only if the
+/// Application is unchanged since it was observed, since the operation may
+/// start at any time.
 pub fn withdraw(plan: &mut WritePlan, names: &[String], existing: &[Existing]) {
     for name in names {
         let Ok(at) = existing.binary_search_by(|one| (*one.name).cmp(name)) else { continue };

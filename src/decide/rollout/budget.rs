@@ -1,7 +1,7 @@
 //! `maxUpdate`: how many Applications of a step may be in flight at once.
 //!
-//! Reads what the user wrote, whatever its type, and never fails: a value that
-//! makes no sense becomes a problem for the status and a limit that is safe.
+//! Accepts a value of any type and never fails: an invalid value is reported as
+//! a problem in the status, with a safe limit in effect.
 
 use serde_json::Value;
 
@@ -12,12 +12,12 @@ pub enum MaxUpdate {
     Unlimited,
     /// A number of Applications; negative numbers are read as 0.
     Count(u64),
-    /// A share of the step in percent, rounded down, but at least one
-    /// Application when it is more than 0 %.
+    /// A percentage of the step, rounded down, but at least one Application if
+    /// it is more than 0 %.
     Percent(u64),
-    /// Text that is neither; holds the text and the limit used instead.
+    /// Any other text, with the limit used instead.
     Invalid {
-        /// What the user wrote, as JSON text.
+        /// The value in the spec, as JSON text.
         text: String,
         /// The limit in effect: the digits of a quoted number, 0 for a
         /// negative percentage, else 1.
@@ -35,7 +35,7 @@ pub enum Limit {
 }
 
 impl Limit {
-    /// Whether one more may start while `in_flight` are under way.
+    /// Whether one more may start while `in_flight` are in flight.
     pub fn has_room(self, in_flight: u64) -> bool {
         match self {
             Self::AtMost(limit) => in_flight < limit,
@@ -43,7 +43,7 @@ impl Limit {
         }
     }
 
-    /// The limit for a group of `size`: never more than the group itself.
+    /// The limit for a group of `size`: at most the size of the group.
     pub fn capped(self, size: u64) -> u64 {
         match self {
             Self::AtMost(limit) => limit.min(size),
@@ -80,7 +80,7 @@ impl MaxUpdate {
         match text.strip_suffix('%') {
             Some(share) => match (digits(share), share.strip_prefix('-').and_then(digits)) {
                 (Some(percent), _) => Self::Percent(percent),
-                // More cautious than the peer, which lets one Application pass.
+                // Stricter than Argo CD, which lets one Application start.
                 (None, Some(_)) => invalid(0),
                 (None, None) => invalid(1),
             },

@@ -1,4 +1,4 @@
-//! Which steps are open, and what the first one that is not complete waits for.
+//! Which steps are open, and what the first incomplete step is waiting for.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,14 +10,15 @@ use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
-/// What an Application has not been compared with, and whether to ask for it.
+/// The revision that an Application has not been compared with, and whether to
+/// request a refresh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lag {
-    /// The revision that another Application saw.
+    /// The revision that another Application has seen.
     pub revision: String,
-    /// Whether a new comparison may help: the last one is older than that
-    /// revision. One that failed since is not asked for again, as it would
-    /// fail again and again; whoever compares tries again by itself.
+    /// Whether a refresh may help: the last comparison is older than that
+    /// revision. If a later comparison failed, no refresh is requested, as it
+    /// would fail again; the application controller retries by itself.
     pub refresh: bool,
 }
 
@@ -25,7 +26,7 @@ pub struct Lag {
 #[derive(Debug)]
 pub(super) struct Gate {
     steps: Vec<StepGate>,
-    /// Steps before this one, and it, are open.
+    /// This step and all before it are open.
     last_open: usize,
 }
 
@@ -36,28 +37,28 @@ struct StepGate {
     limit: Limit,
 }
 
-/// What keeps an Application from being complete.
+/// Why an Application is not complete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Obstacle<'a> {
     /// It does not exist yet.
     Missing,
-    /// It was refused by validation, for this reason.
+    /// Validation rejected it for this reason.
     Invalid(&'a str),
     /// Its entry is not Healthy.
     Entry,
     /// It has not been compared with this revision yet.
     Behind(String),
-    /// It was Healthy and is not now (only with the switch of AS-331).
+    /// It was Healthy and no longer is (only with the setting of AS-331).
     NoLongerHealthy(health::Status),
 }
 
-/// Who is waited for.
+/// The Applications that the rollout is waiting for.
 pub(super) struct Waits {
     /// The first ones by name.
     pub first: Vec<Waiting>,
     /// How many there are.
     pub count: usize,
-    /// Those that have been waited for for too long, the first ones by name.
+    /// Those that have been waited for too long, the first ones by name.
     pub stalled: Vec<Waiting>,
 }
 
@@ -76,7 +77,7 @@ impl Gate {
                 gate.total += 1;
                 gate.complete += u64::from(is_complete);
             }
-            // An Application in several steps takes a place in its first only.
+            // An Application of several steps counts in its first step only.
             if let Some(size) = membership.step().and_then(|step| sizes.get_mut(step)) {
                 *size += 1;
             }
@@ -121,8 +122,8 @@ impl Gate {
         self.steps.iter().enumerate().map(state).collect()
     }
 
-    /// Who keeps the first incomplete step from being complete, and why, given
-    /// since when it has been the open one.
+    /// The Applications that keep the first incomplete step from being
+    /// complete, with reasons; `since` is when the step opened.
     pub fn waiting(
         &self,
         snapshot: &Snapshot<'_>,
@@ -221,7 +222,7 @@ fn obstacle<'a>(snapshot: &Snapshot<'_>, row: &Row<'a>) -> Option<Obstacle<'a>> 
         .then_some(Obstacle::NoLongerHealthy(seen.health))
 }
 
-/// Says what one Application of the open step waits for.
+/// The reason why one Application of the open step is waiting.
 fn reason_of(
     entry: &Entry,
     seen: &Observed,
@@ -232,12 +233,13 @@ fn reason_of(
 ) -> String {
     match entry.phase {
         Phase::Waiting if seen.has_operation_in_flight() => {
-            with_detail("another operation is under way", Some(seen))
+            with_detail("another operation is running", Some(seen))
         }
         Phase::Waiting if limit == Limit::AtMost(0) => {
             let wait = "maxUpdate is 0: it waits for a manual sync";
             match &seen.operation {
-                // One of before says nothing of what is waited for now.
+                // A failure of an earlier revision is not relevant for the
+                // current one.
                 Some(last) if last.has_failed() && last.revisions == seen.revisions => {
                     format!("{wait}; the last one failed: {}", last.message)
                 }
@@ -277,16 +279,17 @@ fn with_detail(what: &str, seen: Option<&Observed>) -> String {
     }
 }
 
-/// Applications that should have seen a revision that another one with the
-/// same source has seen since they were last compared; one answer per member.
+/// For each member: the revision that another Application with the same source
+/// has seen since this one was last compared.
 ///
-/// A new commit is noticed by one Application before the next. The one that
-/// has not noticed reports the old revision, Synced and Healthy, and would let
-/// its step pass: that is how production was rolled out before development.
+/// A new commit is noticed by one Application before the next. The one that has
+/// not noticed it reports the old revision as Synced and Healthy and would
+/// complete its step: production would then be rolled out before development.
 ///
-/// A comparison that failed says nothing of revisions: what such a status still
-/// names is what was known before. It is no evidence against others, and the
-/// Application is behind until it was compared with what they saw.
+/// A failed comparison says nothing about revisions: its status still names
+/// those known before. It is not used as evidence for other Applications, and
+/// the Application is behind until it was compared with the revision that they
+/// have seen.
 pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
     let newest = Newest::of(members);
     let lag = |member: &Member<'_>| {
@@ -307,8 +310,8 @@ pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
             );
         }
         sightings(seen).find_map(|(key, at, revision)| {
-            // Within one second nobody can tell which of two revisions is the
-            // newer one, so both are looked at again.
+            // Within one second the order of two revisions is unknown, so both
+            // Applications are refreshed.
             let (newest_at, other, _) = newest.elsewhere(key, revision)?;
             (at <= newest_at).then(|| Lag { revision: other.to_owned(), refresh: true })
         })
@@ -316,7 +319,7 @@ pub(super) fn behind(members: &[Member<'_>]) -> Vec<Option<Lag>> {
     members.iter().map(lag).collect()
 }
 
-/// The revisions that were seen last of each source, and when.
+/// The latest revisions of each source, and when they were seen.
 struct Newest<'a>(BTreeMap<&'a SourceKey, (Timestamp, BTreeSet<&'a str>)>);
 
 impl<'a> Newest<'a> {
@@ -336,8 +339,8 @@ impl<'a> Newest<'a> {
         Self(newest)
     }
 
-    /// Another revision of the source that was seen last: when, which, and
-    /// whether this one was seen at the same time.
+    /// A different latest revision of the source: when it was seen, which, and
+    /// whether `revision` was seen at the same time.
     fn elsewhere(&self, key: &SourceKey, revision: &str) -> Option<(Timestamp, &'a str, bool)> {
         let (newest_at, revisions) = self.0.get(key)?;
         let other = revisions.iter().find(|newest| **newest != revision)?;

@@ -1,34 +1,34 @@
-//! Which entries `status.applicationStatus` lists one by one, and what those
-//! that it does not list are.
+//! Which entries `status.applicationStatus` lists, and the implied state of
+//! those that it does not list.
 //!
-//! A status is bounded, a fleet is not. As long as all entries fit, all are
-//! listed, as Argo CD does. Beyond that `status.rollout.listed` tells how many
-//! are, and an entry is left out when what is kept elsewhere gives it back
-//! ([`implied`]):
+//! The size of a status is bounded, the number of Applications is not. As long
+//! as all entries fit, all are listed, as in Argo CD. Beyond that,
+//! `status.rollout.listed` is the number of listed entries, and an entry is
+//! omitted if it can be restored from other objects ([`implied`]):
 //!
-//! - **Waiting** is what an Application is that carries no record, or one of
+//! - **Waiting** is implied for an Application without a record, or with one of
 //!   other revisions or another generated spec.
-//! - **Healthy** is kept with the Application, in an annotation ([`Record`]) that
-//!   the patch which starts its operation writes anyway.
+//! - **Healthy** is recorded in an annotation of the Application ([`Record`]),
+//!   which is written with the patch that starts its operation.
 //!
-//! # Why this loses nothing
+//! # Why no state is lost
 //!
-//! The record is written when the Application is promoted, which is before it
-//! is Healthy. So an entry stays listed from then on until it is Healthy as the
-//! record says, or the record is replaced: an entry in flight is always listed,
-//! and so is one that went back from there and whose Application carries a record
-//! that is not true of it (`Listing::Must`). Its record is replaced by one that
-//! implies nothing, and then it is left out. Hence a record that is not
-//! contradicted by a listed entry is true, and stays so: it says that the
-//! Application *was* Healthy with these revisions and this generated spec.
+//! The record is written when the Application is promoted, before it is
+//! Healthy. From then on the entry is listed until it is Healthy as recorded,
+//! or the record is replaced: an entry in flight is always listed, and so is
+//! one that returned to Waiting and whose Application carries a record that
+//! does not apply (`Listing::Must`). That record is replaced by one that
+//! implies nothing, and then the entry is omitted. Hence a record that no
+//! listed entry contradicts is valid: the Application *was* Healthy with these
+//! revisions and this generated spec.
 //!
-//! Each status is written before the Applications, so whatever a crash falls
-//! between finds either the entry listed or the record in place.
+//! The status is written before the Applications. So after a crash between any
+//! two writes, either the entry is listed or the record exists.
 //!
-//! Somebody may remove entries from a status, or write it with other software.
-//! Then the number of listed entries is not the one that the status names, or
-//! there is none, and what is not listed is Waiting whatever is recorded: it
-//! counts as Healthy again when it is seen to be.
+//! A user may remove entries from a status, or other software may write it.
+//! Then `status.rollout.listed` is absent or differs from the number of
+//! entries, and every Application that is not listed is Waiting regardless of
+//! its record: it becomes Healthy again when it is observed to be Healthy.
 
 use jiff::Timestamp;
 
@@ -36,55 +36,57 @@ use super::Member;
 use super::phase::{Entry, Mark, Observed, Phase};
 use super::status::{self, MESSAGE_LIMIT};
 
-/// The most bytes that listed entries take. All entries of about 1,000
+/// The most bytes of all listed entries. All entries of about 1,000
 /// Applications with names of 25 characters fit, or about 750 in flight.
 pub const ENTRIES_BYTES: usize = 256 << 10;
 
-/// The most bytes of a message where not every message fits; more than the
-/// longest [`Mark::prefix`].
+/// The most bytes of a message when not all messages fit; more than the longest
+/// [`Mark::prefix`].
 const SHORT_MESSAGE: usize = 96;
 
-/// How many records one reconcile writes besides those that starts carry.
+/// The most records written per reconcile, besides those of started operations.
 pub const RECORDS_PER_RECONCILE: usize = 50;
 
-/// What an Application carries about its rollout.
+/// The rollout record of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// What it says.
+    /// The recorded state.
     pub kind: RecordKind,
-    /// The revisions that it is about.
+    /// The revisions it applies to.
     pub target_revisions: Vec<String>,
-    /// The digest of the generated spec that it is about.
+    /// The digest of the generated spec it applies to.
     pub spec: String,
     /// The step at that time, counted from 0.
     pub step: Option<usize>,
-    /// When it came about; for a start, the promotion.
+    /// When the state began; for a start, the promotion.
     pub since: Timestamp,
 }
 
-/// What a record says.
+/// The states of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
-    /// It was started: Healthy unless an entry is listed.
+    /// Its operation was started: Healthy unless an entry is listed.
     Started,
     /// It was Healthy.
     Healthy,
     /// The progressing timeout made it Healthy.
     TimedOut,
-    /// Nothing: it replaces a record that did not come true.
+    /// No state: it replaces a record that does not apply.
     Void,
 }
 
 impl Record {
-    /// Whether it says that an Application with these facts is Healthy.
+    /// Whether the record implies that an Application with these facts is
+    /// Healthy.
     fn implies_healthy(&self, spec: Option<&str>, revisions: &[String]) -> bool {
         self.kind != RecordKind::Void
             && spec.is_none_or(|spec| spec == self.spec)
-            // A status without a revision could not be computed: no change.
+            // A status without a revision could not be computed, and is not a
+            // change.
             && (revisions.is_empty() || self.target_revisions == revisions)
     }
 
-    /// Whether it gives a Healthy entry back.
+    /// Whether a Healthy entry can be restored from the record.
     fn covers(&self, entry: &Entry, spec: Option<&str>) -> bool {
         entry.phase == Phase::Healthy
             && self.implies_healthy(spec, &entry.target_revisions)
@@ -94,8 +96,8 @@ impl Record {
 
 /// The entry of an Application that a compacted status does not list.
 ///
-/// `spec` is the digest of its generated spec; `None` where that is not known,
-/// and not compared. `began` is when the rollout began.
+/// `spec` is the digest of its generated spec, or `None` if unknown; then it is
+/// not compared. `began` is when the rollout began.
 pub fn implied(
     name: &str,
     step: Option<usize>,
@@ -111,7 +113,7 @@ pub fn implied(
         message: "Waiting for its step".to_owned(),
         mark: None,
         target_revisions: seen.revisions.clone(),
-        // Later than the last promotion that is known.
+        // Later than the last known promotion.
         since: record.map_or(began, |record| record.since.max(began)),
     };
     let Some(record) = record.filter(|record| record.implies_healthy(spec, &seen.revisions)) else {
@@ -134,19 +136,19 @@ pub fn implied(
 /// Whether an entry has to be listed in a compacted status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Listing {
-    /// Left out it would be another one.
+    /// It cannot be restored.
     Must,
-    /// Left out it would have to be found anew, which is no harm: it cannot be
-    /// Healthy without being so.
+    /// Without it the state is observed again, which is safe: the Application
+    /// only becomes Healthy if it is Healthy.
     Wish,
-    /// What is kept elsewhere gives it back.
+    /// It can be restored from other objects.
     Implied,
 }
 
-/// Judges one entry.
+/// Classifies one entry.
 pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
     let record = member.record.filter(|record| record.kind != RecordKind::Void);
-    // Of a listed entry it is not known whether the record ever came true.
+    // For a listed entry it is unknown whether the record ever applied.
     let unproven = || match member.is_listed {
         true => Listing::Must,
         false => Listing::Wish,
@@ -168,7 +170,7 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
     }
 }
 
-/// What an entry takes of the status because it must be listed, in bytes.
+/// The size of an entry in the status if it must be listed, in bytes.
 pub(super) fn reserved(member: &Member<'_>, entry: &Entry) -> usize {
     match listing(member, entry) {
         Listing::Must => in_flight(entry),
@@ -176,29 +178,29 @@ pub(super) fn reserved(member: &Member<'_>, entry: &Entry) -> usize {
     }
 }
 
-/// What an entry takes of the status while it is in flight, in bytes.
+/// The size of an entry in the status while it is in flight, in bytes.
 pub(super) fn in_flight(entry: &Entry) -> usize {
     status::bytes_around(entry) + Phase::Progressing.name().len() + SHORT_MESSAGE
 }
 
-/// Which entries are listed, and what has to be recorded so that fewer are.
+/// The listed entries, and the records to write so that more can be omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
     /// The entries, by name.
     pub entries: Vec<Entry>,
-    /// How many `status.rollout.listed` tells; `None` when all are listed, and
-    /// when what is not listed has to be found anew.
+    /// The value of `status.rollout.listed`; `None` when all entries are
+    /// listed, and when omitted entries must be observed again.
     pub count: Option<usize>,
-    /// Whether entries are left out, and starts carry records.
+    /// Whether entries are omitted, and started operations carry records.
     pub is_compact: bool,
     /// Records to write, by Application.
     pub records: Vec<(String, Record)>,
 }
 
-/// Chooses which of the entries of a plan are listed within `limit` bytes.
+/// Selects the entries of a plan to list within `limit` bytes.
 ///
-/// A compacted status stays so until all entries take clearly less, so that it
-/// does not change its form with every message.
+/// A compacted status stays compacted until all entries are clearly below the
+/// limit, so that it does not change its form with every message.
 pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> Listed {
     let was_compact = members.iter().any(|member| member.entry.is_some() && !member.is_listed);
     let all: usize = entries.iter().map(|entry| status::bytes(entry, MESSAGE_LIMIT)).sum();
@@ -209,7 +211,7 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
     let mut existing = members.iter().filter(|member| member.observed.is_some());
     let mut judged: Vec<(Listing, &Member<'_>, Entry)> = Vec::with_capacity(entries.len());
     for entry in entries {
-        // Both are by name, and each entry has its member.
+        // Both are sorted by name, and each entry has its member.
         if let Some(member) = existing.find(|member| member.name == entry.application) {
             judged.push((listing(member, &entry), member, entry));
         }
@@ -221,8 +223,8 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
     };
     let message = if sum(MESSAGE_LIMIT) <= limit { MESSAGE_LIMIT } else { SHORT_MESSAGE };
     let mut room = limit.checked_sub(sum(message));
-    // What must be listed does not fit: nothing that is left out may be taken
-    // for Healthy by its record then.
+    // The entries that must be listed do not fit: then no omitted entry may
+    // become Healthy by its record.
     let is_whole = room.is_some();
     let mut rest = limit;
     let mut listed = Vec::new();
@@ -251,9 +253,9 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
     Listed { count: is_whole.then_some(listed.len()), entries: listed, is_compact: true, records }
 }
 
-/// The records that let the next status leave more out, the first ones by name:
-/// of Healthy Applications that carry none that says so, and of Waiting ones that
-/// carry one which did not come true.
+/// The records that allow the next status to omit more entries, the first ones
+/// by name: for Healthy Applications without such a record, and for Waiting
+/// ones with a record that does not apply.
 fn records(judged: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)> {
     let record = |(listing, member, entry): &(Listing, &Member<'_>, Entry)| {
         let kind = match (listing, entry.phase) {

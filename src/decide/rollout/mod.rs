@@ -1,54 +1,53 @@
-//! The progressive sync: which Applications may start now, and what everybody
-//! else waits for.
+//! The progressive sync: which Applications may start now, and what the others
+//! wait for.
 //!
-//! One pass, in this order (AS-305), all on one snapshot:
+//! One reconcile, in this order (AS-305), on one snapshot:
 //!
-//! 1. each generated Application is put into its steps by its labels
+//! 1. each generated Application is assigned to steps by its labels
 //!    ([`steps`]);
-//! 2. each existing Application's entry is moved forward by what is observed
-//!    of it ([`phase`]);
-//! 3. steps open one after another: a step is open when every Application of
-//!    every step before it is there, valid, and Healthy *for what is being
-//!    rolled out* ([`gate`]);
-//! 4. in open steps, Waiting Applications are promoted to Pending while
-//!    `maxUpdate` has room ([`budget`]);
-//! 5. each Pending Application of an open step that does not carry the
-//!    operation of this promotion yet gets it.
+//! 2. the entry of each existing Application advances by what is observed of it
+//!    ([`phase`]);
+//! 3. steps open in order: a step is open when every Application of all earlier
+//!    steps exists, is valid, and is Healthy *for what is being rolled out*
+//!    ([`gate`]);
+//! 4. in open steps, Waiting Applications are promoted to Pending, up to
+//!    `maxUpdate` ([`budget`]);
+//! 5. each Pending Application of an open step gets the operation of its
+//!    promotion, unless it has it already.
 //!
-//! The plan's entries are persisted before its operations are written. A
-//! promotion is identified by the entry's time, which the operation carries;
-//! so whichever write a crash falls between, the next pass neither repeats an
-//! operation nor leaves one out.
+//! The entries are persisted before the operations are written. A promotion is
+//! identified by the time of its entry, which the operation carries. So if a
+//! crash happens between two writes, the next reconcile neither repeats nor
+//! skips an operation.
 //!
-//! # Who holds a place
+//! # What counts as in flight
 //!
-//! A place of `maxUpdate` is held by what is at work or will be without being
-//! asked again: by a Pending or Progressing entry, and by any operation that is
-//! requested or under way, whoever asked for it. What does not run and cannot
-//! run holds none, and is asked again later, when it counts again:
+//! In flight, and so counted against `maxUpdate`, are Pending and Progressing
+//! entries and all requested or running operations, no matter who requested
+//! them. An Application that is not running and cannot run is not counted, and
+//! is promoted later:
 //!
-//! - **A sync window denies it.** It is not promoted, and a promotion whose
-//!   operation is not written yet is taken back. An operation that is written
-//!   and has not begun is withdrawn ([`RolloutPlan::withdrawals`]), and holds its place
-//!   until it is gone: else it would begin by itself when the window opens, on
-//!   top of those that took its place. One that has begun goes on, and keeps
-//!   its place.
-//! - **Its step closes** before its operation is seen to start: an earlier step
-//!   has something new to roll out. The progressing timeout counts while a step
-//!   is open only: the entry is promoted anew when the step opens again, and
-//!   goes back to Waiting when that takes longer than the timeout. An operation
-//!   that is requested already is left to run (AS-333).
+//! - **A sync window denies the sync.** The Application is not promoted, and a
+//!   promotion whose operation is not written yet is reverted. An operation
+//!   that is written but has not started is withdrawn
+//!   ([`RolloutPlan::withdrawals`]), and is counted until it is gone: otherwise
+//!   it would start when the window opens, in addition to those promoted in its
+//!   place. A started operation continues and is counted.
+//! - **The step closes** before the operation is seen to start, because an
+//!   earlier step has something new to roll out. The progressing timeout counts
+//!   only while the step is open: the entry is promoted again when the step
+//!   opens, and returns to Waiting if the step stays closed for longer than the
+//!   timeout. A requested operation is not withdrawn (AS-333).
 //!
-//! # What the status can hold
+//! # The size of the status
 //!
 //! Entries in flight are always listed in the status, whose size is bounded
-//! ([`listed`]). So no more Applications are in flight at once than it can hold
-//! ([`Snapshot::capacity`]), whatever `maxUpdate` allows; who waits for that is
-//! told so.
+//! ([`listed`]). So the number of Applications in flight is also limited by the
+//! capacity of the status ([`Snapshot::capacity`]), whatever `maxUpdate`
+//! allows. The reason is reported for the Applications that wait for it.
 //!
-//! Nothing here fails, waits, or looks at a clock: `now` is a parameter. The work
-//! of one reconcile is one walk over the members for each of the stages above,
-//! without a look-up by name.
+//! Nothing here fails, waits, or reads a clock: `now` is a parameter. A
+//! reconcile walks over the members once per stage, without look-ups by name.
 
 pub mod budget;
 pub mod gate;
@@ -69,85 +68,85 @@ use self::listed::Record;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
 
-/// While a rollout is under way it is re-evaluated after this time even if no
-/// event arrives (AS-390), so that a lost event cannot stop it.
+/// A running rollout is re-evaluated after this time even without an event
+/// (AS-390), so that a lost event cannot stop it.
 pub const POLL: SignedDuration = SignedDuration::from_secs(30);
 
-/// How many Applications that are waited for a plan names, and how many stalled
-/// ones.
+/// The most waiting and the most stalled Applications that a plan names.
 pub const WAITING_LIMIT: usize = 10;
 
-/// After this time a wait counts as stalled where there is no timeout (AS-611).
+/// A wait counts as stalled after this time if there is no timeout (AS-611).
 const STALLED: SignedDuration = SignedDuration::from_secs(300);
 
-/// What a rollout needs to know of one Application: generated, existing, or both.
+/// What a rollout needs to know about one Application: generated, existing, or
+/// both.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The steps that its generated labels put it into; live labels do not count
+    /// The steps selected by its generated labels; live labels do not count
     /// (AS-310). `None` when it is not generated.
     pub steps: Option<&'a Membership>,
-    /// Why it cannot be written, when validation refused it (AS-180). Its step
-    /// stays incomplete (AS-182).
+    /// Why it cannot be written, if validation rejected it (AS-180). Its step
+    /// is not complete then (AS-182).
     pub invalid: Option<&'a str>,
-    /// Why no sync of it may start now, when sync windows deny it.
+    /// Why sync windows deny a sync now, if they do.
     pub denied: Option<&'a Denied>,
-    /// What is observed of it, when it exists and the set owns it.
+    /// What is observed, if it exists and is owned by the set.
     pub observed: Option<&'a Observed>,
-    /// Its entry of the last reconcile, listed in the status or implied by what
-    /// is not ([`listed::implied`]).
+    /// Its entry of the last reconcile, listed in the status or implied by the
+    /// record of the Application ([`listed::implied`]).
     pub entry: Option<&'a Entry>,
     /// Whether that entry is listed.
     pub is_listed: bool,
-    /// What the Application carries of its rollout.
+    /// The rollout record that the Application carries.
     pub record: Option<&'a Record>,
     /// The digest of its generated spec.
     pub spec: Option<&'a str>,
 }
 
 impl Member<'_> {
-    /// The step that counts for it.
+    /// The step that it is counted in.
     fn step(&self) -> Option<usize> {
         self.steps.and_then(Membership::step)
     }
 }
 
-/// A sync window does not let an Application be synced.
+/// A sync window denies a sync of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denied {
-    /// Which window, and until when, for people.
+    /// The window and its end, for users.
     pub reason: String,
-    /// When to look again, if time changes anything.
+    /// When to re-evaluate, if the time changes the result.
     pub until: Option<Timestamp>,
 }
 
-/// Everything one reconcile may know.
+/// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
     /// The strategy and its steps.
     pub strategy: &'a Strategy,
-    /// The generated Applications, and the existing ones that the set owns; by
-    /// name, each once.
+    /// The generated Applications, and the existing ones that the set owns,
+    /// sorted by name without duplicates.
     pub members: &'a [Member<'a>],
-    /// How it is set up.
+    /// The settings.
     pub settings: Settings,
     /// Which step was open after the last reconcile, and since when.
     pub opened: Option<(usize, Timestamp)>,
-    /// How many bytes of entries in flight the status can hold.
+    /// How many bytes of entries in flight fit in the status.
     pub capacity: usize,
 }
 
-/// How rollouts are set up, by flags.
+/// The settings of rollouts, from flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The state machine's settings.
     pub rules: Rules,
-    /// Whether a step also needs its Applications to be Healthy right now,
-    /// not only to have become so (AS-331).
+    /// Whether a step also requires its Applications to be Healthy now, not
+    /// only to have been Healthy once (AS-331).
     pub require_live_health: bool,
-    /// Whether an operation names the revision it was decided on (AS-365), so
-    /// that a commit in the meantime cannot be deployed ahead of its step.
+    /// Whether an operation pins the revision that the promotion was decided on
+    /// (AS-365), so that a later commit cannot be deployed ahead of its step.
     pub pin_revisions: bool,
 }
 
@@ -171,40 +170,41 @@ impl Settings {
     }
 }
 
-/// What to do, and what to report.
+/// The decisions, and what is reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RolloutPlan {
-    /// The entries of all existing Applications, by name. Which of them are
-    /// persisted one by one is decided by [`listed`].
+    /// The entries of all existing Applications, by name. [`listed`] decides
+    /// which of them are persisted in the status.
     pub entries: Vec<Entry>,
     /// The syncs to start once the entries are persisted, by name.
     pub starts: Vec<Start>,
-    /// Applications whose operation a sync window keeps from beginning: it is to
-    /// be withdrawn, so that it does not begin by itself; by name.
+    /// Applications whose operation must be withdrawn because a sync window
+    /// denies it, so that it does not start when the window opens; by name.
     pub withdrawals: Vec<String>,
-    /// Applications whose comparison is older than a revision that was seen
-    /// elsewhere, to be compared again: in the order of steps, then by name.
+    /// Applications that must be refreshed because another Application has seen
+    /// a newer revision: in the order of steps, then by name.
     pub refreshes: Vec<String>,
-    /// What changed in this reconcile, by name.
+    /// Phase transitions in this reconcile, by name.
     pub transitions: Vec<Transition>,
     /// Each step's count, in order.
     pub steps: Vec<StepState>,
-    /// Who waits in the open step, for what, until when; by name, the first
+    /// The Applications that the open step is waiting for; by name, the first
     /// [`WAITING_LIMIT`].
     pub waiting: Vec<Waiting>,
-    /// How many wait in the open step.
+    /// How many Applications the open step is waiting for.
     pub waiting_count: usize,
-    /// Who waits for something to happen to itself for longer than the timeout,
-    /// and since when (AS-611); by name, the first [`WAITING_LIMIT`]. An
-    /// Application that has not been started is not among them while others of
-    /// its step are in flight, and no wait begins before the step was open.
+    /// Applications that have been waited for longer than the timeout, and
+    /// since when (AS-611); by name, the first [`WAITING_LIMIT`]. An
+    /// Application that was not started is not stalled while others of its step
+    /// are in flight, and no wait begins before the step opened.
     pub stalled: Vec<Waiting>,
-    /// The first step that is not complete, counted from 0; `None` when the
-    /// rollout is.
+    /// The first incomplete step, counted from 0; `None` when the rollout is
+    /// complete.
     pub open_step: Option<usize>,
-    /// Since when that step has been the open one.
+    /// When that step opened.
     pub opened_at: Option<Timestamp>,
-    /// When to look again if nothing happens; `None` when nothing is under way.
+    /// When to re-evaluate without an event; `None` when the rollout is
+    /// complete.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -213,16 +213,16 @@ pub struct RolloutPlan {
 pub struct Start {
     /// The Application.
     pub application: String,
-    /// What identifies the promotion; goes into the operation (AS-361).
+    /// The identity of the promotion, which the operation carries (AS-361).
     pub promotion: Timestamp,
-    /// The revisions to sync, one per source; empty leaves it to the
-    /// application controller.
+    /// The revisions to sync, one per source; if empty, the application
+    /// controller resolves them.
     pub revisions: Vec<String>,
     /// The step, counted from 0.
     pub step: usize,
 }
 
-/// An entry that changed its phase.
+/// A phase transition of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
     /// The Application.
@@ -235,18 +235,18 @@ pub struct Transition {
     pub to: Phase,
     /// The entry's message.
     pub message: String,
-    /// Whether it is the progressing timeout's doing (AS-612).
+    /// Whether the progressing timeout caused it (AS-612).
     pub timed_out: bool,
 }
 
-/// The count of one step.
+/// The counts of one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepState {
     /// Applications that the step selects.
     pub total: u64,
-    /// Of these, complete.
+    /// Of these, the complete ones.
     pub complete: u64,
-    /// Pending, Progressing, or with an operation under way.
+    /// Pending, Progressing, or with a requested or running operation.
     pub in_flight: u64,
     /// How many may be in flight.
     pub limit: budget::Limit,
@@ -254,28 +254,29 @@ pub struct StepState {
     pub open: bool,
 }
 
-/// Somebody waits: who, for what, since when, and until when at most.
+/// An Application that the rollout is waiting for, with the reason, the start
+/// and the latest end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The Application.
     pub application: String,
     /// The step, counted from 0.
     pub step: usize,
-    /// What for, naming the resource where one is known.
+    /// The reason, with the name of the resource if known.
     pub reason: String,
-    /// Since when, where known.
+    /// When the wait started, if known.
     pub since: Option<Timestamp>,
     /// When the wait ends by itself, if it does.
     pub until: Option<Timestamp>,
 }
 
-/// A member on its way through one reconcile.
+/// A member during one reconcile.
 #[derive(Debug)]
 struct Row<'a> {
     member: &'a Member<'a>,
-    /// Its new entry, when it exists.
+    /// Its new entry, if it exists.
     entry: Option<Entry>,
-    /// What it has not been compared with.
+    /// The revision that it has not been compared with.
     behind: Option<Lag>,
 }
 
@@ -285,18 +286,18 @@ impl Row<'_> {
     }
 }
 
-/// How many are in flight, by step and by what they take in the status.
+/// What is in flight: the number per step, and the size in the status.
 #[derive(Debug)]
 struct InFlight {
     per_step: Vec<u64>,
     bytes: usize,
-    /// Somebody was not promoted since the status has no room.
+    /// An Application was not promoted because the status is full.
     is_full: bool,
 }
 
 /// Decides one reconcile of a RollingSync.
 ///
-/// Call it only for a strategy with steps; with none it plans nothing and
+/// Call it only for a strategy with steps; without steps it plans nothing and
 /// drops all entries (AS-303).
 pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     let mut rows = advance_all(snapshot, now);
@@ -332,17 +333,17 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     }
 }
 
-/// Earlier steps first: they are the ones that are waited for.
+/// Earlier steps first, since the rollout waits for them.
 fn refreshes(rows: &[Row<'_>]) -> Vec<String> {
     let asks = |row: &&Row<'_>| row.behind.as_ref().is_some_and(|lag| lag.refresh);
     let mut behind: Vec<&Row<'_>> = rows.iter().filter(asks).collect();
-    // Stable, so by name within a step; none comes last.
+    // The sort is stable, so by name within a step; no step is last.
     behind.sort_by_key(|row| row.member.step().unwrap_or(usize::MAX));
     behind.into_iter().map(|row| row.member.name.to_owned()).collect()
 }
 
 fn advance_all<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
-    // The time runs while the step is open, which is not known yet.
+    // Time counts only while the step is open, which is not known yet.
     let rules = Rules { progressing_timeout: None, ..snapshot.settings.rules };
     let behind = gate::behind(snapshot.members);
     let row = |(member, behind): (&'a Member<'a>, Option<Lag>)| {
@@ -356,9 +357,9 @@ fn advance_all<'a>(snapshot: &Snapshot<'a>, now: Timestamp) -> Vec<Row<'a>> {
     rows
 }
 
-/// Leaves those Waiting that were found Synced and that the status cannot hold
-/// as Progressing. They take no place, and are Healthy as soon as they are seen
-/// to be.
+/// Keeps Applications Waiting that are Synced but do not fit in the status as
+/// Progressing. They do not count as in flight, and become Healthy as soon as
+/// they are observed to be Healthy.
 fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
     let is_new = |row: &Row<'_>| {
         let was = row.member.entry.map(|entry| entry.phase);
@@ -382,8 +383,8 @@ fn leave_waiting_beyond(capacity: usize, rows: &mut [Row<'_>], now: Timestamp) {
     }
 }
 
-/// Moves on who has been Pending for too long in a step that is open; returns
-/// which steps are open then.
+/// Moves Applications on that have been Pending for too long in an open step;
+/// returns which steps are open then.
 fn time_out(snapshot: &Snapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Gate {
     loop {
         let gate = Gate::new(snapshot, rows);
@@ -393,14 +394,15 @@ fn time_out(snapshot: &Snapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Ga
                 changed |= entry.time_out(&snapshot.settings.rules, now);
             }
         }
-        // Each turn has completed something, so this ends.
+        // Each iteration completes an Application, so the loop ends.
         if !changed {
             return gate;
         }
     }
 }
 
-/// Puts back to Waiting who was promoted, has not begun, and is denied.
+/// Returns promoted Applications to Waiting whose operation has not started and
+/// is denied by a sync window.
 fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
     for row in rows.iter_mut().filter(|row| row.member.denied.is_some()) {
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
@@ -414,8 +416,8 @@ fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
     }
 }
 
-/// Stops the time of who was promoted, has not begun, and whose step is not
-/// open any more; has those promoted anew whose step opens again.
+/// Stops the timeout of promoted Applications whose operation has not started
+/// and whose step has closed; promotes them again when the step opens.
 fn close_and_reopen(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) {
     let entries = rows.iter_mut().filter_map(|row| row.entry.as_mut());
     for entry in entries.filter(|entry| entry.phase == Phase::Pending) {
@@ -427,8 +429,8 @@ fn close_and_reopen(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], 
     }
 }
 
-/// Whose operation is to be withdrawn: whatever the entry says, which may be
-/// that of a reconcile that did not come to it.
+/// The Applications whose operation must be withdrawn. This does not depend on
+/// the entry, which may be of a reconcile that did not write the withdrawal.
 fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
     let is_denied = |member: &&Member<'_>| {
         member.denied.is_some() && member.observed.is_some_and(Observed::has_idle_promotion)
@@ -436,8 +438,8 @@ fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
     snapshot.members.iter().filter(is_denied).map(|member| member.name.to_owned()).collect()
 }
 
-/// Promotes Waiting entries of open steps in name order while there is room
-/// (AS-341). Returns how many are in flight, promotions included.
+/// Promotes Waiting entries of open steps in name order up to the limit
+/// (AS-341). Returns what is in flight, including the promotions.
 fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> InFlight {
     let mut in_flight = InFlight { per_step: vec![0; gate.step_count()], bytes: 0, is_full: false };
     for row in rows.iter() {
@@ -446,8 +448,8 @@ fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Time
         let Some(count) = entry.step.and_then(|step| in_flight.per_step.get_mut(step)) else {
             continue;
         };
-        // A sync that somebody else started takes a place too: the ceiling is
-        // on what runs, whoever asked for it.
+        // A sync started by others counts, too: the limit applies to all
+        // running operations.
         let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
         if entry.phase.is_in_flight() || runs {
             *count += 1;
@@ -461,7 +463,7 @@ fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Time
         };
         let promotion = || promotion_time(row.member.entry, seen, now);
         if entry.waits_for_its_request(seen) {
-            // The place is held by the operation that was requested before.
+            // The operation that was requested before is counted already.
             entry.promote(promotion());
             continue;
         }
@@ -484,10 +486,10 @@ fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Time
     in_flight
 }
 
-/// A promotion's time is its identity, so it is later than any stored time of
-/// the entry and than any promotion that the Application still names: the entry
-/// may have been lost, and the clock may be another one. It may be ahead of the
-/// clock by that.
+/// The time of a promotion is its identity, so it must be later than any stored
+/// time of the entry and than any promotion that the Application still names:
+/// the entry may be lost, and another replica's clock may differ. So it may be
+/// slightly ahead of the clock.
 fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Timestamp {
     let before = stored.map(|entry| entry.since).into_iter().chain(promotions(seen));
     let after = before
@@ -496,9 +498,9 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
     after.chain([phase::whole_seconds(now)]).max().unwrap_or(now)
 }
 
-/// The operations still to be written: for Pending entries of open steps whose
-/// Application does not carry this promotion's operation (AS-361), and carries
-/// no other that is under way.
+/// The operations to write: for Pending entries of open steps whose Application
+/// neither has the operation of this promotion (AS-361) nor another one that is
+/// requested or running.
 fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
     let mut starts = Vec::new();
     for row in rows {
@@ -511,8 +513,8 @@ fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> 
             continue;
         }
         let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
-        // What a comparison of another spec, or a failed one, still names is not
-        // what this spec resolves to.
+        // A comparison that failed or used another spec does not give the
+        // revisions that this spec resolves to.
         let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
         starts.push(Start {
             application: entry.application.clone(),
@@ -524,13 +526,13 @@ fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> 
     starts
 }
 
-/// Whether the Application has, or had, the operation of this promotion or of
-/// a later one.
+/// Whether the Application has, or had, the operation of this promotion or of a
+/// later one.
 fn has_promotion(seen: &Observed, promotion: Timestamp) -> bool {
     promotions(seen).any(|seen| seen >= promotion)
 }
 
-/// The promotions whose operations the Application has or had last.
+/// The promotions of the current and the last operation of the Application.
 fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
     let requested = seen.requested.as_ref().and_then(|operation| operation.promotion);
     let state = seen.operation.as_ref().and_then(|operation| operation.promotion);
@@ -564,8 +566,8 @@ fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> 
     problems
 }
 
-/// All problems of a strategy for these Applications, most serious first: those
-/// that [`Strategy::read`] found, and those that show with the Applications.
+/// All configuration errors for these Applications, most serious first: those
+/// of [`Strategy::read`], and those that depend on the Applications.
 pub fn all_problems(
     read: &[Problem],
     strategy: &Strategy,

@@ -1,12 +1,13 @@
-//! One Application's place in a rollout: Waiting, Pending, Progressing, Healthy.
+//! The phase of one Application in a rollout: Waiting, Pending, Progressing,
+//! Healthy.
 //!
 //! [`advance`] is the state machine of AS-350 to AS-357 for a single
-//! Application. It sees one Application and nothing of steps or budgets; the
-//! promotion from Waiting to Pending is decided where the whole step is seen.
+//! Application. It knows nothing of steps or budgets; the promotion from
+//! Waiting to Pending is decided for the whole step.
 //!
-//! The rule it exists for: **never judge by yesterday's truth.** Health and
-//! sync status count only when they were computed for the spec that is being
-//! rolled out, and after the operation we asked for.
+//! Principle: **a stale status is never used.** Health and sync status count
+//! only if they were computed for the spec that is being rolled out, and after
+//! the requested operation.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -14,21 +15,21 @@ use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
-/// The states of an entry in `status.applicationStatus`.
+/// The phases of an entry in `status.applicationStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// Has something to roll out, and has not been told to start.
+    /// Has something to roll out; its sync was not requested.
     Waiting,
-    /// Was told to start; the operation has not been seen to begin.
+    /// Its sync was requested; the operation was not observed yet.
     Pending,
-    /// The operation began; not yet Synced and Healthy.
+    /// The operation started; the Application is not yet Synced and Healthy.
     Progressing,
-    /// Done with what is being rolled out.
+    /// The rollout of this Application is complete.
     Healthy,
 }
 
 impl Phase {
-    /// The name in the status.
+    /// The name of the phase in the status.
     pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "Waiting",
@@ -38,14 +39,14 @@ impl Phase {
         }
     }
 
-    /// Reads the name in the status; `None` for any other text.
+    /// Parses the name of the phase; `None` for any other text.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Waiting, Self::Pending, Self::Progressing, Self::Healthy]
             .into_iter()
             .find(|phase| phase.name() == name)
     }
 
-    /// Whether it takes one of the step's `maxUpdate` places.
+    /// Whether it counts against `maxUpdate` of its step.
     pub fn is_in_flight(self) -> bool {
         match self {
             Self::Pending | Self::Progressing => true,
@@ -54,52 +55,53 @@ impl Phase {
     }
 }
 
-/// One element of `status.applicationStatus`: all that a rollout remembers of
-/// an Application between two passes.
+/// One element of `status.applicationStatus`: the state of an Application that
+/// a rollout persists between two reconciles.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// The Application's name.
     pub application: String,
-    /// Where it stands.
+    /// Its phase.
     pub phase: Phase,
     /// Its step, counted from 0; `None` when no step selects it (`"-1"`).
     pub step: Option<usize>,
-    /// Why it stands there, for people.
+    /// The reason of the phase, for users.
     pub message: String,
     /// What the next reconcile has to know besides the phase.
     pub mark: Option<Mark>,
-    /// The revisions its source had when it was last compared.
+    /// The revisions of its sources at the last comparison.
     pub target_revisions: Vec<String>,
-    /// When it came into this phase. Whole seconds, as Kubernetes stores it.
-    /// For Pending it is also the identity of the promotion: no two promotions
-    /// of one Application share it.
+    /// When the phase began, in whole seconds, as Kubernetes stores it. For
+    /// Pending it is also the identity of the promotion: each promotion of an
+    /// Application has a different time.
     pub since: Timestamp,
 }
 
-/// How an entry came into its phase, where the next reconcile depends on it.
+/// How an entry entered its phase, if the next reconcile depends on it.
 ///
-/// An element of `status.applicationStatus` has no field for it, and may not get
-/// one: Argo CD's definitions would drop it. It is stored as the fixed beginning
-/// of the message, which [`Mark::of`] reads; nothing else reads a message.
+/// An element of `status.applicationStatus` has no field for it and cannot get
+/// one: the CustomResourceDefinitions of Argo CD would drop it. It is stored as
+/// a fixed prefix of the message, which [`Mark::of`] reads. No other message is
+/// parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// The progressing timeout made it Healthy. Such an entry is not put back by
-    /// drift (AS-354), so that a timeout cannot loop.
+    /// The progressing timeout made it Healthy. Drift does not reset such an
+    /// entry (AS-354), so that a timeout cannot loop.
     TimedOut,
-    /// Its step closed before its operation was seen to start (AS-356). An
-    /// operation of it that is requested all the same is waited for again when
-    /// the step opens.
+    /// Its step closed before its operation was seen to start (AS-356). If its
+    /// operation is requested anyway, the rollout waits for it again when the
+    /// step opens.
     StepClosed,
-    /// It was found Synced without an operation of its own (R3). An operation
-    /// that failed before says nothing of it.
+    /// It was found Synced without an operation of its own (R3). An earlier
+    /// failed operation is not relevant for it.
     FoundSynced,
 }
 
 impl Mark {
     const ALL: [Self; 3] = [Self::TimedOut, Self::StepClosed, Self::FoundSynced];
 
-    /// How the message of an entry with this mark begins. No status is cut below
-    /// the length of the longest of them.
+    /// The prefix of the message of an entry with this mark. Messages are never
+    /// truncated below the length of the longest prefix.
     pub const fn prefix(self) -> &'static str {
         match self {
             Self::TimedOut => "Progressing timeout",
@@ -127,7 +129,7 @@ impl Entry {
         self.phase == Phase::Healthy && self.mark == Some(Mark::TimedOut)
     }
 
-    /// Makes it Pending; `promotion` is its identity from now on.
+    /// Makes it Pending, with `promotion` as its identity.
     pub fn promote(&mut self, promotion: Timestamp) {
         self.phase = Phase::Pending;
         self.message = "Step is open, waiting for the operation to start".to_owned();
@@ -135,8 +137,8 @@ impl Entry {
         self.since = promotion;
     }
 
-    /// Moves a Pending entry of an open step on as Healthy once its operation
-    /// has not started for too long (R7, AS-356). Returns whether it did.
+    /// Moves a Pending entry of an open step to Healthy if its operation has
+    /// not started within the timeout (R7, AS-356). Returns whether it did.
     pub fn time_out(&mut self, rules: &Rules, now: Timestamp) -> bool {
         if self.phase != Phase::Pending || self.was_closed() || !self.is_overdue(rules, now) {
             return false;
@@ -155,17 +157,17 @@ impl Entry {
         rules.progressing_timeout.is_some_and(|timeout| now.duration_since(self.since) >= timeout)
     }
 
-    /// Marks a Pending entry whose step has closed: nobody waits for it now, so
-    /// no time runs. When it would have run out the entry goes back to Waiting,
-    /// for it must not pass for rolled out.
+    /// Marks a Pending entry whose step has closed. The timeout is suspended;
+    /// when it would have expired, the entry returns to Waiting, since it must
+    /// not count as rolled out.
     pub fn close(&mut self, rules: &Rules, now: Timestamp) {
         let phase = if self.is_overdue(rules, now) { Phase::Waiting } else { Phase::Pending };
         self.set(phase, Mark::StepClosed.prefix(), now);
         self.mark = Some(Mark::StepClosed);
     }
 
-    /// Puts a Pending entry back whose step was closed in between, so that it
-    /// is promoted anew, for the full time.
+    /// Returns a Pending entry to Waiting if its step was closed in between, so
+    /// that it is promoted again with the full timeout.
     pub fn reopen(&mut self) {
         if self.was_closed() {
             self.phase = Phase::Waiting;
@@ -176,13 +178,13 @@ impl Entry {
         self.mark == Some(Mark::StepClosed)
     }
 
-    /// Puts an entry back that a sync window denies (AS-366).
+    /// Returns an entry to Waiting that a sync window denies (AS-366).
     pub fn deny(&mut self, now: Timestamp) {
         self.set(Phase::Waiting, "A sync window denies the sync, waiting for it to open", now);
     }
 
-    /// Leaves an entry Waiting that was found Synced and that the status has no
-    /// room for as Progressing.
+    /// Keeps an entry Waiting that is Synced but does not fit in the status as
+    /// Progressing.
     pub fn leave_waiting(&mut self, since: Timestamp) {
         self.phase = Phase::Waiting;
         self.message = "Application is synced, and not healthy yet".to_owned();
@@ -190,7 +192,7 @@ impl Entry {
         self.since = since;
     }
 
-    /// Whether its operation was left requested when its step closed.
+    /// Whether its operation was requested when its step closed.
     pub fn waits_for_its_request(&self, seen: &Observed) -> bool {
         let own = seen.requested.as_ref().is_some_and(|request| request.promotion.is_some());
         self.phase == Phase::Waiting && self.was_closed() && own
@@ -198,8 +200,8 @@ impl Entry {
 
     fn set(&mut self, phase: Phase, message: impl Into<String>, now: Timestamp) {
         if self.phase != phase {
-            // Never backwards: a promotion's time may be ahead of the clock,
-            // and a later one must not get the same again.
+            // Never backwards: the time of a promotion may be ahead of the
+            // clock, and a later promotion must not get the same time.
             self.since = whole_seconds(now).max(self.since);
         }
         self.phase = phase;
@@ -208,28 +210,28 @@ impl Entry {
     }
 }
 
-/// What `status.operationState` says of the last or current operation.
+/// The last or current operation, from `status.operationState`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObservedOperation {
     /// Its phase.
     pub phase: OperationPhase,
     /// When it started.
     pub started_at: Timestamp,
-    /// When it ended, if it did.
+    /// When it finished, if it did.
     pub finished_at: Option<Timestamp>,
-    /// The promotion it was written for, when a rollout wrote it.
+    /// The promotion it was written for, if a rollout wrote it.
     pub promotion: Option<Timestamp>,
     /// The revisions it syncs, once resolved.
     pub revisions: Vec<String>,
-    /// What it says of itself, for people.
+    /// Its message, for users.
     pub message: String,
-    /// A sync window keeps it from beginning: nothing is done yet.
+    /// A sync window keeps it from starting: nothing is applied yet.
     pub is_blocked: bool,
 }
 
 impl ObservedOperation {
-    /// Whether it has ended, and not well. A phase that nobody here knows is
-    /// neither under way nor a success, and holds the rollout.
+    /// Whether it has finished without success. An unknown phase is neither
+    /// running nor successful, and blocks the rollout.
     pub fn has_failed(&self) -> bool {
         !self.phase.is_running() && self.phase != OperationPhase::Succeeded
     }
@@ -238,11 +240,11 @@ impl ObservedOperation {
 /// A requested operation: the Application's `operation` field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestedOperation {
-    /// The promotion it was written for, when a rollout wrote it.
+    /// The promotion it was written for, if a rollout wrote it.
     pub promotion: Option<Timestamp>,
 }
 
-/// What is known of one existing Application.
+/// What is known about one existing Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
     /// `status.health.status`; absent is Unknown.
@@ -253,10 +255,10 @@ pub struct Observed {
     pub revisions: Vec<String>,
     /// `status.reconciledAt`: when it was last compared in full.
     pub reconciled_at: Option<Timestamp>,
-    /// Whether `sync`, `health` and `revisions` were computed for the spec that
-    /// the Application has now (`status.sync.comparedTo`).
+    /// Whether `sync`, `health` and `revisions` were computed for the current
+    /// spec of the Application (`status.sync.comparedTo`).
     pub compared: Compared,
-    /// Whether the generated spec differs from the one it has now (AS-353).
+    /// Whether the generated spec differs from the live one (AS-353).
     pub spec_differs: bool,
     /// The `operation` field, when set.
     pub requested: Option<RequestedOperation>,
@@ -264,26 +266,27 @@ pub struct Observed {
     pub operation: Option<ObservedOperation>,
     /// It has a condition `InvalidSpecError` or `UnknownError`.
     pub has_error_condition: bool,
-    /// What it waits for, for people: the resource and why. May be empty.
+    /// What it is waiting for, for users: the resource and the reason. May be
+    /// empty.
     pub detail: String,
-    /// Which sources it follows, to tell whether two Applications should have
-    /// seen the same revision. Same length as `revisions` once compared.
+    /// Its sources, to find Applications that should have seen the same
+    /// revision. Same length as `revisions` once compared.
     pub sources: Vec<SourceKey>,
 }
 
-/// For which spec a comparison was made.
+/// The spec that a comparison was made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compared {
-    /// There was none yet.
+    /// Not compared yet.
     Never,
-    /// For another spec than the one the Application has now.
+    /// For another spec than the current one of the Application.
     Stale,
-    /// For the spec it has now.
+    /// For its current spec.
     Current,
 }
 
-/// Where a revision comes from: Applications with the same key see the same
-/// revision when they look at the same time.
+/// The origin of a revision: Applications with the same key see the same
+/// revision at the same time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SourceKey {
     /// `repoURL`.
@@ -295,14 +298,14 @@ pub struct SourceKey {
 }
 
 impl Observed {
-    /// An operation is requested or under way.
+    /// An operation is requested or running.
     pub fn has_operation_in_flight(&self) -> bool {
         self.requested.is_some()
             || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
     }
 
-    /// Whether `sync` and `health` are today's truth: of the spec being rolled
-    /// out, and computed after the last operation ended.
+    /// Whether `sync` and `health` are current: of the spec being rolled out,
+    /// and computed after the last operation finished.
     pub fn is_current(&self) -> bool {
         self.compared == Compared::Current
             && !self.spec_differs
@@ -310,7 +313,7 @@ impl Observed {
             && self.is_after_operation()
     }
 
-    /// Whether the comparison is younger than the end of the last operation.
+    /// Whether the comparison is newer than the end of the last operation.
     fn is_after_operation(&self) -> bool {
         match (&self.operation, self.reconciled_at) {
             (Some(operation), Some(at)) => {
@@ -322,22 +325,22 @@ impl Observed {
         }
     }
 
-    /// Whether `revisions` are what the sources of the spec resolve to, as of
-    /// the last comparison; not when it failed or was one of another spec.
+    /// Whether `revisions` are what the sources of the current spec resolved to
+    /// at the last comparison; not if it failed or used another spec.
     pub fn knows_its_revisions(&self) -> bool {
         self.compared == Compared::Current && self.sync != SyncStatusCode::Unknown
     }
 
-    /// Whether a promotion may be decided on what is known: a sync is started
-    /// only for a comparison of the very spec being rolled out that worked,
-    /// never over another operation (AS-361), and not before the result of the
-    /// last one is known. Without such a comparison nobody knows which revision
-    /// the sync would deploy, and it might be ahead of its step.
+    /// Whether the Application may be promoted: only if the spec being rolled
+    /// out was compared successfully, no other operation is requested or
+    /// running (AS-361), and the result of the last one is known. Without such
+    /// a comparison the revision that the sync would deploy is unknown, and it
+    /// might be ahead of its step.
     pub fn is_ready_to_start(&self) -> bool {
         self.is_current() && self.knows_its_revisions()
     }
 
-    /// The last operation, when a rollout asked for it and it failed.
+    /// The last operation, if a rollout requested it and it failed.
     pub fn failed_operation(&self) -> Option<&ObservedOperation> {
         let ended_badly = |operation: &&ObservedOperation| {
             operation.promotion.is_some() && operation.has_failed()
@@ -345,14 +348,14 @@ impl Observed {
         self.operation.as_ref().filter(ended_badly)
     }
 
-    /// Whether a promotion is to be thought of at all: not for what is in sync
-    /// with what is to be rolled out.
+    /// Whether a promotion is needed: not if the Application is in sync with
+    /// what is being rolled out.
     pub fn may_be_started(&self) -> bool {
         !(self.sync == SyncStatusCode::Synced && self.is_current())
     }
 
-    /// Whether it has an operation of a rollout that has done nothing yet: one
-    /// that is requested only, or that a sync window keeps from beginning.
+    /// Whether it has an operation of a rollout that has not applied anything
+    /// yet: it is requested only, or a sync window keeps it from starting.
     pub fn has_idle_promotion(&self) -> bool {
         match &self.operation {
             Some(operation) if operation.phase.is_running() => {
@@ -369,20 +372,20 @@ impl Observed {
     }
 }
 
-/// How the state machine is set up.
+/// The settings of the state machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// How long an entry may be Pending before it counts as Healthy; `None`
-    /// switches that off (AS-356).
+    /// disables the timeout (AS-356).
     pub progressing_timeout: Option<SignedDuration>,
-    /// Whether a Healthy Application that drifted is rolled out again (AS-354).
+    /// Whether a drifted Healthy Application is rolled out again (AS-354).
     pub capture_drift: bool,
 }
 
-/// Moves one Application's entry forward by what is observed of it.
+/// Advances the entry of one Application by what is observed.
 ///
-/// `stored` is the entry of the last pass, if there was one. Never promotes
-/// Waiting to Pending. Rule numbers are those of AS-353.
+/// `stored` is the entry of the last reconcile, if any. Never promotes Waiting
+/// to Pending. The rule numbers are those of AS-353.
 pub fn advance(
     name: &str,
     stored: Option<&Entry>,
@@ -391,8 +394,8 @@ pub fn advance(
     rules: &Rules,
     now: Timestamp,
 ) -> Entry {
-    // What the rules R5 to R11 look at: an Application never passes through
-    // two of them in one pass.
+    // The phase for the rules R5 to R11: an Application applies at most one of
+    // them in one reconcile.
     let before = stored.map(|entry| entry.phase);
     let mut entry = stored.cloned().unwrap_or_else(|| Entry {
         application: name.to_owned(),
@@ -406,14 +409,13 @@ pub fn advance(
     entry.step = step;
 
     if entry.target_revisions.is_empty() || synced_by_own_operation(&entry, seen) {
-        // The first revision seen, or the one that our own operation resolved:
-        // what is being rolled out did not change, we only learn its name.
+        // The first revision, or the one that our own operation resolved: what
+        // is being rolled out did not change, only its name became known.
         if !seen.revisions.is_empty() {
             entry.target_revisions.clone_from(&seen.revisions);
         }
     }
-    // A status without a revision is one that could not be computed, and no
-    // change: a failed read is not an absence.
+    // A status without a revision could not be computed, and is not a change.
     let revision_changed = !seen.revisions.is_empty() && entry.target_revisions != seen.revisions;
     if before.is_some() && (revision_changed || seen.spec_differs) {
         let why = if seen.spec_differs {
@@ -434,7 +436,8 @@ pub fn advance(
         (Phase::Pending, _) => from_pending(&mut entry, seen, rules, now),
         (Phase::Progressing, _) => from_progressing(&mut entry, seen, now),
         (Phase::Healthy, _) => {
-            // R11. Once seen in sync after a timeout, it is like any other.
+            // R11. After a timeout, the first Synced comparison resets the
+            // mark.
             if entry.timed_out() && seen.is_current() && seen.sync == SyncStatusCode::Synced {
                 entry.message = "Application is synced".to_owned();
                 entry.mark = None;
@@ -444,7 +447,8 @@ pub fn advance(
     entry
 }
 
-/// The operation of this very promotion syncs exactly what is seen now.
+/// Whether the operation of this promotion syncs exactly the observed
+/// revisions.
 fn synced_by_own_operation(entry: &Entry, seen: &Observed) -> bool {
     entry.phase.is_in_flight()
         && seen.operation.as_ref().is_some_and(|operation| {
@@ -497,9 +501,9 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
 fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     let found_synced = entry.mark == Some(Mark::FoundSynced);
     if let Some(failed) = seen.failed_operation().filter(|_| !found_synced) {
-        // More cautious than the peer: after a failed PostSync hook, a smoke
-        // test say, an Application is Synced and Healthy all the same, and
-        // must not let the rollout pass. A later sync that succeeds does.
+        // Stricter than Argo CD: after a failed PostSync hook (such as a smoke
+        // test) an Application may be Synced and Healthy, but must not complete
+        // its step. A later successful sync does.
         entry.message = format!("Sync failed, waiting for one that succeeds: {}", failed.message);
     } else if seen.is_synced_and_healthy() && seen.is_current() {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
@@ -511,9 +515,10 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     }
 }
 
-/// The operation that started because of this Pending entry, or after it.
+/// The operation that was started for this Pending entry, or after it.
 ///
-/// Our own is told by its promotion time (AS-361), whatever the clocks say.
+/// Our own operation is identified by its promotion time (AS-361), independent
+/// of clocks.
 fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a ObservedOperation> {
     let operation = seen.operation.as_ref()?;
     if operation.promotion.is_some_and(|promotion| promotion >= entry.since) {
@@ -529,8 +534,8 @@ fn is_observed_since(entry: &Entry, seen: &Observed) -> bool {
     seen.reconciled_at.is_none_or(|at| at >= entry.since)
 }
 
-/// Cuts a time to whole seconds, the resolution of times in a status.
+/// Truncates a time to whole seconds, the resolution of times in a status.
 pub fn whole_seconds(at: Timestamp) -> Timestamp {
-    // Every second that a timestamp holds is itself in range.
+    // Every whole second of a timestamp is in range.
     Timestamp::from_second(at.as_second()).unwrap_or(at)
 }

@@ -1,5 +1,5 @@
-//! The rollout before it happens: steps, batches and mistakes, for
-//! `wavegate plan`. Looks at generated Applications only.
+//! The preview of a rollout for `wavegate plan`: steps, batches and
+//! configuration errors, from generated Applications only.
 
 use std::collections::BTreeMap;
 
@@ -7,14 +7,14 @@ use super::all_problems;
 use super::budget::Limit;
 use super::steps::{self, Labels, Problem, Strategy};
 
-/// A rollout as it will run when every Application changes.
+/// A rollout of all Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Preview {
     /// The steps in order.
     pub steps: Vec<PreviewStep>,
-    /// Applications that no step selects: they wait for a manual sync.
+    /// Applications that no step selects: they require a manual sync.
     pub unmatched: Vec<String>,
-    /// Mistakes, most serious first.
+    /// Configuration errors, most serious first.
     pub problems: Vec<Problem>,
 }
 
@@ -23,19 +23,20 @@ pub struct Preview {
 pub struct PreviewStep {
     /// `maxUpdate` as the user wrote it.
     pub max_update: super::budget::MaxUpdate,
-    /// How many may be in flight, never more than the step has.
+    /// How many may be in flight, at most the number of Applications of the
+    /// step.
     pub limit: u64,
     /// All Applications the step waits for, in name order.
     pub applications: Vec<String>,
-    /// Who starts together if each batch ends before the next begins; none
-    /// when the limit is 0.
+    /// The Applications of each batch, if each batch completes before the next
+    /// starts; empty when the limit is 0.
     pub batches: Vec<Vec<String>>,
 }
 
 /// Computes the steps and batches of a strategy over generated Applications.
 ///
-/// `read` are the problems that [`Strategy::read`] found. For AllAtOnce there
-/// is a single batch outside any step: no steps, nothing unmatched.
+/// `read` are the problems found by [`Strategy::read`]. AllAtOnce has a single
+/// batch without steps, and nothing is unmatched.
 pub fn preview(
     strategy: &Strategy,
     read: Vec<Problem>,

@@ -1,6 +1,6 @@
-//! Entries as `status.applicationStatus` stores them, and back.
+//! Conversion of entries from and to `status.applicationStatus`.
 //!
-//! Steps count from 0 in code and from 1 here; this is the one place that
+//! Steps count from 0 in code and from 1 in the status; only this module
 //! converts (AS-008).
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::phase::{Entry, Mark, Phase};
 
-/// The most bytes of a message that are stored, as JSON.
+/// The most bytes of a stored message, as JSON.
 pub(super) const MESSAGE_LIMIT: usize = 256;
 
 /// A step's number for users: `"1"` for the first, `"-1"` for none.
@@ -35,7 +35,7 @@ pub fn entry_json(entry: &Entry) -> Value {
     })
 }
 
-/// Whether an entry is stored as this one is already: messages are cut.
+/// Whether an entry equals the stored one, with its message truncated.
 pub fn is_stored(entry: &Entry, stored: &Entry) -> bool {
     entry.phase == stored.phase
         && entry.step == stored.step
@@ -44,29 +44,29 @@ pub fn is_stored(entry: &Entry, stored: &Entry) -> bool {
         && cut(&entry.message, MESSAGE_LIMIT) == stored.message
 }
 
-/// As much of a message as is stored.
+/// The stored part of the message.
 pub fn stored_message(message: &str) -> &str {
     cut(message, MESSAGE_LIMIT)
 }
 
-/// What an entry takes in a status with its message cut, in bytes.
+/// The size of an entry in the status with its message truncated, in bytes.
 pub(super) fn bytes(entry: &Entry, message: usize) -> usize {
     bytes_around(entry) + entry.phase.name().len() + json_bytes(cut(&entry.message, message))
 }
 
-/// What an entry takes besides the name of its phase and its message: names of
-/// fields, quotes and the comma after it, too.
+/// The size of an entry without its phase and its message: including names of
+/// fields, quotes and the comma after it.
 pub(super) fn bytes_around(entry: &Entry) -> usize {
     const FIELDS: &str = r#"{"application":"","lastTransitionTime":"","message":"","status":"","step":"","targetRevisions":[]},"#;
     let step = entry.step.map_or(2, |step| (step + 1).checked_ilog10().unwrap_or(0) as usize + 1);
     let revisions: usize =
         entry.target_revisions.iter().map(|revision| json_bytes(revision) + 3).sum();
-    // All years of four digits, in whole seconds.
+    // All years have four digits; times are in whole seconds.
     let time = 20;
     FIELDS.len() + json_bytes(&entry.application) + step + revisions + time
 }
 
-/// What a text takes as JSON, without its quotes.
+/// The size of a text as JSON, without quotes.
 pub fn json_bytes(text: &str) -> usize {
     text.bytes().map(byte_as_json).sum()
 }
@@ -79,7 +79,7 @@ fn byte_as_json(byte: u8) -> usize {
     }
 }
 
-/// The beginning of a text that takes at most this many bytes as JSON; whole
+/// The longest prefix of a text of at most this many bytes as JSON, in whole
 /// characters.
 pub fn cut(text: &str, limit: usize) -> &str {
     if text.len() * 6 <= limit {
@@ -99,11 +99,11 @@ pub fn cut(text: &str, limit: usize) -> &str {
     text
 }
 
-/// Reads `status.applicationStatus`.
+/// Parses `status.applicationStatus`.
 ///
-/// An element that cannot be read, of an unknown phase say, is left out: the
-/// next pass makes it anew from what is observed. A missing time is the
-/// beginning of time, so that nothing waits for it.
+/// Unreadable elements, such as those with an unknown phase, are skipped: the
+/// next reconcile creates them again from what is observed. A missing time is
+/// read as the epoch, so that nothing waits for it.
 pub fn from_json(stored: Option<&Value>) -> BTreeMap<String, Entry> {
     let elements = stored.and_then(Value::as_array).into_iter().flatten();
     let entries = elements.filter_map(|element| {
@@ -176,7 +176,7 @@ mod tests {
                 since: "2026-01-02T03:04:05Z".parse().unwrap(),
             };
             let written = entry_json(&entry).to_string().len() + 1;
-            // A comma is counted after each revision, the last one too.
+            // A comma is counted after each revision, including the last one.
             let most = bytes(&entry, MESSAGE_LIMIT);
             assert!((written..=written + 1).contains(&most), "{name}: {most} for {written}");
         }

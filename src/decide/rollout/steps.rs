@@ -1,9 +1,10 @@
-//! Which Application is in which step; what is wrong with the configuration.
+//! The steps of a RollingSync: which Applications each selects, and
+//! configuration errors.
 //!
-//! Reads `spec.strategy` as the user wrote it. Mistakes become [`Problem`]s,
-//! all of them. An expression that makes no sense selects nothing, and the
-//! rollout goes on; a misspelt field or type is a gate that is gone, and holds
-//! the whole set ([`misspelt`]).
+//! Reads `spec.strategy` from raw JSON. All mistakes are returned as
+//! [`Problem`]s. An invalid expression selects nothing, and the rollout
+//! continues; an unknown field or type would remove a gate, so it holds the
+//! whole set ([`misspelt`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,22 +17,22 @@ use crate::api::unknown::{self, Unknown};
 /// The labels of a generated Application.
 pub type Labels = BTreeMap<String, String>;
 
-/// What `spec.strategy` asks for.
+/// The parsed `spec.strategy`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Strategy {
-    /// Absent, empty or `AllAtOnce` (AS-302), or a type nobody knows, which is
-    /// also reported as a problem and holds the set (AS-007).
+    /// Absent, empty or `AllAtOnce` (AS-302), or an unknown type, which is also
+    /// reported as a problem and holds the set (AS-007).
     AllAtOnce,
-    /// `RollingSync` with its steps, in order. No steps is an error state of
-    /// the set (AS-304), told apart by [`Strategy::is_empty_rolling_sync`].
+    /// `RollingSync` with its steps, in order. Without steps the set is in an
+    /// error state (AS-304), see [`Strategy::is_empty_rolling_sync`].
     RollingSync(Vec<Step>),
 }
 
 /// One element of `spec.strategy.rollingSync.steps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// All must hold for an Application to be selected; none selects every
-    /// Application (AS-310).
+    /// All must match for an Application to be selected; without expressions
+    /// every Application is selected (AS-310).
     pub match_expressions: Vec<Expression>,
     /// The step's `maxUpdate`.
     pub max_update: MaxUpdate,
@@ -44,7 +45,7 @@ pub struct Expression {
     pub key: String,
     /// The operator.
     pub operator: Operator,
-    /// The values to compare with, exactly and case-sensitively.
+    /// The values to compare with, case-sensitive.
     pub values: BTreeSet<String>,
 }
 
@@ -59,13 +60,12 @@ pub enum Operator {
     Unsupported(String),
 }
 
-/// The kinds of mistakes in a rollout's configuration, most serious first
-/// (AS-315).
+/// The kinds of configuration errors of a rollout, most serious first (AS-315).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProblemKind {
-    /// A field that nobody knows, where the gate is described.
+    /// An unknown field below `spec.strategy`.
     UnknownField,
-    /// `strategy.type` or `deletionOrder` is a word nobody knows (AS-007).
+    /// An unknown value of `strategy.type` or `deletionOrder` (AS-007).
     UnknownStrategy,
     /// An expression's operator is neither `In` nor `NotIn`.
     UnsupportedOperator,
@@ -91,22 +91,23 @@ impl ProblemKind {
     }
 }
 
-/// One mistake in a rollout's configuration.
+/// One configuration error of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// What kind of mistake.
     pub kind: ProblemKind,
-    /// The step it is about, counted from 0; `None` when about several or none.
+    /// The step, counted from 0; `None` if it is about several steps or none.
     pub step: Option<usize>,
-    /// What is wrong, naming the field and the value; steps count from 1 here.
+    /// The message, with field and value; steps count from 1 here.
     pub message: String,
 }
 
-/// Which steps an Application is in.
+/// The steps of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Membership {
-    /// Every step that selects it, ascending. The first one is its step; the
-    /// others wait for it too (AS-314). Empty: no step selects it (AS-316).
+    /// Every step that selects it, ascending. It is counted in the first one;
+    /// the others wait for it, too (AS-314). Empty if no step selects it
+    /// (AS-316).
     pub steps: Vec<usize>,
 }
 
@@ -118,8 +119,8 @@ impl Membership {
 }
 
 impl Strategy {
-    /// Reads `spec.strategy` of an ApplicationSet; absent means AllAtOnce.
-    /// Returns what is wrong with it besides.
+    /// Parses `spec.strategy` of an ApplicationSet, absent means AllAtOnce, and
+    /// returns its configuration errors.
     pub fn read(strategy: Option<&Value>) -> (Self, Vec<Problem>) {
         let Some(strategy) = strategy else { return (Self::AllAtOnce, Vec::new()) };
         let mut problems = Vec::new();
@@ -129,7 +130,7 @@ impl Strategy {
                 kind: ProblemKind::UnknownStrategy,
                 step: None,
                 message: format!(
-                    "spec.strategy.deletionOrder: \"{order}\" is none of AllAtOnce, Reverse"
+                    "spec.strategy.deletionOrder: \"{order}\" is invalid; use AllAtOnce or Reverse"
                 ),
             });
         }
@@ -146,7 +147,7 @@ impl Strategy {
                     kind: ProblemKind::UnknownStrategy,
                     step: None,
                     message: format!(
-                        "spec.strategy.type: \"{other}\" is none of AllAtOnce, RollingSync"
+                        "spec.strategy.type: \"{other}\" is invalid; use AllAtOnce or RollingSync"
                     ),
                 });
                 Self::AllAtOnce
@@ -164,13 +165,13 @@ impl Strategy {
         }
     }
 
-    /// RollingSync is selected but has no steps: the set is not written at all
-    /// until that is mended (AS-304).
+    /// RollingSync without steps: nothing of the set is written until this is
+    /// fixed (AS-304).
     pub fn is_empty_rolling_sync(&self) -> bool {
         matches!(self, Self::RollingSync(steps) if steps.is_empty())
     }
 
-    /// What is wrong with the steps themselves, whatever the Applications.
+    /// The errors of the steps themselves, independent of the Applications.
     pub fn step_problems(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (index, step) in self.steps().iter().enumerate() {
@@ -249,11 +250,11 @@ impl Expression {
     }
 }
 
-/// What keeps a set from being read as its user meant it: fields that nobody
-/// knows where the gate of a rollout is described, and words that nobody knows
-/// for its type and order (AS-007). The CustomResourceDefinitions refuse such
-/// fields, those of another installation may not. While there is one, nothing
-/// may be written: without the gate everything would be rolled out at once.
+/// Errors that make the strategy ambiguous: unknown fields below
+/// `spec.strategy`, and unknown values of its type and order (AS-007). Our
+/// CustomResourceDefinitions reject unknown fields, those of another
+/// installation may not. Until they are fixed nothing is written: without the
+/// gate everything would be rolled out at once.
 pub fn misspelt(set: &Value) -> Vec<Problem> {
     let unknown = unknown::in_strategy(set).into_iter().map(Problem::from);
     let (_, read) = Strategy::read(set["spec"].get("strategy"));
@@ -269,7 +270,7 @@ impl From<Unknown> for Problem {
     }
 }
 
-/// Puts each generated Application into its steps, by its generated labels.
+/// Assigns each generated Application to its steps, by its generated labels.
 pub fn memberships<'a>(
     steps: &[Step],
     generated: impl IntoIterator<Item = (&'a str, &'a Labels)>,
@@ -280,8 +281,8 @@ pub fn memberships<'a>(
     generated.into_iter().map(|(name, labels)| (name.to_owned(), member(labels))).collect()
 }
 
-/// The mistakes that show only once the Applications are known: an Application
-/// in several steps (AS-314), steps without any (AS-317).
+/// The errors that depend on the Applications: an Application in several steps
+/// (AS-314), steps without Applications (AS-317).
 pub fn problems_of_memberships(
     steps: &[Step],
     memberships: &BTreeMap<String, Membership>,

@@ -1,15 +1,14 @@
-//! Ignored fields keep their live value, inside lists too (AS-163).
+//! Ignored fields keep their live value, inside lists, too (AS-163).
 //!
-//! An element of a list is found again by what it is, not by where it stands:
-//! somebody who puts a source before another one must not give it the other
-//! one's hand-set revision. Two elements are the same when nothing but ignored
-//! fields tells them apart; else when they have the same name, or whatever
-//! names an element of its kind; else, where there is no such thing, when they
-//! stand at the same place. An element that is new has no live value and is
-//! written as generated.
+//! An element of a list is matched by its content, not by its index: a source
+//! that is inserted before another one must not take over its live revision.
+//! Two elements match when they only differ in ignored fields; else when they
+//! have the same name or other key; else, for elements without a key, when they
+//! have the same index. A new element has no live value and is written as
+//! generated.
 //!
-//! An ignored element that is only in the cluster stays, at its place among its
-//! neighbours; one that is only generated is not written.
+//! An ignored element that exists only in the cluster is kept, at its position
+//! among its neighbours; one that is only generated is not written.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,24 +16,24 @@ use serde_json::{Map, Value};
 
 use crate::decide::diff::path::{Path, Step};
 
-/// What rules ignore.
+/// The selections of the rules.
 pub struct Ignored<'a> {
-    /// What expressions select of the generated object.
+    /// The paths that expressions select in the generated object.
     pub in_target: Vec<Path>,
-    /// What expressions select of the live object.
+    /// The paths that expressions select in the live object.
     pub in_live: Vec<Path>,
-    /// JSON pointers, as tokens: a number is a place in the generated list.
+    /// JSON pointers, as tokens: a number is an index of the generated list.
     pub pointers: &'a [&'a [String]],
 }
 
-/// Makes what is ignored of `target` what it is in `live`.
+/// Copies the ignored fields of `live` to `target`.
 pub fn live_values(target: &mut Value, live: &Value, ignored: &Ignored<'_>) {
     let (mut in_target, mut in_live) = (Marks::default(), Marks::default());
     ignored.in_target.iter().for_each(|path| in_target.mark(path));
     ignored.in_live.iter().for_each(|path| in_live.mark(path));
     for tokens in ignored.pointers {
         in_target.mark_tokens(Some(target), tokens);
-        // Inside of a list of both it is the generated place that counts.
+        // In a list that both have, the generated index counts.
         if !passes_a_list(target, tokens) {
             in_live.mark_tokens(Some(live), tokens);
         }
@@ -43,10 +42,10 @@ pub fn live_values(target: &mut Value, live: &Value, ignored: &Ignored<'_>) {
     *target = merged.unwrap_or_default();
 }
 
-/// Which places below a value are ignored.
+/// The ignored paths below a value.
 #[derive(Debug, Default)]
 struct Marks {
-    /// The value itself is.
+    /// The value itself is ignored.
     whole: bool,
     below: BTreeMap<Step, Marks>,
 }
@@ -61,8 +60,8 @@ impl Marks {
         }
     }
 
-    /// Marks what pointer tokens name, whether it is there or not; a token is a
-    /// place exactly in a list.
+    /// Marks a path of pointer tokens, whether it exists or not; a token is an
+    /// index only in a list.
     fn mark_tokens(&mut self, value: Option<&Value>, tokens: &[String]) {
         let Some((token, rest)) = tokens.split_first() else {
             self.whole = true;
@@ -102,7 +101,8 @@ fn passes_a_list(value: &Value, tokens: &[String]) -> bool {
     }
 }
 
-/// The target with ignored values as they are live; `None` when there is none.
+/// The target with the live values of ignored fields; `None` when nothing is
+/// left.
 fn merged(
     target: Option<&Value>,
     live: Option<&Value>,
@@ -151,7 +151,8 @@ fn merged_list(target: &[Value], live: &[Value], in_target: &Marks, in_live: &Ma
     let pairs = pairs(target, live, in_target, in_live);
     let live_of: BTreeMap<usize, usize> = pairs.iter().copied().collect();
     let target_of: BTreeMap<usize, usize> = pairs.iter().map(|(t, l)| (*l, *t)).collect();
-    // Elements of the cluster alone, by the generated one that they stand after.
+    // Elements that exist only in the cluster, by the generated one that they
+    // follow.
     let mut strays: BTreeMap<Option<usize>, Vec<Value>> = BTreeMap::new();
     let mut after = None;
     for (index, value) in live.iter().enumerate() {
@@ -178,8 +179,8 @@ fn merged_list(target: &[Value], live: &[Value], in_target: &Marks, in_live: &Ma
     list
 }
 
-/// Which generated element is which live one: (generated, live) by place. Each
-/// is in one pair at most.
+/// The matching elements as indices (generated, live). Each is in at most one
+/// pair.
 fn pairs(
     target: &[Value],
     live: &[Value],
@@ -189,7 +190,8 @@ fn pairs(
     let reduced = |list: &[Value], marks: &Marks| -> Vec<Value> {
         let of = |(index, value): (usize, &Value)| {
             let marks = marks.at_index(index);
-            // An element that is ignored as a whole is known by all it has.
+            // An element that is ignored as a whole is identified by its
+            // complete content.
             if marks.whole { value.clone() } else { without(value, marks).unwrap_or_default() }
         };
         list.iter().enumerate().map(of).collect()
@@ -197,7 +199,7 @@ fn pairs(
     let (target, live) = (reduced(target, in_target), reduced(live, in_live));
     let mut pairs =
         Pairs { found: Vec::new(), taken: (vec![false; target.len()], vec![false; live.len()]) };
-    // Mostly nothing has moved.
+    // Usually the order is unchanged.
     pairs.add(
         (0..target.len().min(live.len())).filter(|at| target[*at] == live[*at]).map(|at| (at, at)),
     );
@@ -212,10 +214,10 @@ fn pairs(
     pairs.found
 }
 
-/// What names an element of a list of an Application: parameters, sources,
+/// The key fields of list elements of an Application: parameters, sources,
 /// ignored differences, replicas.
 const NAMES: [&str; 8] = ["name", "ref", "repoURL", "chart", "path", "group", "kind", "namespace"];
-/// The same where the rest has changed.
+/// The same if the other fields have changed.
 const WEAK_NAMES: [&str; 3] = ["name", "repoURL", "kind"];
 
 fn identity(value: &Value, fields: &[&str]) -> Option<String> {
@@ -240,7 +242,7 @@ impl Pairs {
         }
     }
 
-    /// Pairs those of the same key, in order.
+    /// Pairs elements of the same key, in order.
     fn by(&mut self, target: &[Value], live: &[Value], key: &dyn Fn(&Value) -> Option<String>) {
         let mut places: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
         for (index, value) in live.iter().enumerate().filter(|(index, _)| !self.taken.1[*index]) {
@@ -256,7 +258,7 @@ impl Pairs {
     }
 }
 
-/// A value without what is ignored of it; `None` when nothing is left.
+/// A value without its ignored fields; `None` when nothing is left.
 fn without(value: &Value, marks: &Marks) -> Option<Value> {
     if marks.whole {
         return None;
@@ -270,7 +272,7 @@ fn without(value: &Value, marks: &Marks) -> Option<Value> {
                 Some((key.clone(), without(value, marks.at(&Step::Key(key.clone())))?))
             });
             let fields: Map<String, Value> = fields.collect();
-            // What is empty without it might as well not be there.
+            // A field that is empty without them is treated as absent.
             (!fields.is_empty()).then_some(Value::Object(fields))
         }
         Value::Array(list) => {
@@ -296,7 +298,7 @@ mod tests {
         let of = |spec: &Value| json!({"spec": spec, "metadata": {}});
         let mut target = of(generated);
         ignore.keep_live("a", &mut target, &of(live)).unwrap();
-        // What was written stays as it is.
+        // The result is stable.
         let mut again = of(generated);
         ignore.keep_live("a", &mut again, &target).unwrap();
         assert_eq!(again, target, "it is written again and again");
@@ -389,7 +391,7 @@ mod tests {
         for (generated, live, want) in cases {
             assert_eq!(written(rule(), &generated, &live), want, "{generated} over {live}");
         }
-        // What is added in the cluster below a field that is ignored as a whole.
+        // A field added in the cluster below an ignored one.
         let whole = json!({"jsonPointers": ["/spec/sources/0/helm/parameters"]});
         let generated = json!({"sources": [source("r0", "m"), source("r1", "m")]});
         let mut live = generated.clone();
