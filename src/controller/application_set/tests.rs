@@ -261,7 +261,7 @@ async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
             all_at_once,
             vec!["spec.strategy.rolingSync: unknown", "spec.strategy.deletionOrdr: unknown"],
         ),
-        ("word", word, vec!["spec.strategy.type: \"Rollingsync\" is none of"]),
+        ("word", word, vec!["spec.strategy.type: \"Rollingsync\" is invalid"]),
     ];
     for (name, spec, words) in &cases {
         world.create("ApplicationSet", name, spec.clone()).await;

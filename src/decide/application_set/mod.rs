@@ -460,7 +460,7 @@ fn deletions_wait(
     if let Some((refused, _)) = plan.refused.first() {
         return Some(format!("application {refused} can be written"));
     }
-    Some(format!("application {}, which is being deleted by somebody, is there again", going?))
+    Some(format!("application {}, which is being deleted, is recreated", going?))
 }
 
 /// A patch under construction.

@@ -41,8 +41,8 @@ impl Policy {
     pub fn problem(own: Option<&str>, may_override: bool) -> Option<String> {
         let own = own.filter(|own| may_override && Self::from_name(own).is_none())?;
         Some(format!(
-            "spec.syncPolicy.applicationsSync: {own:?} is none of sync, create-update, create-delete, \
-             create-only; nothing is updated or deleted until it is"
+            "spec.syncPolicy.applicationsSync: {own:?} is invalid; use sync, create-update, \
+             create-delete or create-only; no Application is updated or deleted until this is fixed"
         ))
     }
 

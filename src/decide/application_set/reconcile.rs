@@ -336,7 +336,7 @@ fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
     }
     if let Some(error) = &generated.error {
         let message =
-            format!("{error}; nothing is created, updated or deleted until this is mended");
+            format!("{error}; no Application is created, updated or deleted until this is fixed");
         return Some(Failure { reason: error.reason(), message });
     }
     if generated.is_stuck(snapshot.settings) {
@@ -578,7 +578,7 @@ pub fn failed(
     redact: fn(&str) -> String,
     now: Timestamp,
 ) -> (Status, Option<Event>) {
-    let message = format!("{error}; this is a bug of wavegate, other sets are not concerned");
+    let message = format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
     let failure = Failure { reason: reason::INTERNAL_ERROR, message };
     let status = status::with_error(set, &failure, redact, now);
     let event = events::failure(&set.status, &status, Some(&failure));

@@ -44,7 +44,7 @@ fn problem_of_name(name: &Value) -> Option<String> {
     let place = "spec.template.metadata.name";
     let Some(text) = name.as_str() else {
         return Some(match name {
-            Value::Null => format!("{place}: is missing, so that the application has no name"),
+            Value::Null => format!("{place}: is missing; every Application needs a name"),
             other => format!(
                 "{place}: is {}, must be text; write it in quotes, also in spec.templatePatch",
                 shown(other)
@@ -56,8 +56,8 @@ fn problem_of_name(name: &Value) -> Option<String> {
     }
     (!is_subdomain(text)).then(|| {
         format!(
-            "{place}: {} is no name of an object; it may have lower case letters, digits, '-' and \
-             '.', begins and ends with a letter or digit, and has at most {LONGEST_NAME} of them",
+            "{place}: {} is not a valid object name; use at most {LONGEST_NAME} lower-case letters, \
+             digits, '-' and '.', and begin and end with a letter or digit",
             shown(name)
         )
     })
@@ -90,8 +90,8 @@ fn label(key: &str, value: &str) -> Option<String> {
     let fine = value.is_empty() || is_part(value);
     (!fine).then(|| {
         format!(
-            "{:?} is no value of a label; it may have letters, digits, '-', '_' and '.', begins and \
-             ends with a letter or digit, and has at most {LONGEST_PART} of them",
+            "{:?} is not a valid label value; use at most {LONGEST_PART} letters, digits, '-', '_' \
+             and '.', and begin and end with a letter or digit",
             cut(value)
         )
     })
@@ -102,8 +102,8 @@ fn annotation(key: &str, _: &str) -> Option<String> {
     (!is_qualified(&key.to_lowercase())).then(|| NOT_QUALIFIED.to_owned())
 }
 
-const NOT_QUALIFIED: &str = "is no key; it may have letters, digits, '-', '_' and '.', begins and ends with a \
-                             letter or digit, has at most 63 of them, and may follow a DNS name and a '/'";
+const NOT_QUALIFIED: &str = "is not a valid key; use at most 63 letters, digits, '-', '_' and '.', and begin and \
+                             end with a letter or digit; a DNS name and a '/' may precede them";
 
 fn problem_of_annotations_size(annotations: &Value) -> Option<String> {
     let texts = annotations.as_object().into_iter().flatten();
@@ -123,7 +123,7 @@ fn problem_of_finalizers(finalizers: &Value) -> Option<String> {
     };
     let wrong = |finalizer: &Value| !finalizer.as_str().is_some_and(is_qualified);
     let at = list.iter().position(wrong)?;
-    Some(format!("metadata.finalizers[{at}]: {} is no name of a finalizer", shown(&list[at])))
+    Some(format!("metadata.finalizers[{at}]: {} is not a valid finalizer name", shown(&list[at])))
 }
 
 fn problem_of_spec(spec: &Value) -> Option<String> {
@@ -247,10 +247,10 @@ mod tests {
             ),
             ("/metadata/name", json!(null), "spec.template.metadata.name: is missing"),
             ("/metadata/name", json!(""), "spec.template.metadata.name: renders to an empty name"),
-            ("/metadata/name", json!("App_x"), "spec.template.metadata.name: \"App_x\" is no name"),
-            ("/metadata/name", json!("-a"), "spec.template.metadata.name: \"-a\" is no name"),
-            ("/metadata/name", json!("a..b"), "\"a..b\" is no name"),
-            ("/metadata/name", json!(long), "is no name of an object"),
+            ("/metadata/name", json!("App_x"), "spec.template.metadata.name: \"App_x\" is not a valid object name"),
+            ("/metadata/name", json!("-a"), "spec.template.metadata.name: \"-a\" is not a valid object name"),
+            ("/metadata/name", json!("a..b"), "\"a..b\" is not a valid object name"),
+            ("/metadata/name", json!(long), "is not a valid object name"),
             ("/metadata/labels", json!("x"), "metadata.labels: is \"x\", must be an object"),
             (
                 "/metadata/labels/y",
@@ -260,13 +260,13 @@ mod tests {
             (
                 "/metadata/labels/y",
                 json!("a b"),
-                "metadata.labels.y: \"a b\" is no value of a label",
+                "metadata.labels.y: \"a b\" is not a valid label value",
             ),
-            ("/metadata/annotations", json!({"a b": ""}), "metadata.annotations.a b: is no key"),
+            ("/metadata/annotations", json!({"a b": ""}), "metadata.annotations.a b: is not a valid key"),
             ("/metadata/annotations", json!([]), "metadata.annotations: is a list"),
             ("/metadata/finalizers", json!("f"), "metadata.finalizers: is \"f\", must be a list"),
-            ("/metadata/finalizers/1", json!(5), "metadata.finalizers[1]: the number 5 is no name"),
-            ("/metadata/finalizers/1", json!("a b"), "metadata.finalizers[1]: \"a b\" is no name"),
+            ("/metadata/finalizers/1", json!(5), "metadata.finalizers[1]: the number 5 is not a valid finalizer name"),
+            ("/metadata/finalizers/1", json!("a b"), "metadata.finalizers[1]: \"a b\" is not a valid finalizer name"),
             ("/spec", json!("x"), "spec: is \"x\", must be an object"),
             (
                 "/spec/syncPolicy/automated/prune",

@@ -79,7 +79,7 @@ pub fn held(misspelt: &[Problem]) -> Option<Failure> {
         return None;
     }
     let message = format!(
-        "{}; nothing is created, updated, synced or deleted until this is mended",
+        "{}; no Application is created, updated, synced or deleted until this is fixed",
         texts(misspelt)
     );
     Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message })
@@ -259,8 +259,8 @@ fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
         (None, None) if findings.up_to_date => {
             let up_to_date = reason::APPLICATION_SET_UP_TO_DATE;
             let message = if is_disabled {
-                "all applications are up to date, all at once: spec.strategy asks for a RollingSync, \
-                 which is switched off; start with --enable-progressive-syncs to use it"
+                "all applications are up to date, updated all at once: spec.strategy requests a RollingSync, \
+                 but progressive syncs are disabled; start with --enable-progressive-syncs to enable them"
             } else {
                 "all applications have been generated and written"
             };
@@ -279,7 +279,7 @@ fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
     let is_selected = matches!(generated.strategy, Strategy::RollingSync(_));
     if is_disabled && conditions.iter().any(|old| old["type"] == condition::ROLLOUT_PROGRESSING) {
         // Clients that wait for its end must not wait forever.
-        let message = "the rollout was left where it stood: it is switched off in this controller, and all \
+        let message = "the rollout was stopped: progressive syncs are disabled in this controller, and all \
                        applications are updated at once";
         let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
         wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));

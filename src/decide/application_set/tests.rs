@@ -412,7 +412,7 @@ fn invalid_applications_are_named_as_in_table_a_11() {
         (
             212,
             problem("a", "default", json!({"name": "unknown"})),
-            Some("no cluster named unknown"),
+            Some("cluster unknown not found"),
         ),
         (0, problem("a", "default", json!({"name": "twin"})), Some("2 clusters")),
         (0, problem("a", "default", json!({"server": "https://3"})), Some("https://3")),

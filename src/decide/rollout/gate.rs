@@ -181,7 +181,7 @@ impl Gate {
                 seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
             ),
             (Obstacle::NoLongerHealthy(status), _) => {
-                with_detail(&format!("its health turned {status:?}"), seen)
+                with_detail(&format!("its health is now {status:?}"), seen)
             }
             (Obstacle::Entry, Some(denied)) => {
                 format!("a sync window denies it: {}", denied.reason)

@@ -72,12 +72,12 @@ async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
         .await;
     let conditions = set["status"]["conditions"].as_array().unwrap();
     let told = conditions.iter().find(|told| told["reason"] == "DeletionsWait").unwrap();
-    let want = "1 application waits to be deleted until application app, which is being deleted by somebody, \
-                is there again: old";
+    let want = "1 application waits to be deleted until application app, which is being deleted, \
+                is recreated: old";
     assert_eq!((&told["type"], &told["message"]), (&json!("ResourcesUpToDate"), &json!(want)));
     let old = world.until("Application", "old", |_| true).await;
     assert!(!is_going(&old));
-    // Gone, it is created anew, and then the other one goes.
+    // It is recreated after its deletion, and then the other one is deleted.
     world.patch("Application", "app", json!({"metadata": {"finalizers": null}})).await;
     world.until("Application", "old", is_going).await;
     let app = world.until("Application", "app", |_| true).await;
