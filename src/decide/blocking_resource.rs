@@ -1,8 +1,8 @@
-//! What an Application waits for: the one resource that keeps it from being
-//! Synced and Healthy, and why.
+//! The blocking resource of an Application: the one that keeps it from being
+//! Synced and Healthy, and the reason.
 //!
-//! The only answer to that question: the status of a set, Events, `explain`,
-//! `status` and the demo take it from here.
+//! This is the only implementation: the status of a set, Events, `explain`,
+//! `status` and the demo use it.
 
 use std::fmt;
 
@@ -16,15 +16,15 @@ use crate::api::{HealthStatus, OperationPhase, Raw, ResourceKey};
 /// What an Application waits for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Blocking {
-    /// The resource that keeps it, where there is one.
+    /// The blocking resource, if there is one.
     pub resource: Option<BlockingResource>,
-    /// Why, for people; empty where nothing is known.
+    /// The reason, for users; empty if unknown.
     pub reason: String,
-    /// Since when, where known.
+    /// The start of the wait, if known.
     pub since: Option<Timestamp>,
 }
 
-/// A resource and what is wrong with it.
+/// A resource and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockingResource {
     /// API group, empty for the core group.
@@ -37,7 +37,7 @@ pub struct BlockingResource {
     pub name: String,
     /// A health, the result of a sync, a phase of an operation, or OutOfSync.
     pub status: String,
-    /// Why, empty where the status says it all.
+    /// The message, empty if the state is sufficient.
     pub message: String,
 }
 
@@ -54,12 +54,12 @@ impl BlockingResource {
         }
     }
 
-    /// Which resource it is.
+    /// The key of the resource.
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
 
-    /// Its state and why.
+    /// Its state and message.
     fn state(&self) -> String {
         match self.message.as_str() {
             "" => self.status.clone(),
@@ -68,7 +68,7 @@ impl BlockingResource {
     }
 }
 
-/// `Kind namespace/name is Status: message`, for people.
+/// `Kind namespace/name is Status: message`, for users.
 impl fmt::Display for BlockingResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.namespace.is_empty() { "" } else { "/" };
@@ -77,12 +77,12 @@ impl fmt::Display for BlockingResource {
     }
 }
 
-/// Tells what an Application waits for, from its status.
+/// Determines what an Application is waiting for, from its status.
 ///
-/// The message of an operation that is under way or has failed is the reason,
-/// since it says what the sync waits for or what it failed on; the resource is
-/// found in the fields beside it. Everything else is told by the resource, by
-/// an error condition, or by the message of its health.
+/// The message of a running or failed operation is the reason, since it names
+/// what the sync waits for or failed on; the resource is found in the
+/// operation's other fields. Otherwise the reason is that of the resource, an
+/// error condition, or the message of the Application's health.
 pub fn of(application: &Value) -> Blocking {
     let status = &application["status"];
     let operation = &status["operationState"];
@@ -110,8 +110,8 @@ pub fn of(application: &Value) -> Blocking {
 
 type Found = (BlockingResource, Option<Timestamp>);
 
-/// What failed in the operation, else what it waits for: a hook that runs
-/// before a resource that does. The results of one that succeeded are history.
+/// The failed result of the operation, else what it waits for: a running hook
+/// before other resources. The results of a successful operation are ignored.
 fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Option<Found> {
     if phase == OperationPhase::Succeeded {
         return None;
@@ -145,12 +145,12 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     Some((found, since(result)))
 }
 
-/// What is not healthy, the worst first, else what is not synced; among equals
-/// the first one listed.
+/// The resource with the worst health, else one that is not synced; the first
+/// one listed in case of a tie.
 fn of_resources(status: &Value) -> Option<Found> {
     let resources = status.items("/resources");
     let rank_of = |resource: &&Value| rank(&resource["health"]);
-    // `min_by_key` keeps the first of equals.
+    // `min_by_key` returns the first minimum.
     let worst = resources.iter().filter(|one| rank_of(one) > 0);
     if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
         let health = &worst["health"];
@@ -167,7 +167,7 @@ fn is_failure(state: &str) -> bool {
     matches!(state, "SyncFailed" | "PruneFailed" | "Failed" | "Error")
 }
 
-/// How bad a health is; 0 keeps nobody.
+/// Severity of a health status; 0 does not block.
 fn rank(health: &Value) -> u8 {
     let word = health.field("status");
     match HealthStatus::from_word(word) {

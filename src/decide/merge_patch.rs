@@ -2,10 +2,10 @@
 
 use serde_json::{Map, Value};
 
-/// What to send so that `from` becomes `to`; `None` when they are the same.
+/// The merge patch that changes `from` to `to`; `None` when they are equal.
 ///
-/// Lists are replaced as a whole, as merge patches do. A null in an object
-/// reads as an absent field: a merge patch cannot say the difference.
+/// Lists are replaced as a whole, as in merge patches. A null in an object
+/// counts as an absent field: a merge patch cannot distinguish the two.
 pub fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     if from == to {
         return None;

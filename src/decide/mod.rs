@@ -1,7 +1,7 @@
-//! What to do next: pure decisions on snapshots.
+//! Decisions: pure functions of snapshots.
 //!
-//! Nothing in here is `async`, holds a client, reads a clock or a file, or
-//! fails: what is wrong with the input is part of the answer.
+//! Nothing here is `async`, holds a client, reads a clock or a file, or fails:
+//! errors in the input are part of the result.
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 

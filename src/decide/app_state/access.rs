@@ -1,7 +1,7 @@
-//! What an Application may do: whether its spec is complete, its project lets
-//! it in, and where it may read from and sync to (SE-012, SE-031, SE-070,
-//! SE-071, SE-077). Comparisons, operations, deletions and dry runs all ask
-//! here, and nowhere else.
+//! Validation of what an Application may do: whether its spec is complete, its
+//! project permits it, and the sources and destinations it may use (SE-012,
+//! SE-031, SE-070, SE-071, SE-077). Comparisons, operations, deletions and dry
+//! runs all use this module.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -14,41 +14,41 @@ use crate::api::time::from_rfc3339;
 use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::windows::{self, Verdict, Window};
 
-/// What is known of the project that a spec names.
+/// The state of the project that a spec names.
 #[derive(Clone, Copy, Debug)]
 pub enum ProjectFact<'a> {
-    /// There is none of this name.
+    /// It does not exist.
     Missing,
     /// It cannot be read, for this reason.
     Unreadable(&'a str),
-    /// It is there.
+    /// It exists.
     Known {
-        /// What it permits.
+        /// Its permissions.
         spec: &'a AppProjectSpec,
-        /// What in it cannot be used.
+        /// Its configuration errors.
         problems: &'a [String],
     },
 }
 
-/// What is known of the cluster that a spec names.
+/// The state of the cluster that a spec names.
 #[derive(Clone, Copy, Debug)]
 pub enum ClusterFact<'a> {
-    /// There is none of this name or URL.
+    /// It does not exist.
     Unknown(&'a str),
     /// It cannot be used, for this reason.
     Unusable(&'a str),
-    /// It is there.
+    /// It exists.
     Known {
         /// Its URL.
         server: &'a str,
         /// Its name.
         name: &'a str,
-        /// The project that it is reserved for; empty for none.
+        /// The only project that may use it; empty for all.
         project: &'a str,
     },
 }
 
-/// Who asks, and for what.
+/// The Application, as input of a validation.
 #[derive(Clone, Copy, Debug)]
 pub struct Applicant<'a> {
     /// Namespace of the Application.
@@ -61,13 +61,13 @@ pub struct Applicant<'a> {
     pub control_plane_namespace: &'a str,
 }
 
-/// Why an Application may do nothing.
+/// Why an Application must not be reconciled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// What its status says.
+    /// The conditions for its status.
     pub conditions: Vec<Condition>,
-    /// Whether its cluster is not known any more: nothing can be reached
-    /// there, and a deletion need not wait for it.
+    /// Whether its cluster no longer exists: nothing can be reached there, and
+    /// a deletion need not wait for it.
     pub cluster_is_unknown: bool,
 }
 
@@ -79,8 +79,8 @@ pub fn project_name(spec: &ApplicationSpec) -> &str {
     }
 }
 
-/// Whether an Application may be compared, synced and deleted where its spec
-/// says.
+/// Whether an Application may be compared, synced and deleted with its
+/// destination.
 ///
 /// # Errors
 ///
@@ -150,7 +150,7 @@ fn refusals(
     if denials.is_empty() { denials } else { with_warnings(denials) }
 }
 
-/// What an Application that was not refused works with.
+/// The validated environment of an Application.
 #[derive(Clone, Copy, Debug)]
 pub struct Access<'a> {
     /// Its name.
@@ -161,7 +161,7 @@ pub struct Access<'a> {
     pub project: &'a AppProjectSpec,
     /// Name of the project.
     pub project_name: &'a str,
-    /// When the project permits syncs.
+    /// The sync windows of the project.
     pub windows: &'a [Window],
     /// URL of the destination cluster.
     pub server: &'a str,
@@ -170,21 +170,21 @@ pub struct Access<'a> {
 }
 
 impl<'a> Access<'a> {
-    /// What the project permits in the destination cluster.
+    /// The permissions in the destination cluster.
     pub fn permits(&self) -> Permits<'a> {
         Permits { project: self.project, server: self.server, cluster: self.cluster }
     }
 
-    /// What the project has against sources that an operation names instead of
-    /// those of the spec, as a rollback does.
+    /// Errors of sources that an operation names instead of those of the spec,
+    /// as a rollback does.
     pub fn denied_source(&self, sources: &[Value]) -> Option<Condition> {
         let urls = sources.iter().map(|source| source["repoURL"].as_str().unwrap_or_default());
         let denied = |url| spec::denied_source(url, self.project_name, self.project);
         urls.filter_map(denied).next()
     }
 
-    /// Whether sync windows let an operation run (SE-406); for an automated
-    /// sync that is not running yet, without its state.
+    /// Whether sync windows allow an operation to run (SE-406); for an
+    /// automated sync that is not running yet, without its state.
     pub fn window(&self, state: Option<&Value>, now: Timestamp) -> Verdict {
         let who = state.map(|state| &state["operation"]["initiatedBy"]);
         let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Syncing without being asked: after each full comparison (SE-420 … SE-431).
+//! Automated sync: after each full comparison (SE-420 … SE-431).
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -11,16 +11,16 @@ use crate::api::conditions::application as types;
 use crate::decide::diff::SyncStatus;
 use crate::decide::sync::Class;
 
-/// Pauses between attempts of self-heal (SE-426).
+/// Delays between attempts of self-heal (SE-426).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SelfHeal {
-    /// Before the second attempt; zero switches growing pauses off.
+    /// Before the second attempt; zero disables the exponential backoff.
     pub initial: SignedDuration,
-    /// How much longer each further one is.
+    /// The factor of each further delay.
     pub factor: u32,
     /// The longest.
     pub cap: SignedDuration,
-    /// The pause when they do not grow.
+    /// The delay without an exponential backoff.
     pub fixed: SignedDuration,
 }
 
@@ -36,7 +36,7 @@ impl Default for SelfHeal {
 }
 
 impl SelfHeal {
-    /// The pause after `attempts` attempts.
+    /// The delay after `attempts` attempts.
     pub fn pause(&self, attempts: i64) -> SignedDuration {
         if !self.initial.is_positive() {
             return self.fixed;
@@ -52,21 +52,21 @@ impl SelfHeal {
     }
 }
 
-/// What automated sync does.
+/// The decision of automated sync.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decision {
-    /// Nothing, for a reason that needs no telling.
+    /// None, without a condition.
     Nothing,
-    /// Nothing, and the user is told why.
+    /// None, with a condition.
     Refuse(Condition),
-    /// Nothing before this time.
+    /// None before this time.
     Wait(Timestamp),
-    /// Starts this operation.
+    /// Start this operation.
     Start(Value),
 }
 
-/// Decides after a full comparison. `allowed` tells whether sync windows let
-/// an automated sync through.
+/// Decides after a full comparison. `allowed` states whether sync windows allow
+/// an automated sync.
 pub fn decide(
     application: &Value,
     spec: &ApplicationSpec,
@@ -136,13 +136,13 @@ fn counted(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     comparison.resources.iter().filter(|r| !r.is_hook() && r.class != Class::Skipped)
 }
 
-/// The same without copies: what carries a mark that names another object stays
-/// whatever a sync prunes, so it is not something that is left.
+/// The same without copies: an object whose tracking id names another object is
+/// never pruned, so it does not count as remaining.
 fn own(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
     counted(comparison).filter(|r| r.target.is_some() || r.self_referenced)
 }
 
-/// Whether the source has nothing of what is live any more.
+/// Whether the source has none of the live resources any more.
 fn nothing_is_left(comparison: &Comparison) -> bool {
     own(comparison).all(Compared::requires_pruning)
 }
@@ -154,9 +154,9 @@ fn wipes_out(revisions: &str) -> String {
     )
 }
 
-/// Why an operation that no person asked for must not go on: it would prune
-/// everything, and `allowEmpty` does not permit it. Whoever wrote it, automated
-/// sync, a rollout or a retry, has not asked anybody (SE-018).
+/// Why an automated operation must stop: it would prune everything, and
+/// `allowEmpty` does not permit it. Applies to automated syncs, rollouts and
+/// retries (SE-018).
 pub fn refuses_to_empty(
     application: &Value,
     spec: &ApplicationSpec,
@@ -166,7 +166,7 @@ pub fn refuses_to_empty(
     let request = &state["operation"];
     let policy = spec.sync_policy.as_ref().and_then(|policy| policy.automated.as_ref());
     let permitted = policy.is_some_and(|automated| automated.allow_empty);
-    // A person asked for a commit that was known; a retry may take a newer one.
+    // The user has requested a known commit; a retry may use a newer one.
     let retried = state["retryCount"].as_i64().is_some_and(|count| count > 0);
     let unasked =
         operation::is_automated(request) || (retried && operation::is_refreshed(application));

@@ -1,4 +1,4 @@
-//! Conditions of an Application (SE-060): their presence is their meaning.
+//! Conditions of an Application (SE-060): a condition holds if it is present.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::api::conditions::application as types;
 use crate::api::time::to_rfc3339;
 
-/// Longest message that is stored, in characters: a status has to stay small.
+/// Longest stored message, in characters, to keep the status small.
 const MAX_MESSAGE: usize = 2048;
 
-/// Types that a comparison owns: it replaces exactly these.
+/// Condition types of comparisons, which replace exactly these.
 pub const OF_COMPARISON: &[&str] = &[
     types::INVALID_SPEC_ERROR,
     types::COMPARISON_ERROR,
@@ -24,10 +24,10 @@ pub const OF_COMPARISON: &[&str] = &[
     types::REPEATED_KEY_WARNING,
 ];
 
-/// Types that automated sync owns (SE-429).
+/// Condition types of automated sync (SE-429).
 pub const OF_AUTO_SYNC: &[&str] = &[types::SYNC_ERROR];
 
-/// Types that deletion owns (SE-518).
+/// Condition types of deletion (SE-518).
 pub const OF_DELETION: &[&str] = &[types::DELETION_ERROR];
 
 /// An error or a warning.
@@ -35,12 +35,12 @@ pub const OF_DELETION: &[&str] = &[types::DELETION_ERROR];
 pub struct Condition {
     /// One of the types of [`crate::api::conditions::application`].
     pub type_: &'static str,
-    /// What happened, to which object or field.
+    /// What happened, with the object or field.
     pub message: String,
 }
 
 impl Condition {
-    /// A condition; its message is cut to a fixed length.
+    /// A condition with a truncated message.
     pub fn new(type_: &'static str, message: impl Into<String>) -> Self {
         let mut message: String = message.into();
         if let Some((end, _)) = message.char_indices().nth(MAX_MESSAGE) {
@@ -55,17 +55,17 @@ impl Condition {
         Self::new(types::COMPARISON_ERROR, message)
     }
 
-    /// The spec is not valid.
+    /// The spec is invalid.
     pub fn invalid_spec(message: impl Into<String>) -> Self {
         Self::new(types::INVALID_SPEC_ERROR, message)
     }
 
-    /// The project holds something that cannot be used.
+    /// The project has a configuration error.
     pub fn invalid_project(project: &str, problem: &str) -> Self {
         Self::new(types::INVALID_PROJECT_WARNING, format!("AppProject {project}: {problem}"))
     }
 
-    /// Whether an operation cannot start because of it (SE-373).
+    /// Whether it prevents an operation from starting (SE-373).
     pub fn is_error(&self) -> bool {
         matches!(
             self.type_,

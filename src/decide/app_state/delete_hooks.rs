@@ -1,8 +1,8 @@
 //! Hooks that run when an Application is deleted (SE-511, SE-517 … SE-519).
 //!
-//! A hook of a deletion is told from every other object by its stamp: the
-//! Application, the time of its deletion, the type and the place in the source.
-//! What a sync has left under the same name is not it.
+//! A hook of a deletion is identified by its stamp: the Application, the time
+//! of its deletion, the type and the index in the source. An object of the same
+//! name from a sync has another stamp.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,15 +24,15 @@ use crate::decide::sync::{
     ApplyRequest, How, Method, OPERATION_ANNOTATION, generated_name, operation_id, stamp,
 };
 
-/// Between the start of a hook that fails and the next one; doubles up to the
-/// second value, and up to a fifth is added by chance.
+/// The delay between two attempts of a failing hook; doubles up to the second
+/// value, with a jitter of up to a fifth.
 const PAUSE: (SignedDuration, SignedDuration) =
     (SignedDuration::from_secs(10), SignedDuration::from_mins(5));
 
 /// One hook of one deletion.
 #[derive(Clone, Debug)]
 pub struct DeleteHook {
-    /// Its identity; a generated name is filled in.
+    /// Its key; a generated name is filled in.
     pub key: ResourceKey,
     type_: HookType,
     deletion: String,
@@ -41,7 +41,7 @@ pub struct DeleteHook {
 }
 
 impl DeleteHook {
-    /// The hooks of one type that the targets of a deleted Application declare.
+    /// The hooks of one type among the targets of a deleted Application.
     pub fn all(type_: HookType, application: &Value, targets: &[Target]) -> Vec<Self> {
         let at = asked_at(application).unwrap_or_default();
         let deletion = deletion_id(application);
@@ -87,7 +87,7 @@ impl DeleteHook {
         Arc::new(manifest)
     }
 
-    /// What to send to create it.
+    /// The request that creates it.
     pub fn request(&self, attempt: u64) -> ApplyRequest {
         ApplyRequest {
             key: self.key.clone(),
@@ -98,8 +98,8 @@ impl DeleteHook {
         }
     }
 
-    /// Which attempt of this very hook a live object is; `None` when it is
-    /// something else.
+    /// The attempt of this hook that created a live object; `None` for another
+    /// object.
     fn attempt(&self, live: &Value) -> Option<u64> {
         let stamp = annotation(live, OPERATION_ANNOTATION)?;
         let attempt = stamp.split('/').nth(1)?.parse().ok()?;
@@ -119,55 +119,55 @@ fn deletion_id(application: &Value) -> String {
     operation_id(&uid(application), asked_at(application).unwrap_or_default(), "delete")
 }
 
-/// Whether a live object is a hook that the deletion of an Application has
-/// created.
+/// Whether the deletion of an Application has created a live object as a hook.
 pub fn is_made_by(application: &Value, live: &Value) -> bool {
     let rest = annotation(live, OPERATION_ANNOTATION)
         .and_then(|stamp| stamp.strip_prefix(deletion_id(application).as_str()));
     rest.is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// What the next step is decided by, besides hooks and live objects.
+/// The input of the next step, besides hooks and live objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances<'a> {
-    /// Whose hooks they are.
+    /// The Application.
     pub owner: Owner<'a>,
-    /// What the project permits.
+    /// The permissions of its project.
     pub permits: Permits<'a>,
     /// Name of the project.
     pub project: &'a str,
-    /// Whether failed hooks run again without a pause, for somebody asked.
+    /// Whether failed hooks run again without a delay, since a refresh was
+    /// requested.
     pub hurry: bool,
     /// The time.
     pub now: Timestamp,
 }
 
-/// What delete hooks need next (SE-517).
+/// The next step of delete hooks (SE-517).
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// None is left to wait for.
+    /// All hooks have completed.
     Done,
-    /// These have to be created; all of one wave.
+    /// These must be created; all of one wave.
     Create(Vec<DeleteHook>),
-    /// These are left from somewhere else and have to go first.
+    /// These exist already from elsewhere and must be deleted first.
     Remove(Vec<ResourceKey>),
-    /// One is under way.
+    /// A hook is running.
     Wait {
-        /// Names it.
+        /// Its key and state.
         reason: String,
         /// Whether it has failed before.
         again: bool,
     },
-    /// None of them runs before somebody changes something; the text says what.
+    /// None of them runs again without a change; the text describes the change.
     Refused(String),
     /// Some failed.
     Failed {
-        /// Which, and what they say about themselves.
+        /// The hooks, with their messages.
         message: String,
-        /// Those to be removed now, to be created again, with the number of
-        /// the next attempt.
+        /// Those to be deleted now and created again, with the number of the
+        /// next attempt.
         due: Vec<(ResourceKey, u64)>,
-        /// When the others are due.
+        /// When the next of the others is retried.
         next: Option<Timestamp>,
     },
 }
@@ -196,7 +196,7 @@ pub fn next(
     Next::Done
 }
 
-/// Why a hook must not run: the project, or what stands under its name.
+/// Why a hook must not run: the project, or an unrelated object of its name.
 fn objection(
     hook: &DeleteHook,
     live: &BTreeMap<ResourceKey, Arc<Value>>,
@@ -279,24 +279,25 @@ fn next_of_wave(
     Next::Failed { message, due, next }
 }
 
-/// The shortest time between an attempt and the next one.
+/// The shortest delay between two attempts.
 pub fn pause(attempt: u64) -> SignedDuration {
     let (first, longest) = PAUSE;
     first.checked_mul(1 << attempt.min(16)).unwrap_or(longest).min(longest)
 }
 
-/// When a hook that failed runs again.
+/// When a failed hook runs again.
 fn due_at(live: &Value, attempt: u64) -> Option<Timestamp> {
     let created = live["metadata"]["creationTimestamp"].as_str().and_then(from_rfc3339)?;
     let doubled = pause(attempt);
-    // By chance, but the same whenever it is asked.
+    // The jitter is deterministic.
     let uid = live["metadata"]["uid"].as_str().unwrap_or_default();
     let chance = uid.bytes().fold(0u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     let more = SignedDuration::from_millis(doubled.as_secs() * i64::from(chance % 200));
     created.checked_add(doubled).ok()?.checked_add(more).ok()
 }
 
-/// Hooks of one type that their policy removes once all are over (SE-519).
+/// Hooks of one type whose policy deletes them once all have completed
+/// (SE-519).
 pub fn clean_up(
     hooks: &[DeleteHook],
     live: &BTreeMap<ResourceKey, Arc<Value>>,

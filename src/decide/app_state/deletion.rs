@@ -1,4 +1,5 @@
-//! What goes with a deleted Application, and in which order (SE-510 … SE-519).
+//! Cascading deletion of an Application: which objects, in which order (SE-510
+//! … SE-519).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +14,15 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::from_rfc3339;
 
-/// What the cascade does next.
+/// The next step of the cascade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cascade {
-    /// Nothing is left that goes with it.
+    /// All objects are deleted.
     Done,
-    /// Something is under way or needs a person; the text names it.
+    /// A deletion is in progress or needs confirmation; the text names the
+    /// object.
     Wait(String),
-    /// These go now; all of one wave.
+    /// Delete these now; all of one wave.
     Delete(Vec<ResourceKey>),
 }
 
@@ -71,8 +73,8 @@ pub fn is_of(kind: HookType, object: &Value) -> bool {
     matches!(role(object), Role::Hook(types) if types.contains(&kind))
 }
 
-/// Finalizers that an Application needs for the delete hooks of its source
-/// (SE-511): the list as it should be; `None` when it is so already.
+/// The finalizers that an Application needs for the delete hooks of its source
+/// (SE-511); `None` when they are unchanged.
 pub fn hook_finalizers(application: &Value, targets: &[Target]) -> Option<Vec<String>> {
     use crate::api::annotations as names;
     let old: Vec<String> = names::finalizers(application).map(str::to_owned).collect();
@@ -99,7 +101,7 @@ pub fn hook_finalizers(application: &Value, targets: &[Target]) -> Option<Vec<St
     (new != old).then_some(new)
 }
 
-/// When a deletion was asked for; absent when it was not.
+/// When the deletion was requested; `None` if it was not.
 pub fn asked_at(application: &Value) -> Option<Timestamp> {
     application["metadata"]["deletionTimestamp"].as_str().and_then(from_rfc3339)
 }

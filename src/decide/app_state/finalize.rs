@@ -1,4 +1,4 @@
-//! Deletion of an Application: hooks, its resources, its finalizers, in that
+//! Deletion of an Application: hooks, its resources, its finalizers, in this
 //! order (SE-510 … SE-521).
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::api::hooks::HookType;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Propagation;
 
-/// A deletion is looked at again after this time even if nothing happens.
+/// A deletion is reconciled after this time, even without an event.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 const CASCADE: [&str; 3] = [
@@ -33,63 +33,63 @@ const HOOKS: [&str; 4] = [
     names::POST_DELETE_CLEANUP_FINALIZER,
 ];
 
-/// What this process remembers of a hook that it has created or removed. When
-/// that is lost, a hook that failed is tried again sooner, and no more.
+/// The in-memory state of a hook that was created or deleted. If it is lost, a
+/// failed hook is only retried sooner.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Try {
-    /// The attempt that comes next, or is under way.
+    /// The next or current attempt.
     pub attempt: u64,
-    /// When it was created; absent when it is still to be.
+    /// When it was created; `None` if it was not created yet.
     pub made_at: Option<Timestamp>,
 }
 
-/// What is remembered of all hooks of a deletion.
+/// The in-memory state of all hooks of a deletion.
 pub type Tries = BTreeMap<ResourceKey, Try>;
 
-/// An object that goes.
+/// An object to delete.
 #[derive(Clone, Debug)]
 pub struct Removal {
-    /// Which one.
+    /// Its key.
     pub key: ResourceKey,
-    /// As it was seen.
+    /// The live object.
     pub object: Arc<Value>,
-    /// What becomes of its dependents.
+    /// How its dependents are treated.
     pub propagation: Propagation,
-    /// Whether the finalizer of hooks holds it.
+    /// Whether it has the hook finalizer.
     pub release: bool,
-    /// Whether it is not going already.
+    /// Whether it is not being deleted yet.
     pub delete: bool,
 }
 
-/// What a deletion does next.
+/// The next step of a deletion.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// These go.
+    /// Objects to delete.
     pub removals: Vec<Removal>,
-    /// These are created, with the number of the attempt.
+    /// Hooks to create, with the number of the attempt.
     pub creations: Vec<(DeleteHook, u64)>,
-    /// How it stands then, unless one of these fails.
+    /// The resulting state, unless one of these fails.
     pub standing: Standing,
 }
 
-/// How a deletion stands.
+/// The state of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Standing {
-    /// Nothing is left to do.
+    /// It is complete.
     #[default]
     Done,
-    /// Something is under way.
+    /// It is in progress.
     Waits {
-        /// What.
+        /// The reason.
         reason: String,
-        /// Whether a failure that was reported before still holds.
+        /// Whether a failure that was reported before still applies.
         keep: bool,
     },
-    /// Something failed, and is tried again at this time at the latest.
+    /// It has failed, and is retried at this time at the latest.
     Stuck {
-        /// What.
+        /// The error.
         message: String,
-        /// When.
+        /// The time.
         next: Option<Timestamp>,
     },
 }
@@ -110,21 +110,21 @@ pub fn is_held(application: &Value) -> bool {
     names::finalizers(application).next().is_some()
 }
 
-/// Whether the source has to be read: without hooks, one that cannot be read
-/// does not hold up the cascade (SE-521).
+/// Whether the source must be read: without hooks, an unreadable source does
+/// not block the cascade (SE-521).
 pub fn needs_source(application: &Value) -> bool {
     names::finalizers(application).any(|own| HOOKS.contains(&own))
 }
 
-/// Whether the newest revision is needed: a failed hook is mended in the
-/// source (SE-518).
+/// Whether the newest revision is needed: a failed hook is fixed in the source
+/// (SE-518).
 pub fn needs_newest(application: &Value) -> bool {
     let conditions = application["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| condition["type"] == DELETION_ERROR)
         || names::refresh(application).is_some()
 }
 
-/// These hooks were not created after all.
+/// Reverts the creation of hooks that failed to be sent.
 pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a ResourceKey>) {
     for key in hooks {
         if let Some(own) = tries.get_mut(key) {
@@ -133,8 +133,8 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
     }
 }
 
-/// The steps of SE-512, in order. Finalizers whose step is over are taken off
-/// the Application.
+/// The steps of SE-512, in order. Finalizers of completed steps are removed
+/// from the Application.
 pub fn next(application: &mut Value, look: &Look<'_>, tries: &mut Tries, now: Timestamp) -> Plan {
     let stored = application.clone();
     let finalizer = Finalizer { application: &stored, look, now };
@@ -173,13 +173,13 @@ pub fn next(application: &mut Value, look: &Look<'_>, tries: &mut Tries, now: Ti
     Plan { removals: released, ..plan }
 }
 
-/// There is nothing that could be reached any more.
+/// The cluster no longer exists, so nothing can be deleted.
 pub fn give_up_cluster(application: &mut Value) {
     remove(application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
 }
 
-/// Says how the deletion stands: `standing`, or a failure. Gives back when to
-/// look again.
+/// Reports the state of the deletion: `standing`, or a failure. Returns when to
+/// reconcile again.
 pub fn report(
     application: &mut Value,
     standing: Result<Standing, String>,
@@ -257,8 +257,9 @@ struct Finalizer<'a> {
 }
 
 impl Finalizer<'_> {
-    /// Live objects that go with the Application: its own, owned by nothing,
-    /// permitted by the project, and no hooks that follow their deletion.
+    /// Live objects that are deleted with the Application: tracked, without an
+    /// owner, permitted by the project, and not hooks that run after their
+    /// deletion.
     fn managed(&self) -> Live {
         let permits = self.look.access.permits();
         let tracking = self.look.tracking;
@@ -277,8 +278,8 @@ impl Finalizer<'_> {
         managed.map(|(key, live)| (key.clone(), live.clone())).collect()
     }
 
-    /// Hooks that are going already are let go: the sync that would have done
-    /// so does not come any more.
+    /// Hooks that are already being deleted are released: the sync that would
+    /// have done so no longer runs.
     fn released(managed: &Live) -> Vec<Removal> {
         let held = managed.iter().filter(|(_, live)| is_going(live) && is_held_as_hook(live));
         let held: Vec<ResourceKey> = held.map(|(key, _)| key.clone()).collect();
@@ -313,7 +314,7 @@ impl Finalizer<'_> {
         Plan::default()
     }
 
-    /// One step of delete hooks; `None` when all are over.
+    /// One step of delete hooks; `None` when all have completed.
     fn hooks(&self, type_: HookType, tries: &mut Tries) -> Option<Plan> {
         let hooks = DeleteHook::all(type_, self.application, &self.look.placed.targets);
         let uid = operation::uid(self.application);
@@ -355,8 +356,8 @@ impl Finalizer<'_> {
         })
     }
 
-    /// Creates hooks, but for those that went before they were over: these are
-    /// not created again at once.
+    /// Creates hooks, except those that were deleted before they had completed:
+    /// these are not recreated at once.
     fn create(&self, hooks: Vec<DeleteHook>, type_: HookType, tries: &mut Tries) -> Plan {
         let count = hooks.len();
         let mut creations = Vec::new();

@@ -1,5 +1,5 @@
-//! What was seen of an Application, its source and its cluster: the facts of
-//! comparisons, operations and deletions.
+//! The observed state of an Application, its source and its cluster: the input
+//! of comparisons, operations and deletions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,35 +23,35 @@ use crate::decide::sync::NamespaceFact;
 /// Live objects by identity.
 pub type Live = BTreeMap<ResourceKey, Arc<Value>>;
 
-/// Source and cluster side by side.
+/// Source and cluster.
 #[derive(Clone, Debug)]
 pub struct Look<'a> {
-    /// What the Application may do.
+    /// The validated environment of the Application.
     pub access: Access<'a>,
-    /// How it marks what is its own.
+    /// How its resources are tracked.
     pub tracking: &'a Tracking,
-    /// Namespace of instance names without one.
+    /// The default namespace of instance names.
     pub control_plane_namespace: &'a str,
-    /// What should exist.
+    /// The targets.
     pub placed: &'a Placed,
-    /// What the cluster says about the kinds of it.
+    /// Discovery results for their kinds.
     pub kinds: &'a BTreeMap<GroupVersionKind, Served>,
-    /// What exists: tracked objects and those that a target names.
+    /// The live objects: tracked ones and those that a target names.
     pub live: &'a Live,
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
-    /// It.
+    /// The destination namespace.
     pub namespace_object: Option<Arc<Value>>,
 }
 
-/// A comparison, and the rules it was made by.
+/// A comparison, and the rules it was made with.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// What came out.
+    /// The result.
     pub comparison: Comparison,
     /// The rules.
     pub config: diff::Config,
-    /// What is wrong with the rules.
+    /// The errors of the rules.
     pub conditions: Vec<Condition>,
 }
 
@@ -79,14 +79,14 @@ impl<'a> Look<'a> {
         Compared { comparison, conditions: conditions.collect(), config }
     }
 
-    /// On whose behalf objects are deleted and replaced.
+    /// The Application for which objects are deleted and replaced.
     pub fn owner(&self, uid: &'a str) -> Owner<'a> {
         let Self { tracking, control_plane_namespace, .. } = *self;
         Owner { tracking, control_plane_namespace, uid }
     }
 }
 
-/// Tells the rules by which objects are compared from others.
+/// A digest of the rules of a comparison.
 fn rules(application: &Value) -> u64 {
     let spec = &application["spec"];
     digest(&json!([
@@ -97,7 +97,7 @@ fn rules(application: &Value) -> u64 {
     ]))
 }
 
-/// Whether `managedNamespaceMetadata` is not what the last sync applied.
+/// Whether `managedNamespaceMetadata` differs from what the last sync applied.
 fn namespace_metadata_changed(application: &Value) -> bool {
     let policy = &application["spec"]["syncPolicy"];
     let wanted = &policy["managedNamespaceMetadata"];
@@ -108,8 +108,8 @@ fn namespace_metadata_changed(application: &Value) -> bool {
     creates && result.is_object() && *wanted != result["managedNamespaceMetadata"]
 }
 
-/// Kinds of everything that an Application is known to have: what is no
-/// longer in the source is found by them.
+/// Kinds of all resources that an Application is known to have, to find those
+/// that are no longer in the source.
 pub fn inventory(application: &Value) -> impl Iterator<Item = GroupVersionKind> + '_ {
     let status = &application["status"];
     let lists = [&status["resources"], &status["operationState"]["syncResult"]["resources"]];

@@ -1,5 +1,5 @@
-//! One Application against its cluster: what its status should say, and
-//! whether something should be started.
+//! One Application against its cluster: its status, and whether an operation
+//! must be started.
 //!
 //! ```text
 //! spec ── spec ──> conditions ─────────────────────────────┐
@@ -8,22 +8,26 @@
 //! Comparison ── status ──> fields of `status`               └─ auto_sync ──> an operation, or why not
 //! ```
 //!
-//! - [`spec`], [`project`]: is the spec complete, does the project permit it;
-//! - [`access`]: what the Application may do, asked by everybody else;
-//! - [`targets`]: manifests become targets in their namespaces (SE-131 … SE-140);
-//! - `warnings`: what a sync leaves out or does not understand;
+//! - [`spec`], [`project`]: whether the spec is complete and the project
+//!   permits it;
+//! - [`access`]: what the Application may do, used by all other modules;
+//! - [`targets`]: manifests become targets in their namespaces (SE-131 …
+//!   SE-140);
+//! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
-//! - [`look`]: what was seen, and [`trouble`]: what could not be;
-//! - [`reconcile`]: one comparison, [`operate`]: one round of an operation, [`finalize`]: one step of a
-//!   deletion; the controller looks, calls one of these, and carries out what comes back;
-//! - [`refresh`]: whether to compare, and how thoroughly (SE-376, SE-377);
-//! - [`auto_sync`]: whether to sync without being asked (SE-420 … SE-429);
-//! - [`operation`]: the life of `operation` and `status.operationState`
-//!   (SE-370 … SE-390);
-//! - [`deletion`]: what goes with a deleted Application (SE-510 … SE-516);
+//! - [`look`]: the observed state, and [`trouble`]: errors of observing it;
+//! - [`reconcile`]: one comparison, [`operate`]: one round of an operation,
+//!   [`finalize`]: one step of a deletion; the controller observes, calls one
+//!   of these, and applies the result;
+//! - [`refresh`]: whether to compare, and at which level (SE-376, SE-377);
+//! - [`auto_sync`]: whether to start an automated sync (SE-420 … SE-429);
+//! - [`operation`]: the fields `operation` and `status.operationState` (SE-370
+//!   … SE-390);
+//! - [`deletion`]: which resources are deleted with an Application (SE-510 …
+//!   SE-516);
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
-//! - [`owner`]: whose a live object is, before it is deleted or replaced.
+//! - [`owner`]: the owner of a live object, before it is deleted or replaced.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
 

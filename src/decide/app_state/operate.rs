@@ -1,6 +1,6 @@
 //! One round of an operation: from its request until it waits or has ended
-//! (SE-370 … SE-375). What is written into the Application here is what is
-//! stored; the caller looks, calls, and carries out what comes back.
+//! (SE-370 … SE-375). Changes of the Application made here are stored; the
+//! caller observes, calls, and applies the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,44 +20,44 @@ use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{self, Action, Group, How, LiveObject, Outcome, Retry, SyncPlan};
 
-/// How long an operation looks again at what cannot be read before it ends.
+/// How long an operation retries failed reads before it ends.
 const UNREADABLE_LIMIT: SignedDuration = SignedDuration::from_secs(6);
-/// The first pause between two such looks; then they grow with the time.
+/// The first delay between two such retries; later ones grow with the elapsed
+/// time.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_millis(400);
 
-/// What an operation does next.
+/// The next step of an operation.
 #[derive(Clone, Debug)]
 pub enum Next {
-    /// Look at everything and call [`round`].
+    /// Observe everything and call [`round`].
     Look,
-    /// Carry this out, then look again.
+    /// Apply this, then observe again.
     Act(Box<Act>),
     /// Wait for events, and until this time at most.
     Wait(Option<Timestamp>),
-    /// It has ended, and the Application says so.
+    /// It has ended, as recorded in the Application.
     Over,
 }
 
-/// Actions, and what carrying them out needs.
+/// Actions, and what is needed to apply them.
 #[derive(Clone, Debug)]
 pub struct Act {
-    /// What to do, group after group.
+    /// The actions, group after group.
     pub groups: Vec<Group>,
-    /// Whether the Application is to be stored before.
+    /// Whether the Application must be stored before.
     pub persist: bool,
-    /// What is live, as it was decided on.
+    /// The live objects that the decision is based on.
     pub live: BTreeMap<ResourceKey, LiveObject>,
-    /// Groups and kinds that definitions among the targets bring along.
+    /// Groups and kinds defined by CustomResourceDefinitions among the targets.
     pub defined: BTreeSet<(String, String)>,
-    /// Manager whose fields are taken over by server-side apply.
+    /// Manager whose fields are migrated by server-side apply.
     pub former_manager: String,
-    /// What is odd about the manifests; said in the first round only.
+    /// Warnings about the manifests; in the first round only.
     pub warnings: Vec<String>,
 }
 
 impl Act {
-    /// Whether carrying it out leaves the cluster and what is known of it as it
-    /// is: a dry run that is made here.
+    /// Whether applying it does not change the cluster: a client-side dry run.
     pub fn sends_nothing(&self) -> bool {
         self.groups.iter().flat_map(|group| &group.actions).all(|action| match action {
             Action::DryRun(apply) => apply.request.method.how != How::ServerSide,
@@ -66,16 +66,16 @@ impl Act {
     }
 }
 
-/// Settings that operations depend on.
+/// Settings of operations.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Those of the wave engine.
     pub sync: sync::Settings,
-    /// Whether operations without options take those of the spec (SE-304).
+    /// Whether operations without options use those of the spec (SE-304).
     pub inherit_sync_options: bool,
 }
 
-/// Starts what is requested, and what follows a pause between two attempts.
+/// Starts the requested operation, and the next attempt after its backoff.
 pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     if operation::stage(application) == Stage::Requested {
         operation::begin(application, now);
@@ -90,7 +90,7 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     }
     let over = match is_terminating(application) {
         true => Some("Operation terminated".to_owned()),
-        // The deletion waits for the operation, not for attempts to come.
+        // The deletion waits for the operation, but not for further attempts.
         false => asked_at(application).map(|_| {
             let message = state["message"].as_str().unwrap_or_default();
             format!("{message} (no more attempts: the application is being deleted)")
@@ -112,7 +112,7 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     Next::Look
 }
 
-/// One round: what has become of the last actions, and what is to be done now.
+/// One round: records the outcomes of the last actions, and decides the next.
 pub fn round(
     application: &mut Value,
     look: &Look<'_>,
@@ -126,7 +126,7 @@ pub fn round(
         return next;
     }
     let compared = look.compare(application, diffs);
-    // A rule that cannot be used may be what protects a field.
+    // An invalid rule may protect a field.
     let found = compared.conditions.iter().chain(&compared.comparison.conditions);
     if let Some(bad) = found.chain(&look.placed.conditions).find(|found| found.is_error()) {
         let message = bad.message.clone();
@@ -163,7 +163,7 @@ pub fn round(
     }))
 }
 
-/// What follows when the facts cannot be had; `since` is when that began.
+/// What follows when the state cannot be observed; `since` is when that began.
 pub fn stopped(
     application: &mut Value,
     trouble: &Trouble,
@@ -177,7 +177,7 @@ pub fn stopped(
     conclude(application, End::of(OperationPhase::Error, trouble.message()), now)
 }
 
-/// Ends an operation that the engine failed on internally (SE-375).
+/// Ends an operation after an internal error of the engine (SE-375).
 pub fn fail_internally(application: &mut Value, message: &str, now: Timestamp) {
     if operation::stage(application) == Stage::Requested {
         operation::begin(application, now);
@@ -185,14 +185,14 @@ pub fn fail_internally(application: &mut Value, message: &str, now: Timestamp) {
     operation::finish(application, OperationPhase::Error, message, now);
 }
 
-/// Whether what is stored does not say yet that this attempt runs: nothing is
-/// done before it does.
+/// Whether the stored state does not contain the start of this attempt yet:
+/// nothing is applied before it does.
 pub fn is_new(stored: &Value, application: &Value) -> bool {
     operation::started_at(stored) != operation::started_at(application)
         || operation::finished_at(stored) != operation::finished_at(application)
 }
 
-/// Tells rounds apart by what the operation waits for, for the log.
+/// Identifies rounds by what the operation waits for, for the log.
 pub fn standing(application: &Value) -> u64 {
     let state = &application["status"]["operationState"];
     digest(&(&state["phase"], &state["retryCount"], &state["message"]))
@@ -208,14 +208,14 @@ fn strategy(application: &Value) -> Option<RetryStrategy> {
     serde_json::from_value(raw.clone()).ok()
 }
 
-/// Waits while sync windows do not let the operation run. Termination goes on
-/// all the same (SE-410).
+/// Waits while sync windows deny the operation. Termination continues anyway
+/// (SE-410).
 fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> Option<Next> {
     let state = &application["status"]["operationState"];
     let verdict = look.access.window(Some(state), now);
     let message = verdict.blocked_message()?;
     if asked_at(application).is_some() {
-        // The deletion waits for its end, and a window may stay shut for ever.
+        // The deletion waits for its end, and a window may stay closed forever.
         let message = format!("{message}; it is ended, since the application is being deleted");
         operation::finish(application, OperationPhase::Failed, &message, now);
         return Some(Next::Over);
@@ -224,11 +224,11 @@ fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> O
     Some(Next::Wait(verdict.next_change))
 }
 
-/// How an attempt ended.
+/// The end of an attempt.
 struct End {
     phase: OperationPhase,
     message: String,
-    /// Whether a person or the time limit stopped it.
+    /// Whether a user or the time limit terminated it.
     terminated: bool,
 }
 
@@ -238,8 +238,8 @@ impl End {
     }
 }
 
-/// The end of an operation that fails in the same way however often it is
-/// tried, unless another attempt takes a newer revision.
+/// The end of an operation that would fail again in every attempt, unless
+/// another attempt uses a newer revision.
 fn conclude_finally(application: &mut Value, message: String, now: Timestamp) -> Next {
     if operation::is_refreshed(application) {
         return conclude(application, End::of(OperationPhase::Failed, message), now);

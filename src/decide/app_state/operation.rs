@@ -1,4 +1,4 @@
-//! The life of `operation` and `status.operationState` (SE-370 … SE-385).
+//! The fields `operation` and `status.operationState` (SE-370 … SE-385).
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -12,18 +12,18 @@ use crate::decide::sync;
 /// Default of `spec.revisionHistoryLimit` (SE-028).
 const HISTORY_LIMIT: i64 = 10;
 
-/// What the stored Application says about its operation.
+/// The stage of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Nothing is asked for and nothing runs.
+    /// Nothing is requested and nothing is running.
     Idle,
-    /// A request waits to be started.
+    /// An operation is requested.
     Requested,
-    /// One is under way.
+    /// An operation is running.
     InProgress,
 }
 
-/// Where the operation of an Application is (SE-370).
+/// The stage of the operation of an Application (SE-370).
 pub fn stage(application: &Value) -> Stage {
     let state = &application["status"]["operationState"];
     if matches!(state["phase"].as_str(), Some("Running" | "Terminating")) {
@@ -34,12 +34,12 @@ pub fn stage(application: &Value) -> Stage {
 }
 
 /// Writes the state of an operation that starts now. Two operations of one
-/// Application never start in the same second, since their hooks are told
-/// apart by it.
+/// Application never start in the same second, since the start identifies their
+/// hooks.
 pub fn begin(application: &mut Value, now: Timestamp) {
     let status = &application["status"];
     let history = status["history"].as_array().and_then(|history| history.last());
-    // Whoever asks may take the former state away.
+    // A client may have removed the former state with its request.
     let before =
         time(&status["operationState"]["startedAt"]).or_else(|| time(&history?["deployStartedAt"]));
     let next = before.and_then(|at| at.checked_add(SignedDuration::from_secs(1)).ok());
@@ -56,12 +56,12 @@ pub fn begin(application: &mut Value, now: Timestamp) {
     );
 }
 
-/// When the operation under way started.
+/// When the running operation started.
 pub fn started_at(application: &Value) -> Option<Timestamp> {
     time(&application["status"]["operationState"]["startedAt"])
 }
 
-/// When the last operation ended, or the last attempt of one under way.
+/// When the last operation ended, or the last attempt of a running one.
 pub fn finished_at(application: &Value) -> Option<Timestamp> {
     time(&application["status"]["operationState"]["finishedAt"])
 }
@@ -70,13 +70,12 @@ fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(from_rfc3339)
 }
 
-/// Names one operation and no other, of whichever Application; part of the
-/// stamps on hooks.
+/// Identifies one operation across Applications; part of the stamps on hooks.
 pub fn id(application: &Value, started_at: Timestamp, revision: &str) -> String {
     sync::operation_id(&uid(application), started_at, revision)
 }
 
-/// UID of an Application. One that no API server gave is known by its name.
+/// UID of an Application. Without an API server it is identified by its name.
 pub fn uid(application: &Value) -> String {
     let text = |field: &str| application["metadata"][field].as_str().unwrap_or_default();
     match text("uid") {
@@ -101,7 +100,7 @@ pub fn pin(application: &mut Value, of: &[String]) {
         return;
     };
     revisions(result, field == "sources", of);
-    // Required also beside `revisions`, and then empty (SE-052).
+    // Required in addition to `revisions`, and empty then (SE-052).
     result.entry("revision").or_insert_with(|| "".into());
     result.remove(if field == "sources" { "source" } else { "sources" });
     result.insert(field.to_owned(), sources);
@@ -111,23 +110,23 @@ pub fn pin(application: &mut Value, of: &[String]) {
     }
 }
 
-/// `syncResult` of a state, made when it is not there. Its `revision` is
-/// required, also where it says nothing (SE-052).
+/// `syncResult` of a state, created if absent. Its `revision` is required, even
+/// if empty (SE-052).
 fn result_of(state: &mut Map<String, Value>) -> &mut Map<String, Value> {
     let result = object_in(state, "syncResult");
     result.entry("revision").or_insert_with(|| "".into());
     result
 }
 
-/// Whether the request itself names a commit for each of its sources: then
-/// nothing has to be resolved.
+/// Whether the request names a commit for each of its sources, so that no
+/// revision must be resolved.
 pub fn is_complete(application: &Value) -> bool {
     let given = given(&application["status"]["operationState"]["operation"]["sync"]);
     let commits = given.iter().all(|revision| revision.len() >= 40);
     !given.is_empty() && commits && given.len() == sources(application).len()
 }
 
-/// The pinned revisions; empty before they are.
+/// The pinned revisions; empty if there are none yet.
 pub fn pinned(application: &Value) -> Vec<String> {
     let result = &application["status"]["operationState"]["syncResult"];
     given(result)
@@ -144,8 +143,8 @@ pub fn given(of: &Value) -> Vec<String> {
     Vec::from_iter(one.map(str::to_owned))
 }
 
-/// The sources of an operation: its own, the pinned ones, or those of the
-/// spec, raw.
+/// The raw sources of an operation: its own, the pinned ones, or those of the
+/// spec.
 pub fn sources(application: &Value) -> Vec<Value> {
     let state = &application["status"]["operationState"];
     let of = |from: &Value| {
@@ -158,19 +157,19 @@ pub fn sources(application: &Value) -> Vec<Value> {
         .unwrap_or_default()
 }
 
-/// What the wave engine stored: results and notes of this attempt.
+/// The stored state of the wave engine: results and progress of this attempt.
 pub fn stored_results(application: &Value) -> (Vec<ResourceResult>, sync::Progress) {
     let state = &application["status"]["operationState"];
     let list = state["syncResult"]["resources"].as_array().into_iter().flatten();
     let results = list.filter_map(|item| serde_json::from_value(item.clone()).ok());
-    // Of a phase that nobody here knows there is no task.
+    // There is no task of an unknown phase.
     let results = results.filter(|result: &ResourceResult| result.sync_phase != SyncPhase::Unknown);
     let results = results.collect();
     let progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
     (results, progress)
 }
 
-/// Stores what the wave engine decided.
+/// Stores the decision of the wave engine.
 pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     let status = object(application, "status");
     let state = object_in(status, "operationState");
@@ -186,7 +185,7 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     let mut results = json!(plan.results);
     for result in results.as_array_mut().into_iter().flatten() {
         for field in ["group", "kind", "name", "namespace", "version"] {
-            // Required also where it is empty, as the core group is (SE-053).
+            // Required even if empty, as for the core group (SE-053).
             if result.get(field).is_none() {
                 result[field] = "".into();
             }
@@ -200,9 +199,9 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     }
 }
 
-/// Whether a retry resolves the revisions anew (SE-024): not those that a
-/// rollout has decided on, or a commit would overtake its step, and not while
-/// a part of the resources is healed, which runs no hooks.
+/// Whether a retry resolves the revisions again (SE-024): not those that a
+/// rollout has decided on, since a newer commit would be ahead of its step, and
+/// not for self-heal of some resources, which runs no hooks.
 pub fn is_refreshed(application: &Value) -> bool {
     let request = &application["status"]["operationState"]["operation"];
     let sync = &request["sync"];
@@ -212,17 +211,17 @@ pub fn is_refreshed(application: &Value) -> bool {
     request["retry"]["refresh"] == true && !decided && !healing
 }
 
-/// Whether an operation was asked for by no person.
+/// Whether an operation is automated.
 pub(super) fn is_automated(request: &Value) -> bool {
     request["initiatedBy"]["automated"] == true
 }
 
-/// Starts the next attempt (SE-390): results and notes are dropped, and where
-/// it [`is_refreshed`] the revisions too.
+/// Starts the next attempt (SE-390): results and progress are removed, and with
+/// [`is_refreshed`] the revisions, too.
 pub fn next_attempt(application: &mut Value, attempt: u64) {
     let refresh = is_refreshed(application);
-    // What a person has named stays named: a branch is resolved anew, a commit
-    // is what it is.
+    // What a user has requested is kept: a branch is resolved again, a commit
+    // is not.
     if refresh && is_automated(&application["status"]["operationState"]["operation"]) {
         unname(application);
     }
@@ -238,8 +237,8 @@ pub fn next_attempt(application: &mut Value, attempt: u64) {
     }
 }
 
-/// Takes the revisions out of the request: out of the state, which is read,
-/// and out of what was asked for, which goes when it is the same at the end.
+/// Removes the revisions from the request: from the state, which is used, and
+/// from `operation`, which is removed at the end if it is the same.
 fn unname(application: &mut Value) {
     let same = application["operation"] == application["status"]["operationState"]["operation"];
     let mut places = vec!["/status/operationState/operation/sync"];
@@ -254,7 +253,7 @@ fn unname(application: &mut Value) {
     }
 }
 
-/// Notes that an attempt failed and another one follows.
+/// Records that an attempt failed and another one follows.
 pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, now: Timestamp) {
     let status = object(application, "status");
     let state = object_in(status, "operationState");
@@ -265,8 +264,8 @@ pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, no
     state.remove("progress");
 }
 
-/// Ends the operation (SE-372): phase, time, history, and the request is gone,
-/// unless it was replaced by another one meanwhile.
+/// Ends the operation (SE-372): sets phase, time and history, and removes the
+/// request, unless it was replaced by another one in the meantime.
 pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now: Timestamp) {
     let started = started_at(application).unwrap_or(now);
     let finished = stored(now).max(stored(started));
@@ -288,7 +287,7 @@ pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now
     }
 }
 
-/// Whether a successful operation goes into the history (SE-385).
+/// Whether a successful operation is added to the history (SE-385).
 fn is_recorded(request: &Value) -> bool {
     let sync = &request["sync"];
     let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
@@ -326,12 +325,12 @@ fn record(application: &mut Value, deployed_at: Timestamp) {
     }
 }
 
-/// Whether an attempt is over, and with it perhaps the operation.
+/// Whether an attempt has ended, and possibly the operation.
 pub fn is_between_attempts(application: &Value) -> bool {
     application["status"]["operationState"]["finishedAt"].is_string()
 }
 
-/// Whether an operation can be read.
+/// Whether an operation is valid.
 ///
 /// # Errors
 ///
@@ -340,11 +339,11 @@ pub fn check(application: &Value) -> Result<(), String> {
     request(&application["status"]["operationState"], "", &[]).map(|_| ())
 }
 
-/// The request as the wave engine reads it.
+/// The request in the format of the wave engine.
 ///
 /// # Errors
 ///
-/// In words, when there is no request to sync in it.
+/// A message, when the request has no sync.
 pub fn request(
     state: &Value,
     revision: &str,

@@ -1,4 +1,4 @@
-//! What the wave engine may see of an operation.
+//! The snapshot of an operation for the wave engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ use crate::decide::diff;
 use crate::decide::health;
 use crate::decide::sync::{Class, LiveObject, Outcome, Snapshot};
 
-/// The facts of one pass of the wave engine.
+/// The input of one reconcile of the wave engine.
 ///
 /// # Errors
 ///
-/// In words, when there is no request to sync in the operation.
+/// A message, when the operation has no sync request.
 pub(super) fn snapshot(
     application: &Value,
     look: &Look<'_>,
@@ -80,9 +80,9 @@ fn namespace_key(look: &Look<'_>) -> ResourceKey {
     ResourceKey::new("", "Namespace", "", &look.access.spec.destination.namespace)
 }
 
-/// What the wave engine may see: managed objects and those that have the
-/// identity of a target, without copies, and without what others own. Under the
-/// name of a hook it sees whatever is there, and whose it is.
+/// The live objects for the wave engine: managed objects and those with the
+/// identity of a target, without copies, and without objects with owners. For
+/// the name of a hook, any live object is included with its owner.
 fn live(
     application: &Value,
     look: &Look<'_>,
@@ -117,7 +117,7 @@ fn live(
         tracked: false,
         objection: owner.objection(key, object),
     };
-    // Objects of targets that are no resources, such as hooks of deletion.
+    // Objects of targets that are not resources, such as deletion hooks.
     for target in &look.placed.targets {
         if let Some(object) = look.live.get(&target.key) {
             live.entry(target.key.clone()).or_insert_with(|| other(&target.key, object));

@@ -1,9 +1,9 @@
-//! Whose a live object is, before anything about it is lost.
+//! The owner of a live object, checked before it is deleted or replaced.
 //!
-//! A hook is deleted and made again in the course of a sync, and an object
-//! with `Force` is too. Its manifest only says a name, and under that name may
-//! stand what is somebody's data. So the live object is asked: it goes only
-//! when it says itself that it is a hook of this Application.
+//! A hook is deleted and recreated during a sync, and so is an object with
+//! `Force`. Its manifest only contains a name, and a live object with that name
+//! may be unrelated. So it is deleted only if it is identified as a hook of
+//! this Application.
 
 use serde_json::Value;
 
@@ -14,24 +14,24 @@ use crate::api::tracking::{Tracking, instance_of};
 use crate::api::tracking::{TrackingId, TrackingMethod, from_instance_name, instance_label};
 use crate::decide::sync::{OPERATION_ANNOTATION, is_stamp_of};
 
-/// The Application on whose behalf objects are deleted and replaced.
+/// The Application for which objects are deleted and replaced.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
-    /// How it marks what is its own.
+    /// How its resources are tracked.
     pub tracking: &'a Tracking,
-    /// Namespace of instance names without one.
+    /// The default namespace of instance names.
     pub control_plane_namespace: &'a str,
-    /// UID of the Application: stamps on hooks begin with it.
+    /// UID of the Application: the prefix of stamps on hooks.
     pub uid: &'a str,
 }
 
 impl Owner<'_> {
-    /// Why a live object must neither be deleted nor replaced for a hook of
-    /// the same name; `None` when it is a hook of this Application.
+    /// Why a live object must neither be deleted nor replaced for a hook of the
+    /// same name; `None` when it is a hook of this Application.
     ///
-    /// A hook is what carries a hook annotation. It is this Application's when
-    /// it is tracked as such, by whichever method (SE-118), or stamped by one
-    /// of its operations. The peer's hooks are tracked too (SE-105).
+    /// A hook has a hook annotation. It belongs to this Application if it is
+    /// tracked as such, with any tracking method (SE-118), or stamped by one of
+    /// its operations. Hooks of Argo CD are tracked, too (SE-105).
     pub fn objection(&self, key: &ResourceKey, live: &Value) -> Option<String> {
         let is_hook = role(live).is_hook();
         let because = match self.instance(live) {
@@ -72,8 +72,8 @@ impl Owner<'_> {
         instance_of(*method, label, live).filter(|instance| !instance.is_empty())
     }
 
-    /// Whether an object without the present mark was made for this
-    /// Application: it has our stamp, or the mark of the other method.
+    /// Whether an object without the current tracking was created for this
+    /// Application: it has our stamp, or is tracked by the other method.
     fn is_former(&self, live: &Value) -> bool {
         let own = &live["metadata"];
         let stamp = own["annotations"][OPERATION_ANNOTATION].as_str();

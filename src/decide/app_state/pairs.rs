@@ -1,4 +1,4 @@
-//! Targets and live objects side by side (SE-140 … SE-149, SE-490 … SE-494).
+//! Pairs of targets and live objects (SE-140 … SE-149, SE-490 … SE-494).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -19,51 +19,52 @@ use crate::decide::diff::{self, SyncStatus};
 use crate::decide::health::{self, Health};
 use crate::decide::sync::{Class, classify};
 
-/// What a comparison is made from.
+/// The input of a comparison.
 #[derive(Clone, Copy)]
 pub struct Facts<'a> {
     /// The Application as it is stored.
     pub application: &'a Value,
     /// Its spec.
     pub spec: &'a ApplicationSpec,
-    /// How it marks what is its own.
+    /// How its resources are tracked.
     pub tracking: &'a Tracking,
-    /// Namespace of instance names without one.
+    /// The default namespace of instance names.
     pub control_plane_namespace: &'a str,
-    /// What should exist.
+    /// The targets.
     pub targets: &'a [Target],
-    /// What exists: everything tracked by the instance, and every object that
-    /// a target names, whoever it belongs to. A read that failed must end the
-    /// pass before it gets here.
+    /// The live objects: everything tracked by the instance, and every object
+    /// that a target names, regardless of its owner. A failed read must end the
+    /// reconcile earlier.
     pub live: &'a BTreeMap<ResourceKey, Arc<Value>>,
-    /// What the project permits.
+    /// The permissions of the project.
     pub project: &'a AppProjectSpec,
     /// URL and name of the destination cluster.
     pub cluster: (&'a str, &'a str),
-    /// What is to be ignored.
+    /// The ignore rules.
     pub config: &'a diff::Config,
-    /// Whether `managedNamespaceMetadata` is not what the last sync applied.
+    /// Whether `managedNamespaceMetadata` differs from what the last sync
+    /// applied.
     pub namespace_metadata_changed: bool,
 }
 
-/// One resource, on both sides.
+/// One resource: target and live object.
 #[derive(Clone, Debug)]
 pub struct Compared {
-    /// Which one.
+    /// Its key.
     pub key: ResourceKey,
-    /// Its API version, the target's if there is one.
+    /// Its API version, that of the target if there is one.
     pub version: String,
-    /// What should exist; absent for what is extraneous.
+    /// The target; `None` for an extraneous object.
     pub target: Option<Arc<Value>>,
-    /// What exists.
+    /// The live object.
     pub live: Option<Arc<Value>>,
-    /// What it is to a sync.
+    /// Its role in a sync.
     pub class: Class,
-    /// Whether applying would change live.
+    /// Whether applying would change the live object.
     pub modified: bool,
-    /// What its live object says about itself.
+    /// The health of its live object.
     pub health: Option<Health>,
-    /// Whether the tracking id was made for this object (SE-116).
+    /// Whether its tracking id names this object (SE-116).
     pub self_referenced: bool,
     /// Whether the project permits it.
     pub permitted: bool,
@@ -72,7 +73,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Whether it is a hook, or meant as one.
+    /// Whether it has a hook annotation.
     pub fn is_hook(&self) -> bool {
         matches!(self.class, Class::Hook(_) | Class::DeleteHook | Class::Ignored)
     }
@@ -87,12 +88,12 @@ impl Compared {
         }
     }
 
-    /// Its sync status; absent for what has none (SE-145).
+    /// Its sync status; `None` for what has none (SE-145).
     pub fn status(&self) -> Option<SyncStatus> {
         self.sync().status()
     }
 
-    /// Whether the source no longer has it (SE-149).
+    /// Whether it is no longer in the source (SE-149).
     pub fn requires_pruning(&self) -> bool {
         self.sync().requires_pruning()
     }
@@ -107,7 +108,7 @@ pub struct Comparison {
     pub health: Health,
     /// Its resources, sorted by group, kind, namespace and name.
     pub resources: Vec<Compared>,
-    /// What was found on the way; without those of the targets themselves.
+    /// The conditions; without those of the targets themselves.
     pub conditions: Vec<Condition>,
     /// Images of its containers, sorted.
     pub images: Vec<String>,
@@ -115,9 +116,9 @@ pub struct Comparison {
     pub shared: Vec<String>,
 }
 
-/// Outcomes of earlier comparisons: an event about one object does not compare
-/// the others again. An entry counts for this version of the live object, this
-/// target and these rules.
+/// Results of earlier comparisons: an event of one object does not compare the
+/// others again. An entry is valid for one version of the live object, one
+/// target and one digest of the rules.
 #[derive(Debug, Default)]
 pub struct DiffCache {
     rules: u64,
@@ -134,16 +135,16 @@ struct Entry {
 /// UID and resource version of a live object.
 type Version = (Box<str>, Box<str>);
 
-/// What a comparison of two objects came to.
+/// The result of comparing two objects.
 #[derive(Clone, Debug, Default)]
 struct Difference {
     modified: bool,
-    /// Ignore rules that use up more than they may.
+    /// Ignore rules that exceed a limit.
     exhausted: Vec<String>,
 }
 
 impl DiffCache {
-    /// Forgets everything when the rules have changed; a digest tells them.
+    /// Removes everything when the digest of the rules has changed.
     pub fn follow(&mut self, rules: u64) {
         if self.rules != rules {
             self.entries.clear();
@@ -192,8 +193,8 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
             shared.push(message);
         }
         match target.class {
-            // A target that is no part of the resources still accounts for
-            // what it has left in the cluster.
+            // A target that is not a resource still accounts for its object in
+            // the cluster.
             Class::DeleteHook | Class::Ignored => continue,
             Class::Hook(_) if live.is_none() => continue,
             _ => {}
@@ -207,7 +208,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
         .collect();
     let mut seen = BTreeSet::new();
     for (key, live) in extra {
-        // One object may be there in several API groups.
+        // One object may exist in several API groups.
         if uid(live).is_none_or(|uid| seen.insert(uid)) {
             resources.push(pair(facts, cache, key, None, Some(live), &mut exhausted));
         }
@@ -244,8 +245,8 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
     }
 }
 
-/// Whether a live object is one that the Application manages: its own, owned
-/// by nothing, and permitted by the project (SE-082, SE-115).
+/// Whether the Application manages a live object: tracked, without an owner,
+/// and permitted by the project (SE-082, SE-115).
 pub(super) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
     facts.tracking.owns(live) && !has_owner(live) && is_permitted(facts, key, live)
 }
@@ -321,8 +322,8 @@ fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
     Difference { modified: compared.modified, exhausted: compared.exhausted_rules }
 }
 
-/// The live object as if it had been tracked by annotation already, when it
-/// still carries the label of the former method (SE-118).
+/// The live object as if it were tracked by annotation, if it still has the
+/// label of the former method (SE-118).
 fn migrated(tracking: &Tracking, target: &Value, live: &Value) -> Option<Value> {
     let label = |object: &'_ Value| object["metadata"]["labels"].get(&tracking.label).cloned();
     let annotated = live["metadata"]["annotations"].get(TRACKING_ID).is_some();
@@ -383,7 +384,7 @@ fn health_of(facts: &Facts<'_>, resources: &[Compared]) -> Health {
     health::combine(&all).health
 }
 
-/// Images of pods and pod templates, the live ones where there are any.
+/// Images of pods and pod templates, of the live objects if they exist.
 fn images(resources: &[Compared]) -> Vec<String> {
     let paths = [
         "/spec/containers",

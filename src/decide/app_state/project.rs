@@ -1,7 +1,7 @@
-//! What a project permits (SE-070 … SE-082).
+//! The permissions of a project (SE-070 … SE-082).
 //!
-//! A pattern that cannot be read never permits: in a list that allows it
-//! matches nothing, in one that denies everything. [`problems`] names the field.
+//! An invalid pattern never permits: in an allow list it matches nothing, in a
+//! deny list everything. [`problems`] names the field.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Denial;
 use crate::glob::{self, Glob, NamePattern};
 
-/// A pattern of a list, and whether it denies what it matches.
+/// A pattern of a list, and whether it denies.
 fn split(pattern: &str) -> (bool, &str) {
     match pattern.strip_prefix('!') {
         Some(denied) => (true, denied),
@@ -24,8 +24,8 @@ fn fits(denies: bool, pattern: &str, text: &str) -> bool {
     if denies { glob::denies(pattern, text, None) } else { glob::allows(pattern, text, None) }
 }
 
-/// Whether some pattern allows and none denies; `fits` is asked with whether
-/// the pattern denies.
+/// Whether a pattern allows and none denies; `fits` gets whether the pattern
+/// denies.
 fn allowed<'a>(
     patterns: impl IntoIterator<Item = &'a String>,
     fits: impl Fn(bool, &str) -> bool,
@@ -42,7 +42,7 @@ fn allowed<'a>(
     any
 }
 
-/// Whether a repository may be used (SE-070). The pattern `*` alone means all.
+/// Whether a repository may be used (SE-070). The pattern `*` matches all.
 pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
     let urls = [normalized(repo_url), canonical(repo_url)];
     allowed(&project.source_repos, |denies, pattern| {
@@ -53,17 +53,17 @@ pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
     })
 }
 
-/// The same repository is written in many ways: case, `.git` and a slash at
-/// the end do not count.
+/// URLs of the same repository may differ: case, `.git` and a trailing slash
+/// are ignored.
 fn normalized(url: &str) -> String {
     let url = url.trim().to_lowercase();
     let url = url.trim_end_matches('/');
     url.strip_suffix(".git").unwrap_or(url).to_owned()
 }
 
-/// The place that a URL leads to, however it is spelled: without user name and
-/// default port, `git@host:path` as an ssh URL, a local URL as a path. What is
-/// denied by one spelling must not be reached by another.
+/// The normalised location of a URL: without user name and default port,
+/// `git@host:path` as an ssh URL, a local URL as a path. A denied repository
+/// must not be reachable with another spelling.
 fn canonical(url: &str) -> String {
     let url = normalized(url);
     let Some((scheme, rest)) = url.split_once("://") else {
@@ -91,7 +91,7 @@ fn canonical(url: &str) -> String {
     format!("{scheme}://{host}/{}", one_slash(path).trim_start_matches('/'))
 }
 
-/// Slashes that follow one another count as one.
+/// Consecutive slashes count as one.
 fn one_slash(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
     for c in path.chars() {
@@ -103,10 +103,10 @@ fn one_slash(path: &str) -> String {
 }
 
 /// Whether a cluster and a namespace may be synced to (SE-071). Without a
-/// cluster it may not.
+/// cluster it is denied.
 ///
-/// An entry with a `!` denies where all of its other fields fit as well; those
-/// it leaves empty fit everything.
+/// An entry with a `!` denies if all of its other fields match as well; empty
+/// fields match everything.
 pub fn permits_destination(
     project: &AppProjectSpec,
     server: &str,
@@ -140,22 +140,22 @@ pub fn permits_destination(
     any
 }
 
-/// What is known of an object's name when it is judged.
+/// What is known of an object's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Name<'a> {
     /// All of it.
     Known(&'a str),
-    /// How it begins: the rest is made up when it is created.
+    /// A prefix: the rest is generated when it is created.
     Begins(&'a str),
 }
 
 impl<'a> Name<'a> {
-    /// The name of a target; its key has none when one is to be generated.
+    /// The name of a target; its key has none if it is to be generated.
     pub fn of(key: &'a ResourceKey, object: &'a Value) -> Self {
         match key.name.as_str() {
             "" => {
                 let prefix = object["metadata"]["generateName"].as_str().unwrap_or_default();
-                // A longer one may be cut when the name is made.
+                // A longer one may be truncated when the name is generated.
                 let cut = prefix.char_indices().nth(KEPT_PREFIX).map_or(prefix.len(), |(at, _)| at);
                 Self::Begins(&prefix[..cut])
             }
@@ -163,7 +163,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Whether the name is sure to fit a pattern.
+    /// Whether the name certainly matches a pattern.
     fn fits(self, pattern: &str) -> bool {
         match self {
             Self::Known(name) => fits(false, pattern, name),
@@ -173,7 +173,7 @@ impl<'a> Name<'a> {
         }
     }
 
-    /// Whether the name may come to fit a pattern.
+    /// Whether the name may match a pattern.
     fn may_fit(self, pattern: &str) -> bool {
         match self {
             Self::Known(name) => fits(true, pattern, name),
@@ -185,7 +185,7 @@ impl<'a> Name<'a> {
     }
 }
 
-/// How much of a prefix every generated name keeps, in characters.
+/// The characters of a prefix that every generated name keeps.
 const KEPT_PREFIX: usize = 14;
 
 /// The part of a pattern before its first special character.
@@ -193,8 +193,8 @@ fn literal(pattern: &str) -> &str {
     pattern.find(['*', '?', '[', '{', '\\', '!']).map_or(pattern, |at| &pattern[..at])
 }
 
-/// Whether a resource may be managed at all, by its kind (SE-072 … SE-075). Of
-/// a name that is not known yet, the worst is assumed.
+/// Whether a resource may be managed, by its kind (SE-072 … SE-075). For an
+/// unknown name, all possible names must be permitted.
 pub fn permits_kind(
     project: &AppProjectSpec,
     group: &str,
@@ -221,7 +221,7 @@ pub fn permits_kind(
     white.is_none_or(allows) && !denies(&project.namespace_resource_blacklist)
 }
 
-/// What a project permits in one cluster.
+/// The permissions of a project in one cluster.
 #[derive(Clone, Copy, Debug)]
 pub struct Permits<'a> {
     /// The project.
@@ -234,8 +234,8 @@ pub struct Permits<'a> {
 
 impl Permits<'_> {
     /// Why an object must not be managed; `None` when it may. Each target and
-    /// each live object is judged by itself, where it is to be or is; whether
-    /// it is in a namespace, its key says.
+    /// each live object is checked in its own namespace; the key states whether
+    /// it has one.
     pub fn denial(&self, key: &ResourceKey, object: &Value) -> Option<Denial> {
         let ResourceKey { group, kind, namespace, .. } = key;
         let namespaced = !namespace.is_empty();
@@ -262,8 +262,8 @@ pub fn permits_application(
         })
 }
 
-/// The patterns that cannot be read, each with its field: what they allow is
-/// not permitted, and what they deny is everything.
+/// The invalid patterns, each with its field: what they allow is not permitted,
+/// and they deny everything.
 pub fn problems(project: &AppProjectSpec) -> Vec<String> {
     let mut problems = Vec::new();
     let mut check = |at: String, pattern: &str| {

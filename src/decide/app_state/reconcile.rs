@@ -1,5 +1,5 @@
-//! One comparison: what was seen becomes fields of the status, and perhaps a
-//! sync that nobody asked for (SE-376 … SE-379, SE-420 … SE-429).
+//! One comparison: the observed state becomes fields of the status, and
+//! possibly an automated sync (SE-376 … SE-379, SE-420 … SE-429).
 
 use std::time::Duration;
 
@@ -16,23 +16,23 @@ use super::{deletion, operation, status};
 use crate::api::annotations;
 use crate::decide::health::Health;
 
-/// While a repository that cannot be reached changes no status, it is asked
+/// While an unreachable repository does not change the status, it is requested
 /// again after this time.
 const TOLERATED_PAUSE: SignedDuration = SignedDuration::from_secs(10);
 
-/// Settings that comparisons depend on.
+/// Settings of comparisons.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Pauses between attempts of self-heal (SE-426).
+    /// Delays between attempts of self-heal (SE-426).
     pub self_heal: SelfHeal,
-    /// Whether the health of each resource is kept in the status (SE-571).
+    /// Whether the health of each resource is stored in the status (SE-571).
     pub resource_health: bool,
-    /// For how long a repository that cannot be reached changes no status
+    /// For how long an unreachable repository does not change the status
     /// (SE-107).
     pub repo_error_grace: Duration,
 }
 
-/// What was seen for a comparison.
+/// The observed state for a comparison.
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
     /// Source and cluster.
@@ -45,28 +45,28 @@ pub struct Seen<'a> {
     pub warnings: Vec<Condition>,
 }
 
-/// What could not be seen.
+/// An error that prevented a comparison.
 #[derive(Clone, Debug)]
 pub struct Unseen<'a> {
-    /// Why.
+    /// The error.
     pub trouble: Trouble,
-    /// Since when.
+    /// When it began.
     pub since: Timestamp,
-    /// The cluster by what was last rendered, which still tells whether things
-    /// work when the source cannot be read.
+    /// The cluster with the last rendered targets, to compute the health when
+    /// the source cannot be read.
     pub last: Option<Look<'a>>,
 }
 
-/// What a comparison came to.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconciled {
-    /// When to look again.
+    /// When to reconcile again.
     pub wake_at: Option<Timestamp>,
-    /// Whether nothing was written, for the failure is too young.
+    /// Whether nothing was written, since the failure is too recent.
     pub tolerated: bool,
 }
 
-/// Writes a comparison into the Application, or why there is none.
+/// Writes a comparison, or the error that prevented it, to the Application.
 pub fn reconcile(
     application: &mut Value,
     seen: Result<&Seen<'_>, &Unseen<'_>>,
@@ -121,7 +121,7 @@ fn compared(
         application["metadata"]["finalizers"] = finalizers.into();
     }
     let full = reason.request.level > Level::Live;
-    // A drift that was seen on the way is healed as well.
+    // Self-heal also applies to a drift observed here.
     let heals = look.access.spec.is_automated();
     let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
     if unclear || !(full || heals) {
@@ -130,7 +130,7 @@ fn compared(
     automate(application, seen, comparison, settings, now)
 }
 
-/// Starts a sync that nobody asked for, or says why not.
+/// Starts an automated sync, or returns why not.
 fn automate(
     application: &mut Value,
     seen: &Seen<'_>,
@@ -191,15 +191,15 @@ fn health(application: &Value, look: &Look<'_>, diffs: &mut DiffCache) -> Health
     look.compare(application, diffs).comparison.health
 }
 
-/// Takes the request out of the annotations (SE-379): the write is made for
-/// the version in which it was read, so a newer one stays.
+/// Removes the request from the annotations (SE-379): the write is conditional
+/// on the version that was read, so a newer request is kept.
 fn answer(application: &mut Value, request: Request) {
     if request.level >= Level::Newest {
         answered(application);
     }
 }
 
-/// Takes the request for a refresh out of the annotations.
+/// Removes the request for a refresh from the annotations.
 pub(super) fn answered(application: &mut Value) {
     let own = application.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     if let Some(own) = own {

@@ -1,4 +1,4 @@
-//! Whether to compare an Application, and how thoroughly (SE-376, SE-377).
+//! Whether to compare an Application, and at which level (SE-376, SE-377).
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
@@ -10,26 +10,26 @@ use super::operation::started_at;
 use super::status::compared_to;
 use crate::api::annotations::{Refresh, refresh};
 
-/// How thoroughly a comparison looks (SE-376).
+/// The level of a comparison (SE-376).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum Level {
-    /// Not at all.
+    /// No comparison.
     #[default]
     None,
-    /// At the live objects, for the revision that was compared last.
+    /// The live objects, with the revision that was compared last.
     Live,
-    /// Also at the revision; an answer that somebody else got lately will do.
+    /// Also the revision; a cached one may be used.
     Revision,
-    /// At the newest revision there is.
+    /// The newest revision.
     Newest,
 }
 
 /// A request to compare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Request {
-    /// How thoroughly.
+    /// The level.
     pub level: Level,
-    /// Whether manifests are rendered anew even at the same revision.
+    /// Whether manifests are rendered again even at the same revision.
     pub hard: bool,
 }
 
@@ -39,7 +39,7 @@ impl Request {
         Self { level, hard: false }
     }
 
-    /// Both requests in one.
+    /// Both requests combined.
     pub fn and(self, other: Self) -> Self {
         Self { level: self.level.max(other.level), hard: self.hard || other.hard }
     }
@@ -50,8 +50,8 @@ impl Request {
     }
 }
 
-/// What the Application itself asks for: by its refresh annotation, or by a
-/// spec that is not the one that was compared. `None` when it asks for nothing.
+/// The request of the Application itself: by its refresh annotation, or by a
+/// spec that differs from the compared one. `None` when there is none.
 pub fn asked_for(application: &Value) -> Option<Request> {
     if let Some(kind) = refresh(application) {
         return Some(Request { level: Level::Newest, hard: kind == Refresh::Hard });
@@ -76,17 +76,17 @@ pub fn asked_for(application: &Value) -> Option<Request> {
     None
 }
 
-/// What is known when it is decided whether to compare.
+/// The input of the decision whether to compare.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Circumstances {
-    /// What events have asked for, and what a comparison that failed still owes.
+    /// Requests by events, and by a failed comparison.
     pub request: Request,
-    /// [`digest`] of the spec that was looked at last; absent before the first
-    /// look.
+    /// [`digest`] of the spec that was compared last; `None` before the first
+    /// comparison.
     pub last_spec: Option<u64>,
-    /// Whether the last look at the revision is too long ago.
+    /// Whether the last check of the revision is too old.
     pub expired: bool,
-    /// Whether manifests are to be rendered anew then.
+    /// Whether manifests must be rendered again then.
     pub hard: bool,
     /// Whether an operation has just ended.
     pub after_operation: bool,
@@ -95,19 +95,19 @@ pub struct Circumstances {
 /// Why a comparison is made.
 #[derive(Clone, Copy, Debug)]
 pub struct Reason {
-    /// How thoroughly.
+    /// The level.
     pub request: Request,
-    /// Answers of the repository that were asked for after this count as new:
-    /// the start of the operation that has just ended.
+    /// Cached revisions requested after this time count as new: the start of
+    /// the operation that has just ended.
     pub since: Option<Timestamp>,
     /// Whether an operation has just ended.
     pub after_operation: bool,
-    /// Whether somebody asked, by annotation or by another spec.
+    /// Whether a user requested it, by annotation or by a changed spec.
     pub asked_for: bool,
 }
 
-/// Objects that have just been applied change several times in a row: what
-/// nobody has asked for is compared this long after the last comparison.
+/// Objects that were just applied change several times in a row: a comparison
+/// without a request of the user waits this long after the last one.
 const SETTLE: SignedDuration = SignedDuration::from_millis(100);
 
 impl Reason {
@@ -118,8 +118,8 @@ impl Reason {
         (due > now).then_some(due)
     }
 
-    /// How old an answer of the repository may be for the newest revision,
-    /// when the request itself is this old.
+    /// How old a cached revision may be for the newest level, when the request
+    /// itself is this old.
     pub fn age(&self, request: Duration, now: Timestamp) -> Duration {
         let since = self.since.map(|at| now.duration_since(at));
         let since = since.and_then(|since| Duration::try_from(since).ok());
@@ -137,8 +137,9 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     }
     let mut since = None;
     if about.after_operation {
-        // What was synced may be newer than what was known: an answer counts
-        // only when it was asked for after the operation began (SE-372).
+        // The synced revision may be newer than the known one: a cached
+        // revision counts only if it was requested after the operation started
+        // (SE-372).
         request = request.and(Request::new(Level::Newest));
         since = started_at(application).filter(|_| wanted.is_none());
     }
@@ -154,7 +155,7 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
     })
 }
 
-/// Tells whether a value is the same as before, without keeping it.
+/// A digest of a value, to detect changes without keeping it.
 pub fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
     let mut hasher = DefaultHasher::new();
     value.hash(&mut hasher);

@@ -1,4 +1,5 @@
-//! Is the spec of an Application complete and permitted (SE-012, SE-030, SE-031)?
+//! Whether the spec of an Application is complete and permitted (SE-012,
+//! SE-030, SE-031).
 
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use super::project;
 use crate::api::path_segment;
 use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec};
 
-/// What is wrong with the spec by itself; empty when nothing is.
+/// The errors of the spec itself.
 pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
     let mut problems = Vec::new();
     let mut say = |message: String| problems.push(Condition::invalid_spec(message));
@@ -66,8 +67,8 @@ fn check_source(at: &str, source: &ApplicationSource, many: bool, say: &mut impl
     }
 }
 
-/// What the project has against the spec; empty when nothing. `server` and
-/// `name` are those of the destination cluster.
+/// The errors of the spec according to the project. `server` and `name` are
+/// those of the destination cluster.
 pub fn denials(
     spec: &ApplicationSpec,
     project_name: &str,
@@ -89,7 +90,7 @@ pub fn denials(
     denials
 }
 
-/// What the project has against a repository.
+/// The error of a repository according to the project.
 pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
     (!project::permits_source(project, url)).then(|| {
         let repo = shown(url);
@@ -99,7 +100,7 @@ pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) ->
     })
 }
 
-/// A URL without the user name and password that may be written into it.
+/// A URL without user name and password.
 pub fn shown(url: &str) -> String {
     match url.split_once("://") {
         Some((scheme, rest)) => {
@@ -111,7 +112,8 @@ pub fn shown(url: &str) -> String {
     }
 }
 
-/// The spec as the controller stores it (SE-030); `None` when it is so already.
+/// The normalised spec that the controller stores (SE-030); `None` when it is
+/// unchanged.
 pub fn normalized(spec: &Value) -> Option<Value> {
     let mut normal = spec.clone();
     let fields = normal.as_object_mut()?;

@@ -1,5 +1,5 @@
-//! A comparison as fields of `status` (SE-055 … SE-061). Works on raw JSON, so
-//! that fields of others survive.
+//! A comparison as fields of `status` (SE-055 … SE-061). Works on raw JSON, to
+//! keep other fields.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -11,28 +11,28 @@ use crate::api::sync_options::{DELETE_CONFIRM, PRUNE_CONFIRM, SyncOptions};
 use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
 
-/// Most resources that are listed; a status has to stay below what a cluster
-/// stores. What is beyond is counted in a condition.
+/// Most listed resources, to stay below the size limit of the API server. A
+/// condition contains the number of all.
 const MAX_RESOURCES: usize = 5000;
 
-/// What a status says besides the comparison itself.
+/// Input of the status besides the comparison itself.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
     /// The resolved revisions, by source.
     pub revisions: &'a [String],
-    /// The kinds of the sources, by source; empty where a source has none.
+    /// The source types, by source; empty if a source has none.
     pub source_types: &'a [String],
-    /// Whether the health of each resource is kept in the status (SE-571).
+    /// Whether the health of each resource is stored in the status (SE-571).
     pub resource_health: bool,
     /// Namespace of the controller.
     pub controller_namespace: &'a str,
-    /// Whether `reconciledAt` moves (SE-061).
+    /// Whether to update `reconciledAt` (SE-061).
     pub reconciled: bool,
     /// The time.
     pub now: Timestamp,
 }
 
-/// Writes a comparison into a raw Application.
+/// Writes a comparison to a raw Application.
 pub fn write(
     application: &mut Value,
     comparison: &Comparison,
@@ -95,8 +95,8 @@ pub fn write(
     }
 }
 
-/// Says that nothing could be found out. Revision and resources stay as they
-/// were last known; `judged` is health that could be told all the same.
+/// Writes that the comparison failed. Revision and resources are kept; `judged`
+/// is the health, if it could be computed.
 pub fn write_failure(
     application: &mut Value,
     problems: &[Condition],
@@ -133,8 +133,7 @@ pub fn conditions(
     }
 }
 
-/// The part of a spec that a comparison is made for, as it was written
-/// (SE-056).
+/// The raw part of a spec that a comparison is made for (SE-056).
 pub fn compared_to(spec: &Value) -> Value {
     let mut part = Map::new();
     let sources = spec.get("sources").filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
@@ -217,7 +216,7 @@ fn row(resource: &Compared, with_health: bool, options: &SyncOptions) -> Value {
     Value::Object(row)
 }
 
-/// A field of an object as an object, made when it is none.
+/// A field as an object, created if it is absent or not an object.
 pub(super) fn object<'v>(value: &'v mut Value, field: &str) -> &'v mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -1,4 +1,4 @@
-//! Manifests become targets: placed in namespaces, tracked, each key once.
+//! Converts manifests to targets: with namespace, tracking, and unique keys.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::api::tracking::{Tracking, TrackingId, TrackingMethod, instance_label};
 use crate::decide::sync::{Class, classify};
 
-/// Where the objects of a kind live.
+/// The scope of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In namespaces.
+    /// Namespaced.
     Namespaced,
-    /// Outside of them.
+    /// Cluster-scoped.
     Cluster,
     /// The kind is not known to the cluster.
     Unknown,
 }
 
-/// One object that should exist.
+/// One target.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// The object: placed and tracked.
+    /// The object, with namespace and tracking.
     pub object: Arc<Value>,
-    /// Its identity; the name is empty when the server is to choose it.
+    /// Its key; the name is empty if the server generates it.
     pub key: ResourceKey,
-    /// What it is to a sync.
+    /// Its role in a sync.
     pub class: Class,
-    /// Tells the object from others, without keeping them.
+    /// A digest of the object.
     pub digest: u64,
 }
 
@@ -43,13 +43,13 @@ pub struct Target {
 pub struct Placed {
     /// In source order.
     pub targets: Vec<Target>,
-    /// What was found on the way.
+    /// The conditions.
     pub conditions: Vec<Condition>,
 }
 
-/// Places manifests (SE-120, SE-131, SE-132, SE-138, SE-139).
+/// Computes targets (SE-120, SE-131, SE-132, SE-138, SE-139).
 ///
-/// `scope` says where a kind (group, version, kind) lives.
+/// `scope` returns the scope of a kind (group, version, kind).
 pub fn place(
     manifests: Vec<Value>,
     destination_namespace: &str,
@@ -120,7 +120,7 @@ pub fn place(
     Placed { targets: placed.into_iter().flatten().collect(), conditions }
 }
 
-/// Kinds that nobody manages: they change all the time by themselves (SE-120).
+/// Kinds that are never managed: they change constantly (SE-120).
 pub fn is_excluded(key: &ResourceKey) -> bool {
     kind::is_excluded(&key.group, &key.kind)
 }
@@ -145,7 +145,7 @@ fn is_crd(object: &Value) -> bool {
         && split_api_version(api_version).0 == "apiextensions.k8s.io"
 }
 
-/// The manifest in its namespace, with the Application's mark (SE-105, SE-111).
+/// The manifest with its namespace and tracking (SE-105, SE-111).
 fn tracked(
     mut object: Value,
     key: &ResourceKey,

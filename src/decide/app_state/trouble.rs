@@ -1,31 +1,32 @@
-//! What keeps an Application from being looked at, as its status says it.
+//! Errors that prevent the reconcile of an Application, as reported in its
+//! status.
 
 use jiff::SignedDuration;
 
 use super::access::Refusal;
 use super::condition::Condition;
 
-/// Why the facts cannot be had.
+/// An error that prevents a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The spec is not valid or not permitted.
+    /// The spec is invalid or not permitted.
     Refused(Refusal),
-    /// Revision or manifests cannot be read; `transient` when the same request
-    /// may succeed later.
+    /// Revision or manifests cannot be read; `transient` if a retry may
+    /// succeed.
     Source {
-        /// What happened.
+        /// The message.
         message: String,
-        /// Whether trying again may help.
+        /// Whether a retry may succeed.
         transient: bool,
     },
     /// The cluster cannot be read.
     Live(String),
-    /// The operation asks for what cannot be done.
+    /// The request of the operation is invalid.
     Operation(String),
 }
 
 impl Trouble {
-    /// What the status says about it.
+    /// The conditions for the status.
     pub fn conditions(&self) -> Vec<Condition> {
         match self {
             Self::Refused(refusal) => refusal.conditions.clone(),
@@ -39,15 +40,15 @@ impl Trouble {
         }
     }
 
-    /// In one line, for an operation.
+    /// The message in one line, for an operation.
     pub fn message(&self) -> String {
         let conditions = self.conditions();
         let all: Vec<&str> = conditions.iter().map(|c| c.message.as_str()).collect();
         all.join("; ")
     }
 
-    /// Whether it may be over in a moment. An operation that ended by it would
-    /// run its hooks again when it is tried again.
+    /// Whether a retry may succeed soon. An operation that ends with it would
+    /// run its hooks again when it is retried.
     pub fn may_pass(&self) -> bool {
         match self {
             Self::Live(_) => true,
@@ -56,7 +57,7 @@ impl Trouble {
         }
     }
 
-    /// After which time to look again; a spec heals by an event only.
+    /// The delay of the next reconcile; an invalid spec needs an event.
     pub fn pause(&self) -> Option<SignedDuration> {
         match self {
             Self::Refused(_) | Self::Operation(_) => None,

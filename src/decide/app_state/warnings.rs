@@ -1,5 +1,5 @@
-//! What a sync leaves out or does not understand, told as conditions: nobody
-//! else would say it (SE-183, SE-296, SE-302).
+//! Ignored or unsupported settings of a sync, reported as conditions (SE-183,
+//! SE-296, SE-302).
 
 use std::collections::BTreeMap;
 
@@ -11,10 +11,10 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::diff::sync_options;
 use crate::decide::sync::{Class, is_unknown_option};
 
-/// Most warnings that are told one by one.
+/// Most warnings that are listed.
 const MAX_TOLD: usize = 10;
 
-/// Warnings about the targets, the hooks that are left, and the options.
+/// Warnings about the targets, the remaining hooks, and the options.
 pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Condition> {
     let mut told = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
@@ -54,7 +54,7 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Conditi
     told.into_iter().map(|message| Condition::new(types::SYNC_WARNING, message)).collect()
 }
 
-/// Whether a hook was made from a target without a name of its own.
+/// Whether a hook was created from a target without a name.
 fn is_generated(facts: &Facts<'_>, key: &ResourceKey) -> bool {
     facts.targets.iter().any(|target| {
         let prefix = target.object["metadata"]["generateName"].as_str().unwrap_or_default();
@@ -76,7 +76,7 @@ fn shown(key: &ResourceKey) -> String {
     }
 }
 
-/// The gap that kinds leave which cannot be listed (SE-432).
+/// The condition for kinds that cannot be listed (SE-432).
 pub fn unlisted(kinds: &BTreeMap<String, String>) -> Option<Condition> {
     let (_, reason) = kinds.first_key_value()?;
     let mut names: Vec<&str> = kinds.keys().map(String::as_str).collect();

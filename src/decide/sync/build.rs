@@ -1,7 +1,7 @@
-//! From manifests and live objects to the ordered list of tasks.
+//! Converts manifests and live objects to the ordered list of tasks.
 //!
-//! The list is rebuilt in every pass. What it holds depends only on the
-//! snapshot; what has happened to its tasks is overlaid from the results.
+//! The list is rebuilt in every reconcile. It depends only on the snapshot; the
+//! state of its tasks is added from the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 
-/// The tasks in run order, and mistakes that do not stop the operation.
+/// The tasks in run order, and warnings that do not stop the operation.
 pub(super) struct Built<'a> {
     pub tasks: Vec<Task<'a>>,
     pub warnings: Vec<String>,
 }
 
-/// Builds all tasks of one pass.
+/// Builds all tasks of one reconcile.
 pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
     let mut builder = Builder {
         snapshot,
@@ -71,7 +71,7 @@ fn arrange(tasks: Vec<Task<'_>>) -> Vec<Task<'_>> {
     for Placed { slot, item: mut task, .. } in order::arrange(placed.collect()) {
         task.key.phase = slot.phase;
         task.wave = slot.wave;
-        // Two phases of one hook can be promoted into the same place.
+        // Two phases of one hook can be promoted to the same slot.
         if seen.insert(task.key.clone()) {
             tasks.push(task);
         }
@@ -79,8 +79,8 @@ fn arrange(tasks: Vec<Task<'_>>) -> Vec<Task<'_>> {
     tasks
 }
 
-/// Kinds that CustomResourceDefinitions among the targets bring along, and
-/// whether they are cluster-scoped.
+/// Kinds defined by CustomResourceDefinitions among the targets, and whether
+/// they are cluster-scoped.
 fn defined_kinds(targets: &[Arc<Value>]) -> BTreeMap<(&str, &str), bool> {
     let defined = targets.iter().filter_map(|target| defines(target));
     defined.map(|(group, kind, scope)| ((group, kind), scope == "Cluster")).collect()
@@ -92,7 +92,7 @@ struct Builder<'a, 'b> {
     defined: BTreeMap<(&'a str, &'a str), bool>,
     /// Live objects by the stamp they carry.
     stamps: BTreeMap<&'a str, (&'a ResourceKey, &'a LiveObject)>,
-    /// Live objects that some target, of whatever class, accounts for.
+    /// Live objects that belong to a target of any class.
     claimed: BTreeSet<&'a ResourceKey>,
     tasks: Vec<Task<'a>>,
     warnings: Vec<String>,
@@ -104,8 +104,8 @@ impl<'a> Builder<'a, '_> {
         let mut last = BTreeMap::new();
         let mut nameless = 0;
         for (index, target) in targets.iter().enumerate() {
-            // What has no name is told by its place among all such: nothing
-            // that is found out about the others moves it.
+            // A manifest without a name is identified by its index among all
+            // such manifests, so that changes of the others do not affect it.
             let position = target.name().is_empty().then(|| {
                 nameless += 1;
                 nameless - 1
@@ -129,7 +129,8 @@ impl<'a> Builder<'a, '_> {
                 let stamp = self.stamp(SyncPhase::Sync, position);
                 let mut key = key;
                 if let Some(position) = position {
-                    // No name to tell it by: its place in the source does.
+                    // Without a name it is identified by its index in the
+                    // source.
                     key.name = format!("{}{position}", view.generate_name());
                     while names.contains(&key) {
                         key.name.push('*');
@@ -176,7 +177,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// A task without hook traits; validity is checked on the way.
+    /// A task without hook fields; also validates it.
     fn task(
         &self,
         key: ResourceKey,
@@ -208,7 +209,7 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Whether the dry run is left out, and why the task must not run (SE-206).
+    /// Whether to skip the dry run, and why the task must not run (SE-206).
     fn judge(&self, key: &ResourceKey, view: &Value) -> (bool, Option<String>) {
         let missing = match self.fact(view) {
             None | Some(Served::Namespaced | Served::ClusterScoped) => return (false, None),
@@ -230,8 +231,8 @@ impl<'a> Builder<'a, '_> {
         Some(denial.message(key, &self.snapshot.project))
     }
 
-    /// The name of a hook without one: a retry keeps it (SE-397), and no other
-    /// operation or Application has it.
+    /// The name of a hook without one: the same for a retry (SE-397), and
+    /// unique to the operation and Application.
     fn generated_name(&self, view: &Value, phase: SyncPhase, position: usize) -> String {
         let Snapshot { operation, operation_id, started_at, .. } = self.snapshot;
         let identity = format!("{operation_id}/{phase}/{position}");
@@ -263,7 +264,7 @@ impl<'a> Builder<'a, '_> {
         ResourceKey::new(view.group(), view.kind(), namespace, view.name())
     }
 
-    /// The live object of a target. Both scopes are tried, for the scope of a
+    /// The live object of a target. Both scopes are tried, since the scope of a
     /// kind may be unknown (SE-142).
     fn find(&self, key: &ResourceKey) -> Option<(&'a ResourceKey, &'a LiveObject)> {
         let live = &self.snapshot.live;
@@ -284,8 +285,8 @@ impl<'a> Builder<'a, '_> {
         self.snapshot.operation.selects(key)
     }
 
-    /// The destination namespace, when the sync has to create it or to keep
-    /// its metadata (SE-200..SE-202).
+    /// The destination namespace, if the sync has to create it or to manage its
+    /// metadata (SE-200..SE-202).
     fn add_namespace(&mut self) {
         let name = self.snapshot.destination_namespace.as_str();
         let declared = |target: &Arc<Value>| {
@@ -301,7 +302,7 @@ impl<'a> Builder<'a, '_> {
         let key = ResourceKey::new("", "Namespace", "", name);
         let task_key = TaskKey { phase: SyncPhase::PreSync, resource: key.clone() };
         let metadata = self.snapshot.managed_namespace_metadata.as_ref();
-        // Once it is ours to create, it stays a task of this operation.
+        // Once this operation creates it, it stays a task of the operation.
         let in_flight = &self.snapshot.progress.in_flight;
         let begun = in_flight.iter().any(|action| action.task == task_key)
             || self.snapshot.results.iter().any(|result| TaskKey::of(result) == task_key);
@@ -337,7 +338,7 @@ impl<'a> Builder<'a, '_> {
         self.tasks.push(task);
     }
 
-    /// Whether an object was made from a target that has no name of its own.
+    /// Whether an object was created from a target without a name.
     fn generates(&self, key: &ResourceKey, live: &Value) -> bool {
         let prefix = live.generate_name();
         let made = |target: &Arc<Value>| {
@@ -347,7 +348,7 @@ impl<'a> Builder<'a, '_> {
         !prefix.is_empty() && self.snapshot.targets.iter().any(made)
     }
 
-    /// Live resources that nothing in the source accounts for (SE-190, SE-191).
+    /// Live resources that do not belong to any target (SE-190, SE-191).
     fn add_prunes(&mut self) {
         let operation = &self.snapshot.operation_id;
         for (key, live) in &self.snapshot.live {
@@ -361,7 +362,8 @@ impl<'a> Builder<'a, '_> {
                     let task = prune_task(key.clone(), version, wave, Some(live));
                     self.tasks.push(task);
                 }
-                // Made by an operation before, from what is still in the source.
+                // Created by an earlier operation, from a manifest that is
+                // still in the source.
                 Class::Hook(_) if self.generates(key, &live.object) => {}
                 Class::Hook(_) => {
                     let name = format!("{}/{} {}", key.group, key.kind, key.name);
@@ -372,8 +374,8 @@ impl<'a> Builder<'a, '_> {
         }
     }
 
-    /// Objects that were about to be pruned and are gone: still tasks, until
-    /// their result is recorded.
+    /// Objects that were about to be pruned and no longer exist: they stay
+    /// tasks until their result is recorded.
     fn add_vanished(&mut self) {
         let in_flight = &self.snapshot.progress.in_flight;
         if in_flight.is_empty() {
@@ -390,8 +392,8 @@ impl<'a> Builder<'a, '_> {
     }
 }
 
-/// Deletes what nothing in the source accounts for. What the project forbids is
-/// not among the live objects (SE-082).
+/// Prune tasks for resources that do not belong to any target. Live objects
+/// that the project forbids are not in the snapshot (SE-082).
 fn prune_task<'a>(
     key: ResourceKey,
     version: String,

@@ -1,5 +1,5 @@
-//! How operations end: well, failed with SyncFail hooks, or terminated; and
-//! how a decision becomes a plan.
+//! The end of operations: succeeded, failed with SyncFail hooks, or terminated;
+//! and the conversion of a decision to a plan.
 
 use jiff::Timestamp;
 
@@ -14,14 +14,14 @@ use crate::api::operation::ResourceResult;
 use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
-    /// Releases the hooks that are over (SE-241.6) and, where the policy goes
-    /// by the hook's own end, deletes them. Goes before whatever comes next.
+    /// Removes the finalizer of completed hooks (SE-241.6) and deletes those
+    /// whose policy depends on their own end. Runs before all other actions.
     pub(super) fn release_hooks(&mut self) {
         self.cleanup = self.clean_up(|pass, at| pass.delete_reason(at, None));
     }
 
-    /// Groups that take the finalizer off completed hooks and delete those for
-    /// which a reason is given. Objects of another phase are left alone.
+    /// Groups that remove the finalizer of completed hooks and delete those
+    /// with a given reason. Objects of other phases are not changed.
     fn clean_up(&self, reason: impl Fn(&Self, usize) -> Option<DeleteReason>) -> Vec<Group> {
         let (mut released, mut deleted) = (Group::default(), Group::default());
         for at in 0..self.tasks.len() {
@@ -39,8 +39,8 @@ impl Pass<'_> {
         groups.filter(|group| !group.actions.is_empty()).collect()
     }
 
-    /// Whether its policy removes a hook now: by the hook's own end, or by
-    /// that of the operation once it is known (SE-291, SE-292).
+    /// Whether its policy deletes a hook now: when the hook has completed, or
+    /// when the operation has ended (SE-291, SE-292).
     fn delete_reason(&self, at: usize, end: Option<OperationPhase>) -> Option<DeleteReason> {
         let task = &self.tasks[at];
         let decisive = match self.snapshot.settings.hook_policy_scope {
@@ -59,8 +59,8 @@ impl Pass<'_> {
         }
     }
 
-    /// A failed operation: HookFailed hooks go, SyncFail hooks run wave by
-    /// wave, then it ends (SE-241.7, SE-271..SE-274).
+    /// A failed operation: deletes HookFailed hooks, runs SyncFail hooks wave
+    /// by wave, then ends (SE-241.7, SE-271..SE-274).
     pub(super) fn fail(mut self) -> SyncPlan {
         let base = match self.progress.failure.take() {
             Some(base) => base,
@@ -93,10 +93,10 @@ impl Pass<'_> {
         self.end(Ending { phase: OperationPhase::Failed, message })
     }
 
-    /// Cleans up hooks, then ends. The end is stored first, so that a restart
-    /// in between goes on cleaning up.
+    /// Deletes hooks, then ends. The end is stored first, so that the deletion
+    /// continues after a restart.
     pub(super) fn end(&mut self, ending: Ending) -> SyncPlan {
-        // A stored end that nobody here understands is an error, and an end.
+        // An unknown stored phase is an error, and an end.
         let phase = match ending.phase.is_completed() {
             true => ending.phase,
             false => OperationPhase::Error,
@@ -109,7 +109,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Stops running hooks and ends; resources stay as they are (SE-285).
+    /// Stops running hooks and ends; resources are not changed (SE-285).
     pub(super) fn terminate(mut self) -> SyncPlan {
         self.refresh();
         let groups = self.clean_up(|pass, at| {
@@ -147,12 +147,13 @@ impl Pass<'_> {
         SyncPlan { terminated: true, ..self.complete(phase, format!("{message}{by}")) }
     }
 
-    /// The pause between two waves: nothing is judged and nothing starts.
+    /// The delay between two waves: health is not evaluated and nothing starts.
     pub(super) fn pause(&mut self, until: Timestamp, message: String) -> SyncPlan {
         let running = (0..self.tasks.len()).filter(|at| self.tasks[*at].is_running());
         let mut running: Vec<usize> = running.collect();
         if running.is_empty() {
-            // Everything is complete: name what the pause holds back.
+            // All tasks are complete: names the next task that the delay
+            // blocks.
             running.extend(self.pending().first());
         }
         let waiting = running.iter().map(|at| {
@@ -165,25 +166,25 @@ impl Pass<'_> {
 
     pub(super) fn wait(&self, at: usize, reason: WaitReason) -> Waiting {
         let since = self.result(at).and_then(|result| result.since);
-        // Of what looked complete for a moment, only that is known.
+        // Tasks that were complete for a moment only are not known.
         let since = since.or(Some(self.snapshot.started_at));
         gate::waiting(&self.tasks[at], reason, since, &self.snapshot.settings, self.deadline())
     }
 
-    /// A plan that does something.
+    /// A plan with actions.
     pub(super) fn act(&mut self, groups: Vec<Group>) -> SyncPlan {
         let message = messages::TASKS_RUNNING.to_owned();
         self.plan(OperationPhase::Running, message, groups, Vec::new(), None)
     }
 
-    /// The last plan of an operation.
+    /// The final plan of an operation.
     pub(super) fn complete(&mut self, phase: OperationPhase, message: String) -> SyncPlan {
         let _ = self.take_progress();
         self.plan(phase, message, Vec::new(), Vec::new(), None)
     }
 
     /// Any plan. Decides whether it must be stored before its actions run, and
-    /// adds the instants at which some wait ends by itself.
+    /// adds the times when a wait ends by itself.
     pub(super) fn plan(
         &mut self,
         phase: OperationPhase,
@@ -217,12 +218,12 @@ impl Pass<'_> {
     }
 }
 
-/// Results that a crash must not forget: skipping a prune again costs nothing.
+/// Results that must survive a crash: skipping a prune again is harmless.
 fn significant(results: &[ResourceResult]) -> Vec<&ResourceResult> {
     results.iter().filter(|result| result.status != ResultCode::PruneSkipped).collect()
 }
 
-/// Notes that a crash must not forget; the rest is worked out again.
+/// Progress that must survive a crash; the rest is computed again.
 fn essential(progress: &Progress) -> Progress {
     Progress {
         dry_run_done: false,

@@ -1,8 +1,7 @@
-//! The gate after each wave: is a task complete, and what is awaited.
+//! The gate after each wave: whether a task is complete, and what is awaited.
 //!
-//! A gate never opens on yesterday's truth: the live object counts only when
-//! it is at least as new as what was applied, and a hook only when it is the
-//! one that this task created.
+//! A stale status is never used: the live object counts only if it is at least
+//! as new as what was applied, and a hook only if this task has created it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -16,19 +15,19 @@ use crate::api::operation::OperationPhase;
 use crate::api::operation::ResourceResult;
 use crate::decide::health::Status;
 
-/// How long the cache may lag behind before a missing object is read
-/// directly (SE-258).
+/// How long the cache may lag behind before a missing object is read directly
+/// (SE-258).
 pub(super) const READ_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
-/// What a running task has become, and its message; `None` when it is still
-/// running with nothing new to say (SE-255, SE-256).
+/// The new state of a running task, and its message; `None` when it is still
+/// running and has no new message (SE-255, SE-256).
 pub(super) fn judge(
     task: &Task<'_>,
     result: &ResourceResult,
     settings: &Settings,
     now: Timestamp,
 ) -> Option<(OperationPhase, String)> {
-    // Somebody has put another object in the place of the hook.
+    // Another client has replaced the hook with another object.
     if let Some(objection) = task.objection() {
         return Some((OperationPhase::Failed, objection.to_owned()));
     }
@@ -73,10 +72,10 @@ fn completion(task: &Task<'_>, result: &ResourceResult) -> Option<(OperationPhas
     }
 }
 
-/// Whether the live object is the applied one, or a later one.
+/// Whether the live object is the applied version, or a later one.
 ///
-/// Resource versions are compared where both are numbers, as those of every
-/// API server are; otherwise the object is taken as it is.
+/// Resource versions are compared if both are numbers, as those of all API
+/// servers are; otherwise the object is accepted.
 fn is_fresh(task: &Task<'_>, result: &ResourceResult) -> bool {
     let Some(view) = task.live_view() else { return false };
     if task.needs_stamp() && !task.is_created() && hooks::stamp_of(view).is_some() {
@@ -89,7 +88,7 @@ fn is_fresh(task: &Task<'_>, result: &ResourceResult) -> bool {
     }
 }
 
-/// When a running task counts as failed; absent without a limit.
+/// When a running task counts as failed; `None` without a limit.
 fn deadline(task: &Task<'_>, since: Option<Timestamp>, settings: &Settings) -> Option<Timestamp> {
     let limit = if task.hook { settings.hook_timeout } else { settings.wave_timeout };
     since?.checked_add(limit?).ok()
@@ -132,7 +131,7 @@ fn condition(task: &Task<'_>) -> String {
     }
 }
 
-/// Names what holds a terminating object, for nobody else says it (SE-600).
+/// Names the finalizers that block a terminating object (SE-600).
 fn finalizers(view: Option<&Value>) -> String {
     let held: Vec<&str> = view.into_iter().flat_map(Raw::finalizers).collect();
     match held.is_empty() {

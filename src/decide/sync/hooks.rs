@@ -1,7 +1,7 @@
-//! What hooks mean to a sync: their phases, names, policies and stamps.
+//! Hooks: their phases, names, delete policies and stamps.
 //!
-//! When a hook is complete is decided in `gate.rs`; when it is deleted, in
-//! `wave.rs` and `finish.rs`.
+//! `gate.rs` decides when a hook is complete; `wave.rs` and `finish.rs` when it
+//! is deleted.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -12,28 +12,28 @@ use crate::api::annotations;
 use crate::api::hooks::{DeletePolicy, HookType, Role, delete_policies, role};
 use crate::api::operation::SyncPhase;
 
-/// The annotation that names the pass that created a hook.
+/// The annotation that identifies the attempt that created a hook.
 ///
-/// The executor writes it with the object, so that a restarted controller
-/// sees from the object alone that this operation has created the hook.
+/// The executor writes it with the object, so that a restarted controller knows
+/// from the object alone that this operation has created the hook.
 pub const OPERATION_ANNOTATION: &str = "wavegate.dev/operation";
 
-/// What an object is for a sync (SE-140, SE-141, SE-180..SE-183).
+/// The role of an object in a sync (SE-140, SE-141, SE-180..SE-183).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Class {
     /// An ordinary resource, applied in phase Sync.
     Resource,
-    /// A hook of at least one sync phase, in phase order without repeats.
+    /// A hook of at least one sync phase, in phase order without duplicates.
     Hook(Vec<SyncPhase>),
     /// `Skip` alone: listed, but never applied, pruned or awaited.
     Skipped,
-    /// A hook of Application deletion only; no part in a sync.
+    /// A hook of Application deletion only; not part of a sync.
     DeleteHook,
-    /// It says that it is a hook, but of no type that exists.
+    /// Has a hook annotation without a known type.
     Ignored,
 }
 
-/// Reads what an object is to a sync from its hook annotations.
+/// Determines the role of an object from its hook annotations.
 pub fn classify(object: &Value) -> Class {
     let types = match role(object) {
         Role::Resource => return Class::Resource,
@@ -57,10 +57,10 @@ fn phase_of(hook: HookType) -> Option<SyncPhase> {
     }
 }
 
-/// When a hook object is deleted (SE-185); several may hold at once.
+/// When a hook object is deleted (SE-185); several may apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeletePolicies {
-    /// The previous object goes before the hook is created. The default.
+    /// The previous object is deleted before the hook is created. The default.
     pub before_creation: bool,
     /// Deleted when the operation succeeded.
     pub succeeded: bool,
@@ -81,20 +81,21 @@ impl DeletePolicies {
     }
 }
 
-/// The wave of an object (SE-186), wide enough to count past the last one.
+/// The wave of an object (SE-186); the type can hold one more than the last
+/// wave.
 pub fn wave(object: &Value) -> i64 {
     annotations::sync_wave(object).into()
 }
 
-/// Longest name that a hook is given: Jobs copy theirs into a label.
+/// Longest generated name of a hook: Jobs copy it into a label.
 const MAX_NAME: usize = 63;
 
-/// The name of a hook that only has `generateName` (SE-193): what the hook is
-/// for, in words, and behind it a short mark of `identity`, so that no two
-/// hooks ever share a name (SE-604). A long prefix is cut.
+/// The name of a hook that only has `generateName` (SE-193): a readable part,
+/// and a short digest of `identity`, so that no two hooks have the same name
+/// (SE-604). A long prefix is truncated.
 ///
-/// It depends on nothing but its arguments, so that creating it twice within
-/// one operation is a conflict and not a second hook.
+/// Depends only on its arguments, so that creating it twice within one
+/// operation is a conflict and not a second hook.
 pub fn generated_name(prefix: &str, words: &str, identity: &str) -> String {
     let digest = Sha256::digest(identity.as_bytes());
     let mark: String = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
@@ -105,7 +106,8 @@ pub fn generated_name(prefix: &str, words: &str, identity: &str) -> String {
     format!("{kept}{words}-{mark}")
 }
 
-/// What a hook of a sync is for: `<revision>-<phase>-<start>` (SE-193).
+/// The readable part of the name of a sync hook: `<revision>-<phase>-<start>`
+/// (SE-193).
 pub(super) fn purpose(revision: &str, phase: SyncPhase, started_at: Timestamp) -> String {
     let revision = match revision.chars().count() {
         8.. => revision.chars().take(7).collect::<String>(),
@@ -114,8 +116,8 @@ pub(super) fn purpose(revision: &str, phase: SyncPhase, started_at: Timestamp) -
     format!("{revision}-{phase}-{}", started_at.as_second())
 }
 
-/// Names one operation, or one deletion, of one Application and of no other,
-/// also when several start in the same second.
+/// Identifies one operation, or one deletion, of one Application, even if
+/// several start in the same second.
 pub fn operation_id(uid: &str, started_at: Timestamp, what: &str) -> String {
     let what: String = what.chars().filter(char::is_ascii_alphanumeric).take(12).collect();
     format!("{uid}.{}-{what}", started_at.as_second())
@@ -128,8 +130,8 @@ pub fn is_stamp_of(stamp: &str, uid: &str) -> bool {
 
 /// The value of [`OPERATION_ANNOTATION`] for one task of one attempt.
 ///
-/// A retry runs the hooks again and a hook of two phases runs twice, hence
-/// the attempt and the phase. `position` tells apart what has no name.
+/// A retry runs the hooks again and a hook of two phases runs twice, hence the
+/// attempt and the phase. `position` identifies manifests without a name.
 pub fn stamp(operation: &str, attempt: u64, phase: &str, position: Option<usize>) -> String {
     let phase = phase.to_lowercase();
     match position {
@@ -138,7 +140,7 @@ pub fn stamp(operation: &str, attempt: u64, phase: &str, position: Option<usize>
     }
 }
 
-/// The stamp that a live object carries.
+/// The stamp of a live object.
 pub(super) fn stamp_of(object: &Value) -> Option<&str> {
     object.annotation(OPERATION_ANNOTATION)
 }

@@ -1,5 +1,5 @@
-//! Messages that users and their scripts know by heart (SE-206..SE-208,
-//! SE-262, SE-272). Texts here are part of the compatibility surface.
+//! Messages that users and their scripts rely on (SE-206..SE-208, SE-262,
+//! SE-272). They are part of the compatibility surface.
 
 use std::collections::BTreeSet;
 
@@ -24,8 +24,8 @@ pub(super) const TERMINATED: &str = "Operation terminated";
 pub(super) const TERMINATED_WITH_ERRORS: &str = "Operation termination had errors";
 pub(super) const BY_TIMEOUT: &str = ", triggered by controller sync timeout";
 
-/// `waiting for <reason> <group>/<kind>/<name> and <n> more <type>`; empty
-/// when there is nothing to wait for (SE-262).
+/// `waiting for <reason> <group>/<kind>/<name> and <n> more <type>`; empty when
+/// nothing is awaited (SE-262).
 pub(super) fn waiting(reason: WaitReason, tasks: &[&Task<'_>]) -> String {
     let Some(first) = tasks.iter().find(|task| task.hook).or(tasks.first()) else {
         return String::new();
@@ -39,8 +39,8 @@ pub(super) fn waiting(reason: WaitReason, tasks: &[&Task<'_>]) -> String {
     }
 }
 
-/// The message of a failed operation: what went wrong, then the words of the
-/// API server, each once and in order of result (SE-272).
+/// The message of a failed operation: the cause, then the API server's messages
+/// without duplicates, in order of the results (SE-272).
 pub(super) fn failure(base: &str, results: &[ResourceResult]) -> String {
     let reasons = |of_sync_fail: bool| {
         let mut distinct: Vec<&str> = Vec::new();
@@ -80,7 +80,7 @@ pub(super) fn invalid<'m>(messages: impl Iterator<Item = &'m str>) -> String {
 }
 
 impl Denial {
-    /// Why the resource is refused (SE-206).
+    /// Why the resource is rejected (SE-206).
     pub fn message(self, key: &ResourceKey, project: &str) -> String {
         let ResourceKey { group, kind, namespace, .. } = key;
         match self {
@@ -94,7 +94,7 @@ impl Denial {
     }
 }
 
-/// The destination namespace may neither be created nor labelled.
+/// The project forbids to create or label the destination namespace.
 pub(super) fn namespace_denied(key: &ResourceKey, denial: Denial, project: &str) -> String {
     let name = &key.name;
     let why = denial.message(key, project);
@@ -128,7 +128,7 @@ pub(super) fn namespace_unreadable(error: &str) -> String {
     format!("namespace auto creation failed: {error}")
 }
 
-/// The API server's refusal, with a hint where users are known to be puzzled.
+/// The API server's error, with a hint for common mistakes.
 pub(super) fn refusal(error: &str) -> String {
     if error.contains("metadata.annotations: Too long: must have at most 262144 bytes") {
         return format!(
@@ -139,7 +139,8 @@ pub(super) fn refusal(error: &str) -> String {
     error.to_owned()
 }
 
-/// `created` in kubectl's words, for an object that was found created.
+/// `created`, as printed by kubectl, for an object whose creation was observed
+/// later.
 pub(super) fn created(key: &ResourceKey) -> String {
     let kind = key.kind.to_lowercase();
     match key.group.as_str() {
@@ -148,7 +149,7 @@ pub(super) fn created(key: &ResourceKey) -> String {
     }
 }
 
-/// `pruned` and `created`, when nothing was changed (SE-282).
+/// `pruned` and `created` in a dry run (SE-282).
 pub(super) fn dry_run(message: &str) -> String {
     match message.ends_with("(dry run)") {
         true => message.to_owned(),

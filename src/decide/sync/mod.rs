@@ -1,10 +1,10 @@
-//! The wave engine: how an Application's manifests reach the cluster, in
-//! phases and waves.
+//! The wave engine: applies the manifests of an Application in phases and
+//! waves.
 //!
-//! # The story
+//! # Overview
 //!
 //! An *operation* is a list of *tasks*: a manifest to apply, a hook to run, an
-//! extraneous object to prune. Each has a slot, and slots are run in order:
+//! extraneous object to prune. Each has a slot, and slots run in order:
 //!
 //! 1. *phase*: PreSync, Sync, PostSync; SyncFail only when the rest failed,
 //! 2. *wave*: the number from the sync-wave annotation, lowest first; prune
@@ -12,41 +12,43 @@
 //! 3. *kind*: Namespace first, custom resources last,
 //! 4. *name*.
 //!
-//! Tasks with the same phase and wave make up a wave. Before anything else,
-//! all tasks are tried in a dry run. Then, for each wave: prune, delete the
-//! old hooks, apply kind by kind, pause (`ARGOCD_SYNC_WAVE_DELAY`), and wait
+//! Tasks with the same phase and wave make up a wave. First, all tasks are
+//! checked in a dry run. Then, for each wave: prune, delete the old hooks,
+//! apply kind by kind, wait for the delay (`ARGOCD_SYNC_WAVE_DELAY`), and wait
 //! until hooks are complete, resources healthy and pruned objects gone. Only
-//! then the next wave starts. A failure anywhere stops the sequence, runs the
-//! SyncFail hooks and ends the operation.
+//! then the next wave starts. A failure stops the sequence, runs the SyncFail
+//! hooks and ends the operation.
 //!
-//! # One pass
+//! # One reconcile
 //!
 //! [`step`] is a plain function from a [`Snapshot`] and the time to a
-//! [`SyncPlan`]. It keeps nothing between two calls. Whoever carries plans out
+//! [`SyncPlan`]. It keeps no state between two calls. The caller applies a
+//! plan:
 //!
-//! 1. stores `results`, `progress`, `phase` and `message`, where they changed:
-//!    before the actions if [`SyncPlan::needs_persist_before_actions`], and in any
-//!    case when a plan has no actions,
-//! 2. runs the actions, group after group, and notes an [`Outcome`] for each,
-//! 3. calls [`step`] again with the plan's own state (stored or not), the
-//!    outcomes of its actions and a fresh look at the live objects,
+//! 1. it stores `results`, `progress`, `phase` and `message` if they changed:
+//!    before the actions if [`SyncPlan::needs_persist_before_actions`], and
+//!    always if a plan has no actions,
+//! 2. it runs the actions, group after group, and records an [`Outcome`] for
+//!    each,
+//! 3. it calls [`step`] again with the plan's own state (stored or not), the
+//!    outcomes of its actions and a new snapshot of the live objects,
 //!
-//! until a plan has no actions; then the next event or [`SyncPlan::wake_at`] calls
-//! again, without outcomes. Outcomes are never stored: after a crash they are
-//! lost, and the pass goes on from what was stored and what is live. No hook
-//! runs twice, for a hook carries the stamp of the task that created it. No
-//! prune result is lost, for prunes are announced in [`Progress::in_flight`].
-//! Everything else is safe to repeat.
+//! until a plan has no actions; then the next event or [`SyncPlan::wake_at`]
+//! triggers the next call, without outcomes. Outcomes are never stored: they
+//! are lost in a crash, and the next reconcile continues from the stored state
+//! and the live objects. No hook runs twice, since a hook carries the stamp of
+//! the task that created it. No prune result is lost, since prunes are
+//! announced in [`Progress::in_flight`]. Everything else is safe to repeat.
 //!
-//! A live object that is older than what was applied (a cache that lags
-//! behind) never completes a task.
+//! A live object that is older than what was applied (a stale cache) never
+//! completes a task.
 //!
 //! # Files
 //!
-//! `snapshot.rs` facts in; `plan.rs` decisions out; `task.rs` one unit of work;
-//! `build.rs` manifests to tasks; `order.rs`, `prune.rs` slots; `hooks.rs`,
-//! `options.rs` annotations; `gate.rs` completion; `pass.rs`, `record.rs`,
-//! `wave.rs`, `finish.rs` the decision; `messages.rs` its words; `retry.rs` what follows
+//! `snapshot.rs` input; `plan.rs` decisions; `task.rs` one task; `build.rs`
+//! manifests to tasks; `order.rs`, `prune.rs` slots; `hooks.rs`, `options.rs`
+//! annotations; `gate.rs` completion; `pass.rs`, `record.rs`, `wave.rs`,
+//! `finish.rs` the decision; `messages.rs` its messages; `retry.rs` retries of
 //! a failed attempt.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
@@ -93,7 +95,7 @@ pub use snapshot::{
 };
 pub use task::TaskKey;
 
-/// How long to wait before an action whose answer got lost is tried again.
+/// How long to wait before an action is retried whose response was lost.
 const LOST_ANSWER_PAUSE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Group and kind that an object defines; `None` for all but a
@@ -105,8 +107,8 @@ pub fn defines(object: &serde_json::Value) -> Option<(String, String)> {
 
 /// Decides what one operation does next.
 ///
-/// A plan without actions and without [`SyncPlan::waiting_for`] is an end. A
-/// snapshot of an operation that is not under way gives back its own state.
+/// A plan without actions and without [`SyncPlan::waiting_for`] is final. For
+/// an operation that is not running, the plan contains its own state.
 pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
     if !snapshot.phase.is_running() {
         return SyncPlan {

@@ -1,4 +1,4 @@
-//! What the wave engine reads of a manifest beside the fields that all objects have.
+//! Reads the parts of a manifest that are specific to the wave engine.
 
 use serde_json::Value;
 

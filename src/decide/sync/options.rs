@@ -1,6 +1,6 @@
-//! Sync options: per operation, per resource, and which of the two wins.
+//! Sync options: of an operation, of a resource, and their precedence.
 //!
-//! Options match exactly; whatever is not known is ignored (SE-300..SE-302).
+//! Options match exactly; unknown options are ignored (SE-300..SE-302).
 
 use serde_json::Value;
 
@@ -18,15 +18,16 @@ pub(super) enum Prune {
     Confirm,
 }
 
-/// How objects that hang on a deleted one are treated (SE-317).
+/// How dependents of a deleted object are treated (SE-317).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// Dependents go first; the object stays visible until they are gone.
+    /// Dependents are deleted first; the object stays visible until they are
+    /// gone.
     #[default]
     Foreground,
-    /// The object goes at once, dependents later.
+    /// The object is deleted at once, dependents later.
     Background,
-    /// Dependents stay.
+    /// Dependents are orphaned.
     Orphan,
 }
 
@@ -64,8 +65,8 @@ const SWITCHES: [&str; 11] = [
     "CreateNamespace",
 ];
 
-/// Whether nobody knows a sync option, of an Application or of a resource: it
-/// has no effect (SE-302).
+/// Whether a sync option of an Application or a resource is unknown: it has no
+/// effect (SE-302).
 pub fn is_unknown_option(item: &str) -> bool {
     let (name, value) = item.trim().split_once('=').unwrap_or((item, ""));
     let values: &[&str] = match name {
@@ -96,7 +97,7 @@ impl AppOptions {
                 words::FAIL_ON_SHARED_RESOURCE => options.fail_on_shared = true,
                 words::CREATE_NAMESPACE => options.create_namespace = true,
                 _ => match prune(item) {
-                    // The first of several values wins (SE-019).
+                    // The first of several values is used (SE-019).
                     Some(value) => options.prune = options.prune.or(Some(value)),
                     None if !is_unknown_option(item) => {}
                     None => options.unknown.push(item.to_owned()),
@@ -158,17 +159,18 @@ impl ResourceOptions {
     }
 }
 
-/// Which request brings an object to its target.
+/// The request that changes an object to its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// Three-way patch from the last-applied annotation (SE-340).
     ClientSide,
     /// Server-side apply, forcing conflicts (SE-345).
     ServerSide,
-    /// Replace what is there, create what is not; no annotation is added.
+    /// Replace an existing object, create a missing one; no annotation is
+    /// added.
     Replace,
-    /// Replace, and never delete: a CustomResourceDefinition or a Namespace
-    /// would take everything in it along (SE-350).
+    /// Replace, and never delete: the deletion of a CustomResourceDefinition or
+    /// a Namespace would delete everything in it (SE-350).
     Update,
     /// Create, with a name that the server chooses.
     Create,
@@ -179,19 +181,20 @@ pub enum How {
 pub struct Method {
     /// The request.
     pub how: How,
-    /// Delete and create again where the API server refuses a change of an
-    /// immutable field or keeps reporting a conflict (SE-355). With
-    /// [`How::Replace`]: always delete and create.
+    /// Delete and recreate if the API server rejects a change of an immutable
+    /// field or keeps reporting a conflict (SE-355). With [`How::Replace`]:
+    /// always delete and create.
     pub force: bool,
-    /// Whether unknown or wrong fields are refused.
+    /// Whether unknown or invalid fields are rejected.
     pub validate: bool,
-    /// Whether fields of a former client-side manager are taken over first
+    /// Whether fields of a former client-side manager are migrated first
     /// (SE-346). Only with [`How::ServerSide`].
     pub migrate: bool,
 }
 
 /// Decides how to apply. `Replace` and `Force` count on target or live;
-/// `Replace` beats `ServerSideApply`; a resource's word beats the operation's.
+/// `Replace` overrides `ServerSideApply`; the option of a resource overrides
+/// that of the operation.
 pub(super) fn method(
     target: &Value,
     live: Option<&Value>,

@@ -1,7 +1,7 @@
 //! The order of a sync: phase, wave, kind, name (SE-215..SE-220).
 //!
-//! The same order serves the engine and `wavegate order`. It is total: two
-//! different resources never tie, so the order of the input does not matter.
+//! Used by the engine and `wavegate order`. The order is total: two different
+//! resources are never equal, so the order of the input does not matter.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,19 +13,19 @@ use super::object::{defines, is_namespace};
 use crate::api::Raw;
 use crate::api::operation::SyncPhase;
 
-/// A task's place in the sync order. Field order is sort order.
+/// The slot of a task in the sync order. Field order is sort order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Slot {
-    /// The first thing that counts.
+    /// The phase, compared first.
     pub phase: SyncPhase,
     /// From the sync-wave annotation: may be negative, 0 when absent.
     pub wave: i64,
     /// See [`kind_rank`]. Not printed.
     #[serde(skip)]
     pub kind_rank: u8,
-    /// Byte-wise; a hook without name is listed by its `generateName`.
+    /// Byte-wise; a hook without a name is listed by its `generateName`.
     pub name: String,
-    /// Empty for cluster-scoped kinds and where the manifest says nothing.
+    /// Empty for cluster-scoped kinds and for manifests without a namespace.
     pub namespace: String,
     /// API group, empty for the core group.
     pub group: String,
@@ -35,8 +35,8 @@ pub struct Slot {
     pub hook: bool,
 }
 
-/// Kinds in the order in which they are applied within a wave, whatever their
-/// group (SE-216).
+/// Kinds in the order in which they are applied within a wave, regardless of
+/// their group (SE-216).
 const KINDS: [&str; 35] = [
     "Namespace",
     "NetworkPolicy",
@@ -75,15 +75,15 @@ const KINDS: [&str; 35] = [
     "APIService",
 ];
 
-/// Position of a kind within a wave, from 1; all kinds that are not listed
-/// share the last place and go by name alone.
+/// Position of a kind within a wave, from 1; all other kinds share the last
+/// position and are sorted by name only.
 pub fn kind_rank(kind: &str) -> u8 {
     let found = KINDS.iter().position(|known| *known == kind);
     let rank = found.map_or(KINDS.len() + 1, |index| index + 1);
     u8::try_from(rank).unwrap_or(u8::MAX)
 }
 
-/// A slot together with what promotion needs to know (SE-218, SE-219).
+/// A slot together with the input for promotion (SE-218, SE-219).
 #[derive(Clone, Debug)]
 pub(super) struct Placed<T> {
     pub slot: Slot,
@@ -92,7 +92,7 @@ pub(super) struct Placed<T> {
     pub creates_namespace: Option<String>,
     /// The group and kind that this target defines.
     pub defines_kind: Option<(String, String)>,
-    /// Whether there is a target; prune tasks take no part in promotion.
+    /// Whether there is a target; prune tasks are not promoted.
     pub has_target: bool,
 }
 
@@ -112,8 +112,8 @@ impl<T> Placed<T> {
 }
 
 /// Sorts, then moves each Namespace and each CustomResourceDefinition that
-/// would come too late right before the first target that needs it, into that
-/// target's phase and wave.
+/// would be too late directly before the first target that needs it, into the
+/// phase and wave of that target.
 pub(super) fn arrange<T>(mut items: Vec<Placed<T>>) -> Vec<Placed<T>> {
     items.sort_by(|a, b| a.slot.cmp(&b.slot));
     let items = promote(
@@ -166,9 +166,8 @@ fn promote<T, K: std::hash::Hash + Eq>(
 
 /// The order in which manifests are applied, SyncFail hooks last.
 ///
-/// A resource that occurs twice counts once, the last manifest winning
-/// (SE-138). What is never applied (`Skip`, deletion hooks, unknown hook
-/// types) is left out.
+/// Of duplicate resources, the last manifest is used (SE-138). Manifests that
+/// are never applied (`Skip`, deletion hooks, unknown hook types) are omitted.
 pub fn order(manifests: &[Value]) -> Vec<Slot> {
     let mut placed = Vec::new();
     for (index, manifest) in last_of_each(manifests).into_iter().enumerate() {
@@ -183,7 +182,7 @@ pub fn order(manifests: &[Value]) -> Vec<Slot> {
         }
     }
     let mut placed = arrange(placed);
-    // Two phases of one hook can be promoted into the same place.
+    // Two phases of one hook can be promoted to the same slot.
     let mut seen = HashSet::new();
     placed.retain(|placed| seen.insert((placed.item, placed.slot.phase)));
     placed.into_iter().map(|placed| placed.slot).collect()
@@ -204,7 +203,7 @@ pub(super) fn slot(manifest: &Value, phase: SyncPhase, wave: i64, hook: bool) ->
 }
 
 /// Manifests without those that a later one of the same identity replaces.
-/// Objects that have only `generateName` never replace each other.
+/// Objects that only have `generateName` never replace each other.
 pub(super) fn last_of_each(manifests: &[Value]) -> Vec<&Value> {
     let mut last = HashMap::new();
     for (index, manifest) in manifests.iter().enumerate() {

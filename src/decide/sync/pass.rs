@@ -1,4 +1,5 @@
-//! One pass: lay what is known over the tasks, then decide.
+//! One reconcile of an operation: adds the known state to the tasks, then
+//! decides.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +18,14 @@ use super::task::{Task, TaskKey};
 use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
-/// A pass under way. Tasks are named by their index in run order.
+/// One reconcile. Tasks are referred to by their index in run order.
 pub(super) struct Pass<'a> {
     pub snapshot: &'a Snapshot,
     pub now: Timestamp,
     pub app: AppOptions,
     pub tasks: Vec<Task<'a>>,
     pub results: Vec<ResourceResult>,
-    /// Where in `results` a task's result is.
+    /// The index of a task's result in `results`.
     index: BTreeMap<TaskKey, usize>,
     pub progress: Progress,
     /// The working copy of `progress.in_flight`.
@@ -32,9 +33,9 @@ pub(super) struct Pass<'a> {
     outcomes: BTreeMap<(&'a TaskKey, Verb), &'a Happened>,
     /// Tasks of a wave that were run since the stored state.
     pub ran: Vec<usize>,
-    /// Tasks with an action whose answer got lost.
+    /// Tasks with an action whose response was lost.
     pub lost: Vec<usize>,
-    /// Groups that go before all others: hooks that are over are released.
+    /// Groups that run before all others: they release completed hooks.
     pub cleanup: Vec<Group>,
     pub warnings: Vec<String>,
 }
@@ -67,14 +68,14 @@ impl<'a> Pass<'a> {
         };
         for task in &mut pass.tasks {
             let stored = pass.index.get(&task.key).map(|at| pass.results[*at].hook_phase);
-            // A phase that nobody here understands says nothing: the task is
-            // pending, and its live object tells whether it has run.
+            // An unknown phase is ignored: the task is pending, and its live
+            // object shows whether it has run.
             task.state = stored.filter(|phase| *phase != OperationPhase::Unknown);
         }
         pass
     }
 
-    /// The whole decision (SE-241), the first rule that applies.
+    /// The decision (SE-241): the first rule that applies.
     pub fn decide(mut self) -> SyncPlan {
         self.record();
         let overdue = self.deadline().is_some_and(|deadline| deadline <= self.now);
@@ -118,7 +119,7 @@ impl<'a> Pass<'a> {
         self.next_wave()
     }
 
-    /// When the operation has to stop; absent without a limit (SE-288).
+    /// When the operation has to stop; `None` without a limit (SE-288).
     pub fn deadline(&self) -> Option<Timestamp> {
         let limit = self.snapshot.settings.sync_timeout.filter(|limit| limit.is_positive())?;
         self.snapshot.started_at.checked_add(limit).ok()
@@ -132,8 +133,8 @@ impl<'a> Pass<'a> {
         self.index.get(&self.tasks[task].key).map(|at| &self.results[*at])
     }
 
-    /// Stores what became of a task. The first call adds its result at the end
-    /// of the list; `None` as the code leaves the code as it was.
+    /// Records the state of a task. The first call appends its result to the
+    /// list; `None` as the code keeps the code.
     pub fn set(
         &mut self,
         at: usize,
@@ -174,7 +175,7 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Notes which object a result is about.
+    /// Records the object of a result.
     pub fn note(&mut self, at: usize, uid: &str, resource_version: &str) {
         let now = self.now;
         if let Some(index) = self.index.get(&self.tasks[at].key) {
@@ -185,28 +186,29 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Notes an action that a restart could not tell from the world.
+    /// Records an action whose effect cannot be derived from the cluster after
+    /// a restart.
     pub fn announce(&mut self, at: usize, verb: Verb, uid: &str) {
         let Task { key, wave, version, .. } = &self.tasks[at];
         let (task, wave, version, uid) = (key.clone(), *wave, version.clone(), uid.to_owned());
         self.in_flight.insert(task.clone(), InFlight { verb, task, wave, version, uid });
     }
 
-    /// The notes to store; the pass is over.
+    /// The progress to store; ends the reconcile.
     pub fn take_progress(&mut self) -> Progress {
         let in_flight = std::mem::take(&mut self.in_flight).into_values().collect();
         Progress { in_flight, ..std::mem::take(&mut self.progress) }
     }
 
-    /// Whether the dry run is behind us. Should that note be lost, a result of
-    /// anything but the destination namespace says so too.
+    /// Whether the dry run is complete. If this is lost, any result other than
+    /// that of the destination namespace implies it.
     fn has_started(&self) -> bool {
         let namespace = self.namespace_task().map(|at| &self.tasks[at].key);
         self.progress.dry_run_done
             || self.results.iter().any(|result| Some(&TaskKey::of(result)) != namespace)
     }
 
-    /// The task that makes the destination namespace, automatic or declared.
+    /// The task that creates the destination namespace, automatic or declared.
     pub fn namespace_task(&self) -> Option<usize> {
         let name = self.snapshot.destination_namespace.as_str();
         self.tasks.iter().position(|task| {
@@ -215,7 +217,7 @@ impl<'a> Pass<'a> {
         })
     }
 
-    /// What forbids the operation before it does anything (SE-207, SE-323).
+    /// Errors that prevent the operation from starting (SE-207, SE-323).
     fn refuse(&mut self) -> Option<SyncPlan> {
         let shared = &self.snapshot.shared;
         if self.app.fail_on_shared && !shared.is_empty() && !self.has_started() {
@@ -226,7 +228,7 @@ impl<'a> Pass<'a> {
         let mut reasons = Vec::new();
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
-            // Later on a hook fails when it is its turn.
+            // Later a hook fails when its slot is reached.
             let objection = task.objection().filter(|_| !started);
             let objection = objection.map(|words| (OperationPhase::Failed, words.to_owned()));
             let Some((state, message)) = task.invalid.clone().or(objection) else { continue };
@@ -242,7 +244,7 @@ impl<'a> Pass<'a> {
         Some(self.complete(OperationPhase::Failed, message))
     }
 
-    /// After the last action of a wave: the end, or the pause before the next
+    /// After the last action of a wave: the end, or the delay before the next
     /// wave (SE-241.11, SE-241.12, SE-265).
     fn after_wave(&mut self) -> Option<SyncPlan> {
         if self.progress.failure.is_some() {
@@ -284,7 +286,7 @@ impl<'a> Pass<'a> {
         Some(self.end(Ending { phase: OperationPhase::Succeeded, message }))
     }
 
-    /// Brings running tasks up to date with what is live (SE-255, SE-256).
+    /// Updates running tasks from the live objects (SE-255, SE-256).
     pub fn refresh(&mut self) {
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
@@ -302,8 +304,8 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// Whether a running task holds up what comes after it: hooks always,
-    /// resources where there is something after them (SE-241.4, SE-257).
+    /// Whether a running task blocks later tasks: hooks always, resources if
+    /// there are later tasks (SE-241.4, SE-257).
     fn is_awaited(&self, task: &Task<'_>) -> bool {
         let resources = self.snapshot.settings.wait_for_health || self.is_multi_step();
         task.is_running() && (task.hook || (resources && self.progress.failure.is_none()))
@@ -338,7 +340,7 @@ impl<'a> Pass<'a> {
                 Some(Happened::Failed(error)) => {
                     self.set(at, None, OperationPhase::Error, error.as_str());
                 }
-                // It is there; the cache will show it.
+                // It exists; the cache will contain it.
                 Some(_) => wake = earlier(wake, self.now.checked_add(gate::READ_AFTER).ok()),
                 None => match due.filter(|due| *due > self.now) {
                     Some(due) => wake = earlier(wake, Some(due)),
@@ -370,8 +372,8 @@ impl<'a> Pass<'a> {
         messages::waiting(reason, &tasks)
     }
 
-    /// A wave is over only when what it pruned is gone (SE-241.5). An object
-    /// of the same name with another UID is not the pruned one.
+    /// A wave is complete only when its pruned objects are gone (SE-241.5). An
+    /// object of the same name with another UID is not the pruned one.
     fn await_deletions(&mut self) -> Option<SyncPlan> {
         let leaving: Vec<usize> = (0..self.tasks.len())
             .filter(|at| {
@@ -403,8 +405,8 @@ impl<'a> Pass<'a> {
         self.plan(phase, message, Vec::new(), waiting, again)
     }
 
-    /// Tasks still to run, SyncFail left out; unmodified resources too with
-    /// `ApplyOutOfSyncOnly` (SE-318), unless their apply was under way.
+    /// Tasks still to run, without SyncFail; also without unmodified resources
+    /// with `ApplyOutOfSyncOnly` (SE-318), unless their apply was in progress.
     pub fn pending(&self) -> Vec<usize> {
         (0..self.tasks.len())
             .filter(|at| {
@@ -420,7 +422,7 @@ impl<'a> Pass<'a> {
     }
 }
 
-/// The earlier of two instants, where absent is never.
+/// The earlier of two times, where `None` is never.
 pub(super) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),

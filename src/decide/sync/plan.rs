@@ -1,4 +1,4 @@
-//! What a pass decided: actions, and what is to be stored.
+//! The decision of a reconcile: actions, and what is to be stored.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use crate::api::operation::{OperationPhase, ResourceResult};
 use crate::api::resource_key::ResourceKey;
 use crate::api::time::to_rfc3339;
 
-/// The decision of one pass.
+/// The decision of one reconcile.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SyncPlan {
-    /// What to do, group after group; see [`Group`]. Empty means: wait.
+    /// The actions, group after group; see [`Group`]. Empty means: wait.
     pub actions: Vec<Group>,
     /// The new full list of results, in order of first result.
     pub results: Vec<ResourceResult>,
-    /// Notes to store beside the results.
+    /// Progress to store beside the results.
     pub progress: Progress,
     /// The phase to store. Completed phases come without actions.
     pub phase: OperationPhase,
@@ -28,23 +28,23 @@ pub struct SyncPlan {
     pub message: String,
     /// What the operation waits for, in task order.
     pub waiting_for: Vec<Waiting>,
-    /// When to call again even if no event arrives; absent means on events only.
+    /// When to call again even without an event; `None` means on events only.
     pub wake_at: Option<Timestamp>,
     /// Whether phase, results and progress must be stored before the actions
-    /// run: something was learnt that a crash must not forget, or an action
-    /// is not safe to repeat blindly.
+    /// run: because they must survive a crash, or an action is not safe to
+    /// repeat without them.
     pub needs_persist_before_actions: bool,
-    /// Mistakes in manifests and options, for conditions; never a reason to stop.
+    /// Errors in manifests and options, for conditions; they never stop a sync.
     pub warnings: Vec<String>,
-    /// Whether it ends because a person or the time limit stopped it: then it
-    /// is not tried again.
+    /// Whether it ends because a user or the time limit terminated it: then it
+    /// is not retried.
     pub terminated: bool,
 }
 
 impl SyncPlan {
-    /// The message with what is known of the wait that it names: the state of
-    /// the resource, or who holds it, and since when (SE-588, SE-600). The
-    /// instant is told, not the duration, which would be another at each look.
+    /// The message with details of the wait that it names: the state of the
+    /// resource, its finalizers, and the start (SE-588, SE-600). It contains
+    /// the start, not the duration, which would change in every reconcile.
     pub fn told(&self) -> String {
         // The message names the first hook, or else the first resource.
         let is_hook = |waiting: &&Waiting| {
@@ -66,36 +66,36 @@ impl SyncPlan {
 pub struct Group {
     /// In task order.
     pub actions: Vec<Action>,
-    /// Whether later groups run only if every action of this one did not
-    /// fail. Groups of creations go on after a failure (SE-251).
+    /// Whether later groups run only if no action of this group failed. Groups
+    /// of creations continue after a failure (SE-251).
     pub stops_on_failure: bool,
 }
 
-/// One thing to do.
+/// One action.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Check that the object would be accepted; change nothing (SE-250).
+    /// Check that the object would be accepted, without changes (SE-250).
     DryRun(Apply),
     /// Create the destination namespace, before anything else (SE-203).
     CreateNamespace(Apply),
-    /// Bring a resource, or a hook that may stay from earlier, to its target.
+    /// Apply a resource, or a hook that may exist already.
     Apply(Apply),
-    /// Create a hook that does not exist. If it does exist and carries
-    /// `stamp`, that is success: an earlier pass created it and was cut off.
+    /// Create a hook that does not exist. If it exists and carries `stamp`,
+    /// that is a success: an interrupted reconcile has created it.
     CreateHook(Apply),
-    /// Take the hook finalizer off one object; success when it is gone or
-    /// has none (SE-295).
+    /// Remove the hook finalizer from one object; success when the object or
+    /// the finalizer does not exist (SE-295).
     RemoveFinalizer(Object),
     /// Delete a hook object.
     DeleteHook(Object, DeleteReason, Propagation),
     /// Delete an extraneous object.
     Prune(Object, Propagation),
-    /// Read an object past the cache: does it exist (SE-258)?
+    /// Read an object past the cache to check whether it exists (SE-258).
     Read(TaskKey),
 }
 
 impl Action {
-    /// What an [`Outcome`] refers to.
+    /// The identity that an [`Outcome`] refers to.
     pub fn id(&self) -> ActionId {
         let (verb, task) = match self {
             Self::DryRun(apply) => (Verb::DryRun, &apply.task),
@@ -114,20 +114,20 @@ impl Action {
 /// An object to send for a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Apply {
-    /// Which task it is.
+    /// The task.
     pub task: TaskKey,
-    /// What to send.
+    /// The request.
     pub request: ApplyRequest,
 }
 
 /// An object to send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyRequest {
-    /// Where it is.
+    /// Its key.
     pub key: ResourceKey,
-    /// The object, complete: name, namespace, finalizer and stamp are set.
+    /// The complete object: with name, namespace, finalizer and stamp.
     pub manifest: Arc<Value>,
-    /// How to send it.
+    /// How to apply it.
     pub method: Method,
     /// The stamp in the manifest, for hooks and nameless objects.
     pub stamp: Option<String>,
@@ -136,23 +136,23 @@ pub struct ApplyRequest {
     pub wait_established: bool,
 }
 
-/// An object to touch; only the one with this UID.
+/// An object to delete or change; only the one with this UID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
-    /// Which task it belongs to.
+    /// The task it belongs to.
     pub task: TaskKey,
-    /// Where it is.
+    /// Its key.
     pub key: ResourceKey,
-    /// The version to address it by.
+    /// The API version to use.
     pub version: String,
-    /// Precondition of the request; empty when the object shows none (SE-360).
+    /// Precondition of the request; empty when the object has no UID (SE-360).
     pub uid: String,
 }
 
 /// Why a hook object is deleted (SE-290..SE-293).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeleteReason {
-    /// It is in the way of a new one.
+    /// It must be replaced by a new one.
     BeforeHookCreation,
     /// Its policy, after success.
     HookSucceeded,
@@ -176,80 +176,81 @@ pub enum Verb {
     Read,
 }
 
-/// Names an action of a plan.
+/// Identifies an action of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ActionId {
-    /// What was to be done.
+    /// The kind of the action.
     pub verb: Verb,
-    /// For which task.
+    /// The task.
     pub task: TaskKey,
 }
 
-/// What became of one action. Actions that were not run have none.
+/// The outcome of one action. Actions that were not run have none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
-    /// Which action.
+    /// The action.
     pub action: ActionId,
-    /// What became of it.
+    /// Its result.
     pub result: Happened,
 }
 
 /// The result of an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
-    /// Done, or accepted. For a read: the object exists.
+    /// Applied, or accepted. For a read: the object exists.
     Done {
-        /// In kubectl's words, such as `deployment.apps/web configured`
+        /// As printed by kubectl, such as `deployment.apps/web configured`
         /// (SE-341); not used for deletes and reads.
         message: String,
-        /// UID of the object afterwards; empty when not known.
+        /// UID of the object afterwards; empty if unknown.
         uid: String,
-        /// Resource version afterwards; empty when not known. The engine
-        /// judges health only by objects that are at least this new.
+        /// Resource version afterwards; empty if unknown. The engine evaluates
+        /// health only of objects that are at least this new.
         resource_version: String,
     },
     /// The object does not exist.
     Gone,
-    /// Refused, with the API server's words.
+    /// Rejected, with the API server's message.
     Failed(String),
-    /// Nobody knows, for the answer got lost. The action is issued again
-    /// after a pause; all actions are safe to repeat.
+    /// Unknown, since the response was lost. The action is repeated after a
+    /// delay; all actions are safe to repeat.
     Unknown(String),
 }
 
-/// Notes of the engine to itself about one attempt. Losing them (an older
-/// store, another controller) repeats harmless work, and nothing else.
+/// State of the engine for one attempt. Losing it (an older store, another
+/// controller) only repeats harmless work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Progress {
-    /// Whether the dry run of all tasks is over.
+    /// Whether the dry run of all tasks is complete.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub dry_run_done: bool,
-    /// Whether there is more than one wave, as seen at the start (SE-257).
+    /// Whether there is more than one wave, as computed at the start (SE-257).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub multi_step: Option<bool>,
-    /// No wave starts and no health is judged before this (SE-265).
+    /// Before this time no wave starts and no health is evaluated (SE-265).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay_until: Option<Timestamp>,
-    /// Waves of prune tasks as planned at the start: they are computed from
-    /// what is there, and pruned objects are not there any more (SE-210).
+    /// Waves of prune tasks as computed at the start: they depend on live
+    /// objects, and pruned objects no longer exist (SE-210).
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub prune_waves: BTreeMap<String, i64>,
     /// Why the operation is failing; SyncFail hooks may still be running.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// The end that is decided; only hooks remain to be cleaned up.
+    /// The final phase; only hooks remain to be deleted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
     /// Whether the operation is terminating because of the sync timeout.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub timed_out: bool,
-    /// Actions under way whose effect cannot be told from the world alone.
+    /// Actions in progress whose effect cannot be derived from the cluster
+    /// alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub in_flight: Vec<InFlight>,
 }
 
-/// The decided end of an operation.
+/// The final phase of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ending {
     /// A completed phase.
@@ -264,7 +265,7 @@ pub struct Ending {
 pub struct InFlight {
     /// `Prune`, `CreateNamespace`, or `Apply` with ApplyOutOfSyncOnly.
     pub verb: Verb,
-    /// Which task.
+    /// The task.
     pub task: TaskKey,
     /// The task's wave.
     pub wave: i64,
@@ -275,22 +276,22 @@ pub struct InFlight {
     pub uid: String,
 }
 
-/// Something the operation waits for.
+/// An object that the operation waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// The object.
     pub key: ResourceKey,
-    /// What it has to do.
+    /// The reason.
     pub reason: WaitReason,
-    /// What it says about itself: health, finalizers; may be empty.
+    /// Its state: health, finalizers; may be empty.
     pub detail: String,
-    /// Since when; absent when not known.
+    /// The start of the wait; `None` if unknown.
     pub since: Option<Timestamp>,
-    /// When the wait ends by itself; absent means never.
+    /// When the wait ends by itself; `None` means never.
     pub until: Option<Timestamp>,
 }
 
-/// What is awaited (SE-262).
+/// Reasons of waits (SE-262).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitReason {
     /// A hook has to complete.
@@ -301,11 +302,11 @@ pub enum WaitReason {
     Deletion,
     /// An old hook object has to disappear.
     HookDeletion,
-    /// A person has to approve a deletion.
+    /// A user has to confirm a deletion.
     PruneConfirmation,
-    /// The configured pause between waves.
+    /// The configured delay between waves.
     WaveDelay,
-    /// The answer to an action got lost; it is tried again.
+    /// The response to an action was lost; it is retried.
     LostAnswer,
 }
 

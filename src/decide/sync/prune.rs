@@ -1,7 +1,7 @@
-//! What goes, what is protected, and in which order.
+//! Pruning: what is deleted, what is protected, and the order.
 //!
-//! Deletion runs through the waves backwards: what was applied last goes
-//! first, so that nothing loses what it stands on (SE-210..SE-212).
+//! Deletion runs through the waves in reverse: what was applied last is deleted
+//! first, so that nothing loses its dependencies (SE-210..SE-212).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +13,14 @@ use super::order::{self, Placed, Slot};
 use super::task::Task;
 use crate::api::operation::SyncPhase;
 
-/// The new wave of each wave in which something is pruned: the sorted waves
-/// are swapped symmetrically, first with last and so on (SE-210).
+/// The new wave of each wave with prune tasks: the sorted waves are mirrored,
+/// first with last and so on (SE-210).
 pub(super) fn mirror(waves: impl IntoIterator<Item = i64>) -> BTreeMap<i64, i64> {
     let waves: BTreeSet<i64> = waves.into_iter().collect();
     waves.iter().copied().zip(waves.iter().rev().copied()).collect()
 }
 
-/// Gives prune tasks their waves. `tasks` holds every task of the operation;
+/// Assigns waves to prune tasks. `tasks` contains every task of the operation;
 /// those of other phases and kinds only matter for `PruneLast` (SE-211).
 pub(super) fn assign_waves(tasks: &mut [Task<'_>], app: &AppOptions) {
     let mirrored = mirror(tasks.iter().filter(|task| task.is_prune()).map(|task| task.wave));
@@ -41,9 +41,9 @@ pub(super) fn assign_waves(tasks: &mut [Task<'_>], app: &AppOptions) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Delete,
-    /// Left in place, with the message that says why (SE-252).
+    /// Kept, with the message that states why (SE-252).
     Skip(&'static str),
-    /// Deleted once a person has approved (SE-313).
+    /// Deleted once a user has confirmed it (SE-313).
     Confirm,
 }
 
@@ -58,8 +58,8 @@ pub(super) fn verdict(live: &Value, app: &AppOptions, prune: bool) -> Verdict {
     }
 }
 
-/// The order in which these objects are deleted when none of them is wanted
-/// any more: waves mirrored, `PruneLast` honoured, hooks left out (SE-191).
+/// The order in which these objects are deleted when an Application is deleted:
+/// waves mirrored, with `PruneLast`, without hooks (SE-191).
 pub fn prune_order(manifests: &[Value]) -> Vec<Slot> {
     let gone: Vec<&Value> = order::last_of_each(manifests)
         .into_iter()

@@ -1,5 +1,5 @@
-//! What became of actions: outcomes, and what the world shows of those whose
-//! outcome nobody knows, become results.
+//! Converts outcomes of actions to results; for an unknown outcome, the live
+//! object is used.
 
 use super::messages;
 use super::pass::Pass;
@@ -8,8 +8,8 @@ use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
-    /// Turns outcomes, and what the world shows of actions whose outcome is
-    /// not known, into results.
+    /// Converts outcomes to results; the result of an unknown outcome is
+    /// derived from the live object.
     pub(super) fn record(&mut self) {
         for at in 0..self.tasks.len() {
             for verb in [Verb::CreateNamespace, Verb::Apply, Verb::CreateHook] {
@@ -38,7 +38,8 @@ impl Pass<'_> {
                     self.lost.push(at);
                 }
             }
-            // Created by a pass that was cut off before it could say so.
+            // Created by a reconcile that was interrupted before it was
+            // recorded.
             let task = &self.tasks[at];
             let announced = self.in_flight.get(&task.key);
             let announced = announced.is_some_and(|a| a.verb == Verb::CreateNamespace);

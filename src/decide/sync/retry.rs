@@ -1,23 +1,23 @@
-//! What follows a failed attempt: another one, later and later, or the end.
+//! What follows a failed attempt: another one after a backoff, or the end.
 
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
 
 use crate::api::application::{Backoff, RetryStrategy};
 use crate::api::operation::OperationPhase;
 
-/// A duration that nobody can read; no retry helps until it is corrected.
+/// An invalid duration; retries are pointless until it is corrected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to parse {0} as a duration")]
 pub struct BadDuration(pub String);
 
-/// What follows an attempt that ended.
+/// What follows the end of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Retry {
-    /// The operation is over, with this phase and message.
+    /// The operation has ended, with this phase and message.
     Over {
         /// A completed phase.
         phase: OperationPhase,
-        /// The attempt's message, and how often it was retried.
+        /// The attempt's message, with the number of retries.
         message: String,
     },
     /// Another attempt follows. The operation stays `Running`; meanwhile
@@ -27,15 +27,15 @@ pub enum Retry {
         at: Timestamp,
         /// Its number, from 1: the new `retryCount`.
         attempt: u64,
-        /// What to show until then.
+        /// The message until then.
         message: String,
     },
 }
 
 /// Decides what follows an attempt that ended at `now` (SE-390..SE-396).
 ///
-/// `terminated` tells that a person or the sync timeout stopped it: no retry.
-/// A dry-run operation is retried like any other.
+/// `terminated` means that a user or the sync timeout stopped it: no retry. A
+/// dry-run operation is retried like any other.
 pub fn retry(
     strategy: Option<&RetryStrategy>,
     retry_count: u64,
@@ -84,14 +84,14 @@ pub fn retrying(attempt: u64, refresh: bool) -> String {
     }
 }
 
-/// The wait before retry `n`, counted from 1 (SE-392..SE-394).
+/// The delay before retry `n`, counted from 1 (SE-392..SE-394).
 ///
-/// Never negative. Saturates at the longest wait, and without one at the
-/// longest duration there is.
+/// Never negative. Limited to the maximum backoff, or else to the longest
+/// duration.
 ///
 /// # Errors
 ///
-/// [`BadDuration`] when one of the texts is none.
+/// [`BadDuration`] when one of the texts is not a duration.
 pub fn delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDuration> {
     let backoff = backoff.cloned().unwrap_or_default();
     let or = |text: &str, default: &str| match text {
@@ -106,7 +106,7 @@ pub fn delay(backoff: Option<&Backoff>, n: u64) -> Result<SignedDuration, BadDur
     let mut wait = first.max(0);
     for _ in 1..n {
         let next = wait.saturating_mul(factor).min(cap);
-        // From here on nothing changes any more, however large n is.
+        // From here on the delay is constant, however large n is.
         if next == wait {
             break;
         }

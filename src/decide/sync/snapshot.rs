@@ -1,4 +1,4 @@
-//! Everything that one pass of the wave engine may know.
+//! The input of one reconcile of the wave engine.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,54 +13,51 @@ use crate::api::operation::{OperationPhase, ResourceResult, SyncOperationResourc
 use crate::api::resource_key::ResourceKey;
 use crate::decide::health::Health;
 
-/// The facts of one pass over one operation. The engine asks for nothing else.
+/// The input of one reconcile of one operation. The engine uses nothing else.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// What is to be done: a copy of the request (SE-051).
+    /// The request: a copy (SE-051).
     pub operation: ResolvedOperation,
-    /// Names this operation and no other, across restarts and Applications;
-    /// part of the stamp on hooks. Must not contain `/`.
+    /// Identifies this operation across restarts and Applications; part of the
+    /// stamp on hooks. Must not contain `/`.
     pub operation_id: String,
-    /// How many retries lie behind this attempt; 0 for the first (SE-390).
+    /// The number of retries before this attempt; 0 for the first (SE-390).
     /// Each attempt starts without `results` and `progress`.
     pub attempt: u64,
     /// When the operation began, retries included.
     pub started_at: Timestamp,
-    /// The stored phase. Anything but `Running` and `Terminating` gives an
-    /// empty plan: what has ended, and what nobody here understands.
+    /// The stored phase. Any phase but `Running` and `Terminating` results in
+    /// an empty plan: the operation has ended or the phase is unknown.
     pub phase: OperationPhase,
     /// The stored message.
     pub message: String,
     /// The stored results of this attempt, oldest first (SE-053).
     pub results: Vec<ResourceResult>,
-    /// The stored notes of this attempt; the default where they were lost.
+    /// The stored progress of this attempt; the default if it was lost.
     pub progress: Progress,
-    /// What became of actions since the stored state was written. Empty
-    /// after a restart: then the live objects tell.
+    /// Outcomes of actions since the state was stored. Empty after a restart:
+    /// then the live objects are used.
     pub outcomes: Vec<Outcome>,
 
     /// The namespace of the Application's destination; may be empty.
     pub destination_namespace: String,
     /// Name of the project, for messages.
     pub project: String,
-    /// What should exist, in source order, tracked and placed in namespaces,
-    /// with `RespectIgnoreDifferences` already applied (SE-331).
+    /// The targets, in source order, with tracking and namespaces, and with
+    /// `RespectIgnoreDifferences` applied (SE-331).
     pub targets: Vec<Arc<Value>>,
-    /// What exists: objects that the Application manages, hooks included,
+    /// Live objects: those that the Application manages, hooks included,
     /// objects with the identity of a target, and the destination namespace.
-    /// Without those
-    /// that carry another object's tracking id (SE-116), have an owner
-    /// (SE-115), or that the project hides (SE-082). A read that failed must
-    /// end the pass before it gets here, for an object that is not in this
-    /// map does not exist.
+    /// Without those that carry another object's tracking id (SE-116), have an
+    /// owner (SE-115), or that the project hides (SE-082). A failed read must
+    /// end the reconcile earlier, since an object that is not in this map does
+    /// not exist.
     pub live: BTreeMap<ResourceKey, LiveObject>,
-    /// What the API server says about each kind among the targets. A kind
-    /// that is not listed was not asked about: it counts as existing, and its
-    /// scope as unknown.
+    /// Discovery results for each kind among the targets. A kind that is not
+    /// listed was not requested: it counts as existing, with unknown scope.
     pub kinds: BTreeMap<GroupVersionKind, Served>,
-    /// What the project forbids, by the place among the targets: what has no
-    /// name yet is judged like everything else. Live objects that it forbids
-    /// are not in `live`.
+    /// Targets that the project forbids, by index: a target without a name is
+    /// checked like all others. Forbidden live objects are not in `live`.
     pub denied: BTreeMap<usize, Denial>,
     /// Why the destination namespace may not be created or labelled.
     pub namespace_denied: Option<Denial>,
@@ -76,44 +73,44 @@ pub struct Snapshot {
     pub settings: Settings,
 }
 
-/// One object of the cluster, and what was computed from it.
+/// One live object with computed state.
 #[derive(Clone, Debug)]
 pub struct LiveObject {
-    /// The object as last seen.
+    /// The object as last observed.
     pub object: Arc<Value>,
-    /// Its health; absent when there is no health check for the kind. For an
-    /// object that carries the hook finalizer this is its real state, even
-    /// while it is being deleted (SE-260).
+    /// Its health; `None` when there is no health check for the kind. For an
+    /// object with the hook finalizer this is its real state, even while it is
+    /// being deleted (SE-260).
     pub health: Option<Result<Health, String>>,
-    /// Whether it differs from its target. Without meaning for hooks.
+    /// Whether it differs from its target. Not used for hooks.
     pub out_of_sync: bool,
-    /// Whether it is tracked as the Application's own (SE-115). What is not,
-    /// such as an object that a target is about to adopt (SE-119) or the
-    /// destination namespace, is never pruned.
+    /// Whether it is tracked as a resource of the Application (SE-115). Other
+    /// objects, such as one that a target is about to adopt (SE-119) or the
+    /// destination namespace, are never pruned.
     pub tracked: bool,
     /// Why it must neither be deleted nor replaced for a hook of its name;
-    /// `None` for a hook of this very Application.
+    /// `None` for a hook of this Application.
     pub objection: Option<String>,
 }
 
 /// A sync request (SE-040..SE-049), resolved.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ResolvedOperation {
-    /// The concrete revision; for several sources the first one's.
+    /// The resolved revision; that of the first source if there are several.
     pub revision: String,
     /// Whether extraneous objects are deleted.
     pub prune: bool,
-    /// Whether to only say what would happen.
+    /// Whether it is a dry run.
     pub dry_run: bool,
     /// `operation.sync.syncStrategy` (SE-043): without hooks.
     pub apply_only: bool,
-    /// The same: delete and create again on conflict.
+    /// The same: delete and recreate on conflict.
     pub force: bool,
     /// When not empty: only these resources, and no hooks (SE-280).
     pub resources: Vec<SyncOperationResource>,
     /// `operation.sync.syncOptions`.
     pub sync_options: Vec<String>,
-    /// What to do after a failure; absent means nothing.
+    /// The retry strategy; `None` means no retries.
     pub retry: Option<RetryStrategy>,
 }
 
@@ -151,41 +148,41 @@ pub enum NamespaceFact {
     Exists,
     /// It does not.
     Missing,
-    /// It could not be read; the text says why.
+    /// It could not be read; the text is the reason.
     Failed(String),
 }
 
 /// When a hook with `HookSucceeded` or `HookFailed` is deleted (SE-291, SE-292).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HookPolicyScope {
-    /// By the end of the operation, for all hooks with the policy.
+    /// At the end of the operation, for all hooks with the policy.
     #[default]
     Operation,
-    /// By the hook's own end, as the guides say.
+    /// When the hook itself has completed, as documented.
     Hook,
 }
 
 /// Settings that hold for all operations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Pause after each wave but the last; see [`wave_delay`].
+    /// Delay after each wave but the last; see [`wave_delay`].
     pub wave_delay: SignedDuration,
-    /// Longest time an operation may take, retries included; absent means no
+    /// Longest duration of an operation, retries included; `None` means no
     /// limit (SE-288).
     pub sync_timeout: Option<SignedDuration>,
-    /// Longest time one hook may run before it counts as failed; absent means
-    /// no limit (SE-601).
+    /// Longest duration of one hook before it counts as failed; `None` means no
+    /// limit (SE-601).
     pub hook_timeout: Option<SignedDuration>,
-    /// Longest time a resource may take to become healthy where a later wave
-    /// waits for it; absent means no limit (SE-588).
+    /// Longest time for a resource to become healthy if a later wave waits for
+    /// it; `None` means no limit (SE-588).
     pub wave_timeout: Option<SignedDuration>,
     /// See [`HookPolicyScope`].
     pub hook_policy_scope: HookPolicyScope,
-    /// Success only once everything is healthy, also when nothing else waits
-    /// for it (SE-591).
+    /// Success only once everything is healthy, even if no later wave waits for
+    /// it (SE-591).
     pub wait_for_health: bool,
-    /// Whether SyncFail hooks count when telling whether an operation has
-    /// more than one wave (SE-257, SE-590).
+    /// Whether SyncFail hooks count for the number of waves of an operation
+    /// (SE-257, SE-590).
     pub sync_fail_counts_as_wave: bool,
 }
 
@@ -203,8 +200,8 @@ impl Default for Settings {
     }
 }
 
-/// Reads `ARGOCD_SYNC_WAVE_DELAY` in whole seconds; absent or unreadable
-/// means 2, negative means none (SE-265).
+/// Parses `ARGOCD_SYNC_WAVE_DELAY` in whole seconds; absent or invalid means 2,
+/// negative means none (SE-265).
 pub fn wave_delay(text: Option<&str>) -> SignedDuration {
     let seconds = text.and_then(|text| text.parse::<i32>().ok()).unwrap_or(2);
     SignedDuration::from_secs(seconds.max(0).into())

@@ -1,4 +1,4 @@
-//! One manifest in its slot: what it should be, what is live, how far it is.
+//! One task in its slot: its target, live object and state.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
 use crate::api::resource_key::ResourceKey;
 
-/// Names one task: a resource, and the phase it runs in. A hook of two phases
-/// is two tasks (SE-184).
+/// Identifies one task: a resource, and its phase. A hook of two phases is two
+/// tasks (SE-184).
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskKey {
-    /// The phase comes first, so that keys sort roughly as tasks run.
+    /// The phase comes first, so that keys roughly sort in run order.
     pub phase: SyncPhase,
     /// The resource; the namespace is empty for cluster-scoped kinds.
     #[serde(with = "StoredKey")]
@@ -25,7 +25,7 @@ pub struct TaskKey {
 }
 
 impl TaskKey {
-    /// The task that a result is of.
+    /// The task of a result.
     pub fn of(result: &ResourceResult) -> Self {
         let ResourceResult { group, kind, namespace, name, .. } = result;
         let resource = ResourceKey::new(group, kind, namespace, name);
@@ -43,7 +43,7 @@ struct StoredKey {
     name: String,
 }
 
-/// One unit of work, rebuilt in each pass from target and live object.
+/// One task, rebuilt in each reconcile from target and live object.
 #[derive(Clone, Debug)]
 pub(super) struct Task<'a> {
     pub key: TaskKey,
@@ -51,17 +51,17 @@ pub(super) struct Task<'a> {
     pub wave: i64,
     pub hook: bool,
     pub policies: DeletePolicies,
-    /// Absent: the object is to be pruned.
+    /// `None`: the object is to be pruned.
     pub target: Option<Arc<Value>>,
     pub live: Option<&'a LiveObject>,
     /// Whether the object is created with a server-chosen name.
     pub nameless: bool,
-    /// What marks an object as created by this very task; see `hooks::stamp`.
+    /// Identifies an object as created by this task; see `hooks::stamp`.
     pub stamp: String,
     pub skip_dry_run: bool,
-    /// Why the task must not run at all, and the state it gets (SE-206).
+    /// Why the task must not run, and its state (SE-206).
     pub invalid: Option<(OperationPhase, String)>,
-    /// `None` is pending; the rest is overlaid from the stored result.
+    /// `None` is pending; the rest is read from the stored result.
     pub state: Option<OperationPhase>,
 }
 
@@ -98,39 +98,39 @@ impl<'a> Task<'a> {
         self.live.map(|live| live.object.as_ref())
     }
 
-    /// Whether the live object was created by this very task: this operation,
-    /// this attempt, this phase.
+    /// Whether this task has created the live object: this operation, this
+    /// attempt, this phase.
     pub fn is_created(&self) -> bool {
         let live = self.live.and_then(|live| hooks::stamp_of(&live.object));
         live == Some(self.stamp.as_str())
     }
 
-    /// Whether the live object may be another task's of the same operation: a
-    /// hook of two phases shares one name, and must not be touched by the
-    /// phase that is over.
+    /// Whether the live object may belong to another task of the same
+    /// operation: a hook of two phases has one name, and the completed phase
+    /// must not change it.
     pub fn is_foreign(&self, operation: &str) -> bool {
         let live = self.live.is_some_and(|live| hooks::is_stamped_by(&live.object, operation));
         live && !self.is_created()
     }
 
-    /// Why the live object is not this hook's to delete or replace; `None`
-    /// when it is, or when there is none.
+    /// Why this hook must not delete or replace the live object; `None` when it
+    /// may, or when there is no object.
     pub fn objection(&self) -> Option<&'a str> {
         let live = self.live.filter(|_| self.hook && !self.is_created())?;
         live.objection.as_deref()
     }
 
-    /// The object that is in the way of creating this hook: one that this
-    /// task has not made, and that must not simply be applied over.
+    /// The object that prevents this hook from being created: one that this
+    /// task has not created, and that must not be changed by an apply.
     pub fn obstacle(&self) -> Option<&'a Value> {
         let live = self.live_view()?;
         let in_the_way = self.policies.before_creation || live.is_deleting();
         (self.hook && !self.is_created() && in_the_way).then_some(live)
     }
 
-    /// The manifest to send: the target with its final name and namespace,
-    /// and for what must not be created twice the stamp; hooks also get the
-    /// finalizer (SE-193..SE-195). The source's object is not changed.
+    /// The manifest to send: the target with its final name and namespace, the
+    /// stamp if it must not be created twice, and the finalizer of hooks
+    /// (SE-193..SE-195). The manifest of the source is not changed.
     pub fn manifest(&self) -> Option<Arc<Value>> {
         let target = self.target.as_ref()?;
         let namespace = self.key.resource.namespace.as_str();

@@ -1,4 +1,4 @@
-//! From "nothing runs" to the actions of the next wave: dry run, prune,
+//! The actions of the next wave, when no task is running: dry run, prune,
 //! deletion of old hooks, creation (SE-241, SE-250..SE-254).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResultCode};
 
 impl Pass<'_> {
-    /// ApplicationDestination namespace and dry run; `None` once both are behind us.
+    /// Destination namespace and dry run; `None` once both are complete.
     pub(super) fn prepare(&mut self) -> Option<SyncPlan> {
         if let Some(at) = self.namespace_task() {
             let task = &self.tasks[at];
@@ -46,7 +46,8 @@ impl Pass<'_> {
             let message = messages::FAILED_DRY_RUN.to_owned();
             return Some(self.complete(OperationPhase::Failed, message));
         }
-        // From here on the plan holds, whatever disappears from the task list.
+        // From here on the plan is fixed, even if objects disappear from the
+        // task list.
         self.progress.multi_step = Some(self.is_multi_step());
         self.progress.prune_waves = self.planned_prune_waves();
         self.progress.dry_run_done = true;
@@ -81,8 +82,8 @@ impl Pass<'_> {
         refused
     }
 
-    /// Kept only where waves differ: then they cannot be told any more once
-    /// some of the objects are gone.
+    /// Stored only if the waves differ: they cannot be computed again once some
+    /// of the objects are gone.
     fn planned_prune_waves(&self) -> BTreeMap<String, i64> {
         let prunes = || self.tasks.iter().filter(|task| task.is_prune());
         let waves: BTreeSet<i64> = prunes().map(|task| task.wave).collect();
@@ -94,7 +95,7 @@ impl Pass<'_> {
         }
     }
 
-    /// An operation that only says what it would do (SE-282).
+    /// A dry-run operation (SE-282).
     pub(super) fn dry_run_operation(&mut self) -> SyncPlan {
         let tasks = self.pending();
         let checks = self.dry_runs(&tasks);
@@ -128,7 +129,7 @@ impl Pass<'_> {
         self.complete(OperationPhase::Succeeded, messages::ALL_TASKS_RUN.to_owned())
     }
 
-    /// Runs the first wave that has something left to do, or ends well.
+    /// Runs the first wave with remaining tasks, or ends successfully.
     pub(super) fn next_wave(mut self) -> SyncPlan {
         loop {
             let pending = self.pending();
@@ -144,7 +145,7 @@ impl Pass<'_> {
             if let Some(plan) = self.run(&wave) {
                 return plan;
             }
-            // Nothing had to be sent: no reason to pause, either.
+            // No request was needed, so there is no delay, either.
             if later.is_empty()
                 && let Some(plan) = self.all_run(&wave)
             {
@@ -153,8 +154,8 @@ impl Pass<'_> {
         }
     }
 
-    /// Fails the hooks of a wave under whose name stands an object that is not
-    /// theirs: nothing of it is touched. Whether there are any.
+    /// Fails the hooks of a wave whose name is used by an unrelated object,
+    /// which is not changed. Returns whether there are any.
     pub(super) fn refuse_strangers(&mut self, wave: &[usize]) -> bool {
         let mut any = false;
         for at in wave.iter().copied() {
@@ -166,8 +167,8 @@ impl Pass<'_> {
         any
     }
 
-    /// The next actions of one wave, or what it waits for. `None` when nothing
-    /// of it needs an action; its tasks then have results.
+    /// The next actions of one wave, or what it waits for. `None` when no
+    /// action is needed; its tasks then have results.
     pub(super) fn run(&mut self, wave: &[usize]) -> Option<SyncPlan> {
         let (prunes, unapproved) = self.prunes(wave);
         let mut blocked = Vec::new();
@@ -204,8 +205,9 @@ impl Pass<'_> {
         Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
     }
 
-    /// Deletions of a wave, and those that still need a person's approval.
-    /// What is left in place, or is already going, gets its result at once.
+    /// Deletions of a wave, and those that still need confirmation. Kept
+    /// objects and those that are already being deleted get their result at
+    /// once.
     fn prunes(&mut self, wave: &[usize]) -> (Vec<Action>, Vec<usize>) {
         let approved = self.snapshot.deletion_approved_at;
         let approved = approved.is_some_and(|at| at >= self.snapshot.started_at);
@@ -234,8 +236,9 @@ impl Pass<'_> {
         (actions, unapproved)
     }
 
-    /// Creations and applies: neighbours of one kind run together, kinds one
-    /// after another, and a failure does not stop the rest (SE-251 e).
+    /// Creations and applies: consecutive tasks of one kind run in parallel,
+    /// kinds one after another, and a failure does not stop the rest (SE-251
+    /// e).
     fn creations(&mut self, wave: &[usize]) -> Vec<Group> {
         let mut groups: Vec<Group> = Vec::new();
         let mut kind = None;
@@ -246,7 +249,7 @@ impl Pass<'_> {
                 self.announce(at, Verb::Apply, "");
             }
             let task = &self.tasks[at];
-            // A hook that may stay from earlier is applied over (SE-294).
+            // A hook that may exist already is applied (SE-294).
             let gone = self.outcome(Verb::DeleteHook, at) == Some(&Happened::Gone);
             let action = match task.hook && (task.live.is_none() || gone) {
                 true => Action::CreateHook(apply),
@@ -284,14 +287,14 @@ impl Pass<'_> {
         Object { task: task.key.clone(), key, version, uid: view.uid().to_owned() }
     }
 
-    /// Takes the finalizer off a hook object, unless that was just tried.
+    /// Removes the finalizer of a hook object, unless that was just tried.
     pub(super) fn release(&self, at: usize, view: &Value) -> Option<Action> {
         let held = view.finalizers().any(|name| name == HOOK_FINALIZER);
         let tried = self.outcome(Verb::RemoveFinalizer, at).is_some();
         (held && !tried).then(|| Action::RemoveFinalizer(self.object(at, view)))
     }
 
-    /// Deletes a hook object, unless it is going already.
+    /// Deletes a hook object, unless it is being deleted already.
     pub(super) fn delete_hook(
         &self,
         at: usize,
