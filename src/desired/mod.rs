@@ -1,14 +1,14 @@
-//! What should exist: an ApplicationSet becomes the Applications it generates.
+//! Generates the Applications of an ApplicationSet.
 //!
 //! ```text
 //! generators ──▶ parameter sets ──▶ template ──▶ patch ──▶ Applications, by name
 //! ```
 //!
-//! Works on raw JSON throughout, so that nothing a user wrote in a template is
-//! lost, whether Wavegate models it or not. Pure: no cluster, no file; the time
-//! and the source of chance that a few template functions ask for are handed
-//! in. It either gives the whole set or an error, never a part of it: a part
-//! would look like a wish to delete the rest (AS-140).
+//! Works on raw JSON, so that all fields of a template are kept, even those
+//! without a type here. Pure: no cluster and no file; the time and the entropy
+//! for template functions are parameters. The result is either the complete set
+//! or an error, never a part of it: missing Applications would be deleted
+//! (AS-140).
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
@@ -31,16 +31,16 @@ use crate::api::{
 };
 use crate::template::go::{self, Env};
 
-/// What generating one ApplicationSet may use up (AS-135).
+/// Limits for generating one ApplicationSet (AS-135).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long it may take, by the time of the [`Env`].
+    /// The time limit, measured with the clock of the [`Env`].
     pub time: Duration,
-    /// What all its Applications may take together, in bytes: their text, and
-    /// 32 bytes for each value.
+    /// The most bytes of all its Applications: their text, and 32 bytes for
+    /// each value.
     pub bytes: usize,
-    /// What one Application may take, in bytes. The API server takes no more
-    /// than 3 MiB, and etcd mostly 1.5 MiB.
+    /// The most bytes of one Application. The API server accepts at most 3 MiB,
+    /// and etcd usually 1.5 MiB.
     pub application_bytes: usize,
     /// The limits of each template.
     pub template: go::Limits,
@@ -60,18 +60,18 @@ impl Default for Limits {
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generation {
-    /// Applications as raw objects, sorted by name; names may be missing, of
-    /// another type or occur twice, validation tells.
+    /// Applications as raw objects, sorted by name; validation reports names
+    /// that are missing, of another type or duplicate.
     pub applications: Vec<Value>,
-    /// What each of them was made of, in the same order, as
+    /// The origin of each of them in the same order, such as
     /// `spec.generators[0].list.elements[2]`.
     pub origins: Vec<String>,
-    /// What is odd but no error.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 impl Generation {
-    /// Applications that were made of nothing, by number.
+    /// Applications from empty parameter sets, by index.
     #[cfg(test)]
     pub fn of(applications: impl IntoIterator<Item = Value>) -> Self {
         let applications: Vec<Value> = applications.into_iter().collect();
@@ -79,8 +79,8 @@ impl Generation {
         Self { applications, origins, warnings: Vec::new() }
     }
 
-    /// Every Application under what it is called: its name, or where it comes
-    /// from when its name is no text or empty. Several may be called the same.
+    /// Every Application with its name, or its origin if the name is empty or
+    /// not a string. Names may be duplicate.
     pub fn called(&self) -> impl Iterator<Item = (&str, &Value)> {
         self.applications.iter().zip(&self.origins).map(|(application, origin)| {
             let name = name_of(application);
@@ -95,29 +95,29 @@ pub enum Error {
     /// A generator failed.
     #[error("{place}: {cause}")]
     Generator {
-        /// Which one, as a path such as `spec.generators[0].list`.
+        /// Its path, such as `spec.generators[0].list`.
         place: String,
-        /// What is wrong and what to do.
+        /// The error, and how to fix it.
         cause: String,
     },
     /// The template or the patch failed for a parameter set.
     #[error("{place}: {cause} (parameters of {parameters})")]
     Render {
-        /// Which string, as a path such as `spec.template.metadata.name`.
+        /// The path of the string, such as `spec.template.metadata.name`.
         place: String,
-        /// What is wrong.
+        /// The error.
         cause: String,
-        /// Which parameter set, as `spec.generators[0].list.elements[2]`.
+        /// The parameter set, as `spec.generators[0].list.elements[2]`.
         parameters: String,
-        /// Whether it is a limit that was exceeded.
+        /// Whether a limit was exceeded.
         limit: bool,
     },
-    /// The set, or one of its Applications, uses up more than it may.
+    /// The set, or one of its Applications, exceeds a limit.
     #[error("{place}: limit exceeded: {cause}")]
     Limit {
-        /// Which template, as a path.
+        /// The path of the template.
         place: String,
-        /// Which limit.
+        /// The limit.
         cause: String,
     },
     /// `goTemplateOptions` names an option that does not exist.
@@ -126,7 +126,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The reason of the condition it leads to (AS-140).
+    /// The reason of the resulting condition (AS-140).
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Generator { .. } => reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR,
@@ -136,7 +136,7 @@ impl Error {
         }
     }
 
-    /// Whether a limit was exceeded: nothing more is tried then.
+    /// Whether a limit was exceeded: then generating stops at once.
     fn is_limit(&self) -> bool {
         matches!(self, Self::Render { limit: true, .. } | Self::Limit { .. })
     }
@@ -144,19 +144,19 @@ impl Error {
 
 /// Generates the Applications of an ApplicationSet, in name order.
 ///
-/// `set` is the raw object; `env` serves template functions that ask for the
-/// time or for chance.
+/// `set` is the raw object; `env` provides the time and the entropy for
+/// template functions.
 ///
 /// # Errors
 ///
-/// The first error of any generator or parameter set, after all were tried;
-/// at once when a limit is exceeded. Trying again helps only once the set has
+/// The first error of any generator or parameter set, after all were tried; at
+/// once when a limit is exceeded. A retry is pointless until the set has
 /// changed.
 pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
     generate_within(set, Limits::default(), env)
 }
 
-/// As [`generate`], within other limits.
+/// As [`generate`], with other limits.
 ///
 /// # Errors
 ///
@@ -164,15 +164,15 @@ pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
 pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Generation, Error> {
     let mut made: Vec<(Value, String)> = Vec::new();
     generate_into(set, limits, env, &mut |application, origin| made.push((application, origin)))?;
-    // Stable, so that two of one name keep the order they were generated in.
+    // The sort is stable, so Applications of one name keep their order.
     made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
     let (applications, origins) = made.into_iter().unzip();
     Ok(Generation { applications, origins, warnings: Vec::new() })
 }
 
-/// As [`generate`], but each Application is handed on as it is made, with what it
-/// was made of and in that order, so that a fleet of them is never there as
-/// trees. When it fails, what was handed on is to be thrown away.
+/// As [`generate`], but passes on each Application with its origin as soon as
+/// it is generated, so that not all of them are in memory as trees. After an
+/// error, the caller must discard those passed on.
 ///
 /// # Errors
 ///
@@ -250,7 +250,7 @@ fn render_one(
         Value::Null => None,
         Value::String(text) => Some(text),
         _ => {
-            let cause = "must be text; write it as a block, after a |".to_owned();
+            let cause = "must be a string; write it as a block, after a |".to_owned();
             return Err(Error::Render {
                 place: place.to_owned(),
                 cause,
@@ -269,8 +269,8 @@ fn render_one(
         };
         let known = unknown::in_application(&application);
         patch::apply(&mut application, &text).map_err(failed)?;
-        // The API server would drop them, and the Application would differ for
-        // ever. Those of the template it has kept in the set.
+        // The API server would drop them, and the Application would always
+        // differ. Those of the template are kept in the set.
         let is_taken = |path: &str| path.starts_with("spec.") || path.starts_with("metadata.");
         let added: Vec<String> = unknown::in_application(&application)
             .iter()
@@ -284,12 +284,12 @@ fn render_one(
     Ok(taken(application, set))
 }
 
-/// What is taken of a rendered and patched object: of its metadata the name,
-/// labels, annotations and finalizers, and the spec (AS-144). The kind is kept
-/// for validation to see.
+/// The fields used of a rendered and patched object: the spec, and of the
+/// metadata the name, labels, annotations and finalizers (AS-144). The kind is
+/// kept for validation.
 ///
-/// Generated Applications live beside their set, whatever the template or the
-/// patch say (AS-006): a security boundary.
+/// Generated Applications are in the namespace of their set, regardless of
+/// template and patch (AS-006): a security boundary.
 fn taken(mut application: Value, set: &Value) -> Value {
     let mut metadata = Map::new();
     for field in ["name", "labels", "annotations", "finalizers"] {

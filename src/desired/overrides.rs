@@ -1,11 +1,11 @@
-//! A generator's own template over the set's template (AS-142).
+//! Merges a generator's own template into the set's template (AS-142).
 
 use serde_json::Value;
 
-/// Fills every empty field of `own` from `base`, recursively.
+/// Sets every empty field of `own` from `base`, recursively.
 ///
 /// Empty are null, `false`, 0, `""` and empty lists and objects: such a value
-/// in a generator's template cannot override anything. Lists are taken whole.
+/// in a generator's template cannot override anything. Lists are not merged.
 pub fn merge(own: &Value, base: &Value) -> Value {
     match (own, base) {
         (Value::Object(own), Value::Object(base)) => {

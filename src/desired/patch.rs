@@ -1,7 +1,7 @@
-//! `templatePatch`: a patch over each rendered Application (AS-144 to AS-147).
+//! `templatePatch`: a patch of each rendered Application (AS-144 to AS-147).
 //!
-//! A strategic merge patch as it comes out for an Application: objects merge,
-//! null deletes, lists are replaced, `metadata.finalizers` is merged as a set.
+//! A strategic merge patch for Applications: objects merge, null deletes, lists
+//! are replaced, `metadata.finalizers` is merged as a set.
 
 use serde_json::{Map, Value};
 
@@ -9,13 +9,13 @@ use crate::yaml;
 
 /// Applies the rendered text of a patch.
 ///
-/// Afterwards the project is what it was, and neither `operation` nor `status`
-/// can have come in: an operation would start a sync at each pass (AS-146). An
-/// empty text, `null` and `{}` change nothing.
+/// The project is not changed, and neither `operation` nor `status` can be set:
+/// an operation would start a sync in each reconcile (AS-146). An empty text,
+/// `null` and `{}` have no effect.
 ///
 /// # Errors
 ///
-/// What is wrong with the patch, for people.
+/// The error of the patch, for users.
 pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
     let patch = match yaml::value(text) {
         Ok(patch) => patch,
@@ -25,7 +25,7 @@ pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
     let patch = match patch {
         Value::Null => return Ok(()),
         Value::Object(patch) => patch,
-        _ => return Err("the rendered patch is no object".to_owned()),
+        _ => return Err("the rendered patch is not an object".to_owned()),
     };
     check(&patch)?;
     let project = application["spec"]["project"].clone();
@@ -47,19 +47,21 @@ pub fn apply(application: &mut Value, text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The parts of an Application whose type the rest of the program relies on.
+/// Checks the types of the fields that the rest of the program relies on.
 fn check(patch: &Map<String, Value>) -> Result<(), String> {
     for field in ["metadata", "spec"] {
         let value = patch.get(field).unwrap_or(&Value::Null);
         if !matches!(value, Value::Null | Value::Object(_)) {
-            return Err(format!("{field} of the rendered patch is no object"));
+            return Err(format!("{field} of the rendered patch is not an object"));
         }
     }
     let metadata = patch.get("metadata").unwrap_or(&Value::Null);
     for field in ["labels", "annotations"] {
         for (key, value) in metadata[field].as_object().into_iter().flatten() {
             if !key.starts_with('$') && !matches!(value, Value::Null | Value::String(_)) {
-                return Err(format!("metadata.{field}.{key} of the rendered patch is no string"));
+                return Err(format!(
+                    "metadata.{field}.{key} of the rendered patch is not a string"
+                ));
             }
         }
     }

@@ -1,8 +1,8 @@
 //! `selector` of a generator: which parameter sets are kept (AS-044, AS-045).
 //!
 //! The grammar is that of a Kubernetes label selector, but values may be any
-//! text: URLs are common here. That is why the client library's own selector,
-//! which refuses them, does not serve.
+//! text, such as URLs. The selector of the client library rejects these, so it
+//! cannot be used.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::template::float_text;
 
-/// A parsed selector. The empty one matches everything.
+/// A parsed selector. An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -31,11 +31,11 @@ enum Rule {
 }
 
 impl Selector {
-    /// Reads `matchLabels` and `matchExpressions`; null matches everything.
+    /// Parses `matchLabels` and `matchExpressions`; null matches everything.
     ///
     /// # Errors
     ///
-    /// What is wrong, naming the key.
+    /// The error, with the key.
     pub fn read(selector: &Value) -> Result<Self, String> {
         let mut requirements = Vec::new();
         for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
@@ -66,7 +66,7 @@ impl Selector {
                 }
                 (other, _) => {
                     return Err(format!(
-                        "matchExpressions of {key}: operator \"{other}\" is none of In, NotIn, Exists, DoesNotExist"
+                        "matchExpressions of {key}: operator \"{other}\" is invalid; use In, NotIn, Exists or DoesNotExist"
                     ));
                 }
             };
@@ -75,7 +75,7 @@ impl Selector {
         Ok(Self { requirements })
     }
 
-    /// Whether a parameter set is selected. Nested values are reached by keys
+    /// Whether a parameter set is selected. The keys of nested values are
     /// joined with dots, in both template modes.
     pub fn matches(&self, set: &Map<String, Value>) -> bool {
         if self.requirements.is_empty() {
@@ -97,7 +97,7 @@ impl Selector {
     }
 }
 
-/// A leaf per key; texts as AS-111 prints them.
+/// One leaf per key, printed as in AS-111.
 fn flatten(key: String, value: &Value, flat: &mut BTreeMap<String, String>) {
     match value {
         Value::Object(object) => {
@@ -148,6 +148,6 @@ fn check_key(key: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "\"{key}\" is no key of a selector: use letters, digits, '-', '_', '.' and at most one '/' prefix"
+        "\"{key}\" is not a valid key of a selector; use letters, digits, '-', '_', '.' and at most one '/' prefix"
     ))
 }

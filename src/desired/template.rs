@@ -1,5 +1,4 @@
-//! Parameters and a template become an object: every string of the template is
-//! rendered on its own (AS-110).
+//! Renders every string of a template with parameters (AS-110).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -10,26 +9,26 @@ use super::{Error, Limits};
 use crate::template::go::{Env, Options, Template};
 use crate::template::simple;
 
-/// The engine that `goTemplate` selects, and what it may still use up.
+/// The engine selected by `goTemplate`, and its remaining limits.
 #[derive(Debug)]
 pub struct Engine {
     language: Language,
     limits: Limits,
-    /// The time when the generation began.
+    /// When generating started.
     began: Duration,
-    /// Strings rendered since the time was looked at last.
+    /// Strings rendered since the last check of the time.
     unwatched: usize,
-    /// What all Applications so far take, in bytes.
+    /// The size of all Applications so far, in bytes.
     bytes: usize,
-    /// What the present one takes.
+    /// The size of the current one.
     application_bytes: usize,
 }
 
-/// A language, with the templates compiled so far: each distinct string is
-/// compiled once per generation (AS-134).
+/// A language, with its compiled templates: each distinct string is compiled
+/// once per generation (AS-134).
 #[derive(Debug)]
 enum Language {
-    /// `{{name}}` and nothing else.
+    /// Only `{{name}}`.
     Simple,
     /// Go `text/template`.
     Go {
@@ -54,21 +53,21 @@ impl Language {
     }
 }
 
-/// What a value takes besides its text, in bytes.
+/// The size of a value besides its text, in bytes.
 const VALUE: usize = 32;
 
-/// How many times its length a patch takes once it is read, at most.
+/// The largest factor between the length of a patch and its size when parsed.
 const PATCH: usize = 8;
 
-/// Strings between two looks at the time, unless one of them takes long.
+/// Strings between two checks of the time, unless one of them takes long.
 const WATCH: usize = 64;
 
 impl Engine {
-    /// The engine of an ApplicationSet's spec; its time begins now.
+    /// The engine for the spec of an ApplicationSet; its time limit starts now.
     ///
     /// # Errors
     ///
-    /// [`Error::Options`] for an option that does not exist (AS-133).
+    /// [`Error::Options`] for an unknown option (AS-133).
     pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, Error> {
         let language = Language::of(spec)?;
         let began = (env.used)();
@@ -80,11 +79,11 @@ impl Engine {
         matches!(self.language, Language::Go { .. })
     }
 
-    /// Begins the next Application.
+    /// Starts the next Application.
     ///
     /// # Errors
     ///
-    /// [`Error::Limit`] when the set has used up its time.
+    /// [`Error::Limit`] when the time limit of the set is exceeded.
     pub fn begin_application(&mut self, env: &Env) -> Result<(), Error> {
         self.application_bytes = 0;
         self.check_time("spec.template", env)
@@ -100,7 +99,7 @@ impl Engine {
         Err(Error::Limit { place: place.to_owned(), cause })
     }
 
-    /// Accounts for a part of an Application.
+    /// Counts the size of a part of an Application.
     fn count(&mut self, place: &str, bytes: usize) -> Result<(), Error> {
         self.application_bytes = self.application_bytes.saturating_add(bytes);
         self.bytes = self.bytes.saturating_add(bytes);
@@ -117,7 +116,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Renders the text of a patch, under the rules of `Self::render_text`.
+    /// Renders the text of a patch, by the rules of `Self::render_text`.
     ///
     /// # Errors
     ///
@@ -135,16 +134,16 @@ impl Engine {
         Ok(text)
     }
 
-    /// Renders every string of a value, keys included. Numbers and booleans are
-    /// copied, nulls in objects are dropped.
+    /// Renders every string of a value, including keys. Numbers and booleans
+    /// are copied, nulls in objects are dropped.
     ///
-    /// An empty parameter set renders nothing at all (AS-121). `place` is the
-    /// value's path and `which` tells the parameter set, both for errors.
+    /// An empty parameter set renders nothing (AS-121). `place` is the path of
+    /// the value and `which` identifies the parameter set, both for errors.
     ///
     /// # Errors
     ///
-    /// [`Error::Render`] where a template fails, and [`Error::Limit`] when the
-    /// Application becomes too large or the set takes too long.
+    /// [`Error::Render`] when a template fails, and [`Error::Limit`] when the
+    /// Application is too large or the set takes too long.
     pub fn render(
         &mut self,
         value: &Value,
@@ -180,7 +179,7 @@ impl Engine {
         })
     }
 
-    /// Renders one string, under the same rules.
+    /// Renders one string, by the same rules.
     fn render_text(
         &mut self,
         text: &str,

@@ -190,11 +190,15 @@ fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
     let list_written = json!({"spec": {"generators": [{"list": {"elemnts": []}}]}}).to_string();
     let key = "kubectl.kubernetes.io/last-applied-configuration";
     let cases = [
-        (json!([{"lists": {"elements": []}}]), None, "spec.generators[0].lists: is no generator"),
+        (
+            json!([{"lists": {"elements": []}}]),
+            None,
+            "spec.generators[0].lists: is not a generator",
+        ),
         (
             json!([{"list": {"elements": []}, "selectr": {}}]),
             None,
-            "spec.generators[0].selectr: is no generator",
+            "spec.generators[0].selectr: is not a generator",
         ),
         (json!([{}]), None, "spec.generators[0]: has no generator"),
         (json!([{"list": null}]), None, "spec.generators[0]: has no generator"),
@@ -204,7 +208,7 @@ fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
         (json!("list"), None, "spec.generators: must be a list, is a string"),
         (json!(null), None, "spec.generators: is missing"),
         // What the API server has dropped.
-        (json!([{}]), Some(&written), "spec.generators[0].lists: is no generator"),
+        (json!([{}]), Some(&written), "spec.generators[0].lists: is not a generator"),
         (
             json!([{"list": {}}]),
             Some(&list_written),
@@ -248,7 +252,7 @@ fn only_what_makes_an_application_is_taken_as_144() {
     assert_eq!(*application, want, "the kind is for validation to refuse");
     set["spec"]["templatePatch"] = json!({"metadata": {}});
     let error = generate(&set).unwrap_err().to_string();
-    assert!(error.starts_with("spec.templatePatch: must be text"), "{error}");
+    assert!(error.starts_with("spec.templatePatch: must be a string"), "{error}");
 }
 
 #[test]

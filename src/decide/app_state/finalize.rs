@@ -366,7 +366,7 @@ impl Finalizer<'_> {
             if let Some(made_at) = own.made_at {
                 let due = made_at.checked_add(delete_hooks::pause(own.attempt)).ok();
                 if let Some(due) = due.filter(|due| *due > self.now) {
-                    let message = format!("hook {} was deleted before it was over", hook.key);
+                    let message = format!("hook {} was deleted before it completed", hook.key);
                     return Plan { creations, ..Plan::stuck(message, Some(due)) };
                 }
                 own.attempt = own.attempt.saturating_add(1);

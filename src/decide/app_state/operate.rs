@@ -216,7 +216,8 @@ fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> O
     let message = verdict.blocked_message()?;
     if asked_at(application).is_some() {
         // The deletion waits for its end, and a window may stay closed forever.
-        let message = format!("{message}; it is ended, since the application is being deleted");
+        let message =
+            format!("{message}; the operation ends, since the application is being deleted");
         operation::finish(application, OperationPhase::Failed, &message, now);
         return Some(Next::Over);
     }

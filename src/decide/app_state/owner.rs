@@ -45,7 +45,7 @@ impl Owner<'_> {
                 "carries the tracking id of another object".to_owned()
             }
             Some(_) if is_hook => return None,
-            Some(_) => "is a resource of this Application and no hook".to_owned(),
+            Some(_) => "is a resource of this Application, not a hook".to_owned(),
             None if is_hook && self.is_former(live) => return None,
             None => "is not managed by any Application".to_owned(),
         };

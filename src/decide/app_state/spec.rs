@@ -41,7 +41,7 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
         {
             let name = &source.reference;
             say(format!(
-                "{at}.ref {name} is that of spec.sources[{first}] too: each needs its own"
+                "{at}.ref {name} is used by spec.sources[{first}], too; use a unique name"
             ));
         }
     }

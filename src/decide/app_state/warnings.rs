@@ -12,25 +12,25 @@ use crate::decide::diff::sync_options;
 use crate::decide::sync::{Class, is_unknown_option};
 
 /// Most warnings that are listed.
-const MAX_TOLD: usize = 10;
+const MAX_LISTED: usize = 10;
 
 /// Warnings about the targets, the remaining hooks, and the options.
 pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Condition> {
-    let mut told = Vec::new();
+    let mut messages = Vec::new();
     let policy = facts.spec.sync_policy.as_ref();
     let options = policy.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
     for option in options.iter().filter(|option| is_unknown_option(option)) {
-        told.push(format!("spec.syncPolicy.syncOptions: unknown sync option {option}"));
+        messages.push(format!("spec.syncPolicy.syncOptions: unknown sync option {option}"));
     }
     for target in facts.targets {
         let object = target.object.as_ref();
         for option in sync_options(object).filter(|option| is_unknown_option(option)) {
-            told.push(format!("{}: unknown sync option {option}", shown(&target.key)));
+            messages.push(format!("{}: unknown sync option {option}", shown(&target.key)));
         }
         if let Some(hook) = annotation(object, HOOK).filter(|_| target.class == Class::Ignored) {
             let types = "PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete or Skip";
-            told.push(format!(
-                "{} is left out: its annotation {HOOK} is {hook:?}, which names none of {types}",
+            messages.push(format!(
+                "{} is ignored: annotation {HOOK} is {hook:?}; use {types}",
                 shown(&target.key)
             ));
         }
@@ -39,19 +39,19 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Conditi
         .iter()
         .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));
     for orphan in orphans.filter(|orphan| !is_generated(facts, &orphan.key)) {
-        told.push(format!(
+        messages.push(format!(
             "hook {} is no longer in the source, and is not deleted by a sync",
             shown(&orphan.key)
         ));
     }
-    told.sort();
-    told.dedup();
-    let more = told.len().saturating_sub(MAX_TOLD);
-    told.truncate(MAX_TOLD);
+    messages.sort();
+    messages.dedup();
+    let more = messages.len().saturating_sub(MAX_LISTED);
+    messages.truncate(MAX_LISTED);
     if more > 0 {
-        told.push(format!("{more} more such warnings are not listed"));
+        messages.push(format!("{more} more such warnings are not listed"));
     }
-    told.into_iter().map(|message| Condition::new(types::SYNC_WARNING, message)).collect()
+    messages.into_iter().map(|message| Condition::new(types::SYNC_WARNING, message)).collect()
 }
 
 /// Whether a hook was created from a target without a name.
@@ -80,8 +80,8 @@ fn shown(key: &ResourceKey) -> String {
 pub fn unlisted(kinds: &BTreeMap<String, String>) -> Option<Condition> {
     let (_, reason) = kinds.first_key_value()?;
     let mut names: Vec<&str> = kinds.keys().map(String::as_str).collect();
-    let more = names.len().saturating_sub(MAX_TOLD);
-    names.truncate(MAX_TOLD);
+    let more = names.len().saturating_sub(MAX_LISTED);
+    names.truncate(MAX_LISTED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     Some(Condition::new(
         types::UNLISTED_RESOURCE_WARNING,

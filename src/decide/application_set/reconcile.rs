@@ -563,7 +563,7 @@ pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>
     let failure = Failure {
         reason: reason::STATUS_ERROR,
         message: format!(
-            "the status cannot be written: {text}; nothing is created, updated, synced or deleted until it can be"
+            "the status cannot be written: {text}; no Application is created, updated, synced or deleted until it can be"
         ),
     };
     let status = status::with_error(snapshot.set, &failure, snapshot.redact, snapshot.now);
@@ -578,7 +578,8 @@ pub fn failed(
     redact: fn(&str) -> String,
     now: Timestamp,
 ) -> (Status, Option<Event>) {
-    let message = format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
+    let message =
+        format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
     let failure = Failure { reason: reason::INTERNAL_ERROR, message };
     let status = status::with_error(set, &failure, redact, now);
     let event = events::failure(&set.status, &status, Some(&failure));

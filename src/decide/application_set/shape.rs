@@ -46,7 +46,7 @@ fn problem_of_name(name: &Value) -> Option<String> {
         return Some(match name {
             Value::Null => format!("{place}: is missing; every Application needs a name"),
             other => format!(
-                "{place}: is {}, must be text; write it in quotes, also in spec.templatePatch",
+                "{place}: is {}, must be a string; write it in quotes, also in spec.templatePatch",
                 shown(other)
             ),
         });
@@ -78,7 +78,9 @@ fn problem_of_texts(
         let place = format!("{place}.{}", cut(key));
         match value.as_str() {
             Some(text) => check(key, text).map(|problem| format!("{place}: {problem}")),
-            None => Some(format!("{place}: is {}, must be text; write it in quotes", shown(value))),
+            None => {
+                Some(format!("{place}: is {}, must be a string; write it in quotes", shown(value)))
+            }
         }
     })
 }
@@ -243,30 +245,50 @@ mod tests {
             (
                 "/metadata/name",
                 json!(1),
-                "spec.template.metadata.name: is the number 1, must be text",
+                "spec.template.metadata.name: is the number 1, must be a string",
             ),
             ("/metadata/name", json!(null), "spec.template.metadata.name: is missing"),
             ("/metadata/name", json!(""), "spec.template.metadata.name: renders to an empty name"),
-            ("/metadata/name", json!("App_x"), "spec.template.metadata.name: \"App_x\" is not a valid object name"),
-            ("/metadata/name", json!("-a"), "spec.template.metadata.name: \"-a\" is not a valid object name"),
+            (
+                "/metadata/name",
+                json!("App_x"),
+                "spec.template.metadata.name: \"App_x\" is not a valid object name",
+            ),
+            (
+                "/metadata/name",
+                json!("-a"),
+                "spec.template.metadata.name: \"-a\" is not a valid object name",
+            ),
             ("/metadata/name", json!("a..b"), "\"a..b\" is not a valid object name"),
             ("/metadata/name", json!(long), "is not a valid object name"),
             ("/metadata/labels", json!("x"), "metadata.labels: is \"x\", must be an object"),
             (
                 "/metadata/labels/y",
                 json!(true),
-                "metadata.labels.y: is the boolean true, must be text",
+                "metadata.labels.y: is the boolean true, must be a string",
             ),
             (
                 "/metadata/labels/y",
                 json!("a b"),
                 "metadata.labels.y: \"a b\" is not a valid label value",
             ),
-            ("/metadata/annotations", json!({"a b": ""}), "metadata.annotations.a b: is not a valid key"),
+            (
+                "/metadata/annotations",
+                json!({"a b": ""}),
+                "metadata.annotations.a b: is not a valid key",
+            ),
             ("/metadata/annotations", json!([]), "metadata.annotations: is a list"),
             ("/metadata/finalizers", json!("f"), "metadata.finalizers: is \"f\", must be a list"),
-            ("/metadata/finalizers/1", json!(5), "metadata.finalizers[1]: the number 5 is not a valid finalizer name"),
-            ("/metadata/finalizers/1", json!("a b"), "metadata.finalizers[1]: \"a b\" is not a valid finalizer name"),
+            (
+                "/metadata/finalizers/1",
+                json!(5),
+                "metadata.finalizers[1]: the number 5 is not a valid finalizer name",
+            ),
+            (
+                "/metadata/finalizers/1",
+                json!("a b"),
+                "metadata.finalizers[1]: \"a b\" is not a valid finalizer name",
+            ),
             ("/spec", json!("x"), "spec: is \"x\", must be an object"),
             (
                 "/spec/syncPolicy/automated/prune",

@@ -116,7 +116,9 @@ fn destination_problem(target: &Target, known: &Known) -> Option<String> {
     match (&*target.cluster, &*target.server) {
         ("", "") => Some("spec.destination: needs a server or a name".to_owned()),
         ("", server) if known.clusters.iter().any(|cluster| cluster.server == server) => None,
-        ("", server) => Some(format!("spec.destination.server: cluster {server} is not registered")),
+        ("", server) => {
+            Some(format!("spec.destination.server: cluster {server} is not registered"))
+        }
         (name, "") => match named(name) {
             1 => None,
             0 => Some(format!("spec.destination.name: cluster {name} not found")),

@@ -170,7 +170,7 @@ impl<'a> Builder<'a, '_> {
             }
             Class::Ignored => {
                 let kind = view.kind();
-                self.warnings.push(format!("{kind} {} has no hook type that exists", key.name));
+                self.warnings.push(format!("{kind} {} has no valid hook type", key.name));
                 self.claim(self.find(&key));
             }
             Class::Skipped | Class::DeleteHook => self.claim(self.find(&key)),

@@ -125,7 +125,7 @@ fn condition(task: &Task<'_>) -> String {
     match task.live.map(|live| &live.health) {
         None => "not seen yet".to_owned(),
         Some(None) => String::new(),
-        Some(Some(Err(error))) => format!("health cannot be told: {error}"),
+        Some(Some(Err(error))) => format!("health cannot be determined: {error}"),
         Some(Some(Ok(health))) if health.message.is_empty() => format!("{:?}", health.status),
         Some(Some(Ok(health))) => format!("{:?}: {}", health.status, health.message),
     }

@@ -320,7 +320,7 @@ impl WaitReason {
             Self::HookDeletion => "deletion of hook",
             Self::PruneConfirmation => "pruning confirmation of",
             Self::WaveDelay => "the delay between waves after",
-            Self::LostAnswer => "an answer about",
+            Self::LostAnswer => "the response to a request for",
         }
     }
 }

@@ -72,7 +72,7 @@ impl Pass<'_> {
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
             Some(Happened::Gone) => {
-                let message = "the object vanished while it was applied";
+                let message = "the object was deleted while it was applied";
                 self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
             }
             Some(Happened::Unknown(_)) => return self.lost.push(at),

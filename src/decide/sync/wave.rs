@@ -73,7 +73,7 @@ impl Pass<'_> {
         for (at, _) in checks {
             let message = match self.outcome(Verb::DryRun, *at) {
                 Some(Happened::Failed(error)) => messages::refusal(error),
-                Some(Happened::Gone) => "the object vanished during its dry run".to_owned(),
+                Some(Happened::Gone) => "the object was deleted during its dry run".to_owned(),
                 _ => continue,
             };
             self.set(*at, Some(ResultCode::SyncFailed), OperationPhase::Failed, message);
@@ -121,7 +121,7 @@ impl Pass<'_> {
                 }
                 _ => (
                     ResultCode::Synced,
-                    messages::dry_run("not checked, its kind is not there yet"),
+                    messages::dry_run("not checked, since its kind does not exist yet"),
                 ),
             };
             self.set(at, Some(code), OperationPhase::Succeeded, message);

@@ -1,4 +1,4 @@
-//! The list generator: parameter sets as the user wrote them (AS-050 to AS-054).
+//! The list generator: parameter sets from the spec (AS-050 to AS-054).
 
 use serde_json::{Map, Value};
 
@@ -8,27 +8,28 @@ use crate::yaml;
 /// The fields of a list generator.
 const FIELDS: [&str; 3] = ["elements", "elementsYaml", "template"];
 
-/// Where in the generator something is wrong, and what.
+/// The path of an error in the generator, and the error.
 type Failure = (String, String);
 
-/// A parameter set, and the element that it was made of, as `elements[2]`.
+/// A parameter set, and the path of its element, such as `elements[2]`.
 type Element = (String, Map<String, Value>);
 
-/// Makes one parameter set per element of `elements`, then per element of
+/// One parameter set per element of `elements`, then per element of
 /// `elementsYaml`.
 ///
-/// With the Go engine elements are taken as they are. With the simple one a
-/// value must be a string, except `values`, whose strings become `values.<k>`.
+/// The Go engine accepts any elements. With the simple engine a value must be a
+/// string, except for `values`, whose strings become `values.<k>`.
 ///
-/// A list that names no elements at all is taken for one whose elements were
-/// misspelt, since no elements mean to delete every Application: whoever wants
-/// none says so by an empty list.
+/// A list without `elements` and `elementsYaml` is an error, since a field may
+/// be misspelt and no elements would delete every Application. Use an empty
+/// list for no Applications.
 pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
     let Value::Object(fields) = list else {
         return Err((String::new(), format!("must be an object, is {}", kind(list))));
     };
     if let Some(unknown) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        let cause = format!("is no field of a list generator, which has {}", FIELDS.join(", "));
+        let cause =
+            format!("is not a field of a list generator; its fields are {}", FIELDS.join(", "));
         return Err((unknown.clone(), cause));
     }
     let listed = !list["elements"].is_null();
@@ -41,10 +42,9 @@ pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
         _ => true,
     };
     if !listed && !written {
-        let cause =
-            "has neither elements nor elementsYaml; write elements: [] if there are to be no \
+        let cause = "has neither elements nor elementsYaml; write elements: [] for no \
                      applications"
-                .to_owned();
+            .to_owned();
         return Err((String::new(), cause));
     }
     let mut sets = Vec::new();
@@ -67,7 +67,10 @@ pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
         Value::Null => {}
         Value::String(text) => sets.extend(from_yaml(text)?),
         other => {
-            return Err(("elementsYaml".to_owned(), format!("must be text, is {}", kind(other))));
+            return Err((
+                "elementsYaml".to_owned(),
+                format!("must be a string, is {}", kind(other)),
+            ));
         }
     }
     Ok(sets)

@@ -1,9 +1,8 @@
-//! Generators: each makes parameter sets out of what the user listed.
+//! Generators: each creates parameter sets from its fields.
 //!
-//! One file per generator. A generator that Wavegate does not have is an
-//! error, never an empty result: no Applications would mean to delete those
-//! that exist (AS-098). So is one that nobody knows, and an element that has
-//! none.
+//! One file per generator. An unsupported or unknown generator, and an element
+//! without a generator, are errors and never empty results: these would delete
+//! the existing Applications (AS-098).
 
 mod list;
 
@@ -12,8 +11,7 @@ use serde_json::{Map, Value};
 use super::Error;
 use super::selector::Selector;
 
-/// All generators there are, in the order in which one element's are run
-/// (AS-040).
+/// All generators, in the order in which those of one element run (AS-040).
 const KNOWN: [&str; 9] = [
     "list",
     "clusters",
@@ -26,14 +24,14 @@ const KNOWN: [&str; 9] = [
     "plugin",
 ];
 
-/// Where `kubectl apply` keeps what the user wrote. The API server drops fields
-/// that it does not know, so a misspelt generator may be found only there.
+/// The annotation in which `kubectl apply` stores the manifest. The API server
+/// drops unknown fields, so a misspelt generator may be found only there.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// What one generator made.
+/// The result of one generator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Output {
-    /// Which generator, as a path.
+    /// Its path.
     pub place: String,
     /// Its own template, null when it has none.
     pub template: Value,
@@ -44,7 +42,7 @@ pub struct Output {
 /// One parameter set.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameters {
-    /// What it was made of, as `spec.generators[0].list.elements[2]`.
+    /// Its origin, such as `spec.generators[0].list.elements[2]`.
     pub origin: String,
     /// Its values by name.
     pub values: Map<String, Value>,
@@ -54,29 +52,28 @@ pub struct Parameters {
 ///
 /// # Errors
 ///
-/// [`Error::Generator`] when there is no such list: that is no wish for no
-/// Applications.
+/// [`Error::Generator`] when there is no such list: this does not mean that no
+/// Applications are wanted.
 pub fn elements(spec: &Value) -> Result<&[Value], Error> {
     let failed = |cause: String| Error::Generator { place: "spec.generators".to_owned(), cause };
     match &spec["generators"] {
         Value::Array(elements) => Ok(elements),
-        Value::Null => Err(failed(
-            "is missing; write an empty list if there are to be no applications".to_owned(),
-        )),
+        Value::Null => {
+            Err(failed("is missing; write an empty list for no applications".to_owned()))
+        }
         other => Err(failed(format!("must be a list, is {}", kind(other)))),
     }
 }
 
-/// Runs all generators of one element of `spec.generators` and keeps the sets
-/// that its selector matches.
+/// Runs all generators of one element of `spec.generators` and keeps the
+/// parameter sets that its selector matches.
 ///
-/// `place` is the element's path.
+/// `place` is the path of the element.
 ///
 /// # Errors
 ///
-/// [`Error::Generator`] naming the field: also for a generator that nobody
-/// knows, and for an element without any. What comes of such an element is not
-/// known, and must not count as nothing.
+/// [`Error::Generator`] with the field: also for an unknown generator, and for
+/// an element without a generator, since their parameter sets are unknown.
 pub fn parameter_sets(element: &Value, place: &str, go: bool) -> Result<Vec<Output>, Error> {
     let failed = |place: String, cause: String| Error::Generator { place, cause };
     let Value::Object(fields) = element else {
@@ -119,14 +116,14 @@ pub fn parameter_sets(element: &Value, place: &str, go: bool) -> Result<Vec<Outp
         });
     }
     if outputs.is_empty() {
-        let cause = "has no generator; write a list generator, or remove the element".to_owned();
+        let cause = "has no generator; add a list generator, or remove the element".to_owned();
         return Err(failed(place.to_owned(), cause));
     }
     Ok(outputs)
 }
 
-/// The same error with the key that the user wrote, where only `kubectl apply`
-/// remembers it: the API server has dropped what it did not know.
+/// The same error with the original key from the annotation of `kubectl apply`:
+/// the API server has dropped the unknown field.
 pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) -> Error {
     let Error::Generator { place: at, cause } = &error else { return error };
     let written = set["metadata"]["annotations"][LAST_APPLIED].as_str();
@@ -150,7 +147,7 @@ pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) ->
             match lost(&element["list"], &stored["list"]) {
                 Some(key) => Error::Generator {
                     place: format!("{at}.{key}"),
-                    cause: format!("is no field of a list generator, which {cause}"),
+                    cause: format!("is not a field of a list generator, which {cause}"),
                 },
                 None => error,
             }
@@ -160,10 +157,10 @@ pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) ->
 }
 
 fn not_a_generator() -> String {
-    format!("is no generator; the generators are {}", KNOWN.join(", "))
+    format!("is not a generator; supported generators are {}", KNOWN.join(", "))
 }
 
-/// A JSON type for people.
+/// A JSON type for users.
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

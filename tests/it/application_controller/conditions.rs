@@ -25,7 +25,7 @@ async fn ignored_settings_are_conditions() {
         world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
     let reported = warnings(&app);
     // SE-183, SE-596: the object is ignored; tests of a chart are not reported.
-    let typo = reported.iter().find(|warning| warning.contains("batch/Job web/typo is left out"));
+    let typo = reported.iter().find(|warning| warning.contains("batch/Job web/typo is ignored"));
     assert!(typo.is_some_and(|warning| warning.contains("PreSinc")), "{reported:?}");
     // SE-302
     assert!(

@@ -44,7 +44,7 @@ pub async fn invalid_input_deletes_no_application(mut world: World) {
         (
             patch("metadata: {name: {{.id}}}"),
             VALIDATION,
-            "metadata.name: is the number 0, must be text",
+            "metadata.name: is the number 0, must be a string",
         ),
         (patch("kind: AppProject"), VALIDATION, "kind: is \"AppProject\""),
         (patch("metadata: {finalizers: [{}]}"), VALIDATION, "metadata.finalizers[1]"),

@@ -262,7 +262,7 @@ fn a_deletion_takes_its_steps_in_order() {
     let left: Vec<&str> = crate::api::annotations::finalizers(&app).collect();
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
-    // It vanished before it was over: not again at once, and then as a new attempt.
+    // It was deleted before it completed: not again at once, and then as a new attempt.
     let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(2));
     assert!(matches!(plan.standing, Standing::Stuck { next: Some(_), .. }), "{plan:?}");
     let wake = finalize::report(&mut app, Ok(plan.standing), at(2));

@@ -1,9 +1,8 @@
 //! Evaluates an expression on a value, which gives paths.
 //!
-//! Each result is passed on as soon as it is found and by reference, so memory grows with
-//! the nesting of the expression, not with the number of results. Lists, strings and
-//! paths that are created are counted, as is each step.
-//! and so is each step.
+//! Each result is passed on as soon as it is found and by reference, so memory
+//! grows with the nesting of the expression, not with the number of results.
+//! Lists, strings and paths that are created are counted, as is each step.
 
 use std::borrow::Cow;
 use std::cell::Cell;

@@ -192,7 +192,7 @@ fn a_hook_that_is_misspelt_or_left_behind_is_reported() {
         plan.warnings,
         [
             "unknown sync option Prone=true",
-            "Job x has no hook type that exists",
+            "Job x has no valid hook type",
             "hook batch/Job old is no longer in the source",
         ],
         "SE-183, SE-296, SE-302"

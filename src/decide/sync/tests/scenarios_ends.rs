@@ -374,7 +374,7 @@ fn an_answer_that_got_lost_is_asked_for_again_after_a_pause() {
     let mut absent = created.clone();
     absent.live.clear();
     let plan = step(&absent, world.now);
-    assert_eq!(plan.message, "waiting for an answer about batch/Job/pre");
+    assert_eq!(plan.message, "waiting for the response to a request for batch/Job/pre");
     assert!(plan.actions.is_empty() && plan.wake_at > Some(world.now));
     absent.outcomes.clear();
     let plan = step(&absent, world.now);
