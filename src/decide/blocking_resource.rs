@@ -87,7 +87,7 @@ pub fn of(application: &Value) -> Blocking {
     let status = &application["status"];
     let operation = &status["operationState"];
     let phase = OperationPhase::from_word(operation.field("phase"));
-    let told = match phase.is_running() || phase.has_failed() {
+    let message = match phase.is_running() || phase.has_failed() {
         true => operation.field("message"),
         false => "",
     };
@@ -97,13 +97,13 @@ pub fn of(application: &Value) -> Blocking {
         let is_error = |found: &&Value| condition::is_error(found.field("type"));
         status.items("/conditions").iter().find(is_error)
     };
-    let reason = match (told, &resource) {
+    let reason = match (message, &resource) {
         ("", Some(resource)) => format!("{} is {}", resource.key(), resource.state()),
         ("", None) => match error() {
             Some(error) => error.field("message").to_owned(),
             None => status.text("/health/message").to_owned(),
         },
-        (told, _) => told.to_owned(),
+        (message, _) => message.to_owned(),
     };
     Blocking { resource, reason, since }
 }
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn the_reason_is_the_operations_the_resources_or_a_conditions() {
         let ill = json!([resource("web", "Synced", "Degraded")]);
-        let told = |phase: &str| {
+        let reason = |phase: &str| {
             let mut application = application(phase, json!([]), ill.clone());
             application["status"]["operationState"]["message"] = "the operation's".into();
             of(&application).reason
@@ -265,7 +265,7 @@ mod tests {
             ("Succeeded", own),
             ("Paused", own),
         ] {
-            assert_eq!(told(phase), want, "{phase}");
+            assert_eq!(reason(phase), want, "{phase}");
         }
         let condition = json!({"status": {"conditions": [
             {"type": "SharedResourceWarning", "message": "a warning"},
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn since_when_is_told_by_the_wait_itself() {
+    fn the_start_is_that_of_the_wait() {
         let mut waits =
             application("Running", json!([result("h", "", "Running", true)]), json!([]));
         let since = |application: &Value| of(application).since.map(|at| at.to_string());

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::template::go::Random;
 
-/// Gives the same bytes for ever.
+/// Returns the same bytes forever.
 struct NoChance;
 
 impl Random for NoChance {
@@ -84,11 +84,11 @@ fn keys_are_rendered_too_and_an_error_names_the_string_and_the_set() {
     broken["spec"]["goTemplateOptions"] = json!(["missingkey=error"]);
     let error = generate(&broken).unwrap_err();
     assert_eq!(error.reason(), "RenderTemplateParamsError");
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("spec.template.metadata.annotations.text")
-            && told.contains("list.elements[1]"),
-        "{told}"
+        message.contains("spec.template.metadata.annotations.text")
+            && message.contains("list.elements[1]"),
+        "{message}"
     );
 
     broken["spec"]["goTemplateOptions"] = json!(["missingkey=oops"]);
@@ -185,7 +185,7 @@ fn selectors_keep_sets_as_in_table_a_4() {
 }
 
 #[test]
-fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
+fn an_unknown_generator_is_an_error_with_its_key_as_098() {
     let written = json!({"spec": {"generators": [{"lists": {"elements": []}}]}}).to_string();
     let list_written = json!({"spec": {"generators": [{"list": {"elemnts": []}}]}}).to_string();
     let key = "kubectl.kubernetes.io/last-applied-configuration";
@@ -207,7 +207,7 @@ fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
         (json!(["list"]), None, "spec.generators[0]: must be an object, is a string"),
         (json!("list"), None, "spec.generators: must be a list, is a string"),
         (json!(null), None, "spec.generators: is missing"),
-        // What the API server has dropped.
+        // The fields that the API server has dropped.
         (json!([{}]), Some(&written), "spec.generators[0].lists: is not a generator"),
         (
             json!([{"list": {}}]),
@@ -229,18 +229,22 @@ fn what_is_no_generator_is_an_error_that_names_the_key_as_098() {
     }
     let mut none = set(true, json!([]), "");
     none["spec"]["generators"] = json!([]);
-    assert_eq!(generate(&none).unwrap(), Generation::default(), "whoever wants none says so");
+    assert_eq!(
+        generate(&none).unwrap(),
+        Generation::default(),
+        "an empty list means no Applications"
+    );
 }
 
 #[test]
-fn only_what_makes_an_application_is_taken_as_144() {
+fn only_fields_of_an_application_are_used_as_144() {
     let mut set = set(true, json!([{"id": "1"}]), "");
     set["spec"]["templatePatch"] = json!(
         "kind: AppProject\ndata: {}\nmetadata: {name: {{.id}}, generateName: x, uid: u, ownerReferences: []}"
     );
     let got = generate(&set).unwrap();
     let (called, application) = got.called().next().unwrap();
-    assert_eq!(called, "spec.generators[0].list.elements[0]", "a number is no name");
+    assert_eq!(called, "spec.generators[0].list.elements[0]", "a number is not a name");
     let want = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject",
         "metadata": {
@@ -249,7 +253,7 @@ fn only_what_makes_an_application_is_taken_as_144() {
         },
         "spec": {"project": "default", "destination": {}},
     });
-    assert_eq!(*application, want, "the kind is for validation to refuse");
+    assert_eq!(*application, want, "validation rejects the kind");
     set["spec"]["templatePatch"] = json!({"metadata": {}});
     let error = generate(&set).unwrap_err().to_string();
     assert!(error.starts_with("spec.templatePatch: must be a string"), "{error}");

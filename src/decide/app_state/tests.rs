@@ -1,4 +1,4 @@
-//! Tests of comparing, as tables.
+//! Tests of comparisons, as tables.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -54,7 +54,7 @@ fn map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "1"}})
 }
 
-/// Kinds that exist: everything namespaced, but for namespaces and definitions.
+/// Kinds that exist: all are namespaced, except for namespaces and definitions.
 fn scope(_: &str, _: &str, kind: &str) -> Scope {
     match kind {
         "Namespace" | "ClusterRole" | "CustomResourceDefinition" => Scope::Cluster,
@@ -113,7 +113,7 @@ fn compared_in(
 }
 
 #[test]
-fn projects_permit_what_their_lists_say() {
+fn projects_permit_by_their_lists() {
     let sources = |list: &[&str], url: &str| {
         let source_repos = list.iter().map(|item| (*item).to_owned()).collect();
         project::permits_source(&AppProjectSpec { source_repos, ..project() }, url)
@@ -122,7 +122,7 @@ fn projects_permit_what_their_lists_say() {
     assert!(!sources(&["https://example.com/*"], "https://example.com/org/repo"), "SE-070");
     assert!(!sources(&["*", "!https://example.com/secret"], "https://example.com/secret"));
     assert!(!sources(&[], "https://example.com/a"));
-    // A denial holds for every spelling of the same place.
+    // A denial applies to every spelling of the same location.
     for url in [
         "https://me@example.com/secret",
         "https://example.com:443//secret.git/",
@@ -151,7 +151,7 @@ fn projects_permit_what_their_lists_say() {
     assert!(!goes(several.clone(), "victim") && !goes(several.clone(), "kube-system"));
     assert!(goes(several, "web"));
     let unreadable = vec![destination("*", "*"), destination("*", "![a")];
-    assert!(!goes(unreadable.clone(), "web"), "what cannot be read denies");
+    assert!(!goes(unreadable.clone(), "web"), "an invalid pattern denies");
     let spec = AppProjectSpec { destinations: unreadable, ..project() };
     let problems = project::problems(&spec);
     assert_eq!(problems.len(), 1, "{problems:?}");
@@ -166,7 +166,7 @@ fn projects_permit_what_their_lists_say() {
 }
 
 #[test]
-fn a_name_that_is_not_known_yet_is_judged_by_how_it_begins() {
+fn an_unknown_name_is_matched_by_its_prefix() {
     use project::Name::{Begins, Known};
     let pattern = |name: &str| {
         let value = json!({"group": "", "kind": "ConfigMap", "name": name});
@@ -196,7 +196,7 @@ fn a_name_that_is_not_known_yet_is_judged_by_how_it_begins() {
 }
 
 #[test]
-fn a_spec_says_what_it_lacks() {
+fn errors_of_a_spec_name_the_field() {
     let cases = [
         ("fine", json!({}), ""),
         ("SE-012", json!({"destination": {"name": "x"}}), "can't have both name and server"),
@@ -227,7 +227,7 @@ fn a_spec_says_what_it_lacks() {
 }
 
 #[test]
-fn targets_are_placed_tracked_and_there_once() {
+fn targets_have_a_namespace_tracking_and_unique_keys() {
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
         "metadata": {"name": "reader", "namespace": "stray"}});
     let crd = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -262,7 +262,7 @@ fn targets_are_placed_tracked_and_there_once() {
 }
 
 #[test]
-fn resources_are_synced_out_of_sync_or_surplus() {
+fn resources_are_synced_out_of_sync_or_extraneous() {
     let placed = placed(&[map("same"), map("changed"), map("missing")]);
     let mut all: BTreeMap<_, _> = placed.targets[..2].iter().map(live).collect();
     let changed = all.get_mut(&placed.targets[1].key).unwrap();
@@ -298,7 +298,7 @@ fn resources_are_synced_out_of_sync_or_surplus() {
 }
 
 #[test]
-fn objects_that_the_project_hides_are_not_seen() {
+fn objects_that_the_project_hides_are_ignored() {
     let placed = placed(&[map("one")]);
     let surplus = self::placed(&[map("surplus")]);
     let all: BTreeMap<_, _> = placed.targets.iter().chain(&surplus.targets).map(live).collect();
@@ -310,7 +310,7 @@ fn objects_that_the_project_hides_are_not_seen() {
 }
 
 #[test]
-fn a_status_is_written_once_and_keeps_what_is_not_ours() {
+fn a_status_is_written_once_and_keeps_other_fields() {
     let placed = placed(&[map("one")]);
     let all: BTreeMap<_, _> = placed.targets.iter().map(live).collect();
     let mut app = application();
@@ -337,8 +337,8 @@ fn a_status_is_written_once_and_keeps_what_is_not_ours() {
     assert_eq!(merge_patch(&first, &second), None, "nothing has changed");
     assert_eq!(refresh::asked_for(&first), None);
 
-    let trouble = [Condition::comparison("cannot read")];
-    status::write_failure(&mut second, &trouble, None, false, at(90));
+    let failure = [Condition::comparison("cannot read")];
+    status::write_failure(&mut second, &failure, None, false, at(90));
     assert_eq!(second["status"]["sync"]["status"], "Unknown");
     assert_eq!(second["status"]["sync"]["revision"], "abc", "the last known one stays");
     assert_eq!(second["status"]["resources"], first["status"]["resources"]);
@@ -346,7 +346,7 @@ fn a_status_is_written_once_and_keeps_what_is_not_ours() {
 }
 
 #[test]
-fn a_condition_keeps_its_time_while_it_says_the_same() {
+fn an_unchanged_condition_keeps_its_time() {
     let list = json!([
         {"type": "ComparisonError", "message": "a", "lastTransitionTime": "t0"},
         {"type": "ComparisonError", "message": "b", "lastTransitionTime": "t0"},
@@ -359,7 +359,7 @@ fn a_condition_keeps_its_time_while_it_says_the_same() {
 }
 
 #[test]
-fn a_refresh_is_wanted_for_a_reason() {
+fn reasons_of_refreshes() {
     let mut compared = application();
     compared["status"]["sync"]["comparedTo"] = status::compared_to(&compared["spec"]);
     let cases = [
@@ -386,7 +386,7 @@ fn a_refresh_is_wanted_for_a_reason() {
 }
 
 #[test]
-fn an_operation_has_a_beginning_and_an_end() {
+fn an_operation_starts_and_ends() {
     use operation::Stage;
     let mut app = application();
     app["operation"] = json!({"sync": {"revision": "abc"}, "initiatedBy": {"username": "me"}});
@@ -420,7 +420,7 @@ fn an_operation_has_a_beginning_and_an_end() {
 }
 
 #[test]
-fn pauses_of_self_heal_grow_to_their_cap() {
+fn delays_of_self_heal_grow_to_their_limit() {
     let heal = SelfHeal::default();
     let pauses: Vec<i64> = (0..9).map(|attempts| heal.pause(attempts).as_secs()).collect();
     assert_eq!(pauses, [0, 2, 6, 18, 54, 162, 300, 300, 300], "SE-426");
@@ -430,7 +430,7 @@ fn pauses_of_self_heal_grow_to_their_cap() {
 }
 
 #[test]
-fn automated_sync_starts_only_where_it_may() {
+fn automated_sync_starts_only_if_permitted() {
     let placed = placed(&[map("one")]);
     let surplus: BTreeMap<_, _> = self::placed(&[map("old")]).targets.iter().map(live).collect();
     let both: BTreeMap<_, _> = placed.targets.iter().map(live).chain(surplus.clone()).collect();
@@ -482,7 +482,7 @@ fn automated_sync_starts_only_where_it_may() {
 }
 
 #[test]
-fn deletion_goes_from_the_highest_wave_down() {
+fn deletion_starts_with_the_highest_wave() {
     use deletion::Cascade;
     let note = |name: &str, key: &str, value: &str| {
         let mut object = map(name);

@@ -256,7 +256,7 @@ mod tests {
             ("the same", spec(), spec(), Compared::Current),
             ("another source", with("source", json!({"repoURL": "r"})), spec(), Compared::Stale),
             (
-                "a rule was removed: what it hid shows only in the next comparison",
+                "a rule was removed: its fields are only in the next comparison",
                 spec(),
                 with("ignoreDifferences", rule()),
                 Compared::Stale,
@@ -268,9 +268,14 @@ mod tests {
                 with("ignoreDifferences", rule()),
                 Compared::Current,
             ),
-            ("written by who leaves zeros out", with("source", zeros), spec(), Compared::Current),
             (
-                "a value of the user's own is no zero that is left out",
+                "written by a client that omits zeros",
+                with("source", zeros),
+                spec(),
+                Compared::Current,
+            ),
+            (
+                "a zero among user-defined keys is not omitted",
                 with("source", json!({"helm": {"valuesObject": {"on": false}}})),
                 with("source", json!({"helm": {"valuesObject": {}}})),
                 Compared::Stale,

@@ -142,9 +142,9 @@ fn problem_of_spec(spec: &Value) -> Option<String> {
 
 /// A deserialization error in the terms of a manifest.
 fn words(reason: &str) -> String {
-    let told =
-        reason.strip_prefix("invalid type: ").and_then(|told| told.rsplit_once(", expected "));
-    let Some((is, must)) = told else { return cut(reason) };
+    let types =
+        reason.strip_prefix("invalid type: ").and_then(|types| types.rsplit_once(", expected "));
+    let Some((is, must)) = types else { return cut(reason) };
     let must = match must {
         "a sequence" => "a list",
         "a map" => "an object",
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_application_is_told_by_its_field_as_144() {
+    fn invalid_applications_are_reported_by_field_as_144() {
         assert_eq!(problem(&application()), None);
         let long = "a".repeat(254);
         let cases = [
@@ -310,8 +310,8 @@ mod tests {
         for (place, value, want) in cases {
             let mut wrong = application();
             *wrong.pointer_mut(place).unwrap() = value.clone();
-            let told = problem(&wrong).unwrap_or_default();
-            assert!(told.contains(want), "{place} {value}: {told}");
+            let found = problem(&wrong).unwrap_or_default();
+            assert!(found.contains(want), "{place} {value}: {found}");
         }
         let mut large = application();
         large["metadata"]["annotations"] = json!({"a": "x".repeat(ANNOTATION_BYTES)});

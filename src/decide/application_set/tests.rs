@@ -27,7 +27,7 @@ fn live(generated: &Value) -> Value {
     live
 }
 
-/// What a set comes to, that generates these Applications.
+/// Generates these Applications for a set.
 fn generated_by(set: &Value, settings: &Settings, applications: &[Value]) -> Generated {
     let mut collector = Collector::new(set, settings);
     for (index, application) in applications.iter().enumerate() {
@@ -80,11 +80,11 @@ fn plan_with<'a>(
 }
 
 #[test]
-fn a_pass_asks_a_few_to_be_compared_again_the_most_urgent_first() {
+fn a_reconcile_requests_a_few_refreshes_the_most_urgent_first() {
     let names: Vec<String> = (0..REFRESHES_PER_PASS + 6).map(|n| format!("app-{n:02}")).collect();
     let wanted: Vec<Value> = names.iter().map(|name| generated(name, spec())).collect();
     let mut existing: Vec<Value> = wanted.iter().map(live).collect();
-    // None of these can be asked, or has to be; they take nobody's place.
+    // These cannot be refreshed, or need not be; they do not count.
     existing[13]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
     existing[12]["metadata"]["ownerReferences"][0]["uid"] = "other".into();
     existing[11]["metadata"]["annotations"] = json!({ REFRESH: "hard" });
@@ -131,7 +131,7 @@ fn an_equal_application_is_not_written_and_a_changed_field_alone_is_patched_as_1
 }
 
 #[test]
-fn what_says_nothing_is_no_difference_as_153() {
+fn fields_without_effect_are_not_a_difference_as_153() {
     let cases = [
         (208, json!({"syncPolicy": {}}), json!({})),
         (208, json!({"syncPolicy": {"syncOptions": [], "automated": null}}), json!({})),
@@ -150,8 +150,9 @@ fn what_says_nothing_is_no_difference_as_153() {
 }
 
 #[test]
-fn an_empty_automated_block_switches_automated_sync_on() {
-    // An AllAtOnce set written that way never synced by itself.
+fn an_empty_automated_block_enables_automated_sync() {
+    // Without this, an AllAtOnce set with an empty block never synced
+    // automatically.
     let automated = json!({"syncPolicy": {"automated": {}}});
     let (with, without) = (generated("a", automated.clone()), generated("a", json!({})));
     let patch = patch_of(&set(), &with, &live(&without)).unwrap();
@@ -165,7 +166,7 @@ fn an_empty_automated_block_switches_automated_sync_on() {
 }
 
 #[test]
-fn policies_allow_what_as_150_says() {
+fn policies_allow_the_writes_of_as_150() {
     let want = generated("a", spec());
     let mut other = live(&want);
     other["spec"]["project"] = "other".into();
@@ -194,7 +195,7 @@ fn policies_allow_what_as_150_says() {
 }
 
 #[test]
-fn what_others_own_is_left_alone_as_151_as_158_as_159() {
+fn applications_of_other_owners_are_not_changed_as_151_as_158_as_159() {
     let want = generated("a", spec());
     let mut foreign = live(&want);
     foreign["metadata"]["ownerReferences"][0]["uid"] = "another-set-of-the-same-name".into();
@@ -346,7 +347,7 @@ fn operations_are_those_of_table_a_10() {
 }
 
 #[test]
-fn automated_sync_is_switched_off_as_370() {
+fn automated_sync_is_disabled_as_370() {
     let disabled = |policy: Value| {
         let mut application = json!({"spec": {"syncPolicy": policy}});
         let enabled = autosync::is_enabled(&application);
@@ -370,7 +371,7 @@ fn automated_sync_is_switched_off_as_370() {
 }
 
 #[test]
-fn a_start_carries_the_version_it_was_decided_on() {
+fn a_start_contains_the_version_that_it_was_decided_on() {
     let want = generated("a", spec());
     let operations = [("a".to_owned(), (json!({"sync": {}}), None))].into();
     let have = live(&want);
@@ -443,7 +444,7 @@ mod conditions {
     use super::super::stored::{Set, Status};
     use super::*;
 
-    /// What a status is computed from; each case changes one of them.
+    /// The input of a status; each case changes one field.
     struct Findings {
         generated: Generated,
         existing: Vec<Existing>,
@@ -497,27 +498,30 @@ mod conditions {
             Some(Failure { reason: "RenderTemplateParamsError", message: "line 3".into() });
         findings.generated.error = Some(crate::desired::Error::Options("line 3".into()));
         let failed = compute(&set, &findings, at(0));
-        let told = |status: &Value, kind: &str| {
+        let reported = |status: &Value, kind: &str| {
             (of(status, kind)["status"].clone(), of(status, kind)["reason"].clone())
         };
         assert_eq!(
-            told(&failed, "ErrorOccurred"),
+            reported(&failed, "ErrorOccurred"),
             (json!("True"), json!("RenderTemplateParamsError")),
             "row 254"
         );
         assert_eq!(
-            told(&failed, "ResourcesUpToDate"),
+            reported(&failed, "ResourcesUpToDate"),
             (json!("False"), json!("ErrorOccurred")),
             "row 254"
         );
-        assert_eq!(told(&failed, "ParametersGenerated"), (json!("False"), json!("ErrorOccurred")));
+        assert_eq!(
+            reported(&failed, "ParametersGenerated"),
+            (json!("False"), json!("ErrorOccurred"))
+        );
         assert_eq!(failed["health"]["status"], "Degraded", "row 259");
 
         set["status"] = failed;
         let findings = Findings::of(&set, rolling());
         let good = compute(&set, &findings, at(5));
         assert_eq!(
-            told(&good, "ErrorOccurred"),
+            reported(&good, "ErrorOccurred"),
             (json!("False"), json!("ApplicationSetUpToDate")),
             "row 255"
         );
@@ -525,7 +529,7 @@ mod conditions {
         assert_eq!(of(&good, "ErrorOccurred")["lastTransitionTime"], "2023-11-14T22:13:25Z");
 
         set["status"] = good.clone();
-        assert_eq!(compute(&set, &findings, at(9)), good, "row 256: nothing moves");
+        assert_eq!(compute(&set, &findings, at(9)), good, "row 256: no change");
         set["status"]["conditions"]
             .as_array_mut()
             .unwrap()
@@ -569,7 +573,7 @@ mod conditions {
     }
 
     #[test]
-    fn a_misspelt_strategy_is_told_and_told_once_as_007() {
+    fn a_misspelt_strategy_is_reported_once_as_007() {
         let mut set = super::set();
         let good = Findings::of(&set, rolling());
         let strategy = json!({"type": "AllAtOnce", "deletionOrder": "revers"});
@@ -581,13 +585,13 @@ mod conditions {
         assert!(condition["message"].as_str().unwrap().contains("\"revers\""), "{condition}");
         set["status"] = status.clone();
         let again = compute(&set, &findings, at(9));
-        assert_eq!(again, status, "nothing moves");
-        let mended = compute(&set, &good, at(9));
-        assert_eq!(of(&mended, "InvalidRolloutConfig"), &Value::Null);
+        assert_eq!(again, status, "no change");
+        let fixed = compute(&set, &good, at(9));
+        assert_eq!(of(&fixed, "InvalidRolloutConfig"), &Value::Null);
     }
 
     #[test]
-    fn a_switched_off_feature_is_told_as_301() {
+    fn a_disabled_feature_is_reported_as_301() {
         let mut set = super::set();
         set["spec"]["strategy"] = json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}});
         let status = compute(&set, &Findings::of(&set, Settings::default()), at(0));

@@ -424,7 +424,7 @@ mod tests {
         let members = memberships(strategy.steps(), [("foo", &dev)]);
         problems.extend(problems_of_memberships(strategy.steps(), &members));
         problems.sort();
-        let told: Vec<(ProblemKind, Option<usize>)> =
+        let found: Vec<(ProblemKind, Option<usize>)> =
             problems.iter().map(|problem| (problem.kind, problem.step)).collect();
         let want = [
             (ProblemKind::UnsupportedOperator, Some(0)),
@@ -434,7 +434,7 @@ mod tests {
             (ProblemKind::EmptyStep, Some(0)),
             (ProblemKind::EmptyStep, Some(2)),
         ];
-        assert_eq!(told, want);
+        assert_eq!(found, want);
         let message = |at: usize| problems[at].message.as_str();
         assert!(message(0).contains("steps[0].matchExpressions[0].operator: \"Invalid\""));
         assert!(message(2).contains("foo") && message(2).contains("2-4"), "{}", message(2));

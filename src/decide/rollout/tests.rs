@@ -21,7 +21,7 @@ struct Generated {
     denied: Option<Denied>,
 }
 
-/// What a plan is made from, by name.
+/// The input of a plan, by name.
 #[derive(Clone, Copy)]
 struct Snapshot<'a> {
     strategy: &'a Strategy,
@@ -31,7 +31,7 @@ struct Snapshot<'a> {
     settings: Settings,
 }
 
-/// Members of a snapshot whose entries are all listed.
+/// The members of a snapshot whose entries are all listed.
 fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> T) -> T {
     let labels = snapshot.generated.iter().map(|(name, app)| (name.as_str(), &app.labels));
     let memberships = steps::memberships(snapshot.strategy.steps(), labels);
@@ -60,7 +60,7 @@ fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     step_opened(snapshot, None, now)
 }
 
-/// The same, given since when a step has been open.
+/// The same, with the time when a step opened.
 fn step_opened(
     snapshot: &Snapshot<'_>,
     opened: Option<(usize, Timestamp)>,
@@ -73,7 +73,7 @@ fn step_opened(
     })
 }
 
-/// The time that tests call now.
+/// The current time of the tests.
 fn now() -> Timestamp {
     "2026-01-02T12:00:00Z".parse().unwrap()
 }
@@ -113,7 +113,7 @@ fn entry(name: &str, phase: Phase) -> Entry {
     }
 }
 
-/// Compared just now with revision `next`, nothing under way.
+/// Compared just now with revision `next`, without an operation.
 fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
     Observed {
         health,

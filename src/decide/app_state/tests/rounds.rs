@@ -1,4 +1,4 @@
-//! Tests of what the controller calls: who may do what, rounds of operations,
+//! Tests of the entry points of the controller: access, rounds of operations,
 //! comparisons, steps of deletions.
 
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::decide::app_state::trouble::Trouble;
 use crate::decide::sync::{self, NamespaceFact};
 use crate::decide::windows;
 
-/// Everything that a [`Look`] borrows.
+/// Owns everything that a [`Look`] borrows.
 struct Facts {
     spec: ApplicationSpec,
     project: AppProjectSpec,
@@ -77,7 +77,7 @@ fn state<'a>(app: &'a Value, field: &str) -> &'a Value {
 }
 
 #[test]
-fn one_judge_says_who_may_do_what() {
+fn access_is_granted_or_denied_in_one_place() {
     let app = application();
     let spec: ApplicationSpec = crate::api::read(&app["spec"]).unwrap();
     let own = project();
@@ -93,7 +93,8 @@ fn one_judge_says_who_may_do_what() {
     let elsewhere = ProjectFact::Known { spec: &elsewhere, problems: &["odd".to_owned()] };
     let scoped = AppProjectSpec { permit_only_project_scoped_clusters: true, ..project() };
     let scoped = ProjectFact::Known { spec: &scoped, problems: &[] };
-    // (namespace, project, cluster, what is said, how many conditions, whether the cluster is gone)
+    // (namespace, project, cluster, message, number of conditions, whether the
+    // cluster is unknown)
     let unknown = ClusterFact::Unknown("no such cluster");
     let cases = [
         ("argocd", ProjectFact::Missing, cluster, "does not exist", 1, false),
@@ -122,12 +123,12 @@ fn one_judge_says_who_may_do_what() {
 }
 
 #[test]
-fn an_operation_starts_acts_and_ends() {
+fn an_operation_starts_runs_and_ends() {
     let mut app = requested(json!({"revision": "a".repeat(40)}));
     let stored = app.clone();
     assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
     assert_eq!(operation::stage(&app), Stage::InProgress);
-    assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write says what is synced");
+    assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write contains the revisions");
     assert!(operate::is_new(&stored, &app), "nothing is done before that is stored");
 
     let mut facts = Facts::new(&app, &[map("one")]);
@@ -158,7 +159,7 @@ fn an_operation_starts_acts_and_ends() {
 }
 
 #[test]
-fn what_cannot_be_read_is_waited_for_before_an_operation_ends_by_it() {
+fn failed_reads_are_retried_before_they_end_an_operation() {
     let mut app = requested(json!({"revision": "main"}));
     assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
     let live = Trouble::Live("down".into());
@@ -178,7 +179,8 @@ fn what_cannot_be_read_is_waited_for_before_an_operation_ends_by_it() {
     let wrong = Trouble::Operation("no such thing".into());
     assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(Some(_))));
     assert_eq!(*state(&app, "retryCount"), 1);
-    // Before it is due, then when it is, and when it was told to stop meanwhile.
+    // Before it is due, when it is due, and when it was terminated in the
+    // meantime.
     let mut waiting = app.clone();
     assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(Some(_))));
     assert_eq!(waiting, app);
@@ -191,13 +193,13 @@ fn what_cannot_be_read_is_waited_for_before_an_operation_ends_by_it() {
 }
 
 #[test]
-fn a_start_is_never_in_the_second_of_the_one_before() {
+fn two_operations_never_start_in_the_same_second() {
     let mut app = requested(json!({}));
     app["status"]["operationState"] =
         json!({"phase": "Succeeded", "startedAt": "2023-11-14T22:13:20Z"});
     operate::begin(&mut app, at(0));
     assert_eq!(operation::started_at(&app), Some(at(1)));
-    // Whoever asks for a sync may take the state of the last one away.
+    // A client may remove the state of the last sync with its request.
     let mut app = requested(json!({}));
     app["status"]["history"] = json!([{"id": 0, "deployStartedAt": "2023-11-14T22:13:20Z"}]);
     operate::begin(&mut app, at(0));
@@ -230,7 +232,7 @@ fn comparisons_have_a_reason() {
 }
 
 #[test]
-fn a_deletion_takes_its_steps_in_order() {
+fn a_deletion_runs_its_steps_in_order() {
     let mut app = application();
     app["metadata"]["uid"] = "u".into();
     app["metadata"]["deletionTimestamp"] = "2023-11-14T22:13:20Z".into();

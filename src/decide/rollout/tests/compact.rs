@@ -1,6 +1,6 @@
-//! Whole rollouts whose status lists a part of the entries, with a crash at any
-//! point between the write of the status and the last write of an Application:
-//! what is not listed is what it would be if it were.
+//! Simulated rollouts whose status lists a part of the entries, with crashes
+//! between the write of the status and the last write of an Application: an
+//! omitted entry has the same state as if it were listed.
 
 use proptest::prelude::{Just, ProptestConfig, prop_assert, prop_oneof, proptest};
 use proptest::strategy::Strategy as Arbitrary;
@@ -10,22 +10,22 @@ use super::*;
 use crate::decide::rollout::listed::{Listed, Record, RecordKind, choose, implied};
 use health::Status as H;
 
-/// One Application: what is observed, what it carries, and what really happened.
+/// One Application: what is observed, its record, and its real history.
 #[derive(Clone)]
 struct App {
     observed: Observed,
     record: Option<Record>,
-    /// The revisions that it was seen Synced and Healthy with: nobody may guess.
+    /// The revisions that it was Synced and Healthy with.
     healthy: BTreeSet<String>,
     fails: bool,
 }
 
-/// A cluster whose status has little room.
+/// A simulated cluster with a small limit for the status.
 struct Fleet {
     strategy: Strategy,
     memberships: BTreeMap<String, Membership>,
     apps: BTreeMap<String, App>,
-    /// The status as stored: entries, and how many it says there are.
+    /// The stored status: the entries, and their number according to it.
     stored: BTreeMap<String, Entry>,
     listed: Option<usize>,
     commit: u32,
@@ -37,16 +37,16 @@ struct Fleet {
 enum Turn {
     Advance(usize),
     Commit,
-    /// Somebody resets the branch to the commit before.
+    /// The branch is reset to the previous commit.
     Revert,
-    /// Somebody changes the cluster by hand.
+    /// The cluster is changed manually.
     Drift(usize),
-    /// Its operation fails at the end, or is healthy too late.
+    /// Its operation fails, or its health is delayed.
     Fail(usize),
     Sleep(u32),
     /// The status is written, and this many of the Applications.
     Crash(usize),
-    /// Somebody removes the entry with this number.
+    /// The entry with this number is removed.
     Lose(usize),
     Wipe,
 }
@@ -122,7 +122,7 @@ impl Fleet {
         (plan, listed)
     }
 
-    /// Nobody is taken for Healthy who never was, for the revision it has now.
+    /// No Application is Healthy that never was with its current revision.
     fn check(&self, plan: &RolloutPlan, listed: &Listed) {
         for entry in plan.entries.iter().filter(|entry| entry.phase == Phase::Healthy) {
             let app = &self.apps[&entry.application];
@@ -203,7 +203,7 @@ impl Fleet {
                 if failed { OperationPhase::Failed } else { OperationPhase::Succeeded };
             operation.finished_at = Some(phase::whole_seconds(now));
             observed.sync = SyncStatusCode::Synced;
-            // Not healthy in the same moment.
+            // Healthy only later.
             observed.health = H::Progressing;
             observed.revisions.clone_from(&operation.revisions);
             observed.operation = Some(operation);

@@ -1,12 +1,12 @@
-//! What may be concluded from what Applications tell of themselves, and what
-//! may not: failed comparisons, operations of before, lost entries.
+//! What may be concluded from the status of Applications, and what may not:
+//! failed comparisons, previous operations, lost entries.
 
 use super::Phase::{Healthy, Pending, Progressing, Waiting};
 use super::*;
 use health::Status as H;
 
-/// A plan for Applications of step 1, 2 and so on: name, step, entry, what is
-/// seen.
+/// A plan for Applications: name, step counted from 1, entry, and what is
+/// observed.
 fn plan(applications: &[(&str, &str, Option<Entry>, Observed)]) -> RolloutPlan {
     let strategy = steps_of(&[json!(null), json!(null)]);
     let snapshot = Snapshot {
@@ -45,16 +45,16 @@ fn with_revision(revision: &str, seconds: i64, seen: &Observed) -> Observed {
 }
 
 #[test]
-fn a_failed_comparison_is_no_evidence_against_those_that_succeeded() {
-    // The new commit breaks the manifests of development: its status goes on
-    // to name the old revision, with the time of the failure.
+fn a_failed_comparison_does_not_outdate_successful_ones() {
+    // The new commit breaks the manifests of development: its status still
+    // names the old revision, with the time of the failure.
     let failed = with_revision("old", 5, &seen(H::Healthy, SyncStatusCode::Unknown));
     let healthy = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::Synced));
     let plan = plan(&[
         ("dev", "1", at(Healthy, "dev", "old"), failed),
         ("prod", "2", at(Healthy, "prod", "new"), healthy),
     ]);
-    assert_eq!(plan.refreshes, Vec::<String>::new(), "both would be compared for ever");
+    assert_eq!(plan.refreshes, Vec::<String>::new(), "both would be compared forever");
 }
 
 #[test]
@@ -62,12 +62,8 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
     let out = with_revision("new", 10, &seen(H::Healthy, SyncStatusCode::OutOfSync));
     let unknown = seen(H::Healthy, SyncStatusCode::Unknown);
     let cases = [
-        ("it names the revision of before", with_revision("old", 5, &unknown), vec![]),
-        (
-            "it names none any more",
-            Observed { revisions: vec![], ..with_revision("", 5, &unknown) },
-            vec![],
-        ),
+        ("it names the previous revision", with_revision("old", 5, &unknown), vec![]),
+        ("it names none", Observed { revisions: vec![], ..with_revision("", 5, &unknown) }, vec![]),
         ("it failed before the commit", with_revision("old", 30, &unknown), vec!["dev"]),
     ];
     for (name, failed, refreshes) in cases {
@@ -83,7 +79,7 @@ fn an_application_that_failed_to_be_compared_with_the_new_commit_holds_its_step(
 }
 
 #[test]
-fn a_manual_sync_that_failed_is_told_until_there_is_another_revision() {
+fn a_failed_manual_sync_is_reported_until_there_is_another_revision() {
     let failed = |revision: &str| ObservedOperation {
         revisions: vec![revision.to_owned()],
         message: "namespace web is missing".to_owned(),
@@ -109,7 +105,7 @@ fn a_manual_sync_that_failed_is_told_until_there_is_another_revision() {
 }
 
 #[test]
-fn whose_turn_has_not_come_is_not_stuck_as_611() {
+fn an_application_that_cannot_start_yet_is_not_stalled_as_611() {
     let out = with_revision("new", 5, &seen(H::Healthy, SyncStatusCode::OutOfSync));
     let plan_of = |limit: Value, first: Phase, opened| {
         let strategy = steps_of(&[limit]);
@@ -160,8 +156,9 @@ fn earlier_steps_are_compared_again_first() {
 
 #[test]
 fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
-    // Started without a revision, or with one of before, a sync deployed what no
-    // earlier step had: the API server had refused some reads of a comparison.
+    // Without this, a sync without a revision, or with a previous one, deployed
+    // what no earlier step had: the API server had rejected some reads of a
+    // comparison.
     let unknown = seen(H::Healthy, SyncStatusCode::Unknown);
     let stale = Observed {
         compared: Compared::Stale,
@@ -172,20 +169,20 @@ fn nothing_is_started_on_a_revision_that_this_spec_did_not_resolve_to() {
     let pinned = vec![vec!["next".to_owned()]];
     for (name, seen, want) in [
         ("the comparison failed", unknown, vec![]),
-        ("the comparison was of the spec before", stale, vec![]),
+        ("the comparison was of the previous spec", stale, vec![]),
         ("the comparison is of this spec", known, pinned),
     ] {
         let plan = plan(&[("app", "1", at(Waiting, "app", "next"), seen)]);
         let revisions: Vec<_> = plan.starts.iter().map(|start| start.revisions.clone()).collect();
         assert_eq!(revisions, want, "{name}");
-        assert_eq!(plan.waiting.len(), 1, "{name}: it is told");
+        assert_eq!(plan.waiting.len(), 1, "{name}: it is reported");
     }
 }
 
 #[test]
 fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
-    // The fix was pushed and deployed by hand or by a revert; the last
-    // operation of a rollout, that of the broken revision, stays failed.
+    // The fix was deployed manually or by a revert; the last operation of a
+    // rollout, that of the broken revision, has failed.
     let broken = ObservedOperation {
         promotion: Some(ago(400)),
         revisions: vec!["broken".into()],
@@ -205,8 +202,8 @@ fn an_operation_that_failed_before_does_not_hold_what_was_found_synced() {
 
 #[test]
 fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
-    // Somebody wiped the status; the operation of an earlier promotion is
-    // still told of, by a clock that was ahead.
+    // The status was removed; the operation of an earlier promotion is still
+    // reported, with a time that is ahead.
     let ahead = now() + SignedDuration::from_secs(90);
     let earlier =
         ObservedOperation { promotion: Some(ahead), ..operation(OperationPhase::Succeeded, 400) };

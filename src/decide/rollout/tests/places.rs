@@ -1,5 +1,5 @@
-//! Who holds a place of `maxUpdate`, and for how long it is waited for (AS-341,
-//! AS-356, AS-366).
+//! Which Applications count against `maxUpdate`, and for how long the rollout
+//! waits for them (AS-341, AS-356, AS-366).
 
 use super::*;
 
@@ -40,12 +40,12 @@ fn phase_of<'a>(plan: &'a RolloutPlan, name: &str) -> (Phase, &'a str) {
 
 #[test]
 fn a_pending_entry_of_a_step_that_closed_is_not_moved_on_unsynced() {
-    // The first step has a new commit, so the second one is closed again.
+    // The first step has a new commit, so the second one closes.
     let two = [("dev", generated("1")), ("prod", generated("2"))];
     let entries = [entry("dev", Phase::Healthy), pending("prod", 1, 900)];
     let closed = plan(&two, &[("dev", out()), ("prod", out())], &entries);
     assert_eq!(phase_of(&closed, "prod").0, Phase::Waiting, "{closed:?}");
-    // Before that it is Pending still (row 138), and has the full time again.
+    // Before that it stays Pending (row 138), and has the full timeout again.
     let entries = [entry("dev", Phase::Healthy), pending("prod", 1, 299)];
     let soon = plan(&two, &[("dev", out()), ("prod", out())], &entries);
     assert_eq!(phase_of(&soon, "prod").0, Phase::Pending);
@@ -56,13 +56,13 @@ fn a_pending_entry_of_a_step_that_closed_is_not_moved_on_unsynced() {
     let entries = [entry("dev", Phase::Healthy), pending("prod", 1, 900)];
     assert!(closed.transitions.iter().all(|transition| !transition.timed_out));
 
-    // Open, it is moved on after the time as before.
+    // In an open step it is moved on after the timeout.
     let open = plan(&two, &[("dev", done()), ("prod", out())], &entries);
     assert_eq!(phase_of(&open, "prod").0, Phase::Healthy);
 }
 
 #[test]
-fn what_was_requested_before_its_step_closed_is_waited_for_anew() {
+fn an_operation_requested_before_its_step_closed_is_waited_for_again() {
     let two = [("dev", generated("1")), ("prod", generated("2"))];
     let request = |at| Some(phase::RequestedOperation { promotion: Some(at) });
     let asked = Observed { requested: request(ago(900)), ..out() };
@@ -80,7 +80,7 @@ fn what_was_requested_before_its_step_closed_is_waited_for_anew() {
 }
 
 #[test]
-fn a_window_that_denies_holds_no_place_as_366() {
+fn an_application_denied_by_a_window_does_not_count_as_366() {
     let denied = |step| Generated {
         denied: Some(Denied { reason: "window x is open".to_owned(), until: Some(ago(-60)) }),
         ..generated(step)
@@ -92,7 +92,7 @@ fn a_window_that_denies_holds_no_place_as_366() {
     assert_eq!(first.waiting[0].reason, "a sync window denies it: window x is open");
     assert_eq!(first.waiting[0].until, Some(ago(-60)));
 
-    // Promoted before the window shut, and not written yet.
+    // Promoted before the window closed, and not written yet.
     let entries = [pending("a", 0, 5), entry("b", Phase::Waiting)];
     let taken_back = plan(&two, &[("a", out()), ("b", out())], &entries);
     assert_eq!(taken_back.starts.len(), 1);
@@ -101,7 +101,7 @@ fn a_window_that_denies_holds_no_place_as_366() {
         ("b", Phase::Waiting)
     );
 
-    // Written: it holds its place until it is withdrawn.
+    // Written: it counts until it is withdrawn.
     let request = Some(phase::RequestedOperation { promotion: Some(ago(5)) });
     let blocked = |is_blocked| ObservedOperation {
         promotion: Some(ago(5)),
@@ -119,7 +119,7 @@ fn a_window_that_denies_holds_no_place_as_366() {
         );
         assert_eq!(phase_of(&plan, "a").0, Phase::Waiting);
     }
-    // Begun: it goes on.
+    // Started: it continues.
     let running = Observed { operation: Some(blocked(false)), ..out() };
     let going_on = plan(&two, &[("a", running), ("b", out())], &entries);
     assert_eq!((going_on.withdrawals.len(), going_on.starts.len()), (0, 0));

@@ -8,7 +8,7 @@ fn phases(plan: &RolloutPlan) -> Vec<(&str, Phase)> {
     plan.entries.iter().map(|entry| (entry.application.as_str(), entry.phase)).collect()
 }
 
-/// An observation that leaves an entry of this phase as it is.
+/// An observation that does not change an entry of this phase.
 fn quiet(phase: Phase) -> Observed {
     match phase {
         Waiting | Pending => seen(H::Healthy, SyncStatusCode::OutOfSync),
@@ -41,7 +41,7 @@ fn transitions_are_those_of_table_a_9() {
     let spec = |seen: &Observed| Observed { spec_differs: true, ..seen.clone() };
     use OperationPhase::{Error, Failed, Running, Succeeded};
 
-    // Row, stored entry, what is seen, rules, the phase and revisions wanted.
+    // Row, stored entry, observation, rules, expected phase and revisions.
     type Case<'a> = (u32, Option<Entry>, Observed, &'a Rules, Phase, &'a [&'a str]);
     let cases: Vec<Case> = vec![
         (152, None, healthy.clone(), &rules, Healthy, &["next"]),
@@ -184,7 +184,7 @@ fn transitions_are_those_of_table_a_9() {
 }
 
 #[test]
-fn a_status_of_yesterday_never_makes_an_application_healthy() {
+fn a_stale_status_never_makes_an_application_healthy() {
     let healthy = seen(H::Healthy, SyncStatusCode::Synced);
     let own =
         |phase, promotion| ObservedOperation { promotion: Some(promotion), ..operation(phase, 60) };
@@ -194,7 +194,7 @@ fn a_status_of_yesterday_never_makes_an_application_healthy() {
             Observed { spec_differs: true, ..healthy.clone() },
         ),
         (
-            "the status is about the spec before",
+            "the status is of the previous spec",
             Observed { compared: Compared::Stale, ..healthy.clone() },
         ),
         (
@@ -224,7 +224,7 @@ fn a_status_of_yesterday_never_makes_an_application_healthy() {
             assert_ne!(got.phase, Healthy, "{why}, from {:?}", stored.map(|entry| entry.phase));
         }
     }
-    // The word of a later version is no success, either.
+    // Nor does the phase of a later version count as a success.
     for phase in [OperationPhase::Failed, OperationPhase::Error, OperationPhase::Unknown] {
         let failed = Observed { operation: Some(own(phase, ago(60))), ..healthy.clone() };
         let (rules, stored) = (Settings::default().rules, entry("app", Progressing));
@@ -272,7 +272,7 @@ fn learning_a_revision_is_not_a_change_of_it() {
 fn steps_open_as_in_table_a_7() {
     let (none, w, pe, pr, h) =
         (None, Some(Waiting), Some(Pending), Some(Progressing), Some(Healthy));
-    // Name, labels of the steps it is in, entry, exists.
+    // Name, steps that select it, entry, whether it exists.
     type App = (&'static str, &'static [usize], Option<Phase>, bool);
     let cases: [(u32, usize, Vec<App>, &[usize]); 12] = [
         (129, 0, vec![], &[]),
@@ -380,7 +380,7 @@ fn promotions_are_those_of_table_a_8() {
             current: &pairs().map(|(name, phase)| (name.clone(), quiet(*phase))).collect(),
             entries: &pairs()
                 .map(|(name, phase)| {
-                    // Fresh, so that no timeout plays a part.
+                    // Recent, so that no timeout applies.
                     (name.clone(), Entry { since: ago(1), ..entry(name, *phase) })
                 })
                 .collect(),
@@ -393,7 +393,7 @@ fn promotions_are_those_of_table_a_8() {
 }
 
 #[test]
-fn applications_outside_every_step_take_no_place_as_344() {
+fn applications_outside_every_step_do_not_count_as_344() {
     let strategy = steps_of(&[json!(1)]);
     let generated =
         [("app1".to_owned(), generated("1")), ("z".to_owned(), generated("none"))].into();
@@ -438,9 +438,13 @@ fn a_start_is_written_once_and_never_over_another_operation_as_361() {
             Observed { operation: state(Some(ago(50)), OperationPhase::Failed), ..out.clone() },
             1,
         ),
-        ("somebody else's is requested", Observed { requested: requested(None), ..out.clone() }, 0),
         (
-            "somebody else's runs",
+            "another operation is requested",
+            Observed { requested: requested(None), ..out.clone() },
+            0,
+        ),
+        (
+            "another operation is running",
             Observed { operation: state(None, OperationPhase::Running), ..out.clone() },
             0,
         ),
@@ -469,7 +473,7 @@ fn a_start_is_written_once_and_never_over_another_operation_as_361() {
 #[test]
 fn an_application_that_has_not_noticed_the_commit_holds_its_step() {
     // Production noticed the new commit first; development still reports the
-    // one before, Synced and Healthy.
+    // previous one as Synced and Healthy.
     let at = |revision: &str, seconds| Observed {
         revisions: vec![revision.to_owned()],
         reconciled_at: Some(ago(seconds)),
@@ -539,7 +543,7 @@ fn a_step_waits_for_members_that_are_invalid_or_missing_as_182_as_332() {
 }
 
 #[test]
-fn waking_up_is_bounded_by_the_poll_and_the_deadline_as_390() {
+fn the_next_reconcile_is_bounded_by_the_poll_and_the_deadline_as_390() {
     let plan = |phase, since: i64, timeout: Option<i64>| {
         let strategy = steps_of(&[json!(null)]);
         let rules = Rules {

@@ -1,6 +1,6 @@
-//! Whole rollouts in a toy world: the plan is carried out, syncs end or fail,
-//! commits land, specs change, people interfere, writes and entries are lost.
-//! What must hold is checked at every turn (invariants I1 to I5, I10, I15).
+//! Rollouts in a simulated cluster: plans are applied, syncs end or fail,
+//! commits are pushed, specs change, users interfere, writes and entries are
+//! lost. The invariants (I1 to I5, I10, I15) are checked after every event.
 
 use proptest::prelude::{
     Just, ProptestConfig, prop_assert, prop_assert_eq, prop_assume, prop_oneof, proptest,
@@ -10,48 +10,49 @@ use proptest::strategy::Strategy as Arbitrary;
 use super::*;
 use health::Status as H;
 
-/// What happens in the world between two passes.
+/// An event between two reconciles.
 #[derive(Clone, Debug)]
 enum Turn {
-    /// The Application with this number gets on: compares, starts, ends.
+    /// The Application with this index progresses: compares, starts, ends.
     Advance(usize),
     /// A new commit.
     Commit,
-    /// The pass's plan is only carried out in part: entries persisted, this
-    /// many of the Applications written.
+    /// The plan is only applied in part: entries persisted, this many of the
+    /// Applications written.
     Crash(usize),
     /// Time passes, in seconds.
     Sleep(u32),
-    /// The set wants another spec of the Application.
+    /// The generated spec of the Application changes.
     Spec(usize),
-    /// Whatever operation the Application has under way fails at its end.
+    /// The current operation of the Application will fail.
     Fail(usize),
-    /// Somebody asks for a sync by hand, which takes the newest commit.
+    /// A user requests a sync of the newest commit.
     Manual(usize),
-    /// The Application cannot be compared or synced, until this comes again.
+    /// The Application cannot be compared or synced, until the event is
+    /// repeated.
     Break(usize),
-    /// Somebody changes the cluster by hand.
+    /// The cluster is changed manually.
     Drift(usize),
     /// The Application moves to another step.
     Relabel(usize, usize),
-    /// The Application is no longer generated, or is again.
+    /// The Application is no longer generated, or generated again.
     Toggle(usize),
-    /// Somebody wipes the set's status.
+    /// The status of the set is removed.
     Wipe,
-    /// Another copy takes over, whose clock is this many seconds off.
+    /// Another replica takes over, whose clock differs by this many seconds.
     Skew(i32),
-    /// A sync window shuts for the Application, or opens.
+    /// A sync window closes for the Application, or opens.
     Window(usize),
 }
 
 #[derive(Clone)]
 struct App {
     observed: Observed,
-    /// The version of its spec in the cluster.
+    /// The version of its live spec.
     spec: u32,
     /// What is deployed: spec and commit.
     deployed: (u32, u32),
-    /// What the operation under way syncs; `None` for the newest commit.
+    /// What the current operation syncs; `None` for the newest commit.
     target: Option<u32>,
     /// The promotions whose operations were written.
     promotions: Vec<Timestamp>,
@@ -65,18 +66,18 @@ struct App {
 struct World {
     strategy: Strategy,
     generated: BTreeMap<String, Generated>,
-    /// The version of the spec that the set wants of each Application.
+    /// The version of the generated spec of each Application.
     wanted: BTreeMap<String, u32>,
     apps: BTreeMap<String, App>,
     entries: BTreeMap<String, Entry>,
     commit: u32,
     now: Timestamp,
     skew: i32,
-    /// Nobody but the rollout has started a sync or moved an Application.
+    /// Only the rollout has started syncs or moved Applications.
     undisturbed: bool,
-    /// Somebody was moved on by the progressing timeout.
+    /// An Application was moved on by the progressing timeout.
     timed_out: bool,
-    /// When each step was last seen not to be open.
+    /// When each step was last closed.
     closed: BTreeMap<usize, Timestamp>,
 }
 
@@ -109,7 +110,7 @@ impl App {
         }
     }
 
-    /// Its operation is withdrawn, which has done nothing yet.
+    /// Withdraws its operation, which has not started yet.
     fn withdraw(&mut self, now: Timestamp) {
         match self.observed.operation.as_mut().filter(|operation| !operation.phase.is_completed()) {
             Some(operation) => {
@@ -126,7 +127,7 @@ impl App {
         self.observed.compared = Compared::Current;
         self.observed.reconciled_at = Some(phase::whole_seconds(now));
         if self.broken {
-            // The revision of before stays in the status.
+            // The status keeps the previous revision.
             self.observed.sync = SyncStatusCode::Unknown;
             return;
         }
@@ -137,7 +138,7 @@ impl App {
         self.observed.health = if self.deployed.1 > 0 { H::Healthy } else { H::Missing };
     }
 
-    /// Does the next thing it would do by itself.
+    /// Its next step without external events.
     fn advance(&mut self, commit: u32, now: Timestamp) {
         match (self.observed.requested.take(), self.observed.operation.clone()) {
             (Some(requested), _) => {
@@ -199,12 +200,13 @@ impl World {
         }
     }
 
-    /// A world after these turns, a pass after each, that has come to its end.
-    fn played(limits: &[Value], sizes: &[usize], turns: Vec<Turn>) -> Self {
+    /// The state after these events, with a reconcile after each, and a final
+    /// settling.
+    fn after(limits: &[Value], sizes: &[usize], turns: Vec<Turn>) -> Self {
         let mut world = Self::new(&limits[..sizes.len()], sizes);
         for turn in turns {
             world.take(turn);
-            world.pass(usize::MAX);
+            world.reconcile(usize::MAX);
         }
         world.settle();
         world.check_end();
@@ -236,7 +238,7 @@ impl World {
     }
 
     /// Persists the entries, then writes at most `writes` Applications.
-    fn carry_out(&mut self, plan: &RolloutPlan, writes: usize) {
+    fn apply(&mut self, plan: &RolloutPlan, writes: usize) {
         self.entries =
             plan.entries.iter().map(|entry| (entry.application.clone(), entry.clone())).collect();
         let names: Vec<String> = self.generated.keys().cloned().collect();
@@ -271,7 +273,7 @@ impl World {
         Some(label - 1)
     }
 
-    /// I1, I2 and I5, from the world rather than from the plan.
+    /// I1, I2 and I5, checked in the simulated cluster rather than in the plan.
     fn check(&self, plan: &RolloutPlan) {
         for (index, state) in plan.steps.iter().enumerate() {
             let limit = state.limit.capped(state.total);
@@ -320,11 +322,12 @@ impl World {
         assert_eq!(names, self.apps.keys().collect::<Vec<_>>(), "I5");
     }
 
-    /// Nobody is moved on who was not waited for, for as long as is allowed.
+    /// No Application is moved on before it was waited for as long as allowed.
     fn check_timeouts(&mut self, plan: &RolloutPlan) {
         for transition in plan.transitions.iter().filter(|transition| transition.timed_out) {
             self.timed_out = true;
-            let step = transition.step.expect("who is in no step is not waited for");
+            let step =
+                transition.step.expect("the rollout does not wait for Applications without a step");
             let closed = self.closed.get(&step).copied();
             let open = closed.map_or(SignedDuration::MAX, |at| self.now.duration_since(at));
             assert!(open.as_secs() >= 300, "{} was open for {open}", step + 1);
@@ -334,11 +337,11 @@ impl World {
         }
     }
 
-    fn pass(&mut self, writes: usize) {
+    fn reconcile(&mut self, writes: usize) {
         let plan = self.plan();
         self.check_timeouts(&plan);
         self.check(&plan);
-        self.carry_out(&plan, writes);
+        self.apply(&plan, writes);
     }
 
     fn name(&self, index: usize) -> String {
@@ -354,7 +357,7 @@ impl World {
         }
     }
 
-    fn sync_by_hand(&mut self, index: usize) {
+    fn sync_manually(&mut self, index: usize) {
         let name = self.name(index);
         let Some(app) = self.apps.get_mut(&name) else { return };
         if !app.observed.has_operation_in_flight() {
@@ -373,14 +376,14 @@ impl World {
             Turn::Advance(index) => self.advance(index),
             Turn::Commit if self.commit < 4 => self.commit += 1,
             Turn::Commit => {}
-            Turn::Crash(writes) => self.pass(writes),
+            Turn::Crash(writes) => self.reconcile(writes),
             Turn::Sleep(seconds) => self.now += SignedDuration::from_secs(i64::from(seconds)),
             Turn::Spec(index) => {
                 let name = self.name(index);
                 *self.wanted.get_mut(&name).unwrap() += 1;
             }
             Turn::Fail(index) => app(self, index, |app| app.fails = true),
-            Turn::Manual(index) => self.sync_by_hand(index),
+            Turn::Manual(index) => self.sync_manually(index),
             Turn::Break(index) => app(self, index, |app| app.broken = !app.broken),
             Turn::Drift(index) => app(self, index, |app| app.drifted = true),
             Turn::Relabel(index, step) => {
@@ -398,11 +401,11 @@ impl World {
                 }
             }
             Turn::Wipe => {
-                // Who was promoted and not started yet is not known any more.
+                // Promotions that have not started are unknown from here on.
                 self.undisturbed = false;
                 self.entries.clear();
-                // Nor which promotions there were, once a sync by hand has
-                // replaced the last one's result.
+                // So are earlier promotions, once a manual sync has replaced
+                // the result of the last one.
                 self.apps.values_mut().for_each(|app| app.promotions.clear());
             }
             Turn::Skew(seconds) => self.skew = seconds,
@@ -410,9 +413,9 @@ impl World {
         }
     }
 
-    /// What the rollout leaves to people (R10): the sync failed, or the cluster
-    /// was changed before the Application was seen in sync after it.
-    fn needs_a_hand(&self, index: usize) -> bool {
+    /// What requires a user (R10): the sync failed, or the cluster was changed
+    /// before the Application was seen in sync after it.
+    fn needs_user(&self, index: usize) -> bool {
         let name = self.name(index);
         let (Some(app), Some(entry)) = (self.apps.get(&name), self.entries.get(&name)) else {
             return false;
@@ -421,7 +424,7 @@ impl World {
         entry.phase == Phase::Progressing && (out || app.observed.failed_operation().is_some())
     }
 
-    /// Everything is mended, and left alone for long enough.
+    /// Every error is fixed, and the cluster is left alone for long enough.
     fn settle(&mut self) {
         for name in self.wanted.keys() {
             self.generated.entry(name.clone()).or_insert_with(|| super::generated("1"));
@@ -431,11 +434,11 @@ impl World {
         }
         for round in 0..100 {
             for index in 0..self.wanted.len() {
-                if self.needs_a_hand(index) {
-                    self.sync_by_hand(index);
+                if self.needs_user(index) {
+                    self.sync_manually(index);
                 }
                 self.advance(index);
-                self.pass(usize::MAX);
+                self.reconcile(usize::MAX);
             }
             self.now += SignedDuration::from_secs(1);
             if self.plan().wake_at.is_none() && round > 2 {
@@ -444,16 +447,16 @@ impl World {
         }
     }
 
-    /// I10 and I4: it is over, and a pass changes nothing.
+    /// I10 and I4: the rollout is complete, and a reconcile changes nothing.
     fn check_end(&mut self) {
         let plan = self.plan();
         assert_eq!(plan.open_step, None, "waiting: {:?}", plan.waiting);
         for (name, app) in &self.apps {
-            // Who was moved on without a sync is left to people.
+            // An Application that was moved on without a sync requires a user.
             let done = app.deployed == (self.wanted[name], self.commit);
             assert!(done || self.timed_out, "{name}: {:?}", app.deployed);
         }
-        self.carry_out(&plan, usize::MAX);
+        self.apply(&plan, usize::MAX);
         let again = self.plan();
         assert_eq!(again.entries, plan.entries);
         assert!(again.starts.is_empty() && again.transitions.is_empty());
@@ -461,7 +464,7 @@ impl World {
     }
 }
 
-/// What happens when nobody interferes.
+/// Events of an undisturbed rollout.
 fn quiet_turn() -> impl Arbitrary<Value = Turn> {
     prop_oneof![
         8 => (0usize..64).prop_map(Turn::Advance),
@@ -487,8 +490,7 @@ fn any_turn() -> impl Arbitrary<Value = Turn> {
     ]
 }
 
-/// What happens to a rollout that nobody interferes with but sync windows and
-/// time.
+/// Events of a rollout with sync windows and delays only.
 fn slow_turn() -> impl Arbitrary<Value = Turn> {
     prop_oneof![
         16 => quiet_turn(),
@@ -516,8 +518,8 @@ proptest! {
         limits in limits(),
     ) {
         prop_assume!(sizes.iter().sum::<usize>() > 0);
-        let world = World::played(&limits, &sizes, turns);
-        // A promotion is only for something new: at most one for each commit.
+        let world = World::after(&limits, &sizes, turns);
+        // A promotion is only for something new: at most one per commit.
         for (name, app) in &world.apps {
             prop_assert!(app.promotions.len() <= world.commit as usize, "{}", name);
         }
@@ -530,7 +532,7 @@ proptest! {
         limits in limits(),
     ) {
         prop_assume!(sizes.iter().sum::<usize>() > 0);
-        let world = World::played(&limits, &sizes, turns);
+        let world = World::after(&limits, &sizes, turns);
         prop_assert_eq!(world.generated.len(), world.apps.len());
     }
 
@@ -541,7 +543,7 @@ proptest! {
         limits in limits(),
     ) {
         prop_assume!(sizes.iter().sum::<usize>() > 0);
-        let world = World::played(&limits, &sizes, turns);
+        let world = World::after(&limits, &sizes, turns);
         prop_assert_eq!(world.generated.len(), world.apps.len());
     }
 }

@@ -1,14 +1,14 @@
-//! Every way of being cut off, and what must be the same in the end.
+//! Crashes at every point, and the same result in the end.
 //!
-//! A run is repeated once for each thing that its executor does (a write of
-//! the state, an action), cut off right before and right after it.
+//! A run is repeated once for each step of the executor (a write of the state,
+//! an action), interrupted directly before and after it.
 
 use super::super::*;
 use super::world::{World, manifest};
 use crate::api::operation::OperationPhase;
 use crate::decide::health::Status;
 
-/// Worlds that between them use every action.
+/// Simulated clusters that use all actions.
 fn worlds() -> Vec<(&'static str, World)> {
     let hook = |name, phase| manifest("Job", name).hook(phase);
     let everything = || {
@@ -47,7 +47,7 @@ fn worlds() -> Vec<(&'static str, World)> {
     stopped.set_health("migrate", Status::Progressing);
     stopped.seen.settings.sync_timeout = Some(jiff::SignedDuration::from_secs(30));
     vec![
-        ("all goes well", everything()),
+        ("success", everything()),
         ("without a pause", everything().no_delay()),
         ("a resource degrades", failing),
         ("a resource is refused", refused),
@@ -74,26 +74,26 @@ fn crash_everywhere(name: &str, world: &World) {
     smooth.vanish();
     for at in 1..=smooth.crash_points {
         let mut cut = world.clone();
-        (cut.crash_at, cut.plans_twice) = (Some(at), false);
+        (cut.crash_at, cut.checks_plans) = (Some(at), false);
         cut.run();
         cut.vanish();
-        assert_eq!(cut.crash_at, None, "{name}: cut off at {at}");
-        assert_same(&cut, &smooth, &format!("{name}: cut off at {at}"));
+        assert_eq!(cut.crash_at, None, "{name}: interrupted at {at}");
+        assert_same(&cut, &smooth, &format!("{name}: interrupted at {at}"));
         for (hook, times) in &cut.created {
-            assert_eq!(*times, 1, "{name}: cut off at {at}: {hook:?}");
+            assert_eq!(*times, 1, "{name}: interrupted at {at}: {hook:?}");
         }
     }
 }
 
 #[test]
-fn the_end_is_the_same_wherever_a_run_is_cut_off() {
+fn the_end_is_the_same_wherever_a_run_is_interrupted() {
     for (name, world) in worlds() {
         crash_everywhere(name, &world);
     }
 }
 
 #[test]
-fn two_cuts_are_no_worse_than_one() {
+fn a_run_can_be_interrupted_twice() {
     let (_, world) = worlds().remove(1);
     let mut smooth = world.clone();
     smooth.run();
@@ -111,31 +111,31 @@ fn two_cuts_are_no_worse_than_one() {
             cut.crash_at = Some(cut.crash_points + gap);
             cut.run();
             cut.vanish();
-            assert_same(&cut, &smooth, &format!("cut off at {first} and {gap} later"));
+            assert_same(&cut, &smooth, &format!("interrupted at {first} and {gap} later"));
         }
     }
 }
 
-/// What is lost then is when an object is pruned, relative to what is applied:
-/// prune waves are counted anew over what is left.
+/// If progress is lost, the time when an object is pruned may change: prune
+/// waves are computed again from the remaining objects.
 #[test]
-fn a_store_without_room_for_our_notes_leads_to_the_same_end() {
+fn a_store_that_drops_progress_leads_to_the_same_end() {
     for (name, world) in worlds() {
         let mut smooth = world.clone();
         smooth.run();
         smooth.vanish();
         for at in (1..=smooth.crash_points).step_by(3) {
             let mut cut = world.clone();
-            cut.forgets_progress = true;
-            (cut.crash_at, cut.plans_twice) = (Some(at), false);
+            cut.drops_progress = true;
+            (cut.crash_at, cut.checks_plans) = (Some(at), false);
             cut.run();
             cut.vanish();
             let (want, got) = (smooth.picture(), cut.picture());
-            assert_eq!(got.0, want.0, "{name}: cut off at {at}");
+            assert_eq!(got.0, want.0, "{name}: interrupted at {at}");
             if want.0 == OperationPhase::Succeeded {
-                assert_eq!(got.3, want.3, "{name}: cut off at {at}");
+                assert_eq!(got.3, want.3, "{name}: interrupted at {at}");
             }
-            assert!(cut.created.values().all(|times| *times == 1), "{name}: cut off at {at}");
+            assert!(cut.created.values().all(|times| *times == 1), "{name}: interrupted at {at}");
         }
     }
 }

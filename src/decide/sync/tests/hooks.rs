@@ -62,7 +62,7 @@ fn generated_names() {
 }
 
 #[test]
-fn hooks_without_a_name_are_told_apart() {
+fn hooks_without_a_name_are_distinguished() {
     let hook = || manifest("Job", "x").generate("mig-").hook("PreSync");
     let mut world = World::new([hook(), hook(), manifest("ConfigMap", "c")]).no_delay();
     world.run();
@@ -80,7 +80,7 @@ fn hooks_without_a_name_are_told_apart() {
 }
 
 #[test]
-fn a_resource_without_a_name_never_stands_for_one_with_a_name() {
+fn a_resource_without_a_name_never_matches_one_with_a_name() {
     let nameless = manifest("Secret", "x").generate("s-");
     let mut world = World::new([nameless, manifest("Secret", "s-0")]).no_delay();
     let plan = world.run();
@@ -89,7 +89,7 @@ fn a_resource_without_a_name_never_stands_for_one_with_a_name() {
 }
 
 #[test]
-fn what_is_not_the_hooks_own_is_never_touched() {
+fn unrelated_objects_are_never_changed_for_a_hook() {
     for (hook, policy) in [
         ("PreSync", ""),
         ("PostSync", "BeforeHookCreation"),
@@ -100,7 +100,7 @@ fn what_is_not_the_hooks_own_is_never_touched() {
         let target = manifest("ConfigMap", "mine").hook(hook).policy(policy);
         let theirs = manifest("ConfigMap", "mine").finalizer("argocd.argoproj.io/hook-finalizer");
         let mut world = World::new([target, manifest("Secret", "s")]).no_delay().live(theirs);
-        world.strangers.insert("mine".into());
+        world.unrelated.insert("mine".into());
         let plan = world.run();
         assert_eq!(plan.phase, OperationPhase::Failed, "{hook} {policy}");
         assert!(plan.message.contains("not ours"), "{hook} {policy}: {}", plan.message);
@@ -109,7 +109,7 @@ fn what_is_not_the_hooks_own_is_never_touched() {
 }
 
 #[test]
-fn a_stranger_that_appears_later_fails_the_hook_and_stays() {
+fn an_unrelated_object_that_appears_later_fails_the_hook_and_is_kept() {
     for (hook, policy) in [("PostSync", "HookFailed"), ("SyncFail", "HookFailed")] {
         let target = manifest("Job", "late").hook(hook).policy(policy);
         let fails = manifest("Job", "bad").hook("PostSync").wave(-1);
@@ -120,10 +120,10 @@ fn a_stranger_that_appears_later_fails_the_hook_and_stays() {
             world.set_health("bad", Status::Progressing);
         }
         while !world.has("bad") {
-            world.pass().unwrap();
+            world.reconcile().unwrap();
         }
         let uid = world.store(manifest("Job", "late").0).0;
-        world.strangers.insert("late".into());
+        world.unrelated.insert("late".into());
         if hook == "PostSync" {
             world.set_health("bad", Status::Healthy);
         }
@@ -157,7 +157,7 @@ fn a_hook_is_sent_with_name_namespace_finalizer_and_stamp() {
     assert_eq!(live["metadata"]["namespace"], "default", "SE-195");
     assert_eq!(live["metadata"]["finalizers"][0], "argocd.argoproj.io/hook-finalizer", "SE-194");
     assert_eq!(live["metadata"]["annotations"][OPERATION_ANNOTATION], "op-1/0/presync/0");
-    assert!(world.seen.targets[0]["metadata"]["name"].is_null(), "the source stays as it is");
+    assert!(world.seen.targets[0]["metadata"]["name"].is_null(), "the source is not changed");
 }
 
 #[test]

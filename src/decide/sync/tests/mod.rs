@@ -1,5 +1,5 @@
 //! Tests of the wave engine. Row numbers (V-…) and traces (E.…) are those of
-//! the specification's appendices; `world.rs` carries plans out.
+//! the specification's appendices; `world.rs` applies plans.
 
 mod crash;
 mod hooks;

@@ -199,7 +199,7 @@ fn wave_annotations() {
     assert_eq!(wave_of(weight().note("argocd.argoproj.io/sync-wave", "x")), 5, "V-012");
 }
 
-/// `keep` and `prune` list `name wave`; the answer lists all `name wave`.
+/// `keep` and `prune` list `name wave`; the result lists all `name wave`.
 fn waves(keep: &[(&str, i64)], prune: &[(&str, i64)], options: &str, last: &[&str]) -> Vec<String> {
     let object = |(name, wave): &(&str, i64)| manifest("Pod", name).wave(*wave);
     let mut world = World::new(keep.iter().map(object));
@@ -292,8 +292,8 @@ fn prune_order_for_the_command_line() {
 
 #[test]
 fn planned_prune_waves_hold_while_objects_disappear() {
-    // Recomputed from what is left, `a` would move into wave 0 as soon as
-    // `b` is gone, before `keep` of wave 1 is healthy.
+    // Computed again from the remaining objects, `a` would move to wave 0 as
+    // soon as `b` is gone, before `keep` of wave 1 is healthy.
     let mut world = World::new([manifest("Deployment", "keep").wave(1)])
         .live(manifest("ConfigMap", "a").wave(0))
         .live(manifest("ConfigMap", "b").wave(2))
@@ -307,7 +307,7 @@ fn planned_prune_waves_hold_while_objects_disappear() {
 }
 
 #[test]
-fn tasks_are_unique_even_if_promoted_into_one_place() {
+fn tasks_are_unique_even_if_promoted_to_one_slot() {
     let namespace = manifest("Namespace", "a").hook("Sync,PostSync");
     let early = manifest("ConfigMap", "c").namespace("a").wave(-5);
     let world = World::new([namespace, early]);

@@ -1,4 +1,4 @@
-//! What holds for every input.
+//! Properties for any input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -64,7 +64,7 @@ fn manifests(most: usize) -> impl Strategy<Value = Vec<Manifest>> {
     })
 }
 
-/// Any JSON at all, now and then in the shape of a manifest.
+/// Any JSON, sometimes in the shape of a manifest.
 fn any_json() -> impl Strategy<Value = Value> {
     let words = select(vec![
         "",
@@ -126,8 +126,8 @@ fn any_outcome() -> impl Strategy<Value = Happened> {
     ]
 }
 
-/// Fails when an action starts although something of an earlier slot of the
-/// main phases is not there, or is there and not healthy.
+/// Fails if an action starts although an object of an earlier slot of the main
+/// phases is missing or not healthy.
 fn check_gates(world: &World, plan: &SyncPlan, slots: &BTreeMap<TaskKey, (SyncPhase, i64)>) {
     let started =
         plan.actions.iter().flat_map(|group| &group.actions).filter_map(|action| match action {
@@ -200,7 +200,7 @@ proptest! {
         for round in 0..60 {
             for _ in 0..100 {
                 let before = world.clone();
-                let acted = world.pass();
+                let acted = world.reconcile();
                 check_gates(&before, world.last.as_ref().unwrap(), &slots);
                 if acted == Ok(false) {
                     break;
@@ -210,17 +210,17 @@ proptest! {
             if plan.phase.is_completed() {
                 break;
             }
-            prop_assert!(plan.actions.is_empty(), "it comes to rest");
+            prop_assert!(plan.actions.is_empty(), "no actions in the end");
             prop_assert!(!plan.waiting_for.is_empty(), "no silent wait: {}", plan.message);
             if round == 20 {
-                // What was slow gets there in the end.
+                // What was slow completes in the end.
                 world.health.retain(|_, status| *status != Status::Progressing);
             }
             world.advance();
         }
         prop_assert!(world.last.as_ref().unwrap().phase.is_completed(), "{:?}", world.last);
         prop_assert!(world.created.values().all(|times| *times == 1), "{:?}", world.created);
-        prop_assert_eq!(world.pass(), Ok(false));
+        prop_assert_eq!(world.reconcile(), Ok(false));
     }
 
     #[test]

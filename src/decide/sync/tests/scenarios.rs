@@ -45,7 +45,7 @@ fn v061_the_next_wave_waits_for_health() {
 }
 
 #[test]
-fn v062_v063_what_a_gate_does_with_other_health() {
+fn v062_v063_gates_by_health() {
     for (row, status, phase, message) in [
         ("V-062", Status::Degraded, OperationPhase::Failed, UNSUCCESSFUL),
         (
@@ -74,8 +74,8 @@ fn a_gate_never_opens_on_an_object_older_than_what_was_applied() {
     let mut world = two_waves().live(manifest("Deployment", "web").set("spec", "old".into()));
     world.set_health("web", Status::Healthy);
     let stale = world.snapshot().live;
-    assert!(world.pass().unwrap(), "dry run");
-    assert!(world.pass().unwrap(), "apply");
+    assert!(world.reconcile().unwrap(), "dry run");
+    assert!(world.reconcile().unwrap(), "apply");
     let mut snapshot = world.snapshot();
     snapshot.live = stale;
     let plan = step(&snapshot, world.now);
@@ -114,7 +114,7 @@ fn v066_v070_a_failed_hook_runs_the_sync_fail_hooks() {
     ]);
     world.set_health("pre", Status::Degraded);
     let plan = world.pump();
-    assert_eq!(plan.phase, OperationPhase::Running, "V-101: the pause is not over");
+    assert_eq!(plan.phase, OperationPhase::Running, "V-101: the delay is not over");
     world.now += SignedDuration::from_secs(2);
     let plan = world.pump();
     assert_eq!(plan.phase, OperationPhase::Running, "V-070");
@@ -143,7 +143,7 @@ fn v067_a_hook_without_health_is_complete_once_it_exists() {
 }
 
 #[test]
-fn v068_v069_post_sync_waits_and_sync_fail_stays_away() {
+fn v068_v069_post_sync_waits_and_sync_fail_does_not_run() {
     let mut world = World::new([
         manifest("Deployment", "web"),
         manifest("Job", "post").hook("PostSync"),
@@ -215,7 +215,7 @@ fn v075_a_hook_with_a_stuck_predecessor_waits() {
     world.store(old.0);
     assert_eq!(world.pump().message, "waiting for deletion of hook batch/Job/x");
     assert_eq!(world.changes(), ["RemoveFinalizer batch/Job/x", "DeleteHook batch/Job/x"]);
-    assert!(!world.pass().unwrap(), "no second request while it goes");
+    assert!(!world.reconcile().unwrap(), "no second request while it is being deleted");
     world.vanish();
     world.pump();
     let changes = world.changes();
@@ -223,10 +223,10 @@ fn v075_a_hook_with_a_stuck_predecessor_waits() {
 }
 
 #[test]
-fn v075_a_predecessor_that_is_already_gone_costs_no_round() {
+fn v075_a_predecessor_that_is_already_gone_needs_no_round() {
     let mut world = World::new([manifest("Job", "x").hook("Sync")]);
     world.store(manifest("Job", "x").hook("Sync").0);
-    world.pass().unwrap();
+    world.reconcile().unwrap();
     let mut snapshot = world.snapshot();
     let plan = step(&snapshot, world.now);
     let action = plan.actions[0].actions[0].id();
@@ -277,11 +277,11 @@ fn v076_v077_policies_apply_at_the_end_of_the_operation() {
     world.vanish();
     assert!(!world.has("good"), "SE-291 by the hook's own end");
     assert_eq!(world.run().phase, OperationPhase::Succeeded);
-    assert!(world.created.values().all(|times| *times == 1), "known as done, not run again");
+    assert!(world.created.values().all(|times| *times == 1), "completed, not run again");
 }
 
 #[test]
-fn v078_nothing_is_cleaned_up_while_a_hook_of_the_wave_runs() {
+fn v078_no_hook_is_deleted_while_a_hook_of_the_wave_runs() {
     let hook = |name| manifest("Pod", name).hook("Sync").policy("HookSucceeded,BeforeHookCreation");
     let mut world = World::new([hook("h1"), hook("h2"), hook("h3")]);
     world.set_health("h2", Status::Healthy);

@@ -30,7 +30,7 @@ fn v085_a_kind_that_does_not_exist() {
          x.io/Widget for requested resource default/w. Make sure the \"Widget\" CRD is installed \
          on the destination cluster."
     );
-    assert!(world.log.is_empty(), "nothing is even tried");
+    assert!(world.log.is_empty(), "no request is sent");
     assert_eq!(world.result("w").unwrap().status, ResultCode::SyncFailed);
     let mut world = World::new([manifest("Widget", "w")]);
     missing(&mut world, "Widget", &["v2"]);
@@ -51,8 +51,8 @@ fn v086_to_v088_kinds_that_come_later() {
     let waits =
         |action: &Action| matches!(action, Action::Apply(apply) if apply.request.wait_established);
     let mut world = World::new([manifest("CustomResourceDefinition", "c").defines("g", "K")]);
-    world.pass().unwrap();
-    world.pass().unwrap();
+    world.reconcile().unwrap();
+    world.reconcile().unwrap();
     assert!(waits(&world.last.unwrap().actions[0].actions[0]), "SE-254");
 
     let tolerant = || manifest("Widget", "w").options("SkipDryRunOnMissingResource=true");
@@ -103,8 +103,8 @@ fn v090_to_v092_the_destination_namespace() {
         labels: [("team".to_owned(), "a".to_owned())].into(),
         ..ManagedNamespaceMetadata::default()
     });
-    managed.pass().unwrap();
-    managed.pass().unwrap();
+    managed.reconcile().unwrap();
+    managed.reconcile().unwrap();
     let plan = managed.last.clone().unwrap();
     let Action::Apply(apply) = &plan.actions[0].actions[0] else { panic!("{plan:?}") };
     assert_eq!(apply.request.method.how, How::ServerSide, "V-092");
@@ -258,9 +258,9 @@ fn the_sync_timeout_terminates() {
     world.seen.settings.sync_timeout = Some(SignedDuration::from_secs(60));
     let plan = world.pump();
     let deadline = world.seen.started_at + SignedDuration::from_secs(60);
-    assert!(plan.wake_at.is_some_and(|at| at <= deadline), "it is woken in time");
+    assert!(plan.wake_at.is_some_and(|at| at <= deadline), "it is reconciled in time");
     world.now = deadline;
-    world.pass().unwrap();
+    world.reconcile().unwrap();
     assert_eq!(world.seen.phase, OperationPhase::Terminating);
     assert_eq!(world.seen.message, "operation is terminating due to timeout", "SE-288");
     let plan = world.pump();
@@ -276,7 +276,7 @@ fn own_limits_of_hooks_and_waves() {
     let start = world.now;
     world.now = plan.wake_at.unwrap();
     let plan = world.pump();
-    assert_eq!(plan.wake_at, Some(start + minute), "SE-601: woken when the limit is reached");
+    assert_eq!(plan.wake_at, Some(start + minute), "SE-601: reconciled when the limit is reached");
     assert_eq!(plan.waiting_for[0].until, Some(start + minute));
     world.now = start + minute;
     assert_eq!(world.pump().phase, OperationPhase::Failed, "SE-601");
@@ -291,7 +291,7 @@ fn own_limits_of_hooks_and_waves() {
 }
 
 #[test]
-fn v101_the_pause_between_waves() {
+fn v101_the_delay_between_waves() {
     let mut world = World::new([
         manifest("ConfigMap", "a").wave(-1),
         manifest("ConfigMap", "b"),
@@ -304,7 +304,7 @@ fn v101_the_pause_between_waves() {
             break;
         }
         assert_eq!(plan.waiting_for[0].reason, WaitReason::WaveDelay);
-        assert!(!world.pass().unwrap(), "an event does not end the pause");
+        assert!(!world.reconcile().unwrap(), "an event does not end the delay");
         assert_eq!(world.last.as_ref().unwrap(), &plan, "nor change what is stored");
         pauses.push(plan.wake_at.unwrap().duration_since(world.now).as_secs());
         world.tick();
@@ -357,10 +357,10 @@ fn a_failed_kind_does_not_stop_the_other_kinds_of_its_wave() {
 }
 
 #[test]
-fn an_answer_that_got_lost_is_asked_for_again_after_a_pause() {
+fn an_action_without_a_response_is_repeated_after_a_delay() {
     let mut world = World::new([manifest("Job", "pre").hook("PreSync"), manifest("Secret", "s")]);
-    world.pass().unwrap();
-    world.pass().unwrap();
+    world.reconcile().unwrap();
+    world.reconcile().unwrap();
     let hook = world.last.clone().unwrap().actions[0].actions[0].id();
     assert_eq!(hook.verb, Verb::CreateHook);
     let lost = Outcome { action: hook, result: Happened::Unknown("timeout".into()) };
@@ -369,7 +369,7 @@ fn an_answer_that_got_lost_is_asked_for_again_after_a_pause() {
     created.outcomes = vec![lost.clone()];
     let plan = step(&created, world.now);
     assert!(plan.actions.is_empty());
-    assert_eq!(plan.results[0].hook_phase, OperationPhase::Running, "the stamp tells");
+    assert_eq!(plan.results[0].hook_phase, OperationPhase::Running, "by its stamp");
 
     let mut absent = created.clone();
     absent.live.clear();
@@ -386,8 +386,8 @@ fn an_answer_that_got_lost_is_asked_for_again_after_a_pause() {
 }
 
 #[test]
-fn a_word_that_nobody_knows_is_never_taken_for_running() {
-    // The phase of the operation: nothing is done, and nothing is changed.
+fn an_unknown_phase_never_counts_as_running() {
+    // The phase of the operation: no action, and no change.
     let mut world = World::new([manifest("ConfigMap", "c")]);
     world.seen.phase = OperationPhase::Unknown;
     world.seen.message = "as stored".into();
@@ -395,7 +395,7 @@ fn a_word_that_nobody_knows_is_never_taken_for_running() {
     assert_eq!((plan.phase, plan.message.as_str()), (OperationPhase::Unknown, "as stored"));
     assert!(plan.actions.is_empty() && plan.waiting_for.is_empty() && plan.wake_at.is_none());
 
-    // The phase of one result: the task has not run, as far as anybody knows.
+    // The phase of one result: the task counts as not run.
     let targets = [manifest("Job", "pre").hook("PreSync"), manifest("Secret", "s")];
     let mut world = World::new(targets).no_delay();
     let made = |world: &World| world.seen.results.iter().position(|result| result.name == "pre");
@@ -404,14 +404,14 @@ fn a_word_that_nobody_knows_is_never_taken_for_running() {
     assert_eq!(world.seen.results[at].hook_phase, OperationPhase::Running);
     world.seen.results[at].hook_phase = OperationPhase::Unknown;
     let plan = step(&world.snapshot(), world.now);
-    assert_eq!(plan.results[at].hook_phase, OperationPhase::Running, "its live object says so");
+    assert_eq!(plan.results[at].hook_phase, OperationPhase::Running, "by its live object");
     world.objects.clear();
     world.seen.results[at].hook_phase = OperationPhase::Unknown;
     let plan = step(&world.snapshot(), world.now);
     let group = plan.actions.first().unwrap_or_else(|| panic!("nothing is done: {plan:?}"));
     assert!(matches!(group.actions[0], Action::CreateHook(_)), "{plan:?}");
 
-    // The stored end of an operation: it ends, and not well.
+    // The stored final phase of an operation: it ends without success.
     let mut world = World::new([manifest("ConfigMap", "c")]);
     world.seen.progress.ending =
         Some(Ending { phase: OperationPhase::Unknown, message: "m".into() });

@@ -23,7 +23,7 @@ fn phase_of(world: &World, name: &str) -> Option<OperationPhase> {
     world.result(name).map(|result| result.hook_phase)
 }
 
-/// Waits out the pause between waves, without any other change.
+/// Waits for the delay between waves, without any other change.
 fn after_delay(world: &mut World) -> SyncPlan {
     let until = world.last.as_ref().unwrap().wake_at.expect("a pause has an end");
     assert_eq!(until, world.now + jiff::SignedDuration::from_secs(2));
@@ -85,7 +85,7 @@ fn e1_phases_waves_prune_and_hooks() {
     let plan = world.pump();
     assert_eq!(plan.message, "waiting for completion of hook batch/Job/smoke", "step 6");
     assert_eq!(world.changes(), ["CreateHook batch/Job/smoke"], "step 6");
-    assert_eq!(plan.wake_at, None, "step 6: no pause after the final wave");
+    assert_eq!(plan.wake_at, None, "step 6: no delay after the final wave");
 
     world.set_health("smoke", Status::Healthy);
     world.log.clear();
@@ -104,7 +104,7 @@ fn e1_phases_waves_prune_and_hooks() {
 }
 
 #[test]
-fn e1_with_a_pruned_object_that_does_not_go() {
+fn e1_with_a_pruned_object_that_is_not_deleted() {
     let mut world = trace_one();
     let held = manifest("ConfigMap", "old").finalizer("example.com/hold").0;
     world.store(held);
@@ -181,7 +181,7 @@ fn results_are_stored_as_argo_cd_stores_them() {
 }
 
 #[test]
-fn hooks_of_an_earlier_operation_or_attempt_are_made_anew() {
+fn hooks_of_an_earlier_operation_or_attempt_are_recreated() {
     for stamp in ["op-0/0/presync", "op-1/7/presync"] {
         let hook = manifest("Job", "pre").hook("PreSync");
         let old = hook.clone().note(OPERATION_ANNOTATION, stamp);
@@ -189,7 +189,7 @@ fn hooks_of_an_earlier_operation_or_attempt_are_made_anew() {
         world.run();
         assert_eq!(world.changes()[..2], ["DeleteHook batch/Job/pre", "CreateHook batch/Job/pre"]);
 
-        // SE-294: without BeforeHookCreation it stays, and is applied over.
+        // SE-294: without BeforeHookCreation it is kept, and applied.
         let keep = hook.policy("HookFailed");
         let old = keep.clone().note(OPERATION_ANNOTATION, stamp);
         let mut world = World::new([keep, manifest("Secret", "s")]).live(old);

@@ -1,5 +1,5 @@
-//! A toy cluster and a toy executor: runs plans, moves health and the clock,
-//! and can be cut off before or after everything that it does.
+//! A simulated cluster and executor: applies plans, changes health and the
+//! clock, and can be interrupted before or after every step.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -93,37 +93,37 @@ impl Manifest {
     }
 }
 
-/// The run was cut off.
+/// The run was interrupted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutOff;
+pub struct Interrupted;
 
 #[derive(Clone, Debug)]
 pub struct World {
     pub now: Timestamp,
     pub objects: BTreeMap<ResourceKey, Value>,
-    /// By name; the rest goes by kind.
+    /// By name; other objects by kind.
     pub health: BTreeMap<String, Status>,
     /// Names of objects that do not belong to the Application.
     pub untracked: BTreeSet<String>,
-    /// Names of objects that no hook may touch.
-    pub strangers: BTreeSet<String>,
-    /// Answers to requests, by verb and name.
+    /// Names of objects that no hook may change.
+    pub unrelated: BTreeSet<String>,
+    /// Errors of requests, by verb and name.
     pub refused: BTreeMap<(Verb, String), String>,
-    /// What the next snapshot is made of, the state of the run included.
+    /// The input of the next snapshot, including the state of the run.
     pub seen: Snapshot,
     /// The state that survives a crash.
     stored: (OperationPhase, String, Vec<ResourceResult>, Progress),
-    /// What was really done, one line each.
+    /// The applied actions, one line each.
     pub log: Vec<String>,
     /// How often each stamp was created.
     pub created: BTreeMap<(ResourceKey, String), usize>,
     pub writes: usize,
     pub last: Option<SyncPlan>,
-    /// Whether the store drops what is not Argo CD's.
-    pub forgets_progress: bool,
-    /// Whether every plan is made twice and compared.
-    pub plans_twice: bool,
-    /// Cut off at this crash point, once.
+    /// Whether the store drops fields that are not Argo CD's.
+    pub drops_progress: bool,
+    /// Whether every plan is computed twice and compared.
+    pub checks_plans: bool,
+    /// Interrupted at this crash point, once.
     pub crash_at: Option<usize>,
     pub crash_points: usize,
     version: u64,
@@ -164,7 +164,7 @@ impl World {
             objects: BTreeMap::new(),
             health: BTreeMap::new(),
             untracked: ["default".to_owned()].into(),
-            strangers: BTreeSet::new(),
+            unrelated: BTreeSet::new(),
             refused: BTreeMap::new(),
             seen,
             stored: (OperationPhase::Running, String::new(), vec![], Progress::default()),
@@ -172,8 +172,8 @@ impl World {
             created: BTreeMap::new(),
             writes: 0,
             last: None,
-            forgets_progress: false,
-            plans_twice: true,
+            drops_progress: false,
+            checks_plans: true,
             crash_at: None,
             crash_points: 0,
             version: 0,
@@ -195,7 +195,7 @@ impl World {
         self
     }
 
-    /// Puts an object into the cluster.
+    /// Adds an object to the cluster.
     pub fn live(mut self, object: Manifest) -> Self {
         self.store(object.0);
         self
@@ -250,7 +250,7 @@ impl World {
             let out_of_sync = target.is_some_and(|spec| spec != object["spec"]);
             let object = Arc::new(object.clone());
             let tracked = !self.untracked.contains(&key.name);
-            let objection = self.strangers.contains(&key.name).then(|| "not ours".to_owned());
+            let objection = self.unrelated.contains(&key.name).then(|| "not ours".to_owned());
             let live = LiveObject { object, health, out_of_sync, tracked, objection };
             snapshot.live.insert(key.clone(), live);
         }
@@ -260,27 +260,27 @@ impl World {
         snapshot
     }
 
-    fn crash_point(&mut self) -> Result<(), CutOff> {
+    fn crash_point(&mut self) -> Result<(), Interrupted> {
         self.crash_points += 1;
         if self.crash_at == Some(self.crash_points) {
             self.crash_at = None;
             let seen = &mut self.seen;
             seen.outcomes.clear();
             (seen.phase, seen.message, seen.results, seen.progress) = self.stored.clone();
-            return Err(CutOff);
+            return Err(Interrupted);
         }
         Ok(())
     }
 
-    fn persist(&mut self, plan: &SyncPlan) -> Result<(), CutOff> {
+    fn persist(&mut self, plan: &SyncPlan) -> Result<(), Interrupted> {
         let json = serde_json::to_value(&plan.results).unwrap();
         let results: Vec<ResourceResult> = serde_json::from_value(json).unwrap();
-        assert_eq!(results, plan.results, "results survive being stored");
+        assert_eq!(results, plan.results, "results can be stored and read");
         let json = serde_json::to_value(&plan.progress).unwrap();
         let progress: Progress = serde_json::from_value(json).unwrap();
-        assert_eq!(progress, plan.progress, "progress survives being stored");
+        assert_eq!(progress, plan.progress, "progress can be stored and read");
         let mut state = (plan.phase, plan.message.clone(), results, progress);
-        if self.forgets_progress {
+        if self.drops_progress {
             state.3 = Progress::default();
             for result in &mut state.2 {
                 (result.uid, result.resource_version, result.since) = Default::default();
@@ -295,11 +295,11 @@ impl World {
         self.crash_point()
     }
 
-    /// One pass of the executor; `true` when it did something.
-    pub fn pass(&mut self) -> Result<bool, CutOff> {
+    /// One reconcile of the executor; `true` if there were actions.
+    pub fn reconcile(&mut self) -> Result<bool, Interrupted> {
         let snapshot = self.snapshot();
         let plan = step(&snapshot, self.now);
-        if self.plans_twice {
+        if self.checks_plans {
             assert_eq!(plan, step(&snapshot, self.now), "same snapshot, same plan");
         }
         if plan.phase.is_completed() {
@@ -318,7 +318,7 @@ impl World {
             let mut failed = false;
             for action in &group.actions {
                 self.crash_point()?;
-                let result = self.carry_out(action);
+                let result = self.apply(action);
                 failed |= matches!(result, Happened::Failed(_));
                 outcomes.push(Outcome { action: action.id(), result });
             }
@@ -328,26 +328,27 @@ impl World {
         }
         let acted = !plan.actions.is_empty();
         if acted {
-            // After an action is before the next one; this is after the last.
+            // The point after an action is that before the next one; this is
+            // the one after the last.
             self.crash_point()?;
         }
         self.seen.outcomes = outcomes;
         Ok(acted)
     }
 
-    /// Passes until the engine waits; the plan it ends with.
+    /// Reconciles until the engine waits; returns its last plan.
     pub fn pump(&mut self) -> SyncPlan {
         for _ in 0..200 {
-            match self.pass() {
-                Ok(true) | Err(CutOff) => {}
+            match self.reconcile() {
+                Ok(true) | Err(Interrupted) => {}
                 Ok(false) => return self.last.clone().unwrap(),
             }
         }
         panic!("the engine does not come to rest: {:#?}", self.last);
     }
 
-    /// Lets the world move on: finished deletions vanish, what progresses
-    /// becomes healthy, the clock goes to the next wake-up.
+    /// Changes the cluster: finished deletions complete, progressing objects
+    /// become healthy, the clock advances to the next reconcile.
     pub fn advance(&mut self) {
         self.vanish();
         let keys: Vec<ResourceKey> = self.objects.keys().cloned().collect();
@@ -361,7 +362,7 @@ impl World {
         self.tick();
     }
 
-    /// Deleted objects that nothing holds disappear.
+    /// Deleted objects without finalizers disappear.
     pub fn vanish(&mut self) {
         self.objects
             .retain(|_, object| !object.is_deleting() || object.finalizers().next().is_some());
@@ -373,12 +374,12 @@ impl World {
         self.now = wake.filter(|wake| *wake > self.now).unwrap_or(second);
     }
 
-    /// Runs to the end, the world moving on whenever the engine waits.
+    /// Runs to the end; the cluster changes whenever the engine waits.
     pub fn run(&mut self) -> SyncPlan {
         for _ in 0..100 {
             let plan = self.pump();
             if plan.phase.is_completed() {
-                assert_eq!(self.pass(), Ok(false), "nothing after the end");
+                assert_eq!(self.reconcile(), Ok(false), "nothing after the end");
                 return plan;
             }
             assert!(!plan.waiting_for.is_empty(), "no silent wait: {}", plan.message);
@@ -387,7 +388,7 @@ impl World {
         panic!("the operation does not end: {:#?}", self.last);
     }
 
-    fn carry_out(&mut self, action: &Action) -> Happened {
+    fn apply(&mut self, action: &Action) -> Happened {
         let id = action.id();
         let ResourceKey { group, kind, namespace: _, name } = &id.task.resource;
         let refused = self.refused.get(&(id.verb, name.clone())).cloned();
@@ -428,7 +429,7 @@ impl World {
                 let fresh = existing.is_none();
                 if let Some(stamp) = apply.request.stamp.clone().filter(|_| fresh) {
                     *self.created.entry((key.clone(), stamp)).or_default() += 1;
-                    // A new object of this name starts anew.
+                    // A new object of this name starts over.
                     self.health.remove(&format!("{} ", key.name));
                 }
                 if let Some(old) = existing.filter(|old| old.is_deleting()) {
@@ -464,7 +465,7 @@ impl World {
         }
     }
 
-    /// What was really changed, in order.
+    /// The applied changes, in order.
     pub fn changes(&self) -> Vec<&str> {
         let quiet = |line: &&str| !line.starts_with("DryRun") && !line.starts_with("Read");
         self.log.iter().map(String::as_str).filter(quiet).collect()
@@ -474,10 +475,10 @@ impl World {
         self.seen.results.iter().find(|result| result.name == name)
     }
 
-    /// Everything that a user sees in the end, independent of the way there.
+    /// The state visible to users in the end, independent of interruptions.
     pub fn picture(&self) -> (OperationPhase, String, BTreeSet<String>, Vec<String>) {
         let results = self.seen.results.iter().map(|result| {
-            // Whether it was created or configured depends on the way there.
+            // Whether it was created or configured depends on interruptions.
             let message = match result.status {
                 ResultCode::Synced => "",
                 _ => result.message.as_str(),
@@ -505,7 +506,7 @@ impl World {
         (seen.attempt, seen.phase) = (attempt, OperationPhase::Running);
         (seen.results, seen.progress, seen.message) = Default::default();
         self.stored = (seen.phase, String::new(), vec![], Progress::default());
-        // Hooks are made anew and progress from the start.
+        // Hooks are recreated and progress from the start.
         self.health.retain(|_, status| *status != Status::Healthy);
     }
 }
