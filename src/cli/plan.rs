@@ -261,7 +261,7 @@ fn blockers(
     let problem = |code, message| Problem { code, message, step: None };
     let mut problems = unknown_fields(set);
     if strategy.is_empty_rolling_sync() {
-        let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or remove the strategy";
+        let message = "spec.strategy.rollingSync.steps: is empty, so no Application is written; add a step or remove the strategy";
         problems.push(problem("EmptyRollingSync", message.to_owned()));
     }
     problems.extend(

@@ -130,7 +130,7 @@ fn the_list_generator_gives_table_a_4() {
     fails(one(json!("x"), true), "elements[0]", 78);
     assert_eq!(sets(json!({"elements": []}), true), Ok(vec![]), "row 79");
     fails(sets(json!({}), true), "g.list: has neither elements nor elementsYaml", 0);
-    fails(sets(json!({"elemnts": []}), true), "g.list.elemnts: is no field", 0);
+    fails(sets(json!({"elemnts": []}), true), "g.list.elemnts: is not a field", 0);
     for go in [true, false] {
         let both = json!({"elements": [{"a": "1"}], "elementsYaml": "- a: \"2\"\n- a: \"3\""});
         let want = vec![json!({"a": "1"}), json!({"a": "2"}), json!({"a": "3"})];
@@ -212,7 +212,7 @@ fn an_unknown_generator_is_an_error_with_its_key_as_098() {
         (
             json!([{"list": {}}]),
             Some(&list_written),
-            "spec.generators[0].list.elemnts: is no field",
+            "spec.generators[0].list.elemnts: is not a field",
         ),
         (json!([{"list": {}}]), Some(&written), "spec.generators[0].list: has neither elements"),
         (json!([{}]), Some(&"{".to_owned()), "spec.generators[0]: has no generator"),

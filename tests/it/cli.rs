@@ -275,7 +275,7 @@ fn invalid_applications_are_reported_and_printed() {
         &[
             "error: invalid application: standard input: line 1: ApplicationSet set:",
             "application a: ",
-            "2 elements give this name",
+            "2 elements result in this name",
             "empty name",
         ],
     );

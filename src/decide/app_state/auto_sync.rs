@@ -149,8 +149,8 @@ fn nothing_is_left(comparison: &Comparison) -> bool {
 
 fn wipes_out(revisions: &str) -> String {
     format!(
-        "Skipping sync attempt to {revisions}: auto-sync will wipe out all resources. If nothing \
-         shall be left, set spec.syncPolicy.automated.allowEmpty, or sync by hand with prune"
+        "Skipping sync attempt to {revisions}: auto-sync will wipe out all resources. To allow \
+         this, set spec.syncPolicy.automated.allowEmpty, or sync manually with prune"
     )
 }
 

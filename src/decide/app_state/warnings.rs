@@ -86,8 +86,8 @@ pub fn unlisted(kinds: &BTreeMap<String, String>) -> Option<Condition> {
     Some(Condition::new(
         types::UNLISTED_RESOURCE_WARNING,
         format!(
-            "cannot list {}{more}: what the source no longer has of them is not found and not \
-             pruned; permit it, or remove such objects by hand: {reason}",
+            "cannot list {}{more}: objects of these kinds that are no longer in the source are not \
+             pruned; grant the permission to list them, or delete such objects manually: {reason}",
             names.join(", ")
         ),
     ))

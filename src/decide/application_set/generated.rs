@@ -163,7 +163,7 @@ impl Collector {
         let steps = (0..self.strategy.steps().len()).filter(selects).collect();
         let problem = shape::problem(&application).map(|problem| match own_name.is_empty() {
             true => problem,
-            false => format!("{problem} (made of {origin})"),
+            false => format!("{problem} (generated from {origin})"),
         });
         let unusable = self.ignore_problems.iter().find(|problem| problem.concerns(&name));
         let unusable_rule = unusable.map(|problem| problem.message.clone());
@@ -234,7 +234,7 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
             && !first.own_name.is_empty()
         {
             wanted.problem = Some(format!(
-                "spec.template.metadata.name: {} elements give this name, {} and {}{}; it must be unique",
+                "spec.template.metadata.name: {} elements result in this name, {} and {}{}; it must be unique",
                 same.len(),
                 first.origin,
                 second.origin,

@@ -340,7 +340,7 @@ fn bad_input(snapshot: &Snapshot<'_>, writes: &WritePlan) -> Option<Failure> {
         return Some(Failure { reason: error.reason(), message });
     }
     if generated.is_stuck(snapshot.settings) {
-        let message = "spec.strategy.rollingSync.steps: is empty, so nothing may be rolled out; add a step or \
+        let message = "spec.strategy.rollingSync.steps: is empty, so no Application is written; add a step or \
                        remove the strategy"
             .to_owned();
         return Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message });

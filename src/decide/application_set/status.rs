@@ -326,7 +326,7 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         return vec![(condition::INVALID_ROLLOUT_CONFIG, true, reason, message)];
     }
     if generated.is_disabled(findings.settings) {
-        let message = "spec.strategy: RollingSync is switched off in this controller, all applications \
+        let message = "spec.strategy: progressive syncs are disabled in this controller, and all applications \
                        are updated at once; start it with --enable-progressive-syncs or set \
                        applicationsetcontroller.enable.progressive.syncs: \"true\"";
         let reason = reason::APPLICATION_SET_INVALID_ROLLOUT_CONFIG;

@@ -47,14 +47,14 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
         };
         let problem = match namesakes {
             [first, second, rest @ ..] => Some(format!(
-                "spec.template.metadata.name: {} elements give this name, {first} and {second}{}; it \
+                "spec.template.metadata.name: {} elements result in this name, {first} and {second}{}; it \
                  must be unique",
                 namesakes.len(),
                 if rest.is_empty() { "" } else { " among them" }
             )),
             _ => shape::problem(application).map(|problem| match name == origin.as_str() {
                 true => problem,
-                false => format!("{problem} (made of {origin})"),
+                false => format!("{problem} (generated from {origin})"),
             }),
         };
         if let Some(problem) = problem {

@@ -182,8 +182,8 @@ impl Strategy {
                     kind: ProblemKind::UnsupportedOperator,
                     step: Some(index),
                     message: format!(
-                        "{place}.matchExpressions[{at}].operator: \"{operator}\" is neither In nor NotIn; \
-                         step {} selects nothing by it",
+                        "{place}.matchExpressions[{at}].operator: \"{operator}\" is invalid; use In or NotIn; \
+                         step {} selects no application",
                         index + 1
                     ),
                 });
@@ -194,7 +194,7 @@ impl Strategy {
                     step: Some(index),
                     message: format!(
                         "{place}.maxUpdate: {text} is neither a number nor a percentage such as \"10%\"; \
-                         step {} is held to {limit} at a time",
+                         step {} updates {limit} at a time",
                         index + 1
                     ),
                 });

@@ -99,7 +99,7 @@ pub(super) fn namespace_denied(key: &ResourceKey, denial: Denial, project: &str)
     let name = &key.name;
     let why = denial.message(key, project);
     format!(
-        "namespace {name} is neither created nor labelled: {why}: permit kind Namespace of group \
+        "namespace {name} cannot be created or labelled: {why}: allow kind Namespace of group \
          '' in spec.clusterResourceWhitelist of the AppProject, and do not deny it in \
          spec.clusterResourceBlacklist"
     )

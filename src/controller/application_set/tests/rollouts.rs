@@ -54,7 +54,7 @@ async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
     let set = world.until("ApplicationSet", "set", progresses("False")).await;
     let told = condition(&set, "RolloutProgressing");
     assert_eq!(told["reason"], "ApplicationSetRolloutDisabled");
-    assert!(told["message"].as_str().unwrap().contains("switched off"), "{told}");
+    assert!(told["message"].as_str().unwrap().contains("progressive syncs are disabled"), "{told}");
 }
 
 #[tokio::test]
