@@ -1,4 +1,4 @@
-//! A connection that fails when the peer does not read in time.
+//! A connection that fails when the client does not read in time.
 
 use std::io;
 use std::pin::Pin;
@@ -35,7 +35,7 @@ impl<S> WriteTimeout<S> {
             .timer
             .get_or_insert_with(|| Box::pin(tokio::time::sleep_until(Instant::now() + timeout)));
         ready!(timer.as_mut().poll(cx));
-        let reason = "the peer does not read the answer";
+        let reason = "the client does not read the response";
         Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, reason)))
     }
 }

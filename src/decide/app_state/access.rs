@@ -12,7 +12,7 @@ use super::spec;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::time::from_rfc3339;
 use crate::api::{AppProjectSpec, ApplicationSpec};
-use crate::decide::windows::{self, Verdict, Window};
+use crate::decide::windows::{self, Evaluation, Window};
 
 /// The state of the project that a spec names.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +85,7 @@ pub fn project_name(spec: &ApplicationSpec) -> &str {
 /// # Errors
 ///
 /// [`Refusal`] when it may not.
-pub fn judge(
+pub fn check(
     applicant: &Applicant<'_>,
     project: ProjectFact<'_>,
     cluster: ClusterFact<'_>,
@@ -185,12 +185,12 @@ impl<'a> Access<'a> {
 
     /// Whether sync windows allow an operation to run (SE-406); for an
     /// automated sync that is not running yet, without its state.
-    pub fn window(&self, state: Option<&Value>, now: Timestamp) -> Verdict {
+    pub fn window(&self, state: Option<&Value>, now: Timestamp) -> Evaluation {
         let who = state.map(|state| &state["operation"]["initiatedBy"]);
         let username = who.and_then(|who| who["username"].as_str()).unwrap_or_default();
         let automated = who.is_none_or(|who| who["automated"] == true);
         let started_at = state.and_then(|state| from_rfc3339(state["startedAt"].as_str()?));
-        let asked = windows::Asked {
+        let attempt = windows::SyncAttempt {
             application: self.application,
             server: self.server,
             cluster: self.cluster,
@@ -198,6 +198,6 @@ impl<'a> Access<'a> {
             manual: windows::is_manual(username, automated),
             started_at,
         };
-        windows::judge(self.windows, &asked, windows::Semantics::default(), now)
+        windows::evaluate(self.windows, &attempt, windows::Semantics::default(), now)
     }
 }

@@ -212,8 +212,8 @@ fn strategy(application: &Value) -> Option<RetryStrategy> {
 /// (SE-410).
 fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> Option<Next> {
     let state = &application["status"]["operationState"];
-    let verdict = look.access.window(Some(state), now);
-    let message = verdict.blocked_message()?;
+    let evaluation = look.access.window(Some(state), now);
+    let message = evaluation.blocked_message()?;
     if asked_at(application).is_some() {
         // The deletion waits for its end, and a window may stay closed forever.
         let message =
@@ -222,7 +222,7 @@ fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> O
         return Some(Next::Over);
     }
     application["status"]["operationState"]["message"] = message.into();
-    Some(Next::Wait(verdict.next_change))
+    Some(Next::Wait(evaluation.next_change))
 }
 
 /// The end of an attempt.

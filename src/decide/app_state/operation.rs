@@ -173,7 +173,7 @@ pub fn stored_results(application: &Value) -> (Vec<ResourceResult>, sync::Progre
 pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     let status = object(application, "status");
     let state = object_in(status, "operationState");
-    state.insert("message".to_owned(), plan.told().into());
+    state.insert("message".to_owned(), plan.detailed_message().into());
     if !plan.phase.is_completed() {
         let phase = json!(plan.phase);
         state.insert("phase".to_owned(), phase);

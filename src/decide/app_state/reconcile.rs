@@ -179,9 +179,9 @@ fn failed(
     if passing && !forced && elapsed < settings.repo_error_grace {
         return Reconciled { wake_at: now.checked_add(TOLERATED_PAUSE).ok(), tolerated: true };
     }
-    let judged = last.as_ref().map(|look| health(application, look, diffs));
+    let known_health = last.as_ref().map(|look| health(application, look, diffs));
     let conditions = trouble.conditions();
-    status::write_failure(application, &conditions, judged.as_ref(), forced, now);
+    status::write_failure(application, &conditions, known_health.as_ref(), forced, now);
     answer(application, reason.request);
     let wake_at = trouble.pause().and_then(|pause| now.checked_add(pause).ok());
     Reconciled { wake_at, tolerated: false }

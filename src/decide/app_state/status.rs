@@ -95,12 +95,12 @@ pub fn write(
     }
 }
 
-/// Writes that the comparison failed. Revision and resources are kept; `judged`
+/// Writes that the comparison failed. Revision and resources are kept; `known_health`
 /// is the health, if it could be computed.
 pub fn write_failure(
     application: &mut Value,
     problems: &[Condition],
-    judged: Option<&Health>,
+    known_health: Option<&Health>,
     reconciled: bool,
     now: Timestamp,
 ) {
@@ -110,7 +110,7 @@ pub fn write_failure(
     sync.insert("status".to_owned(), "Unknown".into());
     sync.insert("comparedTo".to_owned(), compared_to(&spec));
     let unknown = Health::new(Status::Unknown, "");
-    health(status, judged.unwrap_or(&unknown), now);
+    health(status, known_health.unwrap_or(&unknown), now);
     conditions(status, OF_COMPARISON, problems, now);
     if reconciled {
         status.insert("reconciledAt".to_owned(), to_rfc3339(now).into());

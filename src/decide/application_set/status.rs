@@ -155,8 +155,8 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Va
         plan.waiting.iter().map(|wait| waiting_json(wait, findings)).collect();
     let steps = plan.steps.len();
     // A rollout begins when a step opens after all were complete.
-    let began_anew = old.has(condition::ROLLOUT_PROGRESSING, "False") && plan.open_step.is_some();
-    let started_at = old.started_at().filter(|_| !began_anew).unwrap_or(now);
+    let restarted = old.has(condition::ROLLOUT_PROGRESSING, "False") && plan.open_step.is_some();
+    let started_at = old.started_at().filter(|_| !restarted).unwrap_or(now);
     let mut summary = json!({
         "step": plan.open_step.map_or(steps, |step| step + 1),
         "steps": steps,

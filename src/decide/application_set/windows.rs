@@ -12,7 +12,7 @@ use super::{Patch, WritePlan, merge};
 use crate::api::Cluster;
 use crate::decide::rollout::Denied;
 use crate::decide::rollout::phase::Observed;
-use crate::decide::windows::{self, Asked, Semantics, Window};
+use crate::decide::windows::{self, Semantics, SyncAttempt, Window};
 
 /// The input for sync windows.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +43,7 @@ pub fn denied(
         "" => *known.server == *target.server,
         cluster => known.name == cluster,
     });
-    let asked = Asked {
+    let attempt = SyncAttempt {
         application: &wanted.name,
         server: full.map_or(&*target.server, |known| &known.server),
         cluster: full.map_or(&*target.cluster, |known| &known.name),
@@ -51,9 +51,9 @@ pub fn denied(
         manual: facts.by_hand,
         started_at: None,
     };
-    let verdict = windows::judge(windows, &asked, Semantics::default(), now);
-    let until = verdict.next_change;
-    (!verdict.allowed).then_some(Denied { reason: verdict.reason, until })
+    let evaluation = windows::evaluate(windows, &attempt, Semantics::default(), now);
+    let until = evaluation.next_change;
+    (!evaluation.allowed).then_some(Denied { reason: evaluation.reason, until })
 }
 
 /// Adds the withdrawal of the operations of these Applications, which have not

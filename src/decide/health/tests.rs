@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Status::{Degraded, Healthy, Missing, Progressing, Suspended, Unknown};
 use super::*;
 
-fn verdict(object: &Value) -> (Option<Status>, String) {
+fn assess(object: &Value) -> (Option<Status>, String) {
     match of(object) {
         Some(health) => (Some(health.status), health.message),
         None => (None, String::new()),
@@ -33,7 +33,7 @@ fn object(api_version: &str, kind: &str, parts: Value) -> Value {
 
 fn check(cases: &[(&str, Value, Option<Status>, &str)]) {
     for (name, object, status, message) in cases {
-        let (found, said) = verdict(object);
+        let (found, said) = assess(object);
         assert_eq!(found, *status, "{name}: {said}");
         assert_eq!(said, *message, "{name}");
     }
@@ -662,10 +662,10 @@ fn deletion_is_progressing_unless_a_hook_is_kept() {
     let deleted = json!({"metadata": {"deletionTimestamp": "2024-01-01T00:00:00Z"}});
     let mut config_map = object("v1", "ConfigMap", deleted);
     let want = (Some(Progressing), "Pending deletion".to_owned());
-    assert_eq!(verdict(&config_map), want, "V-142 any object");
+    assert_eq!(assess(&config_map), want, "V-142 any object");
     config_map["metadata"]["finalizers"] = json!([HOOK_FINALIZER]);
     assert_eq!(
-        verdict(&config_map),
+        assess(&config_map),
         (None, String::new()),
         "V-142 hook finalizer, kind without health"
     );
@@ -678,7 +678,7 @@ fn deletion_is_progressing_unless_a_hook_is_kept() {
     );
     job["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
     job["metadata"]["finalizers"] = json!(["other", HOOK_FINALIZER]);
-    assert_eq!(verdict(&job), (Some(Healthy), "done".to_owned()), "V-142 hook finalizer");
+    assert_eq!(assess(&job), (Some(Healthy), "done".to_owned()), "V-142 hook finalizer");
 }
 
 #[test]
@@ -770,27 +770,27 @@ fn the_message_names_three_resources_and_counts_the_others() {
 #[test]
 fn objects_of_a_cluster_have_the_health_of_the_table() {
     let table: Value = crate::yaml::value(include_str!("../../../tests/data/health.yaml")).unwrap();
-    let mut verdicts: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    let mut statuses: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
     for row in table.as_array().unwrap() {
         let (object, name) = (&row["object"], row["of"].as_str().unwrap());
-        let (found, said) = verdict(object);
+        let (found, said) = assess(object);
         let found = found.map_or("none", Status::as_str);
         let kind = object["kind"].as_str().unwrap();
         assert_eq!(found, row["health"], "{kind}: {name}: {said}");
         assert_eq!(said, row["message"].as_str().unwrap_or_default(), "{kind}: {name}");
         let api_version = object["apiVersion"].as_str().unwrap();
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        let of_kind = verdicts.entry((group.to_owned(), kind.to_owned())).or_default();
+        let of_kind = statuses.entry((group.to_owned(), kind.to_owned())).or_default();
         of_kind.insert(found.to_owned());
     }
-    for ((group, kind), verdicts) in &verdicts {
+    for ((group, kind), statuses) in &statuses {
         // The old group of Ingress has the rule of the new one.
-        let judged = rule(group, kind).is_some() && group != "extensions";
-        let both = verdicts.contains("Healthy") && verdicts.len() > 1;
-        assert!(!judged || both, "{group}/{kind} is only ever {verdicts:?} in the table");
+        let has_rule = rule(group, kind).is_some() && group != "extensions";
+        let both = statuses.contains("Healthy") && statuses.len() > 1;
+        assert!(!has_rule || both, "{group}/{kind} is only ever {statuses:?} in the table");
     }
-    let judged = verdicts.keys().filter(|(group, kind)| rule(group, kind).is_some()).count();
-    assert_eq!(judged, RULES, "a kind with a rule is not in the table");
+    let covered = statuses.keys().filter(|(group, kind)| rule(group, kind).is_some()).count();
+    assert_eq!(covered, RULES, "a kind with a rule is not in the table");
 }
 
 /// How many groups and kinds have a rule; those of one rule count each.

@@ -209,16 +209,16 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
         return Listed { entries, ..Listed::default() };
     }
     let mut existing = members.iter().filter(|member| member.observed.is_some());
-    let mut judged: Vec<(Listing, &Member<'_>, Entry)> = Vec::with_capacity(entries.len());
+    let mut classified: Vec<(Listing, &Member<'_>, Entry)> = Vec::with_capacity(entries.len());
     for entry in entries {
         // Both are sorted by name, and each entry has its member.
         if let Some(member) = existing.find(|member| member.name == entry.application) {
-            judged.push((listing(member, &entry), member, entry));
+            classified.push((listing(member, &entry), member, entry));
         }
     }
-    let records = records(&judged);
+    let records = records(&classified);
     let sum = |message: usize| -> usize {
-        let must = judged.iter().filter(|(listing, ..)| *listing == Listing::Must);
+        let must = classified.iter().filter(|(listing, ..)| *listing == Listing::Must);
         must.map(|(_, _, entry)| status::bytes(entry, message)).sum()
     };
     let message = if sum(MESSAGE_LIMIT) <= limit { MESSAGE_LIMIT } else { SHORT_MESSAGE };
@@ -228,7 +228,7 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
     let is_whole = room.is_some();
     let mut rest = limit;
     let mut listed = Vec::new();
-    for (listing, _, mut entry) in judged {
+    for (listing, _, mut entry) in classified {
         let takes = status::bytes(&entry, message);
         let fits = match (listing, &mut room) {
             (Listing::Implied, _) => false,
@@ -256,7 +256,7 @@ pub fn choose(members: &[Member<'_>], entries: Vec<Entry>, limit: usize) -> List
 /// The records that allow the next status to omit more entries, the first ones
 /// by name: for Healthy Applications without such a record, and for Waiting
 /// ones with a record that does not apply.
-fn records(judged: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)> {
+fn records(classified: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)> {
     let record = |(listing, member, entry): &(Listing, &Member<'_>, Entry)| {
         let kind = match (listing, entry.phase) {
             (Listing::Implied, _) => return None,
@@ -274,5 +274,5 @@ fn records(judged: &[(Listing, &Member<'_>, Entry)]) -> Vec<(String, Record)> {
         };
         Some((entry.application.clone(), record))
     };
-    judged.iter().filter_map(record).take(RECORDS_PER_RECONCILE).collect()
+    classified.iter().filter_map(record).take(RECORDS_PER_RECONCILE).collect()
 }

@@ -190,7 +190,7 @@ impl<'a> Builder<'a, '_> {
         let view: &Value = &target;
         let (skip_dry_run, invalid) = match denial {
             Some(denial) => (false, Some(denial)),
-            None => self.judge(&key, view),
+            None => self.check(&key, view),
         };
         let invalid = invalid.map(|message| (OperationPhase::Failed, message));
         Task {
@@ -210,7 +210,7 @@ impl<'a> Builder<'a, '_> {
     }
 
     /// Whether to skip the dry run, and why the task must not run (SE-206).
-    fn judge(&self, key: &ResourceKey, view: &Value) -> (bool, Option<String>) {
+    fn check(&self, key: &ResourceKey, view: &Value) -> (bool, Option<String>) {
         let missing = match self.fact(view) {
             None | Some(Served::Namespaced | Served::ClusterScoped) => return (false, None),
             Some(Served::Failed(error)) => return (false, Some(error.clone())),

@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 
+use super::engine::{Engine, earlier};
 use super::gate;
 use super::messages;
-use super::pass::{Pass, earlier};
 use super::plan::{
     DeleteReason, Ending, Group, Happened, Progress, SyncPlan, Verb, WaitReason, Waiting,
 };
@@ -13,11 +13,11 @@ use super::snapshot::HookPolicyScope;
 use crate::api::operation::ResourceResult;
 use crate::api::operation::{OperationPhase, ResultCode};
 
-impl Pass<'_> {
+impl Engine<'_> {
     /// Removes the finalizer of completed hooks (SE-241.6) and deletes those
     /// whose policy depends on their own end. Runs before all other actions.
     pub(super) fn release_hooks(&mut self) {
-        self.cleanup = self.clean_up(|pass, at| pass.delete_reason(at, None));
+        self.cleanup = self.clean_up(|engine, at| engine.delete_reason(at, None));
     }
 
     /// Groups that remove the finalizer of completed hooks and delete those
@@ -67,9 +67,9 @@ impl Pass<'_> {
             None => messages::UNSUCCESSFUL.to_owned(),
         };
         self.progress.failure = Some(base.clone());
-        self.cleanup = self.clean_up(|pass, at| {
-            let waits = pass.tasks[at].is_pending() && pass.tasks[at].is_sync_fail();
-            pass.delete_reason(at, Some(OperationPhase::Failed)).filter(|_| !waits)
+        self.cleanup = self.clean_up(|engine, at| {
+            let waits = engine.tasks[at].is_pending() && engine.tasks[at].is_sync_fail();
+            engine.delete_reason(at, Some(OperationPhase::Failed)).filter(|_| !waits)
         });
         loop {
             let sync_fail: Vec<usize> = (0..self.tasks.len())
@@ -102,7 +102,7 @@ impl Pass<'_> {
             false => OperationPhase::Error,
         };
         self.progress.ending = Some(ending.clone());
-        let groups = self.clean_up(|pass, at| pass.delete_reason(at, Some(phase)));
+        let groups = self.clean_up(|engine, at| engine.delete_reason(at, Some(phase)));
         match groups.is_empty() {
             true => self.complete(phase, ending.message),
             false => self.act(groups),
@@ -112,8 +112,8 @@ impl Pass<'_> {
     /// Stops running hooks and ends; resources are not changed (SE-285).
     pub(super) fn terminate(mut self) -> SyncPlan {
         self.refresh();
-        let groups = self.clean_up(|pass, at| {
-            let task = &pass.tasks[at];
+        let groups = self.clean_up(|engine, at| {
+            let task = &engine.tasks[at];
             match task.is_running() {
                 true => Some(DeleteReason::Terminated),
                 false if task.is_completed() && task.policies.failed => {

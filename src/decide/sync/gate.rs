@@ -21,7 +21,7 @@ pub(super) const READ_AFTER: SignedDuration = SignedDuration::from_secs(3);
 
 /// The new state of a running task, and its message; `None` when it is still
 /// running and has no new message (SE-255, SE-256).
-pub(super) fn judge(
+pub(super) fn evaluate(
     task: &Task<'_>,
     result: &ResourceResult,
     settings: &Settings,

@@ -47,7 +47,7 @@
 //!
 //! `snapshot.rs` input; `plan.rs` decisions; `task.rs` one task; `build.rs`
 //! manifests to tasks; `order.rs`, `prune.rs` slots; `hooks.rs`, `options.rs`
-//! annotations; `gate.rs` completion; `pass.rs`, `record.rs`, `wave.rs`,
+//! annotations; `gate.rs` completion; `engine.rs`, `record.rs`, `wave.rs`,
 //! `finish.rs` the decision; `messages.rs` its messages; `retry.rs` retries of
 //! a failed attempt.
 //!
@@ -56,6 +56,7 @@
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
 mod build;
+mod engine;
 mod finish;
 mod gate;
 mod hooks;
@@ -63,7 +64,6 @@ mod messages;
 mod object;
 mod options;
 mod order;
-mod pass;
 mod plan;
 mod prune;
 mod record;
@@ -124,5 +124,5 @@ pub fn step(snapshot: &Snapshot, now: Timestamp) -> SyncPlan {
             terminated: false,
         };
     }
-    pass::Pass::new(snapshot, now).decide()
+    engine::Engine::new(snapshot, now).decide()
 }

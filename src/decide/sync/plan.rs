@@ -45,7 +45,7 @@ impl SyncPlan {
     /// The message with details of the wait that it names: the state of the
     /// resource, its finalizers, and the start (SE-588, SE-600). It contains
     /// the start, not the duration, which would change in every reconcile.
-    pub fn told(&self) -> String {
+    pub fn detailed_message(&self) -> String {
         // The message names the first hook, or else the first resource.
         let is_hook = |waiting: &&Waiting| {
             matches!(waiting.reason, WaitReason::HookCompletion | WaitReason::HookDeletion)
@@ -307,7 +307,7 @@ pub enum WaitReason {
     /// The configured delay between waves.
     WaveDelay,
     /// The response to an action was lost; it is retried.
-    LostAnswer,
+    LostResponse,
 }
 
 impl WaitReason {
@@ -320,7 +320,7 @@ impl WaitReason {
             Self::HookDeletion => "deletion of hook",
             Self::PruneConfirmation => "pruning confirmation of",
             Self::WaveDelay => "the delay between waves after",
-            Self::LostAnswer => "the response to a request for",
+            Self::LostResponse => "the response to a request for",
         }
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn assign_waves(tasks: &mut [Task<'_>], app: &AppOptions) {
 
 /// What an operation does with an extraneous object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum PruneDecision {
     Delete,
     /// Kept, with the message that states why (SE-252).
     Skip(&'static str),
@@ -47,14 +47,14 @@ pub(super) enum Verdict {
     Confirm,
 }
 
-pub(super) fn verdict(live: &Value, app: &AppOptions, prune: bool) -> Verdict {
+pub(super) fn decide(live: &Value, app: &AppOptions, prune: bool) -> PruneDecision {
     if !prune {
-        return Verdict::Skip("ignored (requires pruning)");
+        return PruneDecision::Skip("ignored (requires pruning)");
     }
     match ResourceOptions::of(live).prune.or(app.prune) {
-        Some(Prune::False) => Verdict::Skip("ignored (no prune)"),
-        Some(Prune::Confirm) => Verdict::Confirm,
-        Some(Prune::True) | None => Verdict::Delete,
+        Some(Prune::False) => PruneDecision::Skip("ignored (no prune)"),
+        Some(Prune::Confirm) => PruneDecision::Confirm,
+        Some(Prune::True) | None => PruneDecision::Delete,
     }
 }
 

@@ -1,13 +1,13 @@
 //! Converts outcomes of actions to results; for an unknown outcome, the live
 //! object is used.
 
+use super::engine::Engine;
 use super::messages;
-use super::pass::Pass;
 use super::plan::{Happened, Verb};
 use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResultCode};
 
-impl Pass<'_> {
+impl Engine<'_> {
     /// Converts outcomes to results; the result of an unknown outcome is
     /// derived from the live object.
     pub(super) fn record(&mut self) {

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use super::engine::Engine;
 use super::hooks;
 use super::messages;
 use super::object::defines;
 use super::options;
-use super::pass::Pass;
 use super::plan::{
     Action, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb,
     WaitReason,
 };
-use super::prune::{self, Verdict};
+use super::prune::{self, PruneDecision};
 use super::snapshot::NamespaceFact;
 use crate::api::Raw;
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::operation::{OperationPhase, ResultCode};
 
-impl Pass<'_> {
+impl Engine<'_> {
     /// Destination namespace and dry run; `None` once both are complete.
     pub(super) fn prepare(&mut self) -> Option<SyncPlan> {
         if let Some(at) = self.namespace_task() {
@@ -109,9 +109,11 @@ impl Pass<'_> {
         for at in tasks {
             let (code, message) = match (&self.tasks[at].live, self.outcome(Verb::DryRun, at)) {
                 (Some(live), _) if self.tasks[at].is_prune() => {
-                    match prune::verdict(&live.object, &self.app, self.snapshot.operation.prune) {
-                        Verdict::Skip(message) => (ResultCode::PruneSkipped, message.to_owned()),
-                        Verdict::Delete | Verdict::Confirm => {
+                    match prune::decide(&live.object, &self.app, self.snapshot.operation.prune) {
+                        PruneDecision::Skip(message) => {
+                            (ResultCode::PruneSkipped, message.to_owned())
+                        }
+                        PruneDecision::Delete | PruneDecision::Confirm => {
                             (ResultCode::Pruned, messages::dry_run("pruned"))
                         }
                     }
@@ -216,17 +218,17 @@ impl Pass<'_> {
             let task = &self.tasks[at];
             let Some(live) = task.live.filter(|_| task.is_prune()) else { continue };
             let view: &Value = &live.object;
-            match prune::verdict(&live.object, &self.app, self.snapshot.operation.prune) {
-                Verdict::Skip(message) => {
+            match prune::decide(&live.object, &self.app, self.snapshot.operation.prune) {
+                PruneDecision::Skip(message) => {
                     let code = Some(ResultCode::PruneSkipped);
                     self.set(at, code, OperationPhase::Succeeded, message);
                 }
-                Verdict::Confirm if !approved => unapproved.push(at),
-                Verdict::Delete | Verdict::Confirm if view.is_deleting() => {
+                PruneDecision::Confirm if !approved => unapproved.push(at),
+                PruneDecision::Delete | PruneDecision::Confirm if view.is_deleting() => {
                     self.set(at, Some(ResultCode::Pruned), OperationPhase::Succeeded, "pruned");
                     self.note(at, view.uid(), "");
                 }
-                Verdict::Delete | Verdict::Confirm => {
+                PruneDecision::Delete | PruneDecision::Confirm => {
                     let object = self.object(at, view);
                     self.announce(at, Verb::Prune, view.uid());
                     actions.push(Action::Prune(object, self.app.propagation));

@@ -29,7 +29,7 @@ pub const BLOCKED: &str = "Sync operation blocked by sync window";
 
 /// The sync to evaluate windows for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Asked<'a> {
+pub struct SyncAttempt<'a> {
     /// Name of the Application.
     pub application: &'a str,
     /// URL of the destination's API server; empty when unknown.
@@ -61,7 +61,7 @@ pub enum Semantics {
 
 /// Whether a sync may run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Evaluation {
     /// Whether it may start or continue now.
     pub allowed: bool,
     /// The reason, with the window. For status and logs.
@@ -74,7 +74,7 @@ pub struct Verdict {
     pub next_change: Option<Timestamp>,
 }
 
-impl Verdict {
+impl Evaluation {
     /// The message of a waiting operation, equal to Argo CD's (SE-410); `None` when it is
     /// allowed.
     pub fn blocked_message(&self) -> Option<String> {
@@ -98,17 +98,22 @@ pub fn is_manual(username: &str, automated: bool) -> bool {
 ///
 /// `windows` are all windows of the project; those that do not match have no effect, even
 /// if invalid.
-pub fn judge(windows: &[Window], asked: &Asked, semantics: Semantics, now: Timestamp) -> Verdict {
-    let matching: Vec<&Window> = windows.iter().filter(|window| window.matches(asked)).collect();
+pub fn evaluate(
+    windows: &[Window],
+    attempt: &SyncAttempt,
+    semantics: Semantics,
+    now: Timestamp,
+) -> Evaluation {
+    let matching: Vec<&Window> = windows.iter().filter(|window| window.matches(attempt)).collect();
     if matching.is_empty() {
         let reason = "no sync window matches".to_owned();
-        return Verdict { allowed: true, reason, problem: None, next_change: None };
+        return Evaluation { allowed: true, reason, problem: None, next_change: None };
     }
     let broken = matching.iter().find_map(|window| Some((*window, window.rule.as_ref().err()?)));
     if let Some((window, problems)) = broken {
         let problem = problems.join("; ");
         let reason = format!("{} is invalid: {problem}", window.name());
-        return Verdict { allowed: false, reason, problem: Some(problem), next_change: None };
+        return Evaluation { allowed: false, reason, problem: Some(problem), next_change: None };
     }
     let matching: Vec<Readable> = matching
         .into_iter()
@@ -116,11 +121,11 @@ pub fn judge(windows: &[Window], asked: &Asked, semantics: Semantics, now: Times
         .collect();
     let counting = match semantics {
         Semantics::Upstream => matching,
-        Semantics::Seed => closest(matching, asked),
+        Semantics::Seed => closest(matching, attempt),
     };
-    let (allowed, reason) = decide(&counting, asked, semantics, now);
+    let (allowed, reason) = decide(&counting, attempt, semantics, now);
     let next_change = counting.iter().filter_map(|each| each.rule.next_change(now)).min();
-    Verdict { allowed, reason, problem: None, next_change }
+    Evaluation { allowed, reason, problem: None, next_change }
 }
 
 /// A valid window.
@@ -131,15 +136,15 @@ struct Readable<'a> {
 }
 
 /// Of each kind, the most specific windows (SE-407).
-fn closest<'a>(matching: Vec<Readable<'a>>, asked: &Asked) -> Vec<Readable<'a>> {
+fn closest<'a>(matching: Vec<Readable<'a>>, attempt: &SyncAttempt) -> Vec<Readable<'a>> {
     let best = |kind| {
         let same = matching.iter().filter(|each| each.rule.kind == kind);
-        same.filter_map(|each| each.window.closeness(asked)).max()
+        same.filter_map(|each| each.window.closeness(attempt)).max()
     };
     let (allow, deny) = (best(Kind::Allow), best(Kind::Deny));
     let keep = |each: &Readable| {
         let best = if each.rule.kind == Kind::Allow { allow } else { deny };
-        each.window.closeness(asked) == best
+        each.window.closeness(attempt) == best
     };
     matching.iter().copied().filter(keep).collect()
 }
@@ -147,7 +152,7 @@ fn closest<'a>(matching: Vec<Readable<'a>>, asked: &Asked) -> Vec<Readable<'a>> 
 /// The table in the module documentation, at one point in time.
 fn decide(
     windows: &[Readable],
-    asked: &Asked,
+    attempt: &SyncAttempt,
     semantics: Semantics,
     now: Timestamp,
 ) -> (bool, String) {
@@ -162,16 +167,16 @@ fn decide(
         }
     }
 
-    if let Some((window, until)) = first_in_the_way(&denying, |(window, _)| window, asked) {
+    if let Some((window, until)) = first_in_the_way(&denying, |(window, _)| window, attempt) {
         let stopping: Vec<&Window> = denying.iter().map(|(window, _)| *window).collect();
-        return match excuse(&stopping, windows, asked, semantics) {
+        return match excuse(&stopping, windows, attempt, semantics) {
             Some(excuse) => (true, format!("{} is active, {excuse}", window.name())),
             None => (false, format!("{} is active until {}", window.name(), to_rfc3339(*until))),
         };
     }
     if let Some((first, until)) = allowing.first() {
         let by_hand_only = semantics == Semantics::Seed
-            && !asked.manual
+            && !attempt.manual
             && allowing.iter().all(|(window, _)| window.manual_sync);
         return if by_hand_only {
             (false, format!("{} allows manual syncs only", first.name()))
@@ -187,7 +192,7 @@ fn decide(
     if let Some(soonest) = soonest {
         let name = soonest.window.name();
         let stopping: Vec<&Window> = shut.iter().map(|each| each.window).collect();
-        return match (excuse(&stopping, windows, asked, semantics), opens(soonest)) {
+        return match (excuse(&stopping, windows, attempt, semantics), opens(soonest)) {
             (Some(excuse), _) => (true, format!("{name} is inactive, {excuse}")),
             (None, Some(start)) => {
                 (false, format!("{name} is inactive until {}", to_rfc3339(start)))
@@ -202,9 +207,9 @@ fn decide(
 fn first_in_the_way<'a, T>(
     list: &'a [T],
     window: impl Fn(&T) -> &Window,
-    asked: &Asked,
+    attempt: &SyncAttempt,
 ) -> Option<&'a T> {
-    let firm = list.iter().find(|item| asked.manual && !window(item).manual_sync);
+    let firm = list.iter().find(|item| attempt.manual && !window(item).manual_sync);
     firm.or(list.first())
 }
 
@@ -212,15 +217,15 @@ fn first_in_the_way<'a, T>(
 fn excuse(
     stopping: &[&Window],
     windows: &[Readable],
-    asked: &Asked,
+    attempt: &SyncAttempt,
     semantics: Semantics,
 ) -> Option<&'static str> {
-    if asked.manual && stopping.iter().all(|window| window.manual_sync) {
+    if attempt.manual && stopping.iter().all(|window| window.manual_sync) {
         return Some("and allows manual syncs");
     }
-    let began = asked.started_at?;
+    let began = attempt.started_at?;
     // No sync was running at its start, so none can overrun it.
-    let fresh = Asked { started_at: None, ..*asked };
+    let fresh = SyncAttempt { started_at: None, ..*attempt };
     (stopping.iter().all(|window| window.sync_overrun)
         && decide(windows, &fresh, semantics, began).0)
         .then_some("and allows running syncs to continue")

@@ -46,7 +46,7 @@ fn shut(kind: &str, more: Value) -> Value {
 }
 
 /// An automated sync of `web` that has not started.
-const AUTO: Asked = Asked {
+const AUTO: SyncAttempt = SyncAttempt {
     application: "web",
     server: "",
     cluster: "in-cluster",
@@ -54,15 +54,15 @@ const AUTO: Asked = Asked {
     manual: false,
     started_at: None,
 };
-const MANUAL: Asked = Asked { manual: true, ..AUTO };
+const MANUAL: SyncAttempt = SyncAttempt { manual: true, ..AUTO };
 const NOON: &str = "2024-01-15T12:00:00Z";
 
-fn ask(list: &Value, asked: &Asked, semantics: Semantics, now: &str) -> Verdict {
-    judge(&windows(&project(list.clone())), asked, semantics, at(now))
+fn ask(list: &Value, attempt: &SyncAttempt, semantics: Semantics, now: &str) -> Evaluation {
+    evaluate(&windows(&project(list.clone())), attempt, semantics, at(now))
 }
 
-fn allowed(list: &Value, asked: &Asked, now: &str) -> bool {
-    ask(list, asked, Semantics::Upstream, now).allowed
+fn allowed(list: &Value, attempt: &SyncAttempt, now: &str) -> bool {
+    ask(list, attempt, Semantics::Upstream, now).allowed
 }
 
 #[test]
@@ -190,14 +190,14 @@ fn a_running_sync_may_continue() {
         ),
     ];
     for (name, list, started, now, want) in cases {
-        let asked = Asked { started_at: started.map(at), ..AUTO };
-        assert_eq!(allowed(&list, &asked, now), want, "{name}");
+        let attempt = SyncAttempt { started_at: started.map(at), ..AUTO };
+        assert_eq!(allowed(&list, &attempt, now), want, "{name}");
     }
 }
 
 #[test]
 fn selectors_match() {
-    let y = Asked { application: "y", ..AUTO };
+    let y = SyncAttempt { application: "y", ..AUTO };
     let cases = [
         ("V-204: or", json!({"applications": ["x"], "namespaces": ["prod"]}), y, true),
         (
@@ -215,20 +215,20 @@ fn selectors_match() {
         (
             "V-205",
             json!({"applications": ["*-prod"]}),
-            Asked { application: "web-prod", ..AUTO },
+            SyncAttempt { application: "web-prod", ..AUTO },
             true,
         ),
         ("V-206", json!({"applications": [], "clusters": ["in-cluster"]}), AUTO, true),
         (
             "SE-401: by server",
             json!({"applications": [], "clusters": ["https://*.example"]}),
-            Asked { cluster: "", server: "https://a/b.example", ..AUTO },
+            SyncAttempt { cluster: "", server: "https://a/b.example", ..AUTO },
             true,
         ),
         (
             "SE-401: no cluster at all",
             json!({"applications": [], "clusters": ["*"]}),
-            Asked { cluster: "", ..AUTO },
+            SyncAttempt { cluster: "", ..AUTO },
             false,
         ),
         ("V-207", json!({"applications": []}), AUTO, false),
@@ -236,9 +236,9 @@ fn selectors_match() {
         ("V-207: null", json!({"applications": null}), AUTO, false),
         ("SE-401: another", json!({"applications": ["api"]}), AUTO, false),
     ];
-    for (name, selectors, asked, want) in cases {
+    for (name, selectors, attempt, want) in cases {
         let list = json!([open("deny", selectors)]);
-        assert_eq!(!allowed(&list, &asked, NOON), want, "{name}");
+        assert_eq!(!allowed(&list, &attempt, NOON), want, "{name}");
     }
 }
 
@@ -253,12 +253,15 @@ fn an_invalid_window_blocks_matching_applications() {
     ];
     for (name, entry, want) in cases {
         let list = json!([open("allow", json!({})), entry]);
-        for asked in [AUTO, MANUAL] {
-            let verdict = ask(&list, &asked, Semantics::Upstream, NOON);
-            assert!(!verdict.allowed, "{name}");
-            assert_eq!(verdict.next_change, None, "{name}");
-            assert!(verdict.reason.starts_with("spec.syncWindows[1] ("), "{name}: {verdict:?}");
-            let message = verdict.blocked_message().unwrap();
+        for attempt in [AUTO, MANUAL] {
+            let evaluation = ask(&list, &attempt, Semantics::Upstream, NOON);
+            assert!(!evaluation.allowed, "{name}");
+            assert_eq!(evaluation.next_change, None, "{name}");
+            assert!(
+                evaluation.reason.starts_with("spec.syncWindows[1] ("),
+                "{name}: {evaluation:?}"
+            );
+            let message = evaluation.blocked_message().unwrap();
             let message = message.strip_prefix("Sync operation blocked by sync window: ").unwrap();
             assert!(message.starts_with(want), "{name}: {message}");
         }
@@ -375,8 +378,8 @@ fn next_change_is_the_next_start_or_end() {
         ),
     ];
     for (name, list, now, want) in cases {
-        let verdict = ask(&list, &AUTO, Semantics::Upstream, now);
-        assert_eq!(verdict.next_change, want.map(at), "{name}");
+        let evaluation = ask(&list, &AUTO, Semantics::Upstream, now);
+        assert_eq!(evaluation.next_change, want.map(at), "{name}");
     }
 }
 
@@ -412,11 +415,11 @@ fn reasons_name_the_window() {
         ),
         (json!([shut("deny", json!({}))]), AUTO, "no deny window is active"),
     ];
-    for (list, asked, want) in cases {
-        let verdict = ask(&list, &asked, Semantics::Upstream, NOON);
-        assert_eq!(verdict.reason, want);
+    for (list, attempt, want) in cases {
+        let evaluation = ask(&list, &attempt, Semantics::Upstream, NOON);
+        assert_eq!(evaluation.reason, want);
         let message =
-            (!verdict.allowed).then(|| "Sync operation blocked by sync window".to_owned());
-        assert_eq!(verdict.blocked_message(), message, "{want}");
+            (!evaluation.allowed).then(|| "Sync operation blocked by sync window".to_owned());
+        assert_eq!(evaluation.blocked_message(), message, "{want}");
     }
 }

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::Asked;
+use super::SyncAttempt;
 use super::cron::Schedule;
 use crate::duration;
 use crate::glob::Glob;
@@ -260,8 +260,8 @@ impl Window {
     ///
     /// One matching selector is sufficient; with `andOperator`, all selectors with items
     /// must match. A window without selectors matches nothing.
-    pub fn matches(&self, asked: &Asked) -> bool {
-        let hits = self.hits(asked);
+    pub fn matches(&self, attempt: &SyncAttempt) -> bool {
+        let hits = self.hits(attempt);
         let written = [&self.clusters, &self.namespaces, &self.applications];
         let mut written = written.iter().zip(hits).filter(|(globs, _)| !globs.is_empty());
         match self.and_operator {
@@ -271,30 +271,30 @@ impl Window {
     }
 
     /// How specifically it matches this Application; `None` when it does not match.
-    pub(super) fn closeness(&self, asked: &Asked) -> Option<Closeness> {
-        self.hits(asked).into_iter().flatten().max()
+    pub(super) fn closeness(&self, attempt: &SyncAttempt) -> Option<Closeness> {
+        self.hits(attempt).into_iter().flatten().max()
     }
 
     /// The matching selectors, and how specifically: clusters, namespaces, applications.
-    fn hits(&self, asked: &Asked) -> [Option<Closeness>; 3] {
+    fn hits(&self, attempt: &SyncAttempt) -> [Option<Closeness>; 3] {
         let best = |globs: &[Glob], texts: &[&str], exact, loose| {
             let fitting = globs.iter().filter(|glob| texts.iter().any(|text| glob.matches(text)));
             fitting.map(|glob| if glob.is_exact() { exact } else { loose }).max()
         };
         // A cluster has a name, a server or both; an empty value matches no glob.
         let cluster: Vec<&str> =
-            [asked.cluster, asked.server].into_iter().filter(|text| !text.is_empty()).collect();
+            [attempt.cluster, attempt.server].into_iter().filter(|text| !text.is_empty()).collect();
         [
             best(&self.clusters, &cluster, Closeness::Cluster, Closeness::ClusterGlob),
             best(
                 &self.namespaces,
-                &[asked.namespace],
+                &[attempt.namespace],
                 Closeness::Namespace,
                 Closeness::NamespaceGlob,
             ),
             best(
                 &self.applications,
-                &[asked.application],
+                &[attempt.application],
                 Closeness::Application,
                 Closeness::ApplicationGlob,
             ),

@@ -530,10 +530,10 @@ fn a_step_waits_for_members_that_are_invalid_or_missing_as_182_as_332() {
         settings: Settings::default(),
     };
     let plan = step(&snapshot, now());
-    let told: Vec<(&str, &str)> =
+    let reasons: Vec<(&str, &str)> =
         plan.waiting.iter().map(|wait| (wait.application.as_str(), wait.reason.as_str())).collect();
     assert_eq!(
-        told,
+        reasons,
         [
             ("bad", "the application is invalid: project nope does not exist"),
             ("gone", "the application is being created")

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::{AUTO, project};
-use crate::decide::windows::{Asked, Semantics, judge, windows};
+use crate::decide::windows::{Semantics, SyncAttempt, evaluate, windows};
 
 /// A window as sets of numbers, from which its fields are generated.
 #[derive(Clone, Debug)]
@@ -75,7 +75,7 @@ impl Simple {
 }
 
 /// SE-406 and SE-408.
-fn allowed(all: &[(Simple, BTreeSet<Timestamp>)], asked: &Asked, now: Timestamp) -> bool {
+fn allowed(all: &[(Simple, BTreeSet<Timestamp>)], attempt: &SyncAttempt, now: Timestamp) -> bool {
     let kind = |allow: bool, open: bool| -> Vec<&Simple> {
         let is = |(window, starts): &&(Simple, BTreeSet<Timestamp>)| {
             window.allow == allow && window.open(starts, now) == open
@@ -83,10 +83,10 @@ fn allowed(all: &[(Simple, BTreeSet<Timestamp>)], asked: &Asked, now: Timestamp)
         all.iter().filter(is).map(|(window, _)| window).collect()
     };
     let excused = |stopping: &[&Simple]| {
-        let by_hand = asked.manual && stopping.iter().all(|window| window.manual_sync);
-        let overrun = asked.started_at.is_some_and(|began| {
+        let by_hand = attempt.manual && stopping.iter().all(|window| window.manual_sync);
+        let overrun = attempt.started_at.is_some_and(|began| {
             stopping.iter().all(|window| window.sync_overrun)
-                && allowed(all, &Asked { started_at: None, ..*asked }, began)
+                && allowed(all, &SyncAttempt { started_at: None, ..*attempt }, began)
         });
         by_hand || overrun
     };
@@ -154,14 +154,14 @@ proptest! {
                 (simple, starts)
             })
             .collect();
-        let asked = Asked { manual, started_at: began.map(|count| from + minutes(count)), ..AUTO };
+        let attempt = SyncAttempt { manual, started_at: began.map(|count| from + minutes(count)), ..AUTO };
 
         let mut quiet: Option<(Timestamp, Vec<bool>)> = None;
         for half in 0..2 * 1440 {
             let now = from + SignedDuration::from_secs(30 * half);
-            let verdict = judge(&list, &asked, Semantics::Upstream, now);
-            prop_assert_eq!(verdict.allowed, allowed(&all, &asked, now), "at {}", now);
-            prop_assert!(verdict.next_change.is_none_or(|at| now < at), "at {}", now);
+            let evaluation = evaluate(&list, &attempt, Semantics::Upstream, now);
+            prop_assert_eq!(evaluation.allowed, allowed(&all, &attempt, now), "at {}", now);
+            prop_assert!(evaluation.next_change.is_none_or(|at| now < at), "at {}", now);
             // No window starts or ends before the returned time, except between two
             // adjacent windows.
             if half % 2 == 1 {
@@ -169,7 +169,7 @@ proptest! {
                 if let Some((until, before)) = quiet.take().filter(|(until, _)| now < *until) {
                     prop_assert_eq!(&open, &before, "before {}", until);
                 }
-                quiet = verdict.next_change.map(|at| (at, open));
+                quiet = evaluation.next_change.map(|at| (at, open));
             }
         }
     }
@@ -190,12 +190,12 @@ proptest! {
             "applications": [glob], "namespaces": ["prod"], "syncOverrun": true,
         }]));
         let time = |seconds| Timestamp::from_second(seconds).unwrap();
-        let asked = Asked { manual, started_at: started.map(time), ..AUTO };
+        let attempt = SyncAttempt { manual, started_at: started.map(time), ..AUTO };
         let list = windows(&project);
         for semantics in [Semantics::Upstream, Semantics::Seed] {
-            let verdict = judge(&list, &asked, semantics, time(seconds));
-            prop_assert!(!verdict.reason.is_empty());
-            prop_assert_eq!(verdict.problem.is_some(), list[0].rule.is_err());
+            let evaluation = evaluate(&list, &attempt, semantics, time(seconds));
+            prop_assert!(!evaluation.reason.is_empty());
+            prop_assert_eq!(evaluation.problem.is_some(), list[0].rule.is_err());
         }
         // An invalid window is rejected on validation.
         prop_assert!(list[0].rule.is_ok() || !crate::decide::windows::problems(&project).is_empty());

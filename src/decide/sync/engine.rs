@@ -19,7 +19,7 @@ use crate::api::Raw;
 use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
 
 /// One reconcile. Tasks are referred to by their index in run order.
-pub(super) struct Pass<'a> {
+pub(super) struct Engine<'a> {
     pub snapshot: &'a Snapshot,
     pub now: Timestamp,
     pub app: AppOptions,
@@ -40,7 +40,7 @@ pub(super) struct Pass<'a> {
     pub warnings: Vec<String>,
 }
 
-impl<'a> Pass<'a> {
+impl<'a> Engine<'a> {
     pub fn new(snapshot: &'a Snapshot, now: Timestamp) -> Self {
         let app = AppOptions::of(&snapshot.operation);
         let built = build::build(snapshot, &app);
@@ -51,7 +51,7 @@ impl<'a> Pass<'a> {
         let outcomes = outcomes.map(|o| ((&o.action.task, o.action.verb), &o.result)).collect();
         let in_flight = snapshot.progress.in_flight.iter();
         let in_flight = in_flight.map(|action| (action.task.clone(), action.clone())).collect();
-        let mut pass = Self {
+        let mut engine = Self {
             snapshot,
             now,
             app,
@@ -66,13 +66,13 @@ impl<'a> Pass<'a> {
             cleanup: Vec::new(),
             warnings: built.warnings,
         };
-        for task in &mut pass.tasks {
-            let stored = pass.index.get(&task.key).map(|at| pass.results[*at].hook_phase);
+        for task in &mut engine.tasks {
+            let stored = engine.index.get(&task.key).map(|at| engine.results[*at].hook_phase);
             // An unknown phase is ignored: the task is pending, and its live
             // object shows whether it has run.
             task.state = stored.filter(|phase| *phase != OperationPhase::Unknown);
         }
-        pass
+        engine
     }
 
     /// The decision (SE-241): the first rule that applies.
@@ -291,8 +291,8 @@ impl<'a> Pass<'a> {
         for at in 0..self.tasks.len() {
             let task = &self.tasks[at];
             let Some(result) = self.result(at).filter(|_| task.is_running()) else { continue };
-            let judged = gate::judge(task, result, &self.snapshot.settings, self.now);
-            if let Some((state, message)) = judged {
+            let evaluated = gate::evaluate(task, result, &self.snapshot.settings, self.now);
+            if let Some((state, message)) = evaluated {
                 self.set(at, None, state, message);
             } else if task.live.is_none()
                 && self.snapshot.namespace == NamespaceFact::Exists
@@ -395,8 +395,8 @@ impl<'a> Pass<'a> {
     fn wait_for_answers(&mut self, stopping: bool) -> SyncPlan {
         let lost = std::mem::take(&mut self.lost);
         let tasks: Vec<&Task<'_>> = lost.iter().map(|at| &self.tasks[*at]).collect();
-        let message = messages::waiting(WaitReason::LostAnswer, &tasks);
-        let waiting = lost.iter().map(|at| self.wait(*at, WaitReason::LostAnswer)).collect();
+        let message = messages::waiting(WaitReason::LostResponse, &tasks);
+        let waiting = lost.iter().map(|at| self.wait(*at, WaitReason::LostResponse)).collect();
         let again = self.now.checked_add(super::LOST_ANSWER_PAUSE).ok();
         let phase = match stopping {
             true => OperationPhase::Terminating,
