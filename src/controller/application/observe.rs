@@ -20,9 +20,9 @@ use crate::controller::error::Error;
 use crate::decide::app_state::access::{
     self, Access, Applicant, ClusterFact, ProjectFact, Refusal,
 };
-use crate::decide::app_state::look::{Look, inventory};
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::{Level, Reason};
-use crate::decide::app_state::trouble::Trouble;
 use crate::decide::app_state::{Condition, Placed, Scope, finalize, operation, targets, unlisted};
 use crate::decide::sync::NamespaceFact;
 use crate::watch::cluster_cache::{self, kind_of};
@@ -36,14 +36,14 @@ const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
 /// Why there are no facts for an operation.
 pub enum Stop {
     /// They cannot be had.
-    Trouble(Trouble),
+    Observe(ObserveError),
     /// The reconcile is to be made again.
     Error(Error),
 }
 
-impl From<Trouble> for Stop {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<ObserveError> for Stop {
+    fn from(error: ObserveError) -> Self {
+        Self::Observe(error)
     }
 }
 
@@ -105,8 +105,8 @@ pub struct Seen {
 
 impl Seen {
     /// As decisions take it.
-    pub fn look<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Look<'a> {
-        Look {
+    pub fn observation<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Observation<'a> {
+        Observation {
             access: self.destination.access(),
             tracking,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
@@ -129,13 +129,13 @@ impl Seen {
     }
 }
 
-fn refused(message: String) -> Trouble {
+fn refused(message: String) -> ObserveError {
     let conditions = vec![Condition::invalid_spec(message)];
-    Trouble::Refused(Refusal { conditions, cluster_is_unknown: false })
+    ObserveError::Refused(Refusal { conditions, cluster_is_unknown: false })
 }
 
-fn of_cluster(error: cluster_cache::Error) -> Trouble {
-    Trouble::Live(error.to_string())
+fn of_cluster(error: cluster_cache::Error) -> ObserveError {
+    ObserveError::Live(error.to_string())
 }
 
 fn namespaces() -> GroupVersionKind {
@@ -162,7 +162,7 @@ fn creates_namespace(application: &Value) -> bool {
 
 impl Reconciliation<'_> {
     /// Where the Application goes and what it may do there (SE-031).
-    async fn destination(&self) -> Result<Destination, Trouble> {
+    async fn destination(&self) -> Result<Destination, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
@@ -191,7 +191,7 @@ impl Reconciliation<'_> {
             spec: &spec,
             control_plane_namespace: &ctx.settings.control_plane_namespace,
         };
-        access::judge(&applicant, project, cluster).map_err(Trouble::Refused)?;
+        access::check(&applicant, project, cluster).map_err(ObserveError::Refused)?;
         match (known, resolved) {
             (Some(Ok(project)), Ok(destination)) => {
                 Ok(Destination { application: key.name.clone(), spec, destination, project })
@@ -208,7 +208,7 @@ impl Reconciliation<'_> {
         destination: &Destination,
         rendered: &Rendered,
         for_sync: bool,
-    ) -> Result<ClusterState, Trouble> {
+    ) -> Result<ClusterState, ObserveError> {
         let cluster = &destination.destination.cluster;
         let instance = self.tracking.instance.as_str();
         let namespace = &destination.spec.destination.namespace;
@@ -224,7 +224,7 @@ impl Reconciliation<'_> {
             Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
         });
         if let Some(reason) = silent {
-            return Err(Trouble::Live(reason));
+            return Err(ObserveError::Live(reason));
         }
         let placed = match &self.parsed.placed {
             Some((from, by, placed)) if *from == rendered.from && *by == kinds => placed.clone(),
@@ -289,7 +289,7 @@ impl Reconciliation<'_> {
     }
 
     /// The facts of a comparison.
-    pub(super) async fn see(&mut self, reason: &Reason) -> Result<Seen, Trouble> {
+    pub(super) async fn see(&mut self, reason: &Reason) -> Result<Seen, ObserveError> {
         let destination = self.destination().await?;
         let sources = destination.spec.sources().to_vec();
         let wanted: Vec<Wanted> = sources.iter().map(wanted).collect();
@@ -323,11 +323,11 @@ impl Reconciliation<'_> {
 
     /// The facts of a round of the operation.
     pub(super) async fn see_for_operation(&mut self) -> Result<Seen, Stop> {
-        operation::check(&self.application).map_err(Trouble::Operation)?;
+        operation::check(&self.application).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
         let raw = operation::sources(&self.application);
         if let Some(denied) = destination.access().denied_source(&raw) {
-            return Err(Trouble::Operation(denied.message).into());
+            return Err(ObserveError::Operation(denied.message).into());
         }
         let rendered = match self.literal()? {
             Some(rendered) => {
@@ -349,7 +349,7 @@ impl Reconciliation<'_> {
     }
 
     /// The facts of a deletion. Targets are only needed for hooks.
-    pub(super) async fn see_for_deletion(&mut self) -> Result<Seen, Trouble> {
+    pub(super) async fn see_for_deletion(&mut self) -> Result<Seen, ObserveError> {
         let destination = self.destination().await?;
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.application) {
@@ -374,7 +374,7 @@ impl Reconciliation<'_> {
         if !cluster.surveyed(SURVEYED_WITHIN).await {
             let server = cluster.server();
             let message = format!("not all kinds of the cluster {server} are listed yet");
-            return Err(Trouble::Operation(message));
+            return Err(ObserveError::Operation(message));
         }
         let state = self.cluster_state(&destination, &rendered, false).await?;
         Ok(Seen { destination, state, rendered, revisions: Vec::new() })

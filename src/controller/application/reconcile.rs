@@ -16,12 +16,12 @@ use crate::api::ObjectKey;
 use crate::api::annotations::is_skipped;
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
-use crate::decide::app_state::finalize::{self, Standing};
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::finalize::{self, DeletionState};
 use crate::decide::app_state::operate::{self, Next};
 use crate::decide::app_state::operation::{self, Stage};
-use crate::decide::app_state::reconcile::{self as comparison, Unseen};
+use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
 use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
-use crate::decide::app_state::trouble::Trouble;
 use crate::decide::app_state::{deletion, spec};
 
 /// Rounds of an operation in one reconcile; then others have their turn.
@@ -89,7 +89,7 @@ impl Reconciliation<'_> {
     async fn compare_after(&mut self, next: &Next) -> Option<Timestamp> {
         let operation_at = match next {
             Next::Wait(at) => *at,
-            Next::Look | Next::Act(_) | Next::Over => None,
+            Next::Observe | Next::Act(_) | Next::Over => None,
         };
         let compared_at = match self.reason(matches!(next, Next::Over)) {
             Some(reason) => match reason.settles_at(self.memory.compared_at, self.now()) {
@@ -138,13 +138,13 @@ impl Reconciliation<'_> {
         let now = self.now();
         let seen = match seen {
             Ok(seen) => seen,
-            Err(trouble) => {
+            Err(error) => {
                 self.memory.owed = self.memory.owed.and(reason.request);
-                return self.compare_failed(trouble, &reason).await;
+                return self.compare_failed(error, &reason).await;
             }
         };
         let seen_for = comparison::Seen {
-            look: seen.look(self.ctx, &self.tracking),
+            observation: seen.observation(self.ctx, &self.tracking),
             revisions: seen.revisions.clone(),
             types: seen.rendered.types.to_vec(),
             warnings: seen.warnings(),
@@ -159,29 +159,29 @@ impl Reconciliation<'_> {
         done.wake_at
     }
 
-    async fn compare_failed(&mut self, trouble: Trouble, reason: &Reason) -> Option<Timestamp> {
+    async fn compare_failed(&mut self, error: ObserveError, reason: &Reason) -> Option<Timestamp> {
         let now = self.now();
-        let since = match &trouble {
-            Trouble::Source { transient: true, .. } => {
+        let since = match &error {
+            ObserveError::Source { transient: true, .. } => {
                 *self.memory.failing_since.get_or_insert(now)
             }
             _ => now,
         };
-        tracing::debug!(application = %self.key, error = trouble.message(), "comparison failed");
-        let last = match &trouble {
+        tracing::debug!(application = %self.key, error = error.message(), "comparison failed");
+        let last = match &error {
             // What was last rendered still tells whether things work.
-            Trouble::Source { .. } => self.see_last().await,
+            ObserveError::Source { .. } => self.see_last().await,
             _ => None,
         };
-        let last = last.as_ref().map(|last| last.look(self.ctx, &self.tracking));
+        let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
         let settings = self.ctx.settings.comparison();
-        let unseen = Unseen { trouble, since, last };
+        let failure = CompareFailure { error, since, last };
         let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
         let done = off_worker(false, || {
-            comparison::reconcile(application, Err(&unseen), reason, diffs, &settings, now)
+            comparison::reconcile(application, Err(&failure), reason, diffs, &settings, now)
         });
         if done.tolerated {
-            let error = unseen.trouble.message();
+            let error = failure.error.message();
             tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
         }
         done.wake_at
@@ -209,7 +209,7 @@ impl Reconciliation<'_> {
     /// write.
     async fn rounds(&mut self) -> Result<Next, Error> {
         let next = operate::begin(&mut self.application, self.ctx.now());
-        if !matches!(next, Next::Look) {
+        if !matches!(next, Next::Observe) {
             return Ok(next);
         }
         let settings = self.ctx.settings.operation();
@@ -224,19 +224,19 @@ impl Reconciliation<'_> {
             let next = match &seen {
                 Ok(seen) => {
                     self.memory.unreadable_since = None;
-                    let look = seen.look(self.ctx, &self.tracking);
+                    let observation = seen.observation(self.ctx, &self.tracking);
                     let outcomes = std::mem::take(&mut outcomes);
                     let short = is_short(&self.application, seen);
                     let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
                     off_worker(short, || {
-                        operate::round(application, &look, diffs, outcomes, &settings, now)
+                        operate::round(application, &observation, diffs, outcomes, &settings, now)
                     })
                 }
                 Err(Stop::Error(_)) => Next::Over,
-                Err(Stop::Trouble(trouble)) => {
+                Err(Stop::Observe(error)) => {
                     let since = *self.memory.unreadable_since.get_or_insert(now);
-                    tracing::warn!(application = %self.key, error = trouble.message(), "operation");
-                    let next = operate::stopped(&mut self.application, trouble, since, now);
+                    tracing::warn!(application = %self.key, error = error.message(), "operation");
+                    let next = operate::stopped(&mut self.application, error, since, now);
                     if operation::is_between_attempts(&self.application) {
                         self.memory.unreadable_since = None;
                     }
@@ -246,7 +246,7 @@ impl Reconciliation<'_> {
             let seen = match seen {
                 Ok(seen) => seen,
                 Err(Stop::Error(error)) => return Err(error),
-                Err(Stop::Trouble(_)) => return Ok(next),
+                Err(Stop::Observe(_)) => return Ok(next),
             };
             self.log_operation();
             let Next::Act(act) = next else { return Ok(next) };
@@ -257,14 +257,14 @@ impl Reconciliation<'_> {
                 self.save().await?;
             }
             let uid = operation::uid(&self.application);
-            let look = seen.look(self.ctx, &self.tracking);
+            let observation = seen.observation(self.ctx, &self.tracking);
             let executor = Executor {
                 ctx: self.ctx,
                 cluster: &seen.destination.destination.cluster,
                 former_manager: &act.former_manager,
-                owner: look.owner(&uid),
+                owner: observation.owner(&uid),
             };
-            outcomes = executor.run(&act, &look.placed.targets).await;
+            outcomes = executor.run(&act, &observation.placed.targets).await;
             last = act.sends_nothing().then_some(seen);
         }
         // Others first; this one comes right back.
@@ -272,8 +272,8 @@ impl Reconciliation<'_> {
     }
 
     fn log_operation(&mut self) {
-        let standing = operate::standing(&self.application);
-        if std::mem::replace(&mut self.memory.logged, standing) == standing {
+        let digest = operate::wait_digest(&self.application);
+        if std::mem::replace(&mut self.memory.logged, digest) == digest {
             return;
         }
         let state = &self.application["status"]["operationState"];
@@ -288,37 +288,37 @@ impl Reconciliation<'_> {
         if !finalize::is_held(&self.application) {
             return None;
         }
-        let standing = self.finalize_step().await;
-        match &standing {
-            Ok(Standing::Waits { reason, .. }) => {
+        let state = self.finalize_step().await;
+        match &state {
+            Ok(DeletionState::Waits { reason, .. }) => {
                 tracing::info!(application = %self.key, %reason, "deletion");
             }
-            Ok(Standing::Done) => {}
-            Ok(Standing::Stuck { message: error, .. }) | Err(error) => {
+            Ok(DeletionState::Done) => {}
+            Ok(DeletionState::Stuck { message: error, .. }) | Err(error) => {
                 tracing::debug!(application = %self.key, %error, "deletion failed");
             }
         }
-        finalize::report(&mut self.application, standing, self.ctx.now())
+        finalize::report(&mut self.application, state, self.ctx.now())
     }
 
-    async fn finalize_step(&mut self) -> Result<Standing, String> {
+    async fn finalize_step(&mut self) -> Result<DeletionState, String> {
         let seen = match self.see_for_deletion().await {
             Ok(seen) => seen,
-            Err(Trouble::Refused(refusal)) if refusal.cluster_is_unknown => {
+            Err(ObserveError::Refused(refusal)) if refusal.cluster_is_unknown => {
                 finalize::give_up_cluster(&mut self.application);
-                return Ok(Standing::Done);
+                return Ok(DeletionState::Done);
             }
-            Err(trouble) => return Err(trouble.message()),
+            Err(error) => return Err(error.message()),
         };
-        let look = seen.look(self.ctx, &self.tracking);
+        let observation = seen.observation(self.ctx, &self.tracking);
         let now = self.now();
-        let plan = finalize::next(&mut self.application, &look, &mut self.memory.tries, now);
+        let plan = finalize::next(&mut self.application, &observation, &mut self.memory.tries, now);
         let uid = operation::uid(&self.application);
         let executor = Executor {
             ctx: self.ctx,
             cluster: &seen.destination.destination.cluster,
             former_manager: "",
-            owner: look.owner(&uid),
+            owner: observation.owner(&uid),
         };
         executor.remove(&plan.removals).await?;
         for (at, (hook, attempt)) in plan.creations.iter().enumerate() {
@@ -329,7 +329,7 @@ impl Reconciliation<'_> {
             }
             made?;
         }
-        Ok(plan.standing)
+        Ok(plan.state)
     }
 }
 

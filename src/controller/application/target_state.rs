@@ -12,8 +12,8 @@ use super::observe::Stop;
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
+use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::refresh::{Level, Reason};
-use crate::decide::app_state::trouble::Trouble;
 use crate::decide::app_state::{operate, operation};
 use crate::source::{self, RenderFor, Revision};
 
@@ -44,7 +44,7 @@ impl Reconciliation<'_> {
         revisions: &[Revision],
         namespace: &str,
         anew: bool,
-    ) -> Result<Rendered, Trouble> {
+    ) -> Result<Rendered, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
         let from = Rendered::made_from(&serde_json::json!([raw_sources, shas, namespace]));
@@ -56,7 +56,7 @@ impl Reconciliation<'_> {
             // A source without a revision would count as one without manifests.
             let (sources, revisions) = (raw_sources.len(), revisions.len());
             let message = format!("{revisions} revisions are known for {sources} sources");
-            return Err(Trouble::Source { message, transient: true });
+            return Err(ObserveError::Source { message, transient: true });
         }
         let mut checkouts = Vec::new();
         let mut references = BTreeMap::new();
@@ -77,7 +77,7 @@ impl Reconciliation<'_> {
         let mut weight = 0;
         for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
             let rendered = source::render(checkout, raw, &subject, &ctx.settings.render).await;
-            let rendered = rendered.map_err(|error| Trouble::Source {
+            let rendered = rendered.map_err(|error| ObserveError::Source {
                 message: error.to_string(),
                 transient: false,
             })?;
@@ -87,7 +87,7 @@ impl Reconciliation<'_> {
                 if let Some(problem) = path_segment::problem_of_object(&manifest.object) {
                     let at = format!("{}: line {}", manifest.file, manifest.line);
                     let message = format!("{at}: {problem}; correct the manifest");
-                    return Err(Trouble::Source { message, transient: false });
+                    return Err(ObserveError::Source { message, transient: false });
                 }
                 weight += crate::yaml::weight(&manifest.object);
                 all.push(ctx.shared.bytes(manifest.object.to_string().into_bytes()));
@@ -114,7 +114,7 @@ impl Reconciliation<'_> {
         for (index, raw) in raw.iter().enumerate() {
             let source = crate::api::read::<ApplicationSource>(raw);
             let source = source.map_err(|error| format!("source {index}: {error}"));
-            sources.push(source.map_err(Trouble::Operation)?);
+            sources.push(source.map_err(ObserveError::Operation)?);
         }
         let known = if pinned.is_empty() { given } else { pinned.clone() };
         if !known.is_empty() && known.len() != sources.len() {
@@ -123,7 +123,7 @@ impl Reconciliation<'_> {
                 "operation.sync: {revisions} revisions are given for {sources} sources: name one \
                  for each source in operation.sync.revisions, or none"
             );
-            return Err(Trouble::Operation(message).into());
+            return Err(ObserveError::Operation(message).into());
         }
         let age = self.age();
         let resolve = revisions(self.ctx, self.key, &sources, &known, age);
@@ -148,7 +148,7 @@ impl Reconciliation<'_> {
     }
 
     /// Manifests that the request itself holds (SE-046).
-    pub(super) fn literal(&self) -> Result<Option<Rendered>, Trouble> {
+    pub(super) fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
         let sync = &self.application["status"]["operationState"]["operation"]["sync"];
         let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
             return Ok(None);
@@ -158,7 +158,7 @@ impl Reconciliation<'_> {
             let text = text.as_str().unwrap_or_default();
             let documents = crate::yaml::documents(text);
             let wrong = |error: &dyn std::fmt::Display| {
-                Trouble::Operation(format!("operation.sync.manifests[{index}]: {error}"))
+                ObserveError::Operation(format!("operation.sync.manifests[{index}]: {error}"))
             };
             for document in documents.map_err(|error| wrong(&error))? {
                 for repeated in &document.repeated {
@@ -182,7 +182,7 @@ pub(super) async fn revisions(
     sources: &[ApplicationSource],
     known: &[String],
     fresh: Duration,
-) -> Result<Vec<Revision>, Trouble> {
+) -> Result<Vec<Revision>, ObserveError> {
     let mut revisions = Vec::new();
     for (index, source) in sources.iter().enumerate() {
         if let Some(sha) = known.get(index).filter(|sha| is_commit(sha)) {
@@ -201,8 +201,8 @@ pub(super) async fn revisions(
     Ok(revisions)
 }
 
-fn of_source(error: source::Error) -> Trouble {
-    Trouble::Source { transient: error.is_transient(), message: error.to_string() }
+fn of_source(error: source::Error) -> ObserveError {
+    ObserveError::Source { transient: error.is_transient(), message: error.to_string() }
 }
 
 fn is_commit(revision: &str) -> bool {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::condition::{Condition, OF_DELETION};
 use super::delete_hooks::{self, Circumstances, DeleteHook};
 use super::deletion::{self, Cascade};
-use super::look::{Live, Look};
+use super::observation::{Live, Observation};
 use super::{operation, reconcile, status};
 use crate::api::annotations as names;
 use crate::api::conditions::application::DELETION_ERROR;
@@ -69,12 +69,12 @@ pub struct Plan {
     /// Hooks to create, with the number of the attempt.
     pub creations: Vec<(DeleteHook, u64)>,
     /// The resulting state, unless one of these fails.
-    pub standing: Standing,
+    pub state: DeletionState,
 }
 
 /// The state of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Standing {
+pub enum DeletionState {
     /// It is complete.
     #[default]
     Done,
@@ -96,12 +96,12 @@ pub enum Standing {
 
 impl Plan {
     fn waits(reason: impl Into<String>) -> Self {
-        let standing = Standing::Waits { reason: reason.into(), keep: false };
-        Self { standing, ..Self::default() }
+        let state = DeletionState::Waits { reason: reason.into(), keep: false };
+        Self { state, ..Self::default() }
     }
 
     fn stuck(message: String, next: Option<Timestamp>) -> Self {
-        Self { standing: Standing::Stuck { message, next }, ..Self::default() }
+        Self { state: DeletionState::Stuck { message, next }, ..Self::default() }
     }
 }
 
@@ -135,9 +135,14 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
 
 /// The steps of SE-512, in order. Finalizers of completed steps are removed
 /// from the Application.
-pub fn next(application: &mut Value, look: &Look<'_>, tries: &mut Tries, now: Timestamp) -> Plan {
+pub fn next(
+    application: &mut Value,
+    observation: &Observation<'_>,
+    tries: &mut Tries,
+    now: Timestamp,
+) -> Plan {
     let stored = application.clone();
-    let finalizer = Finalizer { application: &stored, look, now };
+    let finalizer = Finalizer { application: &stored, observation, now };
     if has(application, names::PRE_DELETE_FINALIZER) {
         if let Some(plan) = finalizer.hooks(HookType::PreDelete, tries) {
             return plan;
@@ -163,7 +168,7 @@ pub fn next(application: &mut Value, look: &Look<'_>, tries: &mut Tries, now: Ti
                 Plan::default()
             }
         };
-        if plan.standing != Standing::Done {
+        if plan.state != DeletionState::Done {
             released.append(&mut plan.removals);
             return Plan { removals: released, ..plan };
         }
@@ -178,22 +183,22 @@ pub fn give_up_cluster(application: &mut Value) {
     remove(application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
 }
 
-/// Reports the state of the deletion: `standing`, or a failure. Returns when to
+/// Reports the state of the deletion: `state`, or a failure. Returns when to
 /// reconcile again.
 pub fn report(
     application: &mut Value,
-    standing: Result<Standing, String>,
+    state: Result<DeletionState, String>,
     now: Timestamp,
 ) -> Option<Timestamp> {
     if names::refresh(application).is_some() {
         reconcile::answered(application);
     }
     let again = now.checked_add(AGAIN).ok();
-    let (problem, wake_at) = match standing {
-        Ok(Standing::Done) => (None, None),
-        Ok(Standing::Waits { keep: true, .. }) => return again,
-        Ok(Standing::Waits { keep: false, .. }) => (None, again),
-        Ok(Standing::Stuck { message, next }) => {
+    let (problem, wake_at) = match state {
+        Ok(DeletionState::Done) => (None, None),
+        Ok(DeletionState::Waits { keep: true, .. }) => return again,
+        Ok(DeletionState::Waits { keep: false, .. }) => (None, again),
+        Ok(DeletionState::Stuck { message, next }) => {
             (Some(message), [next, again].into_iter().flatten().min())
         }
         Err(message) => (Some(message), again),
@@ -252,7 +257,7 @@ fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<
 
 struct Finalizer<'a> {
     application: &'a Value,
-    look: &'a Look<'a>,
+    observation: &'a Observation<'a>,
     now: Timestamp,
 }
 
@@ -261,9 +266,9 @@ impl Finalizer<'_> {
     /// owner, permitted by the project, and not hooks that run after their
     /// deletion.
     fn managed(&self) -> Live {
-        let permits = self.look.access.permits();
-        let tracking = self.look.tracking;
-        let managed = self.look.live.iter().filter(|(key, live)| {
+        let permits = self.observation.access.permits();
+        let tracking = self.observation.tracking;
+        let managed = self.observation.live.iter().filter(|(key, live)| {
             let owned = live["metadata"]["ownerReferences"]
                 .as_array()
                 .is_some_and(|owners| !owners.is_empty());
@@ -301,11 +306,11 @@ impl Finalizer<'_> {
             if !has(application, finalizer) {
                 continue;
             }
-            let hooks = DeleteHook::all(type_, self.application, &self.look.placed.targets);
-            let gone = delete_hooks::clean_up(&hooks, self.look.live);
+            let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
+            let gone = delete_hooks::clean_up(&hooks, self.observation.live);
             if !gone.is_empty() {
                 return Plan {
-                    removals: removals(&gone, self.look.live, Propagation::Foreground),
+                    removals: removals(&gone, self.observation.live, Propagation::Foreground),
                     ..Plan::waits(format!("cleaning up {} hooks", type_.as_str()))
                 };
             }
@@ -316,20 +321,20 @@ impl Finalizer<'_> {
 
     /// One step of delete hooks; `None` when all have completed.
     fn hooks(&self, type_: HookType, tries: &mut Tries) -> Option<Plan> {
-        let hooks = DeleteHook::all(type_, self.application, &self.look.placed.targets);
+        let hooks = DeleteHook::all(type_, self.application, &self.observation.placed.targets);
         let uid = operation::uid(self.application);
         let about = Circumstances {
-            owner: self.look.owner(&uid),
-            permits: self.look.access.permits(),
-            project: self.look.access.project_name,
+            owner: self.observation.owner(&uid),
+            permits: self.observation.access.permits(),
+            project: self.observation.access.project_name,
             hurry: names::refresh(self.application).is_some(),
             now: self.now,
         };
-        let live = self.look.live;
+        let live = self.observation.live;
         let failed_before = tries.values().any(|own| own.attempt > 0);
         let waits = |reason: String, again: bool| {
-            let standing = Standing::Waits { reason, keep: again || failed_before };
-            Plan { standing, ..Plan::default() }
+            let state = DeletionState::Waits { reason, keep: again || failed_before };
+            Plan { state, ..Plan::default() }
         };
         Some(match delete_hooks::next(&hooks, live, &about) {
             delete_hooks::Next::Done => {
@@ -376,6 +381,6 @@ impl Finalizer<'_> {
         }
         let keep = tries.values().any(|own| own.attempt > 0);
         let reason = format!("waiting for {count} {} hooks", type_.as_str());
-        Plan { creations, standing: Standing::Waits { reason, keep }, ..Plan::default() }
+        Plan { creations, state: DeletionState::Waits { reason, keep }, ..Plan::default() }
     }
 }

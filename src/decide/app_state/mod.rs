@@ -16,7 +16,7 @@
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
-//! - [`look`]: the observed state, and [`trouble`]: errors of observing it;
+//! - [`observation`]: the observed state, and [`errors`]: errors of observing it;
 //! - [`reconcile`]: one comparison, [`operate`]: one round of an operation,
 //!   [`finalize`]: one step of a deletion; the controller observes, calls one
 //!   of these, and applies the result;
@@ -38,8 +38,9 @@ pub mod auto_sync;
 pub mod condition;
 pub mod delete_hooks;
 pub mod deletion;
+pub mod errors;
 pub mod finalize;
-pub mod look;
+pub mod observation;
 pub mod operate;
 pub mod operation;
 mod operation_snapshot;
@@ -51,7 +52,6 @@ pub mod refresh;
 pub mod spec;
 pub mod status;
 pub mod targets;
-pub mod trouble;
 mod warnings;
 
 #[cfg(test)]

@@ -9,12 +9,12 @@ use serde_json::Value;
 
 use super::auto_sync::refuses_to_empty;
 use super::deletion::asked_at;
-use super::look::Look;
+use super::errors::ObserveError;
+use super::observation::Observation;
 use super::operation::{self, Stage};
 use super::operation_snapshot::snapshot;
 use super::pairs::DiffCache;
 use super::refresh::digest;
-use super::trouble::Trouble;
 use crate::api::application::RetryStrategy;
 use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
@@ -30,7 +30,7 @@ const FIRST_PAUSE: SignedDuration = SignedDuration::from_millis(400);
 #[derive(Clone, Debug)]
 pub enum Next {
     /// Observe everything and call [`round`].
-    Look,
+    Observe,
     /// Apply this, then observe again.
     Act(Box<Act>),
     /// Wait for events, and until this time at most.
@@ -86,7 +86,7 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     }
     let state = &application["status"]["operationState"];
     if !state["finishedAt"].is_string() {
-        return Next::Look;
+        return Next::Observe;
     }
     let over = match is_terminating(application) {
         true => Some("Operation terminated".to_owned()),
@@ -109,36 +109,36 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
         return Next::Wait(Some(due));
     }
     operation::next_attempt(application, attempt);
-    Next::Look
+    Next::Observe
 }
 
 /// One round: records the outcomes of the last actions, and decides the next.
 pub fn round(
     application: &mut Value,
-    look: &Look<'_>,
+    observation: &Observation<'_>,
     diffs: &mut DiffCache,
     outcomes: Vec<Outcome>,
     settings: &Settings,
     now: Timestamp,
 ) -> Next {
     let terminating = is_terminating(application);
-    if !terminating && let Some(next) = held_by_window(application, look, now) {
+    if !terminating && let Some(next) = held_by_window(application, observation, now) {
         return next;
     }
-    let compared = look.compare(application, diffs);
+    let compared = observation.compare(application, diffs);
     // An invalid rule may protect a field.
     let found = compared.conditions.iter().chain(&compared.comparison.conditions);
-    if let Some(bad) = found.chain(&look.placed.conditions).find(|found| found.is_error()) {
+    if let Some(bad) = found.chain(&observation.placed.conditions).find(|found| found.is_error()) {
         let message = bad.message.clone();
         return conclude(application, End::of(OperationPhase::Error, message), now);
     }
-    let spec = look.access.spec;
+    let spec = observation.access.spec;
     if let Some(refusal) =
         refuses_to_empty(application, spec, &compared.comparison).filter(|_| !terminating)
     {
         return conclude_finally(application, refusal, now);
     }
-    let snapshot = match snapshot(application, look, &compared, outcomes, settings, now) {
+    let snapshot = match snapshot(application, observation, &compared, outcomes, settings, now) {
         Ok(snapshot) => snapshot,
         Err(message) => return conclude(application, End::of(OperationPhase::Error, message), now),
     };
@@ -152,7 +152,7 @@ pub fn round(
     if plan.actions.is_empty() {
         return Next::Wait(plan.wake_at);
     }
-    let targets = look.placed.targets.iter();
+    let targets = observation.placed.targets.iter();
     Next::Act(Box::new(Act {
         groups: std::mem::take(&mut plan.actions),
         persist: plan.needs_persist_before_actions,
@@ -166,15 +166,15 @@ pub fn round(
 /// What follows when the state cannot be observed; `since` is when that began.
 pub fn stopped(
     application: &mut Value,
-    trouble: &Trouble,
+    error: &ObserveError,
     since: Timestamp,
     now: Timestamp,
 ) -> Next {
     let elapsed = now.duration_since(since);
-    if trouble.may_pass() && elapsed < UNREADABLE_LIMIT {
+    if error.is_transient() && elapsed < UNREADABLE_LIMIT {
         return Next::Wait(now.checked_add(elapsed.max(FIRST_PAUSE)).ok());
     }
-    conclude(application, End::of(OperationPhase::Error, trouble.message()), now)
+    conclude(application, End::of(OperationPhase::Error, error.message()), now)
 }
 
 /// Ends an operation after an internal error of the engine (SE-375).
@@ -193,7 +193,7 @@ pub fn is_new(stored: &Value, application: &Value) -> bool {
 }
 
 /// Identifies rounds by what the operation waits for, for the log.
-pub fn standing(application: &Value) -> u64 {
+pub fn wait_digest(application: &Value) -> u64 {
     let state = &application["status"]["operationState"];
     digest(&(&state["phase"], &state["retryCount"], &state["message"]))
 }
@@ -210,9 +210,13 @@ fn strategy(application: &Value) -> Option<RetryStrategy> {
 
 /// Waits while sync windows deny the operation. Termination continues anyway
 /// (SE-410).
-fn held_by_window(application: &mut Value, look: &Look<'_>, now: Timestamp) -> Option<Next> {
+fn held_by_window(
+    application: &mut Value,
+    observation: &Observation<'_>,
+    now: Timestamp,
+) -> Option<Next> {
     let state = &application["status"]["operationState"];
-    let evaluation = look.access.window(Some(state), now);
+    let evaluation = observation.access.window(Some(state), now);
     let message = evaluation.blocked_message()?;
     if asked_at(application).is_some() {
         // The deletion waits for its end, and a window may stay closed forever.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::look::{Compared, Look};
+use super::observation::{Compared, Observation};
 use super::operate::Settings;
 use super::operation;
 use crate::api::annotations::deletion_approved;
@@ -24,7 +24,7 @@ use crate::decide::sync::{Class, LiveObject, Outcome, Snapshot};
 /// A message, when the operation has no sync request.
 pub(super) fn snapshot(
     application: &Value,
-    look: &Look<'_>,
+    observation: &Observation<'_>,
     compared: &Compared,
     outcomes: Vec<Outcome>,
     settings: &Settings,
@@ -34,20 +34,20 @@ pub(super) fn snapshot(
     let (results, progress) = operation::stored_results(application);
     let started_at = operation::started_at(application).unwrap_or(now);
     let revision = operation::pinned(application).into_iter().next().unwrap_or_default();
-    let access = &look.access;
+    let access = &observation.access;
     let policy = access.spec.sync_policy.as_ref();
     let inherited = policy.filter(|_| settings.inherit_sync_options);
     let inherited = inherited.map(|policy| policy.sync_options.as_slice()).unwrap_or_default();
     let request = operation::request(state, &revision, inherited)?;
     let respect = request.sync_options.iter().any(|o| o == RESPECT_IGNORE_DIFFERENCES);
-    let targets = look.placed.targets.iter().map(|target| {
-        match look.live.get(&target.key).filter(|_| respect) {
+    let targets = observation.placed.targets.iter().map(|target| {
+        match observation.live.get(&target.key).filter(|_| respect) {
             Some(live) => Arc::new(diff::respect_ignored(&target.object, live, &compared.config)),
             None => target.object.clone(),
         }
     });
     let permits = access.permits();
-    let denied = (look.placed.targets.iter().enumerate())
+    let denied = (observation.placed.targets.iter().enumerate())
         .filter_map(|(at, target)| Some((at, permits.denial(&target.key, &target.object)?)));
     let metadata = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref());
     let phase = OperationPhase::from_word(state["phase"].as_str().unwrap_or_default());
@@ -64,20 +64,20 @@ pub(super) fn snapshot(
         destination_namespace: access.spec.destination.namespace.clone(),
         project: access.project_name.to_owned(),
         targets: targets.collect(),
-        live: live(application, look, compared),
-        kinds: look.kinds.clone(),
+        live: live(application, observation, compared),
+        kinds: observation.kinds.clone(),
         denied: denied.collect(),
-        namespace_denied: permits.denial(&namespace_key(look), &Value::Null),
+        namespace_denied: permits.denial(&namespace_key(observation), &Value::Null),
         shared: compared.comparison.shared.clone(),
-        namespace: look.namespace.clone(),
+        namespace: observation.namespace.clone(),
         managed_namespace_metadata: metadata.cloned(),
         deletion_approved_at: deletion_approved(application),
         settings: settings.sync.clone(),
     })
 }
 
-fn namespace_key(look: &Look<'_>) -> ResourceKey {
-    ResourceKey::new("", "Namespace", "", &look.access.spec.destination.namespace)
+fn namespace_key(observation: &Observation<'_>) -> ResourceKey {
+    ResourceKey::new("", "Namespace", "", &observation.access.spec.destination.namespace)
 }
 
 /// The live objects for the wave engine: managed objects and those with the
@@ -85,11 +85,11 @@ fn namespace_key(look: &Look<'_>) -> ResourceKey {
 /// the name of a hook, any live object is included with its owner.
 fn live(
     application: &Value,
-    look: &Look<'_>,
+    observation: &Observation<'_>,
     compared: &Compared,
 ) -> BTreeMap<ResourceKey, LiveObject> {
     let uid = operation::uid(application);
-    let owner = look.owner(&uid);
+    let owner = observation.owner(&uid);
     let mut live = BTreeMap::new();
     for resource in &compared.comparison.resources {
         let Some(object) = &resource.live else { continue };
@@ -105,7 +105,7 @@ fn live(
             object: object.clone(),
             health: resource.health.clone().map(Ok),
             out_of_sync: resource.modified,
-            tracked: look.tracking.owns(object) && !resource.managed_namespace,
+            tracked: observation.tracking.owns(object) && !resource.managed_namespace,
             objection: owner.objection(&resource.key, object).filter(|_| hook),
         };
         live.insert(resource.key.clone(), entry);
@@ -118,13 +118,13 @@ fn live(
         objection: owner.objection(key, object),
     };
     // Objects of targets that are not resources, such as deletion hooks.
-    for target in &look.placed.targets {
-        if let Some(object) = look.live.get(&target.key) {
+    for target in &observation.placed.targets {
+        if let Some(object) = observation.live.get(&target.key) {
             live.entry(target.key.clone()).or_insert_with(|| other(&target.key, object));
         }
     }
-    if let Some(object) = &look.namespace_object {
-        let key = namespace_key(look);
+    if let Some(object) = &observation.namespace_object {
+        let key = namespace_key(observation);
         live.entry(key.clone()).or_insert_with(|| other(&key, object));
     }
     live

@@ -8,10 +8,10 @@ use serde_json::Value;
 
 use super::auto_sync::{self, Decision, SelfHeal};
 use super::condition::{self, Condition};
-use super::look::Look;
+use super::errors::ObserveError;
+use super::observation::Observation;
 use super::pairs::{Comparison, DiffCache};
 use super::refresh::{Level, Reason, Request};
-use super::trouble::Trouble;
 use super::{deletion, operation, status};
 use crate::api::annotations;
 use crate::decide::health::Health;
@@ -36,7 +36,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Seen<'a> {
     /// Source and cluster.
-    pub look: Look<'a>,
+    pub observation: Observation<'a>,
     /// The resolved revisions, by source.
     pub revisions: Vec<String>,
     /// The kinds of the sources, by source.
@@ -47,14 +47,14 @@ pub struct Seen<'a> {
 
 /// An error that prevented a comparison.
 #[derive(Clone, Debug)]
-pub struct Unseen<'a> {
+pub struct CompareFailure<'a> {
     /// The error.
-    pub trouble: Trouble,
+    pub error: ObserveError,
     /// When it began.
     pub since: Timestamp,
     /// The cluster with the last rendered targets, to compute the health when
     /// the source cannot be read.
-    pub last: Option<Look<'a>>,
+    pub last: Option<Observation<'a>>,
 }
 
 /// The result of a comparison.
@@ -69,7 +69,7 @@ pub struct Reconciled {
 /// Writes a comparison, or the error that prevented it, to the Application.
 pub fn reconcile(
     application: &mut Value,
-    seen: Result<&Seen<'_>, &Unseen<'_>>,
+    seen: Result<&Seen<'_>, &CompareFailure<'_>>,
     reason: &Reason,
     diffs: &mut DiffCache,
     settings: &Settings,
@@ -84,7 +84,7 @@ pub fn reconcile(
             let wake_at = compared(application, seen, reason, forced, diffs, settings, now);
             Reconciled { wake_at, tolerated: false }
         }
-        Err(unseen) => failed(application, unseen, reason, forced, diffs, settings, now),
+        Err(failure) => failed(application, failure, reason, forced, diffs, settings, now),
     }
 }
 
@@ -97,22 +97,22 @@ fn compared(
     settings: &Settings,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let look = &seen.look;
-    let compared = look.compare(application, diffs);
+    let observation = &seen.observation;
+    let compared = observation.compare(application, diffs);
     let comparison = &compared.comparison;
     let mut conditions = compared.conditions;
-    conditions.extend(look.placed.conditions.iter().cloned());
+    conditions.extend(observation.placed.conditions.iter().cloned());
     conditions.extend(seen.warnings.iter().cloned());
     let moved = operation::given(&application["status"]["sync"]) != seen.revisions;
     let about = status::About {
         revisions: &seen.revisions,
         source_types: &seen.types,
         resource_health: settings.resource_health,
-        controller_namespace: look.control_plane_namespace,
+        controller_namespace: observation.control_plane_namespace,
         reconciled: forced || moved,
         now,
     };
-    let finalizers = deletion::hook_finalizers(application, &look.placed.targets);
+    let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
     status::write(application, comparison, &conditions, &about);
     answer(application, reason.request);
     if let Some(finalizers) = finalizers
@@ -122,7 +122,7 @@ fn compared(
     }
     let full = reason.request.level > Level::Live;
     // Self-heal also applies to a drift observed here.
-    let heals = look.access.spec.is_automated();
+    let heals = observation.access.spec.is_automated();
     let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
     if unclear || !(full || heals) {
         return None;
@@ -138,7 +138,7 @@ fn automate(
     settings: &Settings,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let access = &seen.look.access;
+    let access = &seen.observation.access;
     let window = access.window(None, now);
     let decision = auto_sync::decide(
         application,
@@ -166,29 +166,29 @@ fn automate(
 
 fn failed(
     application: &mut Value,
-    unseen: &Unseen<'_>,
+    failure: &CompareFailure<'_>,
     reason: &Reason,
     forced: bool,
     diffs: &mut DiffCache,
     settings: &Settings,
     now: Timestamp,
 ) -> Reconciled {
-    let Unseen { trouble, since, last } = unseen;
-    let passing = matches!(trouble, Trouble::Source { transient: true, .. });
+    let CompareFailure { error, since, last } = failure;
+    let passing = matches!(error, ObserveError::Source { transient: true, .. });
     let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
     if passing && !forced && elapsed < settings.repo_error_grace {
         return Reconciled { wake_at: now.checked_add(TOLERATED_PAUSE).ok(), tolerated: true };
     }
-    let known_health = last.as_ref().map(|look| health(application, look, diffs));
-    let conditions = trouble.conditions();
+    let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
+    let conditions = error.conditions();
     status::write_failure(application, &conditions, known_health.as_ref(), forced, now);
     answer(application, reason.request);
-    let wake_at = trouble.pause().and_then(|pause| now.checked_add(pause).ok());
+    let wake_at = error.pause().and_then(|pause| now.checked_add(pause).ok());
     Reconciled { wake_at, tolerated: false }
 }
 
-fn health(application: &Value, look: &Look<'_>, diffs: &mut DiffCache) -> Health {
-    look.compare(application, diffs).comparison.health
+fn health(application: &Value, observation: &Observation<'_>, diffs: &mut DiffCache) -> Health {
+    observation.compare(application, diffs).comparison.health
 }
 
 /// Removes the request from the annotations (SE-379): the write is conditional

@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::*;
 use crate::api::conditions::application::DELETION_ERROR;
 use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
-use crate::decide::app_state::finalize::{Standing, Tries};
-use crate::decide::app_state::look::{Live, Look};
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::finalize::{DeletionState, Tries};
+use crate::decide::app_state::observation::{Live, Observation};
 use crate::decide::app_state::operate::Next;
 use crate::decide::app_state::operation::Stage;
 use crate::decide::app_state::refresh::{Circumstances, Request, digest};
-use crate::decide::app_state::trouble::Trouble;
 use crate::decide::sync::{self, NamespaceFact};
 use crate::decide::windows;
 
-/// Owns everything that a [`Look`] borrows.
+/// Owns everything that an [`Observation`] borrows.
 struct Facts {
     spec: ApplicationSpec,
     project: AppProjectSpec,
@@ -39,8 +39,8 @@ impl Facts {
         }
     }
 
-    fn look(&self) -> Look<'_> {
-        Look {
+    fn observation(&self) -> Observation<'_> {
+        Observation {
             access: Access {
                 application: "app",
                 spec: &self.spec,
@@ -83,12 +83,12 @@ fn access_is_granted_or_denied_in_one_place() {
     let own = project();
     let known = ProjectFact::Known { spec: &own, problems: &[] };
     let cluster = ClusterFact::Known { server: "https://c", name: "c", project: "" };
-    let judge = |namespace, project, cluster| {
+    let check = |namespace, project, cluster| {
         let applicant =
             Applicant { namespace, name: "app", spec: &spec, control_plane_namespace: "argocd" };
-        access::judge(&applicant, project, cluster).err()
+        access::check(&applicant, project, cluster).err()
     };
-    assert_eq!(judge("argocd", known, cluster), None);
+    assert_eq!(check("argocd", known, cluster), None);
     let elsewhere = AppProjectSpec { destinations: Vec::new(), ..project() };
     let elsewhere = ProjectFact::Known { spec: &elsewhere, problems: &["odd".to_owned()] };
     let scoped = AppProjectSpec { permit_only_project_scoped_clusters: true, ..project() };
@@ -107,18 +107,18 @@ fn access_is_granted_or_denied_in_one_place() {
         ("argocd", scoped, cluster, "is not reserved for project 'default'", 1, false),
     ];
     for (namespace, project, cluster, text, count, gone) in cases {
-        let refusal = judge(namespace, project, cluster).unwrap();
+        let refusal = check(namespace, project, cluster).unwrap();
         assert!(refusal.conditions[0].message.contains(text), "{refusal:?}");
         assert_eq!((refusal.conditions.len(), refusal.cluster_is_unknown), (count, gone), "{text}");
     }
     let facts = Facts::new(&app, &[]);
-    let sources = |url: &str| facts.look().access.denied_source(&[json!({"repoURL": url})]);
+    let sources = |url: &str| facts.observation().access.denied_source(&[json!({"repoURL": url})]);
     assert_eq!(sources("https://example.com/any"), None);
     let facts = Facts {
         project: AppProjectSpec { source_repos: vec!["https://h/a".into()], ..project() },
         ..facts
     };
-    let denied = facts.look().access.denied_source(&[json!({"repoURL": "https://h/b"})]);
+    let denied = facts.observation().access.denied_source(&[json!({"repoURL": "https://h/b"})]);
     assert!(denied.unwrap().message.contains("repo https://h/b is not permitted"));
 }
 
@@ -126,7 +126,7 @@ fn access_is_granted_or_denied_in_one_place() {
 fn an_operation_starts_runs_and_ends() {
     let mut app = requested(json!({"revision": "a".repeat(40)}));
     let stored = app.clone();
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
     assert_eq!(operation::stage(&app), Stage::InProgress);
     assert_eq!(operation::pinned(&app), ["a".repeat(40)], "the same write contains the revisions");
     assert!(operate::is_new(&stored, &app), "nothing is done before that is stored");
@@ -134,7 +134,7 @@ fn an_operation_starts_runs_and_ends() {
     let mut facts = Facts::new(&app, &[map("one")]);
     let mut diffs = DiffCache::default();
     let mut round = |app: &mut Value, facts: &Facts, outcomes| {
-        operate::round(app, &facts.look(), &mut diffs, outcomes, &settings(), at(1))
+        operate::round(app, &facts.observation(), &mut diffs, outcomes, &settings(), at(1))
     };
     let Next::Act(act) = round(&mut app, &facts, Vec::new()) else { panic!("{app}") };
     let done = |act: &operate::Act| -> Vec<sync::Outcome> {
@@ -161,8 +161,8 @@ fn an_operation_starts_runs_and_ends() {
 #[test]
 fn failed_reads_are_retried_before_they_end_an_operation() {
     let mut app = requested(json!({"revision": "main"}));
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
-    let live = Trouble::Live("down".into());
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
+    let live = ObserveError::Live("down".into());
     let mut now = at(0);
     let mut looks = 0;
     while let Next::Wait(Some(until)) = operate::stopped(&mut app, &live, at(0), now) {
@@ -175,8 +175,8 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
 
     let mut app = requested(json!({}));
     app["operation"]["retry"] = json!({"limit": 1});
-    assert!(matches!(operate::begin(&mut app, at(0)), Next::Look));
-    let wrong = Trouble::Operation("no such thing".into());
+    assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
+    let wrong = ObserveError::Operation("no such thing".into());
     assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(Some(_))));
     assert_eq!(*state(&app, "retryCount"), 1);
     // Before it is due, when it is due, and when it was terminated in the
@@ -185,7 +185,7 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
     assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(Some(_))));
     assert_eq!(waiting, app);
     let mut due = app.clone();
-    assert!(matches!(operate::begin(&mut due, at(100)), Next::Look));
+    assert!(matches!(operate::begin(&mut due, at(100)), Next::Observe));
     assert!(operate::is_new(&app, &due), "an attempt is stored before it acts");
     app["status"]["operationState"]["phase"] = "Terminating".into();
     assert!(matches!(operate::begin(&mut app, at(1)), Next::Over));
@@ -249,13 +249,13 @@ fn a_deletion_runs_its_steps_in_order() {
     let mut tries = Tries::default();
     assert!(finalize::is_held(&app) && finalize::needs_source(&app));
 
-    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(0));
+    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(0));
     assert_eq!(plan.removals.len(), 1);
     assert!(plan.removals[0].delete && !plan.removals[0].release);
-    assert!(matches!(plan.standing, Standing::Waits { .. }));
+    assert!(matches!(plan.state, DeletionState::Waits { .. }));
 
     facts.live.clear();
-    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(1));
+    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(1));
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
     let (hook, attempt) = &plan.creations[0];
     let request = hook.request(*attempt);
@@ -265,16 +265,16 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
-    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(2));
-    assert!(matches!(plan.standing, Standing::Stuck { next: Some(_), .. }), "{plan:?}");
-    let wake = finalize::report(&mut app, Ok(plan.standing), at(2));
+    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(2));
+    assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
+    let wake = finalize::report(&mut app, Ok(plan.state), at(2));
     assert!(wake.is_some() && finalize::needs_newest(&app));
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
-    let plan = finalize::next(&mut app, &facts.look(), &mut tries, at(100));
+    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(100));
     assert_eq!(plan.creations[0].1, 1);
 
     finalize::give_up_cluster(&mut app);
     assert!(!finalize::is_held(&app));
-    assert_eq!(finalize::report(&mut app, Ok(Standing::Done), at(3)), None);
+    assert_eq!(finalize::report(&mut app, Ok(DeletionState::Done), at(3)), None);
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }

@@ -25,7 +25,7 @@ pub type Live = BTreeMap<ResourceKey, Arc<Value>>;
 
 /// Source and cluster.
 #[derive(Clone, Debug)]
-pub struct Look<'a> {
+pub struct Observation<'a> {
     /// The validated environment of the Application.
     pub access: Access<'a>,
     /// How its resources are tracked.
@@ -55,7 +55,7 @@ pub struct Compared {
     pub conditions: Vec<Condition>,
 }
 
-impl<'a> Look<'a> {
+impl<'a> Observation<'a> {
     /// Compares source and cluster.
     pub fn compare(&self, application: &Value, diffs: &mut DiffCache) -> Compared {
         let (config, problems) = diff::Config::from_application(application);

@@ -8,7 +8,7 @@ use super::condition::Condition;
 
 /// An error that prevents a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
+pub enum ObserveError {
     /// The spec is invalid or not permitted.
     Refused(Refusal),
     /// Revision or manifests cannot be read; `transient` if a retry may
@@ -25,7 +25,7 @@ pub enum Trouble {
     Operation(String),
 }
 
-impl Trouble {
+impl ObserveError {
     /// The conditions for the status.
     pub fn conditions(&self) -> Vec<Condition> {
         match self {
@@ -49,7 +49,7 @@ impl Trouble {
 
     /// Whether a retry may succeed soon. An operation that ends with it would
     /// run its hooks again when it is retried.
-    pub fn may_pass(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Live(_) => true,
             Self::Source { transient, .. } => *transient,
