@@ -155,7 +155,7 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A policy that does not exist (AS-150).
-    #[error("policy: {0} is none of sync, create-update, create-delete, create-only")]
+    #[error("policy: {0} is invalid; use sync, create-update, create-delete or create-only")]
     Policy(String),
     /// A namespace pattern that is no expression.
     #[error("applicationset-namespaces: {0}")]

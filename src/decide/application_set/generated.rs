@@ -46,7 +46,7 @@ pub struct Generated {
     pub ignore_problems: Vec<ignore::Problem>,
     /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
-    /// The Applications by [`GeneratedApplication::called`]; empty when
+    /// The Applications by name ([`crate::desired::Generation::called`]); empty when
     /// generating failed.
     pub applications: Vec<Wanted>,
 }
