@@ -12,9 +12,10 @@ use std::sync::Arc;
 use kube::api::{ApiResource, ObjectMeta};
 use kube::core::DynamicResourceScope;
 use kube::{Api, Client, Resource};
-use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess};
+use serde::de::{DeserializeOwned, MapAccess};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::api::ObjectKey;
 
@@ -95,9 +96,11 @@ impl From<Value> for Object {
 }
 
 impl<'de> Deserialize<'de> for Object {
+    /// Copies the text as it is: this is done for each event of each watch, so no
+    /// tree is made, and no value is read. Works with `serde_json` only.
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let (mut meta, mut json) = (ObjectMeta::default(), Vec::new());
-        deserializer.deserialize_map(Whole { meta: &mut meta, json: &mut json })?;
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        let (meta, json) = compact(text.get()).map_err(de::Error::custom)?;
         Ok(Self { meta: Arc::new(meta), json: json.into() })
     }
 }
@@ -163,166 +166,86 @@ impl Deref for Parsed {
     }
 }
 
-/// Copies an object to JSON text, with a look at what identifies it.
-struct Whole<'a> {
-    meta: &'a mut ObjectMeta,
-    json: &'a mut Vec<u8>,
+/// The fields of a map, each value as its text.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Deserialize<'a> for Fields<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ReadFields)
+    }
 }
 
-impl<'de> de::Visitor<'de> for Whole<'_> {
-    type Value = ();
+struct ReadFields;
+
+impl<'de> de::Visitor<'de> for ReadFields {
+    type Value = Fields<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a Kubernetes object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        self.json.push(b'{');
-        while let Some(field) = map.next_key::<String>()? {
-            begin(self.json, &field)?;
-            match field.as_str() {
-                "metadata" => map.next_value_seed(Metadata(self.meta, self.json))?,
-                _ => map.next_value_seed(Text(self.json))?,
-            }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some(Key(field)) = map.next_key()? {
+            fields.push((field, map.next_value()?));
         }
-        self.json.push(b'}');
-        Ok(())
+        Ok(Fields(fields))
     }
 }
 
-/// Copies `metadata`, less `managedFields`. What is no map is dropped.
-struct Metadata<'a>(&'a mut ObjectMeta, &'a mut Vec<u8>);
+/// The name of a field, borrowed unless it has escapes.
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-impl<'de> DeserializeSeed<'de> for Metadata<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de> de::Visitor<'de> for Metadata<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the metadata of a Kubernetes object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self(meta, json) = self;
-        json.push(b'{');
-        while let Some(field) = map.next_key::<String>()? {
-            if field == "managedFields" {
-                map.next_value::<IgnoredAny>()?;
-                continue;
-            }
-            begin(json, &field)?;
-            let from = json.len();
-            map.next_value_seed(Text(json))?;
-            let part = match field.as_str() {
-                "name" => &mut meta.name,
-                "namespace" => &mut meta.namespace,
-                "uid" => &mut meta.uid,
-                "resourceVersion" => &mut meta.resource_version,
-                _ => continue,
-            };
-            *part = serde_json::from_slice(&json[from..]).unwrap_or_default();
+/// The text of an object less its `managedFields`, and what identifies it.
+fn compact(text: &str) -> Result<(ObjectMeta, Vec<u8>), serde_json::Error> {
+    let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(text.len()));
+    json.push(b'{');
+    for (field, value) in serde_json::from_str::<Fields<'_>>(text)?.0 {
+        begin(&mut json, &field)?;
+        match &*field {
+            "metadata" => metadata(value, &mut meta, &mut json)?,
+            _ => json.extend_from_slice(value.get().as_bytes()),
         }
-        json.push(b'}');
-        Ok(())
     }
+    json.push(b'}');
+    Ok((meta, json))
 }
 
-/// The name of the next field of a map.
-fn begin<E: de::Error>(json: &mut Vec<u8>, field: &str) -> Result<(), E> {
-    if json.last() != Some(&b'{') {
-        json.push(b',');
+fn metadata(
+    text: &RawValue,
+    meta: &mut ObjectMeta,
+    json: &mut Vec<u8>,
+) -> Result<(), serde_json::Error> {
+    json.push(b'{');
+    for (field, value) in serde_json::from_str::<Fields<'_>>(text.get())?.0 {
+        let part = match &*field {
+            "managedFields" => continue,
+            "name" => Some(&mut meta.name),
+            "namespace" => Some(&mut meta.namespace),
+            "uid" => Some(&mut meta.uid),
+            "resourceVersion" => Some(&mut meta.resource_version),
+            _ => None,
+        };
+        begin(json, &field)?;
+        json.extend_from_slice(value.get().as_bytes());
+        if let Some(part) = part {
+            // A field of another type must not blind the watch.
+            *part = serde_json::from_str(value.get()).unwrap_or_default();
+        }
     }
-    write(json, &field)?;
-    json.push(b':');
+    json.push(b'}');
     Ok(())
 }
 
-fn write<T: Serialize, E: de::Error>(json: &mut Vec<u8>, value: &T) -> Result<(), E> {
-    serde_json::to_writer(json, value).map_err(E::custom)
-}
-
-/// Copies any value to JSON text.
-struct Text<'a>(&'a mut Vec<u8>);
-
-impl<'de> DeserializeSeed<'de> for Text<'_> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
+/// The name of the next field of a map.
+fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
+    if json.last() != Some(&b'{') {
+        json.push(b',');
     }
-}
-
-impl<'de> de::Visitor<'de> for Text<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_unit<E: de::Error>(self) -> Result<(), E> {
-        write(self.0, &())
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<(), E> {
-        write(self.0, &())
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.deserialize(deserializer)
-    }
-
-    fn visit_bool<E: de::Error>(self, value: bool) -> Result<(), E> {
-        write(self.0, &value)
-    }
-
-    fn visit_i64<E: de::Error>(self, value: i64) -> Result<(), E> {
-        write(self.0, &value)
-    }
-
-    fn visit_u64<E: de::Error>(self, value: u64) -> Result<(), E> {
-        write(self.0, &value)
-    }
-
-    fn visit_f64<E: de::Error>(self, value: f64) -> Result<(), E> {
-        write(self.0, &value)
-    }
-
-    fn visit_str<E: de::Error>(self, value: &str) -> Result<(), E> {
-        write(self.0, &value)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        self.0.push(b'[');
-        let from = self.0.len();
-        loop {
-            let end = self.0.len();
-            if end > from {
-                self.0.push(b',');
-            }
-            if list.next_element_seed(Text(self.0))?.is_none() {
-                self.0.truncate(end);
-                break;
-            }
-        }
-        self.0.push(b']');
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        self.0.push(b'{');
-        while let Some(field) = map.next_key::<String>()? {
-            begin(self.0, &field)?;
-            map.next_value_seed(Text(self.0))?;
-        }
-        self.0.push(b'}');
-        Ok(())
-    }
+    serde_json::to_writer(&mut *json, field)?;
+    json.push(b':');
+    Ok(())
 }
 
 /// The resource of one of our own kinds.
