@@ -22,6 +22,7 @@ pub mod normalize;
 pub mod observe;
 pub mod operation;
 pub mod outcome;
+pub mod owner;
 pub mod pace;
 pub mod patch;
 pub mod policy;
@@ -33,20 +34,23 @@ pub mod status;
 pub mod stored;
 #[cfg(test)]
 mod tests;
+pub mod update;
 pub mod validate;
 pub mod windows;
+pub mod write_plan;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use self::generated::Wanted;
-use self::observe::{Existing, Rules};
+use self::observe::Existing;
+use self::owner::owner_reference;
+pub use self::owner::{Identity, Owner, is_owned};
 use self::policy::Policy;
-use self::preserve::Preserve;
-use crate::api::API_VERSION;
+pub use self::update::{Update, spec_differs};
+pub use self::write_plan::{Create, Delete, Gate, Held, Patch, WritePlan};
 use crate::api::annotations::{REFRESH, ROLLOUT};
-use crate::decide::merge_patch::merge_patch;
 use crate::decide::rollout;
 use crate::decide::rollout::listed::{ENTRIES_BYTES, Record};
 
@@ -110,82 +114,6 @@ impl Default for Room {
     }
 }
 
-/// The identity of a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Identity {
-    /// Its namespace.
-    pub namespace: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
-}
-
-impl Identity {
-    /// From a raw set.
-    pub fn of(set: &Value) -> Self {
-        let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
-        Self { namespace: text("namespace"), name: text("name"), uid: text("uid") }
-    }
-}
-
-/// The owner of an Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// The set.
-    Set,
-    /// Not owned.
-    Nobody,
-    /// Owned by another object: its kind and name.
-    Other(Box<str>),
-}
-
-impl Owner {
-    /// The controlling owner of an Application.
-    fn of(application: &Value, set: &Identity) -> Self {
-        let Some(owner) = controller_of(application) else { return Self::Nobody };
-        if owner["kind"] == "ApplicationSet"
-            && owner["apiVersion"] == API_VERSION
-            && owner["uid"] == *set.uid
-        {
-            return Self::Set;
-        }
-        let text = |field: &str| owner[field].as_str().unwrap_or("?");
-        Self::Other(format!("{} {}", text("kind"), text("name")).into())
-    }
-}
-
-/// What to write of an existing Application, apart from operations.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Update {
-    /// Nothing: it is as generated.
-    None,
-    /// This JSON merge patch.
-    Patch(Box<str>),
-    /// It must not be written, for this reason.
-    Refused(Box<str>),
-}
-
-impl Update {
-    fn plan(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
-        if !rules.policy.updates() {
-            return match owner {
-                Owner::Nobody => Self::Refused(
-                    "it already exists and is not owned by an ApplicationSet, and the policy forbids \
-                     to update it"
-                        .into(),
-                ),
-                Owner::Set | Owner::Other(_) => Self::None,
-            };
-        }
-        match update(rules, wanted, live) {
-            Ok(Some(body)) => Self::Patch(body.to_string().into()),
-            Ok(None) => Self::None,
-            Err(why) => Self::Refused(why.into()),
-        }
-    }
-}
-
 /// The input for the writes of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct Snapshot<'a> {
@@ -209,168 +137,6 @@ pub struct Snapshot<'a> {
     pub records: &'a BTreeMap<String, Record>,
     /// Applications to refresh, the most urgent first.
     pub refreshes: &'a [String],
-}
-
-/// The writes of a reconcile, each list in name order.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct WritePlan {
-    /// Applications to create, whole.
-    pub creates: Vec<Create>,
-    /// Applications to patch.
-    pub patches: Vec<Patch>,
-    /// Applications to delete, once all creates and patches have succeeded.
-    pub deletes: Vec<Delete>,
-    /// Applications whose deletion waits, and the reason.
-    pub held: Option<Held>,
-    /// Applications that cannot be written, with the reason.
-    pub refused: Vec<(String, String)>,
-    /// Refreshes beyond [`REFRESHES_PER_PASS`], left for the next reconcile.
-    pub postponed: usize,
-}
-
-impl WritePlan {
-    /// Whether everything is as generated.
-    pub fn is_settled(&self) -> bool {
-        self.creates.is_empty()
-            && self.patches.iter().all(|patch| patch.only_records)
-            && self.deletes.is_empty()
-            && self.held.is_none()
-            && self.refused.is_empty()
-            && self.postponed == 0
-    }
-
-    /// The same plan without writes: an error makes all writes unsafe. Keeps
-    /// the Applications that would be deleted, which wait `until` the error is
-    /// fixed.
-    pub fn frozen(self, until: &str) -> Self {
-        let names: Vec<String> = self.deletes.into_iter().map(|delete| delete.name).collect();
-        let held = (!names.is_empty())
-            .then(|| Held { applications: names, until: until.to_owned() })
-            .or(self.held);
-        Self { held, ..Self::default() }
-    }
-}
-
-impl WritePlan {
-    /// The same plan without deletions: they wait `until` the error is fixed.
-    pub fn without_deletes(self, until: &str) -> Self {
-        let Self { held, deletes, .. } = self.clone().frozen(until);
-        Self { held, deletes, ..self }
-    }
-}
-
-/// Which writes of a set as a whole are allowed. Other errors concern single
-/// Applications.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
-    /// All.
-    Open,
-    /// All but deletions, which wait until this condition.
-    NoDeletes(&'static str),
-    /// None, until this condition.
-    Shut(&'static str),
-}
-
-impl Gate {
-    /// Evaluates a set: `misspelt` if there are unknown fields in its strategy,
-    /// `stuck` if its RollingSync has no step (AS-304), and `unusable_rules` if
-    /// the ignored fields of some Application are unknown (AS-162).
-    pub fn of(misspelt: bool, stuck: bool, unusable_rules: bool) -> Self {
-        if misspelt {
-            Self::Shut("spec.strategy can be read")
-        } else if stuck {
-            Self::Shut("spec.strategy.rollingSync.steps has a step")
-        } else if unusable_rules {
-            Self::NoDeletes("spec.ignoreApplicationDifferences can be used")
-        } else {
-            Self::Open
-        }
-    }
-}
-
-impl WritePlan {
-    /// Removes the writes that are not allowed.
-    pub fn behind(self, gate: Gate) -> Self {
-        match gate {
-            Gate::Open => self,
-            Gate::NoDeletes(until) => self.without_deletes(until),
-            Gate::Shut(until) => self.frozen(until),
-        }
-    }
-}
-
-/// An Application to create, kept as text, since there may be thousands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Create {
-    /// Its name.
-    pub name: String,
-    /// Its JSON.
-    pub json: String,
-}
-
-/// A JSON merge patch of one Application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Patch {
-    /// Its name.
-    pub name: String,
-    /// The merge patch, as JSON. If it starts an operation, it contains the
-    /// resource version that the decision is based on: at most one operation
-    /// per promotion, and never over another one (AS-361).
-    pub json: String,
-    /// Whether it starts an operation.
-    pub starts: bool,
-    /// Whether it changes more than the operation and our annotations.
-    pub changes_spec: bool,
-    /// Whether it only writes a rollout record.
-    pub only_records: bool,
-}
-
-impl Patch {
-    /// The merge patch.
-    pub fn body(&self) -> Value {
-        // It was serialized here.
-        serde_json::from_str(&self.json).unwrap_or_default()
-    }
-}
-
-/// Deletions that wait.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Held {
-    /// The Applications, in name order; never empty.
-    pub applications: Vec<String>,
-    /// What has to happen first, as the end of a sentence after "until".
-    pub until: String,
-}
-
-/// The most names of Applications to be deleted in a message, and the most
-/// characters of them.
-const TOLD: (usize, usize) = (5, 200);
-
-impl std::fmt::Display for Held {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let count = self.applications.len();
-        let what = if count == 1 { "application waits" } else { "applications wait" };
-        let (mut names, mut told) = (String::new(), 0);
-        for name in self.applications.iter().take(TOLD.0) {
-            if told > 0 && names.len() + name.len() > TOLD.1 {
-                break;
-            }
-            names.push_str(if told > 0 { ", " } else { "" });
-            names.push_str(name);
-            told += 1;
-        }
-        let more = if told < count { format!(" and {} more", count - told) } else { String::new() };
-        write!(f, "{count} {what} to be deleted until {}: {names}{more}", self.until)
-    }
-}
-
-/// An Application to delete.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Delete {
-    /// Its name.
-    pub name: String,
-    /// Its UID, so that only this object is deleted.
-    pub uid: String,
 }
 
 /// Plans the writes of one reconcile.
@@ -571,88 +337,4 @@ fn create(snapshot: &Snapshot<'_>, wanted: &Wanted) -> Create {
     normalize::empty_objects(&mut object["spec"]);
     object["metadata"]["ownerReferences"] = json!([owner_reference(snapshot.set)]);
     Create { name: wanted.name.to_string(), json: object.to_string() }
-}
-
-/// The merge patch that changes `live` to the generated Application; `None`
-/// when they are equal. Fails if the ignored fields are unknown.
-fn update(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
-    let target = target(rules, generated, live)?;
-    let mut body = json!({});
-    if !normalize::equal_specs(&live["spec"], &target["spec"])
-        && let Some(change) = merge_patch(&live["spec"], &target["spec"])
-    {
-        body["spec"] = change;
-    }
-    for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
-        let (live, target) = (&live["metadata"][field], &target["metadata"][field]);
-        if !normalize::equal(live, target)
-            && let Some(change) = merge_patch(live, target)
-        {
-            body["metadata"][field] = change;
-        }
-    }
-    Ok((body != json!({})).then_some(body))
-}
-
-fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
-    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
-    normalize::empty_objects(&mut target["spec"]);
-    target["metadata"]["labels"] = rules.preserve.labels(generated, live);
-    target["metadata"]["annotations"] = rules.preserve.annotations(generated, live);
-    target["metadata"]["finalizers"] = preserve::finalizers(generated, live);
-    target["metadata"]["ownerReferences"] = owner_references(live, rules.set);
-    rules.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
-    Ok(target)
-}
-
-/// Whether the live spec differs from the generated one (AS-353): exactly when
-/// [`plan`] would change it (AS-165, invariant I13).
-pub fn spec_differs(generated: &Value, live: &Value, ignore: &ignore::Ignore) -> bool {
-    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
-    normalize::empty_objects(&mut target["spec"]);
-    // An Application that cannot be compared is not written, so this is not a
-    // change (AS-164).
-    ignore.keep_live(crate::desired::name_of(generated), &mut target, live).is_ok()
-        && !normalize::equal_specs(&live["spec"], &target["spec"])
-}
-
-/// Whether the set is the controlling owner of the Application (AS-158,
-/// AS-159): by UID, so that a recreated set of the same name does not adopt
-/// Applications of the former one.
-pub fn is_owned(application: &Value, set: &Value) -> bool {
-    controller_of(application).is_some_and(|owner| {
-        owner["kind"] == "ApplicationSet"
-            && owner["apiVersion"] == API_VERSION
-            && owner["uid"] == set["metadata"]["uid"]
-    })
-}
-
-fn controller_of(object: &Value) -> Option<&Value> {
-    let owners = object["metadata"]["ownerReferences"].as_array()?;
-    owners.iter().find(|owner| owner["controller"] == Value::Bool(true))
-}
-
-fn owner_reference(set: &Identity) -> Value {
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": "ApplicationSet",
-        "name": set.name,
-        "uid": set.uid,
-        "controller": true,
-        "blockOwnerDeletion": true,
-    })
-}
-
-/// The live owner references with ours; others are unchanged.
-fn owner_references(live: &Value, set: &Identity) -> Value {
-    let ours = owner_reference(set);
-    let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
-    let mut owners: Vec<Value> =
-        owners.into_iter().filter(|owner| owner["uid"] != ours["uid"]).collect();
-    let at = live["metadata"]["ownerReferences"]
-        .as_array()
-        .and_then(|owners| owners.iter().position(|owner| owner["uid"] == ours["uid"]))
-        .unwrap_or(owners.len());
-    owners.insert(at, ours);
-    owners.into()
 }

@@ -5,9 +5,11 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ignore::Ignore;
-use super::{
-    Identity, Owner, Policy, Preserve, Update, normalize, operation, record, spec_differs,
-};
+use super::owner::{Identity, Owner};
+use super::policy::Policy;
+use super::preserve::Preserve;
+use super::update::{Update, spec_differs};
+use super::{normalize, operation, record};
 use crate::api::annotations::{REFRESH, annotation};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};

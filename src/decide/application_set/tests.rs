@@ -4,8 +4,9 @@ use serde_json::json;
 
 use super::generated::{Collector, Generated};
 use super::ignore::Ignore;
+use super::observe::Rules;
 use super::*;
-use crate::api::Cluster;
+use crate::api::{API_VERSION, Cluster};
 use crate::decide::rollout::Start;
 use crate::desired::Generation;
 use validate::Known;
@@ -440,6 +441,7 @@ fn invalid_applications_are_named_as_in_table_a_11() {
 }
 
 mod conditions {
+    use super::super::preserve::Preserve;
     use super::super::status::{self, Failure};
     use super::super::stored::{Set, Status};
     use super::*;

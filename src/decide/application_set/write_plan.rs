@@ -1,0 +1,162 @@
+//! The writes of a reconcile: the result of [`plan`](super::plan), and which of them
+//! are allowed.
+
+use serde_json::Value;
+
+/// The writes of a reconcile, each list in name order.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WritePlan {
+    /// Applications to create, whole.
+    pub creates: Vec<Create>,
+    /// Applications to patch.
+    pub patches: Vec<Patch>,
+    /// Applications to delete, once all creates and patches have succeeded.
+    pub deletes: Vec<Delete>,
+    /// Applications whose deletion waits, and the reason.
+    pub held: Option<Held>,
+    /// Applications that cannot be written, with the reason.
+    pub refused: Vec<(String, String)>,
+    /// Refreshes beyond [`REFRESHES_PER_PASS`](super::REFRESHES_PER_PASS), left for the next reconcile.
+    pub postponed: usize,
+}
+
+impl WritePlan {
+    /// Whether everything is as generated.
+    pub fn is_settled(&self) -> bool {
+        self.creates.is_empty()
+            && self.patches.iter().all(|patch| patch.only_records)
+            && self.deletes.is_empty()
+            && self.held.is_none()
+            && self.refused.is_empty()
+            && self.postponed == 0
+    }
+
+    /// The same plan without writes: an error makes all writes unsafe. Keeps
+    /// the Applications that would be deleted, which wait `until` the error is
+    /// fixed.
+    pub fn frozen(self, until: &str) -> Self {
+        let names: Vec<String> = self.deletes.into_iter().map(|delete| delete.name).collect();
+        let held = (!names.is_empty())
+            .then(|| Held { applications: names, until: until.to_owned() })
+            .or(self.held);
+        Self { held, ..Self::default() }
+    }
+
+    /// The same plan without deletions: they wait `until` the error is fixed.
+    pub fn without_deletes(self, until: &str) -> Self {
+        let Self { held, deletes, .. } = self.clone().frozen(until);
+        Self { held, deletes, ..self }
+    }
+
+    /// Removes the writes that are not allowed.
+    pub fn behind(self, gate: Gate) -> Self {
+        match gate {
+            Gate::Open => self,
+            Gate::NoDeletes(until) => self.without_deletes(until),
+            Gate::Shut(until) => self.frozen(until),
+        }
+    }
+}
+
+/// Which writes of a set as a whole are allowed. Other errors concern single
+/// Applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// All.
+    Open,
+    /// All but deletions, which wait until this condition.
+    NoDeletes(&'static str),
+    /// None, until this condition.
+    Shut(&'static str),
+}
+
+impl Gate {
+    /// Evaluates a set: `misspelt` if there are unknown fields in its strategy,
+    /// `stuck` if its RollingSync has no step (AS-304), and `unusable_rules` if
+    /// the ignored fields of some Application are unknown (AS-162).
+    pub fn of(misspelt: bool, stuck: bool, unusable_rules: bool) -> Self {
+        if misspelt {
+            Self::Shut("spec.strategy can be read")
+        } else if stuck {
+            Self::Shut("spec.strategy.rollingSync.steps has a step")
+        } else if unusable_rules {
+            Self::NoDeletes("spec.ignoreApplicationDifferences can be used")
+        } else {
+            Self::Open
+        }
+    }
+}
+
+/// An Application to create, kept as text, since there may be thousands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Create {
+    /// Its name.
+    pub name: String,
+    /// Its JSON.
+    pub json: String,
+}
+
+/// A JSON merge patch of one Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patch {
+    /// Its name.
+    pub name: String,
+    /// The merge patch, as JSON. If it starts an operation, it contains the
+    /// resource version that the decision is based on: at most one operation
+    /// per promotion, and never over another one (AS-361).
+    pub json: String,
+    /// Whether it starts an operation.
+    pub starts: bool,
+    /// Whether it changes more than the operation and our annotations.
+    pub changes_spec: bool,
+    /// Whether it only writes a rollout record.
+    pub only_records: bool,
+}
+
+impl Patch {
+    /// The merge patch.
+    pub fn body(&self) -> Value {
+        // It was serialized here.
+        serde_json::from_str(&self.json).unwrap_or_default()
+    }
+}
+
+/// Deletions that wait.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// The Applications, in name order; never empty.
+    pub applications: Vec<String>,
+    /// What has to happen first, as the end of a sentence after "until".
+    pub until: String,
+}
+
+/// The most names of Applications to be deleted in a message, and the most
+/// characters of them.
+const TOLD: (usize, usize) = (5, 200);
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.applications.len();
+        let what = if count == 1 { "application waits" } else { "applications wait" };
+        let (mut names, mut told) = (String::new(), 0);
+        for name in self.applications.iter().take(TOLD.0) {
+            if told > 0 && names.len() + name.len() > TOLD.1 {
+                break;
+            }
+            names.push_str(if told > 0 { ", " } else { "" });
+            names.push_str(name);
+            told += 1;
+        }
+        let more = if told < count { format!(" and {} more", count - told) } else { String::new() };
+        write!(f, "{count} {what} to be deleted until {}: {names}{more}", self.until)
+    }
+}
+
+/// An Application to delete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delete {
+    /// Its name.
+    pub name: String,
+    /// Its UID, so that only this object is deleted.
+    pub uid: String,
+}
