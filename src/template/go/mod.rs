@@ -21,6 +21,7 @@ mod methods;
 mod parse;
 mod run;
 pub(in crate::template) mod strconv;
+mod token;
 pub(in crate::template) mod value;
 mod verbs;
 

@@ -56,8 +56,6 @@ pub(super) struct Scope<'s, 'v> {
 /// The scope of an expression, if any.
 pub(super) type In<'s, 'v> = Option<&'s Scope<'s, 'v>>;
 
-static NULL: Value = Value::Null;
-
 /// The paths in `value` that `expr` selects, and the number of steps, at most `steps`.
 pub fn paths(expr: &Expr, value: &Value, steps: usize) -> (Result<Vec<Path>, Error>, usize) {
     let eval = Eval { most: steps, steps: Cell::new(0), bytes: Cell::new(0), labels: Cell::new(0) };
@@ -151,7 +149,8 @@ impl Eval {
         Ok(())
     }
 
-    fn join<'v>(&self, trail: &Trail<'v>, to: To<'v>) -> Result<Trail<'v>, Stop> {
+    /// The path one step further.
+    pub fn join<'v>(&self, trail: &Trail<'v>, to: To<'v>) -> Result<Trail<'v>, Stop> {
         self.check_depth(trail.depth())?;
         Ok(trail.then(to))
     }
@@ -175,9 +174,8 @@ impl Eval {
             Expr::Index(base, index) => {
                 let input = at.value.clone();
                 self.eval(base, scope, at, &mut |at| {
-                    self.values(index, scope, &input, &mut |index| match self.index(&at, index)? {
-                        Some(at) => out(at),
-                        None => Ok(()),
+                    self.values(index, scope, &input, &mut |index| {
+                        self.index(&at, index)?.map_or(Ok(()), &mut *out)
                     })
                 })
             }
@@ -194,17 +192,7 @@ impl Eval {
             Expr::Iterate(base) => {
                 self.eval(base, scope, at, &mut |at| self.children(&at, &mut *out))
             }
-            Expr::Try(base, handler) => {
-                let outcome =
-                    self.guard(out, &mut |out| self.eval(base, scope, at.clone(), out))?;
-                match (outcome, handler) {
-                    (Err(Stop::Error(Error::Mismatch(why))), Some(handler)) => {
-                        self.eval(handler, scope, At::value(self.text(why)?), out)
-                    }
-                    (Err(Stop::Error(Error::Mismatch(_))), None) => Ok(()),
-                    (other, _) => other,
-                }
-            }
+            Expr::Try(base, handler) => self.attempt(base, handler.as_deref(), scope, &at, out),
             Expr::Pipe(left, right) => {
                 self.eval(left, scope, at, &mut |at| self.eval(right, scope, at, &mut *out))
             }
@@ -212,25 +200,7 @@ impl Eval {
                 self.eval(left, scope, at.clone(), out)?;
                 self.eval(right, scope, at, out)
             }
-            Expr::Alternative(left, right) => {
-                let mut found = false;
-                let outcome = self.guard(out, &mut |out| {
-                    self.eval(left, scope, at.clone(), &mut |at| {
-                        if !at.value.truthy() {
-                            return Ok(());
-                        }
-                        found = true;
-                        out(at)
-                    })
-                })?;
-                match outcome {
-                    Ok(()) | Err(Stop::Error(Error::Mismatch(_))) if !found => {
-                        self.eval(right, scope, at, out)
-                    }
-                    Err(Stop::Error(Error::Mismatch(_))) => Ok(()),
-                    other => other,
-                }
-            }
+            Expr::Alternative(left, right) => self.alternative(left, right, scope, at, out),
             Expr::Bind(source, name, body) => {
                 let input = at.value.clone();
                 self.values(source, scope, &input, &mut |value| {
@@ -239,27 +209,10 @@ impl Eval {
                 })
             }
             Expr::If(branches, otherwise) => self.branch(branches, otherwise, scope, &at, out),
-            Expr::Variable(name) => {
-                let mut here = scope;
-                while let Some(scope) = here {
-                    if scope.name == name {
-                        return out(At::value(scope.value.clone()));
-                    }
-                    here = scope.outer;
-                }
-                Err(Error::Mismatch(format!("variable '${name}' is not defined")).into())
-            }
+            Expr::Variable(name) => out(At::value(variable(name, scope)?)),
             Expr::Literal(value) => out(At::value(Val::Json(value))),
             Expr::List(items) => {
-                let mut list = Vec::new();
-                if let Some(items) = items {
-                    self.values(items, scope, &at.value, &mut |item| {
-                        self.build(size_of::<Val<'v>>())?;
-                        list.push(item);
-                        Ok(())
-                    })?;
-                }
-                out(At::value(self.list(list)?))
+                out(At::value(self.collect(items.as_deref(), scope, &at.value)?))
             }
             Expr::Compare(op, left, right) => self.values(right, scope, &at.value, &mut |right| {
                 self.values(left, scope, &at.value, &mut |left| {
@@ -282,6 +235,71 @@ impl Eval {
             }
             Expr::Call(builtin, arguments) => self.call(*builtin, arguments, scope, at, out),
         }
+    }
+
+    /// `try` and `catch`, and `?`.
+    fn attempt<'v>(
+        &self,
+        base: &'v Expr,
+        handler: Option<&'v Expr>,
+        scope: In<'_, 'v>,
+        at: &At<'v>,
+        out: Out<'_, 'v>,
+    ) -> Flow {
+        let outcome = self.guard(out, &mut |out| self.eval(base, scope, at.clone(), out))?;
+        match (outcome, handler) {
+            (Err(Stop::Error(Error::Mismatch(why))), Some(handler)) => {
+                self.eval(handler, scope, At::value(self.text(why)?), out)
+            }
+            (Err(Stop::Error(Error::Mismatch(_))), None) => Ok(()),
+            (other, _) => other,
+        }
+    }
+
+    /// `left // right`
+    fn alternative<'v>(
+        &self,
+        left: &'v Expr,
+        right: &'v Expr,
+        scope: In<'_, 'v>,
+        at: At<'v>,
+        out: Out<'_, 'v>,
+    ) -> Flow {
+        let mut found = false;
+        let outcome = self.guard(out, &mut |out| {
+            self.eval(left, scope, at.clone(), &mut |at| {
+                if !at.value.truthy() {
+                    return Ok(());
+                }
+                found = true;
+                out(at)
+            })
+        })?;
+        match outcome {
+            Ok(()) | Err(Stop::Error(Error::Mismatch(_))) if !found => {
+                self.eval(right, scope, at, out)
+            }
+            Err(Stop::Error(Error::Mismatch(_))) => Ok(()),
+            other => other,
+        }
+    }
+
+    /// `[items]`
+    fn collect<'v>(
+        &self,
+        items: Option<&'v Expr>,
+        scope: In<'_, 'v>,
+        input: &Val<'v>,
+    ) -> Result<Val<'v>, Stop> {
+        let mut list = Vec::new();
+        if let Some(items) = items {
+            self.values(items, scope, input, &mut |item| {
+                self.build(size_of::<Val<'v>>())?;
+                list.push(item);
+                Ok(())
+            })?;
+        }
+        self.list(list)
     }
 
     /// The values that an expression gives.
@@ -375,124 +393,18 @@ impl Eval {
             _ => Err(mismatch("slice with", &value)),
         })
     }
-
-    /// `.name`
-    pub fn field<'v>(&self, at: &At<'v>, name: Cow<'v, str>) -> Result<At<'v>, Stop> {
-        let value = match at.value.shape() {
-            Shape::Object(map) => Val::Json(map.get(&*name).unwrap_or(&NULL)),
-            Shape::Null => Val::Null,
-            _ => return Err(mismatch("look up a name in", &at.value)),
-        };
-        Ok(At { value, trail: self.join(&at.trail, To::Key(name))? })
-    }
-
-    /// `.[index]`; `None` when a negative index is out of range.
-    pub fn index<'v>(&self, at: &At<'v>, index: Val<'v>) -> Result<Option<At<'v>>, Stop> {
-        match (at.value.shape(), index.shape()) {
-            (_, Shape::Text(name)) => {
-                self.build(name.len())?;
-                self.field(at, Cow::Owned(name.to_owned())).map(Some)
-            }
-            (Shape::List(items), Shape::Number(index)) => {
-                let Some(index) = place(index, items.len()) else { return Ok(None) };
-                let first = if let Val::Part(_, first) = at.value { first } else { 0 };
-                // An index of a slice is relative to the slice.
-                let beyond = matches!(at.value, Val::Part(..)) && index >= items.len();
-                if beyond {
-                    return Ok(None);
-                }
-                let value = items.get(index).unwrap_or(Val::Null);
-                let trail = self.join(&at.trail, To::Index(first + index))?;
-                Ok(Some(At { value, trail }))
-            }
-            (Shape::Null, Shape::Number(_) | Shape::Null) => Ok(None),
-            (Shape::List(_), _) => Err(mismatch("index a list with", &index)),
-            (Shape::Object(_), _) => Err(mismatch("index", &at.value)),
-            _ => Err(mismatch("index", &at.value)),
-        }
-    }
-
-    /// `.[from:to]`
-    fn slice<'v>(&self, at: &At<'v>, from: Option<f64>, to: Option<f64>) -> Result<At<'v>, Stop> {
-        let range = |len: usize| {
-            let clamp = |bound: f64, round: fn(f64) -> f64| {
-                let bound = if bound < 0.0 { bound + len as f64 } else { bound };
-                round(bound).clamp(0.0, len as f64) as usize
-            };
-            let from = from.map_or(0, |from| clamp(from, f64::floor));
-            let to = to.map_or(len, |to| clamp(to, f64::ceil));
-            (from, to.max(from))
-        };
-        let json = match &at.value {
-            Val::Json(Value::Array(items)) => Some((items.as_slice(), 0)),
-            Val::Part(items, first) => Some((*items, *first)),
-            _ => None,
-        };
-        if let Some((items, first)) = json {
-            let (from, to) = range(items.len());
-            let part = items.get(from..to).unwrap_or_default();
-            return Ok(At { value: Val::Part(part, first + from), trail: at.trail.clone() });
-        }
-        match at.value.shape() {
-            Shape::Null => Ok(At { value: Val::Part(&[], 0), trail: at.trail.clone() }),
-            Shape::List(items) => {
-                let (from, to) = range(items.len());
-                let part = (from..to).filter_map(|index| items.get(index)).collect();
-                Ok(At::value(self.list(part)?))
-            }
-            Shape::Text(text) => {
-                self.read(text)?;
-                let (from, to) = range(text.chars().count());
-                let byte = |at: usize| text.char_indices().nth(at).map_or(text.len(), |(i, _)| i);
-                let (from, to) = (byte(from), byte(to));
-                self.build(to - from)?;
-                Ok(At::value(at.value.cut(from, to).unwrap_or(Val::Null)))
-            }
-            _ => Err(mismatch("slice", &at.value)),
-        }
-    }
-
-    /// `.[]`
-    pub fn children<'v>(&self, at: &At<'v>, out: Out<'_, 'v>) -> Flow {
-        match at.value.shape() {
-            Shape::Object(map) => {
-                for (key, child) in map {
-                    self.step(1)?;
-                    let trail = self.join(&at.trail, To::Key(Cow::Borrowed(key)))?;
-                    out(At { value: Val::Json(child), trail })?;
-                }
-            }
-            Shape::List(items) => {
-                let first = if let Val::Part(_, first) = at.value { first } else { 0 };
-                for (index, child) in items.iter().enumerate() {
-                    self.step(1)?;
-                    let trail = self.join(&at.trail, To::Index(first + index))?;
-                    out(At { value: child, trail })?;
-                }
-            }
-            _ => return Err(mismatch("iterate over", &at.value)),
-        }
-        Ok(())
-    }
-
-    /// The value and everything below it, parents first. Recursion depth is that of the object.
-    fn recurse<'v>(&self, at: At<'v>, out: Out<'_, 'v>) -> Flow {
-        self.step(1)?;
-        out(at.clone())?;
-        match at.value.shape() {
-            Shape::Object(_) | Shape::List(_) => {
-                self.children(&at, &mut |child| self.recurse(child, &mut *out))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
-/// The position of an index in a list; a negative one counts from the end.
-fn place(index: f64, len: usize) -> Option<usize> {
-    let index = index.floor();
-    let index = if index < 0.0 { index + len as f64 } else { index };
-    (0.0..9e15).contains(&index).then_some(index as usize)
+/// The value of a variable.
+fn variable<'v>(name: &str, scope: In<'_, 'v>) -> Result<Val<'v>, Stop> {
+    let mut here = scope;
+    while let Some(scope) = here {
+        if scope.name == name {
+            return Ok(scope.value.clone());
+        }
+        here = scope.outer;
+    }
+    Err(Error::Mismatch(format!("variable '${name}' is not defined")).into())
 }
 
 /// Names the type only, since the value may be secret.

@@ -20,7 +20,10 @@
 mod ast;
 mod builtins;
 mod eval;
+mod functions;
 mod lex;
+mod navigate;
+mod operators;
 mod parse;
 mod value;
 
