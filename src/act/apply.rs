@@ -3,6 +3,7 @@
 //! Every way is safe to repeat. What the server answers is taken over at once,
 //! so that nothing is judged by an object that is older than our own write.
 
+mod attempt;
 mod merge;
 mod migrate;
 mod send;
@@ -25,7 +26,8 @@ use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::openapi;
 use crate::watch::cluster_cache::Cluster;
-use crate::watch::failure::{has_code, is_outdated, is_transient, reason};
+use crate::watch::failure::{has_code, is_transient, reason};
+use attempt::Attempt;
 use send::Sender;
 
 /// How often a conflict is answered with another read (SE-342).
@@ -248,7 +250,7 @@ impl Applier<'_> {
         mut live: Option<Arc<Value>>,
         send: &Sender<'_>,
     ) -> Happened {
-        let Method { force, migrate, .. } = apply.method;
+        let Method { force, .. } = apply.method;
         let target = apply.manifest.as_ref();
         let mut refused = None;
         let anew = match how {
@@ -259,40 +261,16 @@ impl Applier<'_> {
             return self.recreate(apply, &anew, send).await;
         }
         for attempt in 1..=ATTEMPTS {
-            let (verb, answer) = match (how, &live) {
-                (How::ServerSide, found) => {
-                    if let Some(found) = found.as_ref().filter(|_| migrate && !send.dry_run)
-                        && let Err(error) = self.migrate(found, send).await
-                    {
-                        if is_outdated(&error) {
-                            live = match self.again(attempt, send).await {
-                                Ok(live) => live,
-                                Err(happened) => return happened,
-                            };
-                            continue;
-                        }
-                        let key = send.key;
-                        return Happened::Failed(format!(
-                            "Failed to perform client-side apply migration for {key}: {}",
-                            super::outcome::words(&error)
-                        ));
-                    }
-                    ("serverside-applied", send.server_side(target).await)
+            let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
+                Attempt::Answered(verb, answer) => (verb, answer),
+                Attempt::Ended(happened) => return happened,
+                Attempt::Outdated => {
+                    live = match self.again(attempt, send).await {
+                        Ok(live) => live,
+                        Err(happened) => return happened,
+                    };
+                    continue;
                 }
-                (How::ClientSide, None) => {
-                    ("created", send.create(&merge::with_last_applied(target)).await)
-                }
-                (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
-                    None => return done(send.key, "unchanged", live, send.dry_run),
-                    Some(patch) => ("configured", send.merge(&patch, live).await),
-                },
-                (How::Replace | How::Update | How::Create, None) => {
-                    ("created", send.create(target).await)
-                }
-                (How::Replace | How::Create, Some(live)) => {
-                    ("replaced", send.replace(target, live).await)
-                }
-                (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
             };
             let error = match answer {
                 Ok(object) if send.dry_run => return done(send.key, verb, &object, true),
@@ -337,15 +315,6 @@ impl Applier<'_> {
         }
         let live = self.cluster.read(send.resource, send.key).await;
         live.map_err(|error| Happened::Unknown(error.to_string()))
-    }
-
-    async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {
-        let Some(patch) = migrate::patch(live, self.former_manager, self.manager) else {
-            return Ok(());
-        };
-        let object = send.json_patch(&patch).await?;
-        self.cluster.put(&Arc::new(object));
-        Ok(())
     }
 
     /// Why a live object is not this hook's; `None` for what is no hook.

@@ -268,8 +268,24 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
         client_key_data: pem("keyData")?.map(Into::into),
         ..AuthInfo::default()
     };
+    let options = KubeConfigOptions::default();
+    let config = kube::Config::from_custom_kubeconfig(kubeconfig(cluster, user), &options).await;
+    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
+    connection::client(config).map_err(|error| {
+        failed(match error {
+            Unusable::Server => format!("server {error}"),
+            Unusable::Token => format!("config.bearerToken {error}"),
+            Unusable::Credentials(reason) => {
+                format!("config: certificates or credentials cannot be used: {reason}")
+            }
+        })
+    })
+}
+
+/// A configuration of one cluster and one user.
+fn kubeconfig(cluster: KubeCluster, user: AuthInfo) -> Kubeconfig {
     let name = "cluster".to_owned();
-    let kubeconfig = Kubeconfig {
+    Kubeconfig {
         clusters: vec![NamedCluster {
             name: name.clone(),
             cluster: Some(cluster),
@@ -291,17 +307,5 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
         }],
         current_context: Some(name),
         ..Kubeconfig::default()
-    };
-    let options = KubeConfigOptions::default();
-    let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await;
-    let config = config.map_err(|_| failed("server or config cannot be used".to_owned()))?;
-    connection::client(config).map_err(|error| {
-        failed(match error {
-            Unusable::Server => format!("server {error}"),
-            Unusable::Token => format!("config.bearerToken {error}"),
-            Unusable::Credentials(reason) => {
-                format!("config: certificates or credentials cannot be used: {reason}")
-            }
-        })
-    })
+    }
 }

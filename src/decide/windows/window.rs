@@ -96,22 +96,10 @@ fn read(index: usize, entry: &Value) -> Window {
     let manual_sync = fields.flag("manualSync");
     let sync_overrun = fields.flag("syncOverrun");
     let and_operator = fields.flag("andOperator");
-    let mut problems = fields.problems;
-    // An invalid selector might match any Application, so it matches all; the window then
-    // blocks them with its problem.
-    let mut globs = |field: &str, texts: &[String]| -> Vec<Glob> {
-        let read = |(index, text): (usize, &String)| {
-            Glob::new(text).unwrap_or_else(|error| {
-                problems.push(format!("{field}[{index}]: {error}"));
-                Glob::any()
-            })
-        };
-        texts.iter().enumerate().map(read).collect()
-    };
     let selected = (
-        globs("applications", &applications),
-        globs("namespaces", &namespaces),
-        globs("clusters", &clusters),
+        fields.globs("applications", &applications),
+        fields.globs("namespaces", &namespaces),
+        fields.globs("clusters", &clusters),
     );
     let (mut warnings, mut refusals) = (Vec::new(), Vec::new());
 
@@ -136,41 +124,12 @@ fn read(index: usize, entry: &Value) -> Window {
         &zone,
         and_operator
     ]);
-
-    let known_kind = match kind.as_str() {
-        "allow" => Some(Kind::Allow),
-        "deny" => Some(Kind::Deny),
-        _ => {
-            problems.push(format!("kind '{kind}' mismatch: can only be allow or deny"));
-            None
-        }
-    };
-    let schedule = Schedule::parse(&schedule)
-        .map_err(|error| problems.push(format!("cannot parse schedule '{schedule}': {error}")));
-    let duration = duration::parse(&length)
-        .map_err(|error| problems.push(format!("cannot parse duration '{length}': {error}")));
-    let zone = known_zone(&zone).unwrap_or_else(|| {
-        warnings.push(format!("timeZone {zone:?} is unknown; UTC is used"));
-        TimeZone::UTC
+    let timing = Timing { kind: &kind, schedule: &schedule, length: &length, zone: &zone };
+    let rule = timing.rule(fields.problems, &mut warnings).map_err(|problems| {
+        // Of what is not an object, a single error.
+        let is_object = entry.is_object();
+        if is_object { problems } else { vec!["a sync window must be an object".to_owned()] }
     });
-
-    if !entry.is_object() {
-        // A single error.
-        problems = vec!["a sync window must be an object".to_owned()];
-    }
-    let rule = match (known_kind, schedule, duration) {
-        (Some(kind), Ok(schedule), Ok(duration)) if problems.is_empty() => {
-            let rule = Rule { kind, schedule, zone, duration };
-            if rule.duration <= SignedDuration::ZERO {
-                warnings.push("is never active, since its duration is not positive".to_owned());
-            } else if rule.schedule.next(&TimeZone::UTC, Timestamp::UNIX_EPOCH).is_none() {
-                warnings
-                    .push("is never active, since its schedule matches no existing day".to_owned());
-            }
-            Ok(rule)
-        }
-        _ => Err(problems),
-    };
     Window {
         index,
         rule,
@@ -184,6 +143,55 @@ fn read(index: usize, entry: &Value) -> Window {
         namespaces: selected.1,
         clusters: selected.2,
         identity,
+    }
+}
+
+/// When a window is active and what it then does, as written.
+struct Timing<'a> {
+    kind: &'a str,
+    schedule: &'a str,
+    length: &'a str,
+    zone: &'a str,
+}
+
+impl Timing<'_> {
+    /// The rule, unless there are `problems`, of the other fields or of these.
+    fn rule(
+        &self,
+        mut problems: Vec<String>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Rule, Vec<String>> {
+        let Self { kind, schedule, length, zone } = *self;
+        let known_kind = match kind {
+            "allow" => Some(Kind::Allow),
+            "deny" => Some(Kind::Deny),
+            _ => {
+                problems.push(format!("kind '{kind}' mismatch: can only be allow or deny"));
+                None
+            }
+        };
+        let schedule = Schedule::parse(schedule)
+            .map_err(|error| problems.push(format!("cannot parse schedule '{schedule}': {error}")));
+        let duration = duration::parse(length)
+            .map_err(|error| problems.push(format!("cannot parse duration '{length}': {error}")));
+        let zone = known_zone(zone).unwrap_or_else(|| {
+            warnings.push(format!("timeZone {zone:?} is unknown; UTC is used"));
+            TimeZone::UTC
+        });
+        match (known_kind, schedule, duration) {
+            (Some(kind), Ok(schedule), Ok(duration)) if problems.is_empty() => {
+                let rule = Rule { kind, schedule, zone, duration };
+                if rule.duration <= SignedDuration::ZERO {
+                    warnings.push("is never active, since its duration is not positive".to_owned());
+                } else if rule.schedule.next(&TimeZone::UTC, Timestamp::UNIX_EPOCH).is_none() {
+                    warnings.push(
+                        "is never active, since its schedule matches no existing day".to_owned(),
+                    );
+                }
+                Ok(rule)
+            }
+            _ => Err(problems),
+        }
     }
 }
 
@@ -236,6 +244,18 @@ impl Fields<'_> {
                 Vec::new()
             }
         }
+    }
+
+    /// An invalid selector might match any Application, so it matches all; the window then
+    /// blocks them with its problem.
+    fn globs(&mut self, field: &str, texts: &[String]) -> Vec<Glob> {
+        let read = |(index, text): (usize, &String)| {
+            Glob::new(text).unwrap_or_else(|error| {
+                self.problems.push(format!("{field}[{index}]: {error}"));
+                Glob::any()
+            })
+        };
+        texts.iter().enumerate().map(read).collect()
     }
 
     fn flag(&mut self, field: &str) -> bool {

@@ -292,6 +292,10 @@ fn lookup<'v>(names: &[&str], len: Option<usize>, value: &'v str) -> Option<(usi
     })
 }
 
+fn in_range(n: i8, low: i8, high: i8) -> Option<i8> {
+    (low..=high).contains(&n).then_some(n)
+}
+
 /// Parses an exact number of digits.
 fn exactly(value: &str, count: usize) -> Option<(i16, &str)> {
     let head = value.get(..count).filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
@@ -301,7 +305,6 @@ fn exactly(value: &str, count: usize) -> Option<(i16, &str)> {
 impl Fields {
     /// Parses one part of the value; returns the rest.
     fn take<'v>(&mut self, part: Part, value: &'v str, after: &str) -> Option<&'v str> {
-        let in_range = |n: i8, low: i8, high: i8| (low..=high).contains(&n).then_some(n);
         let rest;
         match part {
             Part::LongYear => {
@@ -351,89 +354,108 @@ impl Fields {
                 let (minute, tail) = digits(value, part == Part::ZeroMinute)?;
                 (self.minute, rest) = (in_range(minute, 0, 59)?, tail);
             }
-            Part::Second | Part::ZeroSecond => {
-                let (second, tail) = digits(value, part == Part::ZeroSecond)?;
-                self.second = in_range(second, 0, 59)?;
-                // A fraction may follow the seconds even if the layout has none.
-                let shown = next_part(after).is_some_and(|(before, part, _)| {
-                    before.is_empty() && matches!(part, Part::Fraction { .. })
-                });
-                let fraction = tail.strip_prefix(['.', ',']).unwrap_or("");
-                let count = fraction.bytes().take_while(u8::is_ascii_digit).count();
-                if !shown && count > 0 {
-                    self.nanosecond = nanoseconds(&fraction[..count])?;
-                    rest = &fraction[count..];
-                } else {
-                    rest = tail;
-                }
-            }
-            Part::UpperPm | Part::LowerPm => {
-                let (head, tail) = value.split_at_checked(2)?;
-                let head = if part == Part::LowerPm {
-                    head.replace("pm", "PM").replace("am", "AM")
-                } else {
-                    head.to_owned()
-                };
-                match head.as_str() {
-                    "PM" => self.pm = true,
-                    "AM" => self.am = true,
-                    _ => return None,
-                }
-                rest = tail;
-            }
+            Part::Second | Part::ZeroSecond => rest = self.take_second(part, value, after)?,
+            Part::UpperPm | Part::LowerPm => rest = self.take_half_of_day(part, value)?,
             Part::Offset { zulu, colon, fields } => {
-                if zulu && let Some(tail) = value.strip_prefix('Z') {
-                    self.offset = Some(0);
-                    return Some(tail);
-                }
-                let sign = if value.starts_with('-') { -1 } else { 1 };
-                let mut tail = value.strip_prefix(['+', '-'])?;
-                let mut seconds = 0;
-                for (i, (scale, high)) in
-                    [(3600, 24), (60, 60), (1, 60)].iter().enumerate().take(fields.into())
-                {
-                    if i > 0 && colon {
-                        tail = tail.strip_prefix(':')?;
-                    }
-                    let (n, next) = digits(tail, true)?;
-                    seconds += i32::from(in_range(n, 0, *high)?) * scale;
-                    tail = next;
-                }
-                (self.offset, rest) = (Some(sign * seconds), tail);
+                rest = self.take_offset(zulu, colon, fields, value)?;
             }
-            Part::ZoneName => {
-                let upper = value.bytes().take_while(u8::is_ascii_uppercase).count();
-                let len = match upper {
-                    _ if value.starts_with("ChST") || value.starts_with("MeST") => 4,
-                    3 | 4 => upper,
-                    5 if value.as_bytes()[4] == b'T' => 5,
-                    _ if value.starts_with(['+', '-']) => {
-                        1 + value[1..].bytes().take(2).take_while(u8::is_ascii_digit).count()
-                    }
-                    _ => return None,
-                };
-                self.zone = Some(value[..len].to_owned());
-                rest = &value[len..];
-            }
-            Part::Fraction { digits, cut: false, .. } => {
-                let fraction = value.strip_prefix(['.', ','])?;
-                let head = fraction
-                    .get(..digits)
-                    .filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
-                self.nanosecond = nanoseconds(head)?;
-                rest = &fraction[digits..];
-            }
-            Part::Fraction { .. } => {
-                let fraction = value.strip_prefix(['.', ',']).unwrap_or("");
-                let count = fraction.bytes().take_while(u8::is_ascii_digit).count();
-                if count == 0 {
-                    return Some(value);
-                }
-                self.nanosecond = nanoseconds(&fraction[..count])?;
-                rest = &fraction[count..];
-            }
+            Part::ZoneName => rest = self.take_zone_name(value)?,
+            Part::Fraction { digits, cut, .. } => rest = self.take_fraction(digits, cut, value)?,
         }
         Some(rest)
+    }
+
+    fn take_second<'v>(&mut self, part: Part, value: &'v str, after: &str) -> Option<&'v str> {
+        let (second, tail) = digits(value, part == Part::ZeroSecond)?;
+        self.second = in_range(second, 0, 59)?;
+        // A fraction may follow the seconds even if the layout has none.
+        let shown = next_part(after).is_some_and(|(before, part, _)| {
+            before.is_empty() && matches!(part, Part::Fraction { .. })
+        });
+        let fraction = tail.strip_prefix(['.', ',']).unwrap_or("");
+        let count = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if shown || count == 0 {
+            return Some(tail);
+        }
+        self.nanosecond = nanoseconds(&fraction[..count])?;
+        Some(&fraction[count..])
+    }
+
+    fn take_half_of_day<'v>(&mut self, part: Part, value: &'v str) -> Option<&'v str> {
+        let (head, tail) = value.split_at_checked(2)?;
+        let head = if part == Part::LowerPm {
+            head.replace("pm", "PM").replace("am", "AM")
+        } else {
+            head.to_owned()
+        };
+        match head.as_str() {
+            "PM" => self.pm = true,
+            "AM" => self.am = true,
+            _ => return None,
+        }
+        Some(tail)
+    }
+
+    fn take_offset<'v>(
+        &mut self,
+        zulu: bool,
+        colon: bool,
+        fields: u8,
+        value: &'v str,
+    ) -> Option<&'v str> {
+        if zulu && let Some(tail) = value.strip_prefix('Z') {
+            self.offset = Some(0);
+            return Some(tail);
+        }
+        let sign = if value.starts_with('-') { -1 } else { 1 };
+        let mut tail = value.strip_prefix(['+', '-'])?;
+        let mut seconds = 0;
+        for (i, (scale, high)) in
+            [(3600, 24), (60, 60), (1, 60)].iter().enumerate().take(fields.into())
+        {
+            if i > 0 && colon {
+                tail = tail.strip_prefix(':')?;
+            }
+            let (n, next) = digits(tail, true)?;
+            seconds += i32::from(in_range(n, 0, *high)?) * scale;
+            tail = next;
+        }
+        self.offset = Some(sign * seconds);
+        Some(tail)
+    }
+
+    fn take_zone_name<'v>(&mut self, value: &'v str) -> Option<&'v str> {
+        let upper = value.bytes().take_while(u8::is_ascii_uppercase).count();
+        let len = match upper {
+            _ if value.starts_with("ChST") || value.starts_with("MeST") => 4,
+            3 | 4 => upper,
+            5 if value.as_bytes()[4] == b'T' => 5,
+            _ if value.starts_with(['+', '-']) => {
+                1 + value[1..].bytes().take(2).take_while(u8::is_ascii_digit).count()
+            }
+            _ => return None,
+        };
+        self.zone = Some(value[..len].to_owned());
+        Some(&value[len..])
+    }
+
+    /// Parses a fraction of a second; one that is `cut` has any number of digits, or is
+    /// absent.
+    fn take_fraction<'v>(&mut self, digits: usize, cut: bool, value: &'v str) -> Option<&'v str> {
+        if !cut {
+            let fraction = value.strip_prefix(['.', ','])?;
+            let head =
+                fraction.get(..digits).filter(|head| head.bytes().all(|b| b.is_ascii_digit()))?;
+            self.nanosecond = nanoseconds(head)?;
+            return Some(&fraction[digits..]);
+        }
+        let fraction = value.strip_prefix(['.', ',']).unwrap_or("");
+        let count = fraction.bytes().take_while(u8::is_ascii_digit).count();
+        if count == 0 {
+            return Some(value);
+        }
+        self.nanosecond = nanoseconds(&fraction[..count])?;
+        Some(&fraction[count..])
     }
 
     fn time(self) -> Option<GoTime> {

@@ -1,0 +1,77 @@
+//! One request, or two, in the way that an object is to be sent.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::outcome::{done, words};
+use super::send::Sender;
+use super::{Applier, merge, migrate};
+use crate::decide::sync::{ApplyRequest, Happened, How};
+use crate::watch::failure::is_outdated;
+
+/// What became of one try.
+pub(super) enum Attempt {
+    /// The answer of the server, and the verb for people.
+    Answered(&'static str, Result<Value, kube::Error>),
+    /// Nothing more is to be sent.
+    Ended(Happened),
+    /// The live object was read too long ago.
+    Outdated,
+}
+
+impl Applier<'_> {
+    /// Sends once what makes `live` as it shall be.
+    pub(super) async fn send_once(
+        &self,
+        how: How,
+        apply: &ApplyRequest,
+        live: Option<&Arc<Value>>,
+        send: &Sender<'_>,
+    ) -> Attempt {
+        let target = apply.manifest.as_ref();
+        let (verb, answer) = match (how, live) {
+            (How::ServerSide, found) => {
+                if let Some(found) = found.filter(|_| apply.method.migrate && !send.dry_run)
+                    && let Err(error) = self.migrate(found, send).await
+                {
+                    if is_outdated(&error) {
+                        return Attempt::Outdated;
+                    }
+                    let key = send.key;
+                    return Attempt::Ended(Happened::Failed(format!(
+                        "Failed to perform client-side apply migration for {key}: {}",
+                        words(&error)
+                    )));
+                }
+                ("serverside-applied", send.server_side(target).await)
+            }
+            (How::ClientSide, None) => {
+                ("created", send.create(&merge::with_last_applied(target)).await)
+            }
+            (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
+                None => {
+                    return Attempt::Ended(done(send.key, "unchanged", live, send.dry_run));
+                }
+                Some(patch) => ("configured", send.merge(&patch, live).await),
+            },
+            (How::Replace | How::Update | How::Create, None) => {
+                ("created", send.create(target).await)
+            }
+            (How::Replace | How::Create, Some(live)) => {
+                ("replaced", send.replace(target, live).await)
+            }
+            (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
+        };
+        Attempt::Answered(verb, answer)
+    }
+
+    async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {
+        let Some(patch) = migrate::patch(live, self.former_manager, self.manager) else {
+            return Ok(());
+        };
+        let object = send.json_patch(&patch).await?;
+        self.cluster.put(&Arc::new(object));
+        Ok(())
+    }
+}
