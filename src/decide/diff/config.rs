@@ -26,8 +26,7 @@ const MAX_RULES: usize = 1000;
 /// Most jq expressions of all rules: each may contain a compiled regular expression.
 const MAX_EXPRESSIONS: usize = 500;
 
-/// How to compare. Start with [`Config::default`] or [`Config::from_application`], then
-/// add the rules of the settings with [`Config::add_customization`].
+/// How to compare. Start with [`Config::default`] or [`Config::from_application`].
 #[derive(Clone, Debug)]
 pub struct Config {
     /// The field manager whose server-side apply entry defines which fields are owned by us.
@@ -39,19 +38,8 @@ pub struct Config {
     pub migrates: bool,
     /// The ignore rules; all matching rules are combined (SE-170).
     pub rules: Vec<Rule>,
-    /// Kinds whose `status` is ignored (SE-163).
-    pub ignore_status: IgnoreStatus,
-    /// Whether the rules of aggregated roles are ignored (SE-165).
-    pub ignore_aggregated_roles: bool,
     /// The Application syncs with `ServerSideApply=true`.
     pub server_side_apply: bool,
-    /// Whether the Application enables or disables server-side diff (SE-150); `None` uses
-    /// the controller's setting.
-    pub server_side_diff: Option<bool>,
-    /// Include changes of mutating webhooks in a server-side diff (SE-158).
-    pub include_mutation_webhook: bool,
-    /// Fields of custom resources with a known type (SE-168).
-    pub known_fields: Vec<KnownField>,
     /// Definitions of custom resources. For these kinds, defaults are set and lists merge
     /// as on the server (SE-605); others are compared more leniently.
     pub schemas: Arc<Schemas>,
@@ -61,39 +49,16 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        let rollout = KnownField {
-            group: "argoproj.io".to_owned(),
-            kind: "Rollout".to_owned(),
-            path: ["spec", "template", "spec"].map(str::to_owned).to_vec(),
-            known: KnownType::PodSpec,
-        };
         Self {
             manager: DEFAULT_MANAGER.to_owned(),
             former_manager: DEFAULT_FORMER_MANAGER.to_owned(),
             migrates: true,
             rules: Vec::new(),
-            ignore_status: IgnoreStatus::All,
-            ignore_aggregated_roles: false,
             server_side_apply: false,
-            server_side_diff: None,
-            include_mutation_webhook: false,
-            known_fields: vec![rollout],
             schemas: Arc::default(),
             budget: Arc::default(),
         }
     }
-}
-
-/// Kinds whose `status` is ignored (SE-163).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum IgnoreStatus {
-    /// For every kind.
-    #[default]
-    All,
-    /// For CustomResourceDefinitions only.
-    Crd,
-    /// None: a status in the source is compared.
-    None,
 }
 
 /// A validated entry of `ignoreDifferences`.
@@ -115,32 +80,6 @@ pub struct Rule {
     pub managers: Vec<String>,
 }
 
-/// A field of a custom resource with a known type.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KnownField {
-    /// API group, exact.
-    pub group: String,
-    /// Kind, exact.
-    pub kind: String,
-    /// Field names from the root; lists on the path are traversed.
-    pub path: Vec<String>,
-    /// Type of the field.
-    pub known: KnownType,
-}
-
-/// A known type of a field of a custom resource.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KnownType {
-    /// `core/v1/PodSpec`.
-    PodSpec,
-    /// `core/Quantity`.
-    Quantity,
-    /// `core/v1/ResourceList`.
-    ResourceList,
-    /// `meta/v1/Duration`.
-    Duration,
-}
-
 /// An invalid part of the configuration. The rest is used, but a comparison may show
 /// differences that should be ignored, so the caller reports a `ComparisonError`
 /// (SE-173).
@@ -160,8 +99,7 @@ impl std::fmt::Display for Problem {
 
 impl Config {
     /// Reads the settings of an Application: `spec.ignoreDifferences`, the sync options
-    /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotations
-    /// `argocd.argoproj.io/compare-options` and
+    /// `ServerSideApply=true` and `ClientSideApplyMigration=false`, and the annotation
     /// `argocd.argoproj.io/client-side-apply-migration-manager`.
     ///
     /// Invalid parts are skipped and returned as problems.
@@ -178,14 +116,6 @@ impl Config {
         let former = annotation(application, CLIENT_SIDE_APPLY_MIGRATION_MANAGER);
         if let Some(former) = former.filter(|former| !former.is_empty()) {
             config.former_manager = former.to_owned();
-        }
-        for option in compare_options(application) {
-            match option {
-                "ServerSideDiff=true" => config.server_side_diff = Some(true),
-                "ServerSideDiff=false" => config.server_side_diff = Some(false),
-                "IncludeMutationWebhook=true" => config.include_mutation_webhook = true,
-                _ => {}
-            }
         }
         (config, problems)
     }
@@ -232,68 +162,6 @@ impl Config {
         }
     }
 
-    /// Adds the rules of the settings for one kind (SE-170).
-    ///
-    /// `key` is `<group>_<kind>`, `<kind>` for core kinds, `<group>/<kind>` with globs,
-    /// or `all`; `document` contains the three lists of paths.
-    pub fn add_customization(&mut self, key: &str, document: &Value, problems: &mut Vec<Problem>) {
-        let (group, kind) = match key {
-            "all" => ("*", "*"),
-            key => key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key)),
-        };
-        let mut rule = Rule { group: group.to_owned(), kind: kind.to_owned(), ..Rule::default() };
-        for error in [group, kind].into_iter().filter_map(|text| Glob::new(text).err()) {
-            let at = format!("ignoreDifferences.{key}");
-            problems.push(Problem { at, message: error.to_string() });
-        }
-        rule.add_places(&format!("ignoreDifferences.{key}"), document, MAX_EXPRESSIONS, problems);
-        self.rules.push(rule);
-    }
-
-    /// Reads the setting `resource.compareoptions`; unknown values of
-    /// `ignoreResourceStatusField` mean all (SE-163).
-    pub fn set_compare_options(&mut self, document: &Value) {
-        if let Some(ignore) = document.get("ignoreResourceStatusField") {
-            self.ignore_status = match ignore {
-                Value::Bool(false) => IgnoreStatus::None,
-                Value::String(text) => match text.as_str() {
-                    "crd" => IgnoreStatus::Crd,
-                    "none" | "off" | "false" => IgnoreStatus::None,
-                    _ => IgnoreStatus::All,
-                },
-                _ => IgnoreStatus::All,
-            };
-        }
-        if let Some(ignore) = document.get("ignoreAggregatedRoles").and_then(Value::as_bool) {
-            self.ignore_aggregated_roles = ignore;
-        }
-    }
-
-    /// Adds the setting `resource.customizations.knownTypeFields.<group>_<kind>`: a list
-    /// of `{field, type}` (SE-168). Unknown types are returned as problems; their fields
-    /// are compared unchanged.
-    pub fn add_known_fields(&mut self, key: &str, entries: &Value, problems: &mut Vec<Problem>) {
-        let (group, kind) =
-            key.split_once('/').or_else(|| key.rsplit_once('_')).unwrap_or(("", key));
-        for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
-            let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
-            let known = match text("type") {
-                "core/v1/PodSpec" => KnownType::PodSpec,
-                "core/Quantity" => KnownType::Quantity,
-                "core/v1/ResourceList" => KnownType::ResourceList,
-                "meta/v1/Duration" => KnownType::Duration,
-                other => {
-                    let at = format!("knownTypeFields.{key}[{index}]");
-                    problems.push(Problem { at, message: format!("unknown type {other:?}") });
-                    continue;
-                }
-            };
-            let path = text("field").split('.').map(str::to_owned).collect();
-            let (group, kind) = (group.to_owned(), kind.to_owned());
-            self.known_fields.push(KnownField { group, kind, path, known });
-        }
-    }
-
     /// The rules for one object.
     pub(super) fn rules_for<'a>(&'a self, object: &'a Value) -> impl Iterator<Item = &'a Rule> {
         let kind = KindRef::of(object);
@@ -302,12 +170,6 @@ impl Config {
         let name = metadata("name").unwrap_or_default();
         let namespace = metadata("namespace").unwrap_or_default();
         self.rules.iter().filter(move |rule| rule.matches(kind, name, namespace))
-    }
-
-    /// The known fields of one kind.
-    pub(super) fn known_types(&self, kind: KindRef<'_>) -> impl Iterator<Item = &KnownField> {
-        let of_kind = |known: &&KnownField| known.group == kind.group && known.kind == kind.kind;
-        self.known_fields.iter().filter(of_kind).collect::<Vec<_>>().into_iter()
     }
 }
 

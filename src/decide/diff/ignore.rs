@@ -7,7 +7,7 @@ use super::fields::{elements, entries, is_leaf, keys_match};
 use super::jq::Error;
 use super::keys;
 use super::keys::ListKind;
-use super::normalize::{Purpose, ignores_status, normalize};
+use super::normalize::{Purpose, normalize};
 use super::path::{Path, Step, get, locate, remove_all};
 use crate::api::kind::KindRef;
 
@@ -182,9 +182,8 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     let mut wanted = target.clone();
     let mut found = live.clone();
     for side in [&mut wanted, &mut found] {
-        normalize(side, Purpose::Apply, config);
+        normalize(side, Purpose::Apply);
     }
-    let status_ignored = ignores_status(KindRef::of(target), config);
     let mut skipped = Skipped::default();
     let (in_target, in_live) =
         ignored(Some(&wanted), Some(&found), Some(live), config, &mut skipped);
@@ -197,11 +196,6 @@ pub fn respect_ignored(target: &Value, live: &Value, config: &Config) -> Value {
     remove_all(&mut wanted, in_target);
     for (path, value) in taken {
         matching.put(&mut wanted, &path, value);
-    }
-    if !status_ignored
-        && let (Some(map), Some(status)) = (wanted.as_object_mut(), target.get("status"))
-    {
-        map.insert("status".to_owned(), status.clone());
     }
     wanted
 }

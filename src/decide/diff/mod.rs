@@ -25,7 +25,6 @@
 mod changes;
 mod config;
 mod defaults;
-mod dry_run;
 mod fields;
 mod ignore;
 pub mod jq;
@@ -46,10 +45,8 @@ use serde_json::{Map, Value};
 
 pub use changes::Change;
 pub use config::{
-    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, IgnoreStatus, KnownField, KnownType, Problem,
-    Rule, compare_options, sync_options,
+    Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, Problem, Rule, compare_options, sync_options,
 };
-pub use dry_run::compare_dry_run;
 pub use fields::taken_over;
 pub use ignore::respect_ignored;
 pub use jq::Expression;
@@ -77,8 +74,6 @@ pub enum Strategy {
     /// What only our field manager owns and the target does not have: live was, or will
     /// be, applied server-side (SE-157).
     Structured,
-    /// Not predicted here: the server's dry run is used (SE-158).
-    ServerSide,
 }
 
 /// Result of comparing one object. Contains no values of a Secret.
@@ -113,10 +108,10 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
     let mut wanted = target.cloned();
     let mut found = live.cloned();
     if let Some(wanted) = &mut wanted {
-        normalize::normalize(wanted, Purpose::Apply, config);
+        normalize::normalize(wanted, Purpose::Apply);
     }
     if let Some(found) = &mut found {
-        settle(found, config);
+        settle(found);
     }
     let schema = target.and_then(|target| config.schemas.of(KindRef::of(target)));
     for (side, schema) in [(&mut wanted, schema), (&mut found, schema)] {
@@ -128,7 +123,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
 
     let (mut predicted, mut found) = match (wanted, found, live) {
         (Some(mut wanted), Some(mut found), Some(live)) => {
-            let original = original(strategy, live, config);
+            let original = original(strategy, live);
             reduce_claim_templates(&mut found, &wanted, original.as_ref());
             drop_namespace(&mut wanted, &found);
             let ours = ours_by_updates(target, live, strategy, config);
@@ -136,7 +131,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
                 Strategy::Structured => {
                     Owners::of(ours.as_ref().unwrap_or(live), &config.manager).unwrap_or_default()
                 }
-                Strategy::TwoWay | Strategy::ThreeWay | Strategy::ServerSide => Owners::default(),
+                Strategy::TwoWay | Strategy::ThreeWay => Owners::default(),
             };
             let past = Past { original: original.as_ref(), owners, schema };
             let kind = KindRef::of(&wanted);
@@ -177,22 +172,22 @@ pub fn normalized(object: &Value, config: &Config) -> Value {
 }
 
 fn fill(object: &mut Value, config: &Config) {
-    settle(object, config);
+    settle(object);
     defaults::apply(object);
     let schema = config.schemas.of(KindRef::of(object)).cloned();
     if let Some(schema) = schema {
         schema::apply_defaults(object, &schema);
         // A default may have another notation than a value.
-        settle(object, config);
+        settle(object);
     }
 }
 
 /// Normalizes an object for comparing.
-fn settle(object: &mut Value, config: &Config) {
-    normalize::normalize(object, Purpose::Compare, config);
+fn settle(object: &mut Value) {
+    normalize::normalize(object, Purpose::Compare);
     strip_nulls(object);
     // Without its nulls, an object may be empty.
-    normalize::normalize(object, Purpose::Compare, config);
+    normalize::normalize(object, Purpose::Compare);
 }
 
 /// SE-150. An entry of our manager takes precedence over options: it is the only exact
@@ -244,12 +239,12 @@ fn last_applied(live: &Value) -> Option<Value> {
     serde_json::from_str::<Map<String, Value>>(text).ok().map(Value::Object)
 }
 
-fn original(strategy: Strategy, live: &Value, config: &Config) -> Option<Value> {
+fn original(strategy: Strategy, live: &Value) -> Option<Value> {
     if strategy != Strategy::ThreeWay {
         return None;
     }
     let mut original = last_applied(live)?;
-    settle(&mut original, config);
+    settle(&mut original);
     // Live always has one; an absent one in the target has no meaning.
     if let Some(metadata) = original.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("namespace");

@@ -7,11 +7,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
-use super::config::{Config, IgnoreStatus, KnownType};
 use super::quantity;
 use crate::api::kind::KindRef;
 
-/// Fields that the server sets on every object, never a difference (SE-160, SE-161).
+/// Fields that the server sets on every object, never a difference (SE-160, SE-161), as
+/// is `status` of every kind (SE-163).
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 
@@ -29,7 +29,7 @@ pub enum Purpose {
 }
 
 /// Normalises an object in place.
-pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
+pub fn normalize(object: &mut Value, purpose: Purpose) {
     let compare = purpose == Purpose::Compare;
     let (api_version, kind) = {
         let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -39,10 +39,10 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
     let kind = KindRef::of(&head);
 
     canonicalize_numbers(object);
-    strip_server_fields(object, kind, config);
+    strip_server_fields(object);
     match (kind.group, kind.kind) {
         ("", "Secret") => secret(object),
-        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, compare, config),
+        ("rbac.authorization.k8s.io", "Role" | "ClusterRole") => role(object, compare),
         _ => {}
     }
     if let Some(metadata) = object.get_mut("metadata").filter(|_| compare) {
@@ -58,35 +58,20 @@ pub fn normalize(object: &mut Value, purpose: Purpose, config: &Config) {
         // Last, since the order depends on the final texts.
         endpoints(object);
     }
-    for known in config.known_types(kind) {
-        at_path(object, &known.path, &mut |value| match known.known {
-            KnownType::PodSpec => {
-                quantities(value);
-                if compare {
-                    drop_empty(value, "");
-                }
-            }
-            KnownType::Quantity => quantity::canonicalize(value),
-            KnownType::ResourceList => quantity_map(value),
-            KnownType::Duration => quantity::canonicalize_duration(value),
-        });
+    if (kind.group, kind.kind) == ("argoproj.io", "Rollout")
+        && let Some(pod) = object.pointer_mut("/spec/template/spec")
+    {
+        // The same type as in a Deployment (SE-168).
+        quantities(pod);
+        if compare {
+            drop_empty(pod, "");
+        }
     }
 }
 
-/// Whether `status` is ignored for this kind (SE-163).
-pub fn ignores_status(kind: KindRef<'_>, config: &Config) -> bool {
-    match config.ignore_status {
-        IgnoreStatus::All => true,
-        IgnoreStatus::Crd => kind.is_crd(),
-        IgnoreStatus::None => false,
-    }
-}
-
-fn strip_server_fields(object: &mut Value, kind: KindRef<'_>, config: &Config) {
+fn strip_server_fields(object: &mut Value) {
     let Some(root) = object.as_object_mut() else { return };
-    if ignores_status(kind, config) {
-        root.remove("status");
-    }
+    root.remove("status");
     let Some(metadata) = root.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
     if let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) {
@@ -151,14 +136,13 @@ fn secret(object: &mut Value) {
 }
 
 /// SE-165.
-fn role(object: &mut Value, compare: bool, config: &Config) {
+fn role(object: &mut Value, compare: bool) {
     let Some(root) = object.as_object_mut() else { return };
-    let aggregated = root.get("aggregationRule").is_some_and(Value::is_object);
     let empty = compare
         && root
             .get("rules")
             .is_some_and(|rules| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty));
-    if empty || (aggregated && config.ignore_aggregated_roles) {
+    if empty {
         root.remove("rules");
     }
 }
@@ -335,21 +319,4 @@ fn quantities(value: &mut Value) {
 
 fn quantity_map(value: &mut Value) {
     value.as_object_mut().into_iter().flat_map(Map::values_mut).for_each(quantity::canonicalize);
-}
-
-/// Calls `change` on the values at a path of field names, in every element of the lists
-/// on the path and at its end (SE-168).
-fn at_path(value: &mut Value, path: &[String], change: &mut dyn FnMut(&mut Value)) {
-    match (value, path) {
-        (Value::Array(list), _) => {
-            list.iter_mut().for_each(|element| at_path(element, path, change));
-        }
-        (value, []) => change(value),
-        (Value::Object(map), [field, rest @ ..]) => {
-            if let Some(child) = map.get_mut(field) {
-                at_path(child, rest, change);
-            }
-        }
-        _ => {}
-    }
 }

@@ -1,8 +1,6 @@
-//! Canonical form of quantities and durations, as printed by the API server.
+//! Canonical form of quantities, as printed by the API server.
 
 use serde_json::Value;
-
-use crate::duration;
 
 /// Resolution of quantities; smaller fractions are rounded up, as in Kubernetes.
 const NANO: i128 = 1_000_000_000;
@@ -127,18 +125,6 @@ fn multiplier(suffix: &str) -> Option<(i128, i128, Family)> {
     Some(if power < 0 { (1, size, family) } else { (size, 1, family) })
 }
 
-/// Converts a Go duration (`90m`, `1h30m`) to Go's canonical form, such as `1h30m0s`.
-/// Invalid durations are not changed.
-pub fn canonicalize_duration(value: &mut Value) {
-    if let Some(canonical) = value.as_str().and_then(canonical_duration) {
-        *value = Value::String(canonical);
-    }
-}
-
-fn canonical_duration(text: &str) -> Option<String> {
-    duration::parse(text).ok().map(duration::print)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,13 +172,6 @@ mod tests {
             "9".repeat(40).as_str(),
         ] {
             assert_eq!(canonical(text), None, "{text:?}");
-        }
-    }
-
-    #[test]
-    fn durations() {
-        for (text, want) in [("90m", Some("1h30m0s")), ("1h30m0s", Some("1h30m0s")), ("1", None)] {
-            assert_eq!(canonical_duration(text).as_deref(), want, "{text}");
         }
     }
 }
