@@ -25,7 +25,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::openapi;
-use crate::watch::cluster_cache::Cluster;
+use crate::watch::cluster_cache::ClusterCache;
 use crate::watch::failure::{has_code, is_transient, reason};
 use attempt::Attempt;
 use send::Sender;
@@ -43,7 +43,7 @@ const GONE_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Copy, Debug)]
 pub struct Applier<'a> {
     /// The cluster.
-    pub cluster: &'a Arc<Cluster>,
+    pub cluster: &'a Arc<ClusterCache>,
     /// The field manager, the same for everything.
     pub manager: &'a str,
     /// Manager whose fields are taken over when an object moves to

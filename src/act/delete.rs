@@ -12,7 +12,7 @@ use super::retry::{patiently, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
-use crate::watch::cluster_cache::{Cluster, raw};
+use crate::watch::cluster_cache::{ClusterCache, raw};
 use crate::watch::failure::{checked, has_code};
 
 /// How often a conflict is answered with another read.
@@ -23,7 +23,7 @@ const ATTEMPTS: u32 = 5;
 /// no such object any more, be it that another one has taken its place. An
 /// object without a UID is not deleted: another one might be met.
 pub async fn delete(
-    cluster: &Cluster,
+    cluster: &ClusterCache,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,
@@ -85,7 +85,7 @@ fn accepted(key: &ResourceKey) -> Happened {
 /// Takes the hook finalizer off an object (SE-295). Success when the object
 /// has none, is gone, or is another one now.
 pub async fn remove_finalizer(
-    cluster: &Cluster,
+    cluster: &ClusterCache,
     resource: &ApiResource,
     key: &ResourceKey,
     uid: &str,

@@ -15,13 +15,13 @@ use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::embedded::{Effect, Fault, RequestRecord, Server};
-use crate::watch::cluster_cache::Cluster;
+use crate::watch::cluster_cache::ClusterCache;
 
 const US: &str = "controller";
 
 struct World {
     server: Server,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterCache>,
     tracking: Tracking,
 }
 
@@ -30,7 +30,7 @@ impl World {
         let server = Server::new();
         let (wake, _) = tokio::sync::mpsc::unbounded_channel();
         let (mark, stop) = Default::default();
-        let cluster = Cluster::new("https://x", server.client_as(US), mark, wake, stop);
+        let cluster = ClusterCache::new("https://x", server.client_as(US), mark, wake, stop);
         let world = Self { server, cluster, tracking: Tracking::default() };
         let web = json!({"metadata": {"name": "web"}});
         let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));

@@ -11,7 +11,7 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
-use crate::api::Cluster as KnownCluster;
+use crate::api::Cluster;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::watch::connection::{self, Unusable};
 use crate::watch::control_plane;
@@ -74,13 +74,13 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
 }
 
 /// A connection to a cluster, with a default namespace.
-pub(super) struct Cluster {
+pub(super) struct ClusterConnection {
     client: Client,
     /// The requested namespace, or that of the context.
     pub namespace: String,
 }
 
-impl Cluster {
+impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
         let client = connect(args.context.as_deref()).await?;
@@ -102,7 +102,7 @@ impl Cluster {
         Ok(set.map(|set| Arc::new(set.parse())))
     }
 
-    /// Like [`Cluster::application_set`], for a set that must exist.
+    /// Like [`ClusterConnection::application_set`], for a set that must exist.
     pub async fn expect_application_set(&self, name: &str) -> Result<Arc<Value>, Error> {
         let found = self.application_set(&self.namespace, name).await?;
         found.ok_or_else(|| {
@@ -143,7 +143,7 @@ impl Cluster {
     }
 
     /// The clusters registered in a control plane, including the local one.
-    pub async fn clusters(&self, namespace: &str) -> Result<Vec<KnownCluster>, Error> {
+    pub async fn clusters(&self, namespace: &str) -> Result<Vec<Cluster>, Error> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
         let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
         let place = format!("cluster Secrets of namespace {namespace}");

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cluster::Cluster;
+use super::cluster::ClusterConnection;
 use super::error::{Error, note};
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use crate::decide::application_set::validate::Known;
@@ -54,7 +54,7 @@ impl Controller {
     /// # Errors
     ///
     /// When a setting is invalid: the controller would not start with it.
-    pub async fn read(cluster: &Cluster, args: &ControllerArgs) -> Result<Self, Error> {
+    pub async fn read(cluster: &ClusterConnection, args: &ControllerArgs) -> Result<Self, Error> {
         let flags = || Flags {
             namespace: args.control_plane_namespace.clone(),
             enable_progressive_syncs: args.enable_progressive_syncs,

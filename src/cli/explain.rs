@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::output::{self, Output, or_dash, printable};
 use super::rollout_summary::{MemberSummary, RolloutSummary, State};
 use crate::api::conditions::application_set as condition;
@@ -82,7 +82,7 @@ pub(super) struct Condition {
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (set, applications) = block_on(async {
-        let cluster = Cluster::connect(&args.cluster).await?;
+        let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
         let applications = cluster.applications_by_name(&cluster.namespace).await?;
         Ok((set, applications))

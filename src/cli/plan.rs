@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault};
 use super::input::Object;
@@ -166,7 +166,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let why = "name the ApplicationSet to read from the cluster, or give a file with -f";
         return Err(Error::input("cannot plan", "--live", why));
     }
-    let cluster = Cluster::connect(&args.cluster).await?;
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
     let sets = if args.files.is_empty() {
         let name = args.name.as_deref().unwrap_or_default();
         let stored = cluster.expect_application_set(name).await?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::cluster::{Cluster, ClusterArgs, block_on};
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::output::{self, Output, or_dash};
 use super::rollout_summary::{MemberSummary, RolloutSummary};
 use crate::desired::name_of;
@@ -33,7 +33,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.name {
         let (set, applications) = block_on(async {
-            let cluster = Cluster::connect(&args.cluster).await?;
+            let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
             let applications = cluster.applications_by_name(&cluster.namespace).await?;
             Ok((set, applications))
@@ -42,7 +42,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (sets, applications) = block_on(async {
-        let cluster = Cluster::connect(&args.cluster).await?;
+        let cluster = ClusterConnection::connect(&args.cluster).await?;
         let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
         Ok((cluster.application_sets(namespace).await?, cluster.applications(namespace).await?))
     })?;

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{Cluster, Mark};
+use super::cluster_cache::{ClusterCache, Mark};
 use super::connection::{self, Unusable};
 use super::read_only;
 use crate::api::application::ApplicationDestination;
@@ -71,7 +71,7 @@ struct Entry {
 #[derive(Clone, Debug)]
 pub struct Destinated {
     /// What exists there.
-    pub cluster: Arc<Cluster>,
+    pub cluster: Arc<ClusterCache>,
     /// Its URL.
     pub server: String,
     /// Its name.
@@ -82,7 +82,7 @@ pub struct Destinated {
 
 struct Connection {
     version: String,
-    cluster: Arc<Cluster>,
+    cluster: Arc<ClusterCache>,
     stop: CancellationToken,
 }
 
@@ -204,7 +204,7 @@ impl Clusters {
             old.stop.cancel();
         }
         let stop = self.stop.child_token();
-        let cluster = Cluster::new(
+        let cluster = ClusterCache::new(
             &redact::url(&server),
             client,
             self.mark.clone(),

@@ -18,7 +18,7 @@ use crate::decide::app_state::finalize::Removal;
 use crate::decide::app_state::operate::Act;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{Action, Apply, Happened, How, Object, Outcome, TaskKey};
-use crate::watch::cluster_cache::{Cluster, kind_of};
+use crate::watch::cluster_cache::{ClusterCache, kind_of};
 
 /// An action that takes longer has lost its answer. Longer than any wait that
 /// is part of an action.
@@ -53,7 +53,7 @@ pub struct Executor<'a> {
     /// Settings.
     pub ctx: &'a Context,
     /// The cluster.
-    pub cluster: &'a Arc<Cluster>,
+    pub cluster: &'a Arc<ClusterCache>,
     /// Manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
     /// On whose behalf.

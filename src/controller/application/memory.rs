@@ -13,7 +13,7 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
 use crate::decide::app_state::refresh::{Request, digest};
 use crate::decide::app_state::{DiffCache, Placed};
-use crate::watch::cluster_cache::Cluster;
+use crate::watch::cluster_cache::ClusterCache;
 
 /// How many renderings of one Application are kept: what is compared, and what
 /// an operation syncs.
@@ -42,7 +42,7 @@ pub struct Memory {
     /// Digest of how its operation stood when the log said so last.
     pub logged: u64,
     /// The cluster whose objects it wants.
-    pub cluster: Option<Arc<Cluster>>,
+    pub cluster: Option<Arc<ClusterCache>>,
     /// The sources that it waits for.
     pub sources: Vec<Wanted>,
     /// The comparison that failed last and has to be made up for.

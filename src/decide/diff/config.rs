@@ -122,7 +122,7 @@ impl Config {
 
     /// Adds a list of `ignoreDifferences` entries; `at` is the path of the list in
     /// problems. `null` is an empty list.
-    pub fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
+    fn add_rules(&mut self, at: &str, entries: &Value, problems: &mut Vec<Problem>) {
         let Some(list) = entries.as_array() else {
             if !entries.is_null() {
                 problems.push(Problem { at: at.to_owned(), message: "not a list".to_owned() });

@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::index::{Change, Mark, Objects};
-use super::{Cluster, Error, Wanted, definitions, kind_of, raw};
+use super::{ClusterCache, Error, Wanted, definitions, kind_of, raw};
 use crate::api::resource_key::ResourceKey;
 use crate::watch::follow::{follow_asking, words};
 
@@ -119,7 +119,7 @@ impl Feed {
     }
 
     /// Follows the server until dropped.
-    pub async fn run(self: Arc<Self>, cluster: Weak<Cluster>, client: kube::Client) {
+    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, client: kube::Client) {
         let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
         let follow = || {
             let config = watcher::Config::default().page_size(PAGE);

@@ -83,7 +83,7 @@ pub enum Error {
 
 /// One cluster as seen by all Applications that sync to it.
 #[derive(Debug)]
-pub struct Cluster {
+pub struct ClusterCache {
     server: String,
     client: Client,
     mark: Mark,
@@ -140,7 +140,7 @@ impl Wanted {
     }
 }
 
-impl Cluster {
+impl ClusterCache {
     /// A cluster of which nothing is watched yet. Instances that are
     /// concerned by a change are sent to `wake`; `stop` ends all watches.
     pub fn new(

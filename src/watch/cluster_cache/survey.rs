@@ -19,7 +19,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::feed::PAGE;
-use super::{Cluster, GroupVersionKind};
+use super::{ClusterCache, GroupVersionKind};
 use crate::api::kind::is_excluded;
 use crate::api::tracking::TrackingMethod;
 use crate::watch::failure::{has_code, reason};
@@ -83,7 +83,7 @@ impl Survey {
     }
 }
 
-impl Cluster {
+impl ClusterCache {
     /// Begins to look, unless that was begun before.
     pub(super) fn begin_survey(self: &Arc<Self>) {
         use std::sync::atomic::Ordering::Relaxed;
