@@ -19,7 +19,7 @@ use serde_json::Value;
 use serde_saphyr::{DuplicateKeyPolicy, MergeKeyPolicy, Options, Spanned};
 
 pub use node::weight;
-use node::{Budget, Node, OVER_LIMIT};
+use node::{Budget, Node};
 
 /// Limit on nested mappings and lists. Kubernetes objects stay below 40; each level takes
 /// about 20 kB of stack in a debug build.
@@ -74,12 +74,16 @@ pub enum Error {
         column: u64,
         /// The problem.
         reason: String,
+        /// Whether the text only exceeds a limit.
+        limit: bool,
     },
     /// Like [`Error::At`], without a position.
     #[error("{reason}")]
     Somewhere {
         /// The problem.
         reason: String,
+        /// Whether the text only exceeds a limit.
+        limit: bool,
     },
     /// The bytes are neither UTF-8 nor UTF-16 with a byte order mark.
     #[error("byte {offset}: not UTF-8 text")]
@@ -97,8 +101,8 @@ pub enum Error {
 
 impl Error {
     /// Whether the text only exceeds a limit.
-    pub fn is_limit(&self) -> bool {
-        matches!(self, Self::At { reason, .. } | Self::Somewhere { reason } if reason.starts_with(OVER_LIMIT))
+    pub const fn is_limit(&self) -> bool {
+        matches!(self, Self::At { limit: true, .. } | Self::Somewhere { limit: true, .. })
     }
 }
 
@@ -159,11 +163,11 @@ pub fn documents_within(text: &str, memory: u64) -> Result<Vec<Document>, Error>
 /// [`Error::Count`] when there is no value.
 pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
     let text = without_mark(text);
-    let _budget = Budget::new(memory, MAX_NODES);
+    let budget = Budget::new(memory, MAX_NODES);
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<Node<false>>();
     let node = match stream.next() {
         None => return Err(Error::Count { found: 0 }),
-        Some(Err(error)) => return Err(from_json(&error)),
+        Some(Err(error)) => return Err(from_json(&error, &budget)),
         Some(Ok(node)) => node,
     };
     let (read, rest) = text.split_at(stream.byte_offset());
@@ -181,7 +185,7 @@ fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
     // Parsed again with the position of every key, which takes twice the time.
     read::<true>(text, memory).map_err(|stop| match stop {
         Stop::Error(error) => error,
-        Stop::Repeated => Error::Somewhere { reason: "duplicate key".to_owned() },
+        Stop::Repeated => Error::Somewhere { reason: "duplicate key".to_owned(), limit: false },
     })
 }
 
@@ -204,7 +208,7 @@ fn read<const PLACES: bool>(text: &str, memory: u64) -> Result<Vec<Document>, St
     {
         let document = document.map_err(|error| match error.without_snippet() {
             serde_saphyr::Error::DuplicateMappingKey { .. } if !PLACES => Stop::Repeated,
-            _ => Stop::Error(from_saphyr(&error)),
+            _ => Stop::Error(from_saphyr(&error, &budget)),
         })?;
         let line = usize::try_from(document.referenced.line()).unwrap_or(usize::MAX);
         let Node { value, repeated } = document.value;
@@ -228,7 +232,7 @@ pub fn value(text: &str) -> Result<Value, Error> {
             None => Ok(document.value),
             Some(Repeated { path, line }) => {
                 let reason = format!("line {line}: key {path:?} is duplicated; remove one");
-                Err(Error::Somewhere { reason })
+                Err(Error::Somewhere { reason, limit: false })
             }
         },
         (last, others) => Err(Error::Count { found: others + usize::from(last.is_some()) }),
@@ -247,7 +251,7 @@ pub fn to_string(value: &Value) -> Result<String, Error> {
         folded_wrap_chars: usize::MAX,
     };
     serde_saphyr::to_string_with_options(value, options)
-        .map_err(|error| Error::Somewhere { reason: error.to_string() })
+        .map_err(|error| Error::Somewhere { reason: error.to_string(), limit: false })
 }
 
 /// Several values as one YAML text, separated by `---`.
@@ -266,12 +270,13 @@ enum JsonError {
     Limit(Error),
 }
 
-fn from_json(error: &serde_json::Error) -> Error {
+fn from_json(error: &serde_json::Error, budget: &Budget) -> Error {
     let text = error.to_string();
     let (line, column) = (error.line(), error.column());
     let tail = format!(" at line {line} column {column}");
     let reason = text.strip_suffix(&tail).unwrap_or(&text).to_owned();
-    Error::At { line: line as u64, column: column as u64, reason }
+    let limit = budget.is_exceeded();
+    Error::At { line: line as u64, column: column as u64, reason, limit }
 }
 
 /// The text parsed as a sequence of JSON values.
@@ -282,11 +287,8 @@ fn json_documents(text: &str, memory: u64) -> Result<Vec<Document>, JsonError> {
     loop {
         let from = stream.byte_offset();
         let Some(node) = stream.next() else { return Ok(documents) };
-        let node = node.map_err(|error| match from_json(&error) {
-            // Messages of serde_json never start like this.
-            Error::At { reason, line, column } if reason.starts_with(OVER_LIMIT) => {
-                JsonError::Limit(Error::At { reason, line, column })
-            }
+        let node = node.map_err(|error| match from_json(&error, &budget) {
+            error if error.is_limit() => JsonError::Limit(error),
             _ => JsonError::Syntax,
         })?;
         let line = line_of(text, from);
@@ -342,14 +344,15 @@ fn options() -> Options {
     }
 }
 
-fn from_saphyr(error: &serde_saphyr::Error) -> Error {
+fn from_saphyr(error: &serde_saphyr::Error, budget: &Budget) -> Error {
     let error = error.without_snippet();
     let reason = error.to_string();
-    let Some(place) = error.location() else { return Error::Somewhere { reason } };
+    let limit = budget.is_exceeded();
+    let Some(place) = error.location() else { return Error::Somewhere { reason, limit } };
     let (line, column) = (place.line(), place.column());
     let tail = format!(" at line {line}, column {column}");
     let reason = reason.strip_suffix(&tail).unwrap_or(&reason).to_owned();
-    Error::At { line, column, reason }
+    Error::At { line, column, reason, limit }
 }
 
 #[cfg(test)]

@@ -160,6 +160,8 @@ fn starts(patch: &Value) -> bool {
     patch["status"]["operationState"]["startedAt"].is_string()
 }
 
+/// Whether the object would become too large. The API server has a code for a request
+/// that is; of what its store refuses there is only the text.
 fn is_too_large(error: &kube::Error) -> bool {
     has_code(error, 413) || {
         let words = words(error);

@@ -305,7 +305,8 @@ pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
     }
 }
 
-/// Determines the error from the output of `git`, most specific first.
+/// Determines the error from the output of `git`, most specific first: its exit code
+/// tells nothing of the cause.
 fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
     let repo = address.shown.clone();
     let said = output.stderr.to_ascii_lowercase();

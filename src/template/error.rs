@@ -26,6 +26,8 @@ pub enum Error {
         context: String,
         /// The problem.
         message: String,
+        /// Whether a limit was exceeded.
+        limit: bool,
     },
     /// An unknown option.
     #[error(
@@ -61,9 +63,9 @@ impl Error {
     }
 
     /// Whether a limit was exceeded: the same template fails in the same way for nearly all parameters.
-    pub fn is_limit(&self) -> bool {
+    pub const fn is_limit(&self) -> bool {
         match self {
-            Self::Execute { message, .. } => message.contains("limit exceeded: "),
+            Self::Execute { limit, .. } => *limit,
             Self::TooLong { .. } => true,
             Self::Parse { .. } | Self::Option { .. } | Self::Unclosed { .. } => false,
         }

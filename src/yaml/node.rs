@@ -13,45 +13,64 @@ use super::{MAX_NODES, Repeated};
 const MAX_REPEATED: usize = 10;
 
 thread_local! {
-    /// Remaining bytes and values of the text being parsed on this thread.
-    static LEFT: Cell<(u64, usize)> = const { Cell::new((u64::MAX, usize::MAX)) };
+    /// What the text being parsed on this thread may still take.
+    static LEFT: Cell<Left> =
+        const { Cell::new(Left { memory: u64::MAX, nodes: usize::MAX, exceeded: false }) };
+}
+
+#[derive(Clone, Copy)]
+struct Left {
+    memory: u64,
+    nodes: usize,
+    /// Whether it was not enough. An error of a parser carries nothing but a text.
+    exceeded: bool,
 }
 
 /// The limits of one text, active until dropped.
-pub(super) struct Budget((u64, usize));
+pub(super) struct Budget(Left);
 
 impl Budget {
     /// Activates limits on this thread, until dropped.
     pub(super) fn new(memory: u64, nodes: usize) -> Self {
-        Self(LEFT.replace((memory, nodes)))
+        Self(LEFT.replace(Left { memory, nodes, exceeded: false }))
     }
 
     /// Resets the number of values.
     pub(super) fn renew(&self, nodes: usize) {
-        LEFT.set((LEFT.get().0, nodes));
+        LEFT.set(Left { nodes, ..LEFT.get() });
+    }
+
+    /// Whether a limit was exceeded, so that parsing ended with an error.
+    pub(super) fn is_exceeded(&self) -> bool {
+        LEFT.get().exceeded
     }
 
     /// Counts one value and its own bytes.
     fn take<E: de::Error>(bytes: u64) -> Result<(), E> {
-        let (memory, nodes) = LEFT.get();
-        let nodes = nodes.checked_sub(1).ok_or_else(|| {
-            E::custom(format_args!("{OVER_LIMIT}more than {MAX_NODES} values; split the file"))
-        })?;
-        LEFT.set((memory, nodes));
+        let left = LEFT.get();
+        let Some(nodes) = left.nodes.checked_sub(1) else {
+            return exceeded(format_args!("more than {MAX_NODES} values; split the file"));
+        };
+        LEFT.set(Left { nodes, ..left });
         Self::pay(bytes)
     }
 
     /// Counts bytes.
     fn pay<E: de::Error>(bytes: u64) -> Result<(), E> {
-        let (memory, nodes) = LEFT.get();
-        let memory = memory.checked_sub(bytes).ok_or_else(|| {
-            E::custom(format_args!(
-                "{OVER_LIMIT}the values exceed the memory limit; split the source or raise --manifest-memory"
-            ))
-        })?;
-        LEFT.set((memory, nodes));
+        let left = LEFT.get();
+        let Some(memory) = left.memory.checked_sub(bytes) else {
+            return exceeded(format_args!(
+                "the values exceed the memory limit; split the source or raise --manifest-memory"
+            ));
+        };
+        LEFT.set(Left { memory, ..left });
         Ok(())
     }
+}
+
+fn exceeded<E: de::Error>(limit: fmt::Arguments<'_>) -> Result<(), E> {
+    LEFT.set(Left { exceeded: true, ..LEFT.get() });
+    Err(E::custom(format_args!("over the limit: {limit}")))
 }
 
 impl Drop for Budget {
@@ -59,9 +78,6 @@ impl Drop for Budget {
         LEFT.set(self.0);
     }
 }
-
-/// Prefix of limit errors, which distinguishes them from syntax errors.
-pub(super) const OVER_LIMIT: &str = "over the limit: ";
 
 /// Memory of a mapping: serde_json stores up to eleven entries per node, with 24 bytes
 /// for the key and 32 for the value, and nodes may be half full.

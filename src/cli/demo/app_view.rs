@@ -146,9 +146,7 @@ fn detail(
 ) -> String {
     let state = status.operation_state.as_ref();
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
-        // Any other message says only that it is running.
-        let wait = state.message.strip_prefix("waiting for ");
-        return wait.unwrap_or_default().to_owned();
+        return waited_for(&state.message).to_owned();
     }
     if view.requested {
         return "the sync to begin".to_owned();
@@ -171,6 +169,12 @@ fn detail(
         (None, Some(resource)) if state.is_some() => shown(resource),
         _ => String::new(),
     }
+}
+
+/// What a running operation waits for, for the screen: Argo CD has no field for it but
+/// the message. Any other message says only that it is running.
+fn waited_for(message: &str) -> &str {
+    message.strip_prefix("waiting for ").unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -326,20 +326,24 @@ impl Set {
     }
 
     fn read_status(&mut self, mut status: StatusView, at: Duration) -> Vec<Transition> {
-        let mut transitions = Vec::new();
+        let (mut completed, mut others) = (Vec::new(), Vec::new());
+        let mut add = |phase, changed: Option<Transition>| {
+            let list = if phase == RolloutPhase::Healthy { &mut completed } else { &mut others };
+            list.extend(changed);
+        };
         let unlisted = self.unlisted(&status);
         for entry in std::mem::take(&mut status.application_status) {
             let changed = self.moves(entry.application, entry.status, entry.message, at);
-            transitions.extend(changed);
+            add(entry.status, changed);
         }
         for (application, phase) in unlisted {
-            transitions.extend(self.moves(application, phase, String::new(), at));
+            add(phase, self.moves(application, phase, String::new(), at));
         }
-        // In order: complete Applications, started steps, started Applications.
-        transitions.sort_by_key(|transition| !transition.phase.ends_with("Healthy"));
-        let done = transitions.iter().filter(|t| t.phase.ends_with("Healthy")).count();
         let before = std::mem::replace(&mut self.status, summarize(&status, self.plan.steps.len()));
-        transitions.splice(done..done, self.opened(&before, at));
+        // In order: complete Applications, started steps, started Applications.
+        let mut transitions = completed;
+        transitions.extend(self.opened(&before, at));
+        transitions.append(&mut others);
         if let Some((reason, message)) = &self.status.error
             && before.error != self.status.error
         {

@@ -153,7 +153,8 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
 }
 
 /// Whether an operation waits for a sync window and has not applied anything
-/// yet.
+/// yet. That it waits is read from its message: the syncing controller may be
+/// Argo CD's, which reports it nowhere else.
 fn is_blocked(state: &Value) -> bool {
     let says_so = state["message"].as_str().is_some_and(|text| text.starts_with(windows::BLOCKED));
     let done = state["syncResult"]["resources"].as_array().is_some_and(|list| !list.is_empty());

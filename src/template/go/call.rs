@@ -230,9 +230,7 @@ impl<'t> Exec<'t, '_> {
         self.at = node;
         match failed {
             Fail::Message(message) => self.fail(format_args!("error calling {name}: {message}")),
-            Fail::Limit(message) => {
-                self.fail(format_args!("error calling {name}: limit exceeded: {message}"))
-            }
+            Fail::Limit(message) => self.fail_limit(&format!("error calling {name}: "), message),
         }
     }
 

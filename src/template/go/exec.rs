@@ -93,18 +93,21 @@ impl<'t, 'e> Exec<'t, 'e> {
 
     /// An error at the current node.
     pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
+        Err(self.error(message.to_string(), false))
+    }
+
+    /// An exceeded limit at the current node; `context` comes before it.
+    pub fn fail_limit<T>(&self, context: &str, limit: impl fmt::Display) -> Result<T, Error> {
+        Err(self.error(format!("{context}limit exceeded: {limit}"), true))
+    }
+
+    fn error(&self, message: String, limit: bool) -> Error {
         let (line, column) = position(self.source, self.at.pos());
         let mut context = self.at.to_string();
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
-        Err(Error::Execute {
-            name: self.name.to_owned(),
-            line,
-            column,
-            context,
-            message: message.to_string(),
-        })
+        Error::Execute { name: self.name.to_owned(), line, column, context, message, limit }
     }
 
     /// Converts an outcome without position into an error at the current node.
@@ -112,17 +115,15 @@ impl<'t, 'e> Exec<'t, 'e> {
         match outcome {
             Ok(value) => Ok(value),
             Err(Fail::Message(message)) => self.fail(message),
-            Err(Fail::Limit(message)) => self.fail(format_args!("limit exceeded: {message}")),
+            Err(Fail::Limit(message)) => self.fail_limit("", message),
         }
     }
 
     pub fn enter(&mut self) -> Result<(), Error> {
         self.depth += 1;
         if self.depth > self.run.limits.depth {
-            return self.fail(format_args!(
-                "limit exceeded: nested deeper than {} levels",
-                self.run.limits.depth
-            ));
+            let limit = self.run.limits.depth;
+            return self.fail_limit("", format_args!("nested deeper than {limit} levels"));
         }
         Ok(())
     }
@@ -134,7 +135,7 @@ impl<'t, 'e> Exec<'t, 'e> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Error> {
         if self.out.len() + bytes.len() > self.run.limits.output_bytes {
             let limit = self.run.limits.output_bytes;
-            return self.fail(format_args!("limit exceeded: output longer than {limit} bytes"));
+            return self.fail_limit("", format_args!("output longer than {limit} bytes"));
         }
         self.out.extend_from_slice(bytes);
         Ok(())
