@@ -14,27 +14,27 @@ use crate::decide::rollout::status as entries;
 use crate::watch::failure::{has_code, is_outdated};
 use crate::watch::object::{Object, resource};
 
-/// The API server takes JSON patches of up to 10,000 operations. Lists of which
-/// more than this changes are replaced as a whole.
+/// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
+/// operations than this is replaced as a whole.
 const MOST_OPERATIONS: usize = 2_000;
 
-/// What became of a status write.
+/// Outcome of a status write.
 #[derive(Debug)]
 pub enum Written {
-    /// The status was as wanted already; nothing was sent.
+    /// The status is already up to date; no request was sent.
     Unchanged,
-    /// It was written; the object as it is now.
+    /// The status was written; the object as stored now.
     Changed(Object),
-    /// The object has changed since it was read; look at it again.
+    /// The object has changed since it was read; reconcile again.
     Conflict,
 }
 
-/// Makes the status of `set` what is wanted, by a JSON patch that carries only
-/// what changed, and only if the set is still the one that was observed.
+/// Updates the status of `set` to `wanted` with a JSON patch of the changed fields. The
+/// patch has the resource version of `set` as a precondition.
 ///
 /// # Errors
 ///
-/// When the API server refuses or cannot be reached.
+/// When the API server rejects the patch or is not available.
 pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Written, kube::Error> {
     let operations = patch(&set.status, wanted);
     if operations.is_empty() {
@@ -47,15 +47,14 @@ pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Writte
     let (params, patch) = (PatchParams::default(), Patch::Json::<Value>(json_patch::Patch(all)));
     match api.patch_status(&set.id.name, &params, &patch).await {
         Ok(object) => Ok(Written::Changed(object)),
-        // A JSON patch that does not fit any more is refused for the same reason,
-        // by another code.
+        // A JSON patch that no longer matches the object is rejected with another code
+        // for the same reason.
         Err(error) if is_conflict(&error) || is_outdated(&error) => Ok(Written::Conflict),
         Err(error) => Err(error),
     }
 }
 
-/// The operations that lead from one status to another; none when nothing
-/// differs.
+/// The operations that change one status into another; empty when they are equal.
 fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
     if !old.exists {
         let is_empty = *new == Status { exists: true, ..Status::default() };
@@ -95,7 +94,7 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
     operations
 }
 
-/// The fields of `status.rollout` one by one: most change seldom.
+/// The fields of `status.rollout` one by one: most of them change rarely.
 fn rollout(old: &Value, new: &Value) -> Vec<PatchOperation> {
     let (Value::Object(old_fields), Value::Object(new_fields)) = (old, new) else {
         return field_operation("/status/rollout", old, new).into_iter().collect();
@@ -115,7 +114,7 @@ fn rollout(old: &Value, new: &Value) -> Vec<PatchOperation> {
     fields.filter_map(operation).collect()
 }
 
-/// Null is no field.
+/// Null counts as an absent field.
 fn field_operation(path: &str, old: &Value, new: &Value) -> Option<PatchOperation> {
     match (old, new) {
         (old, new) if old == new => None,
@@ -124,10 +123,10 @@ fn field_operation(path: &str, old: &Value, new: &Value) -> Option<PatchOperatio
     }
 }
 
-/// A list of objects, each of its own name, by name.
+/// A list of objects with unique names, by name.
 struct List<T> {
     path: &'static str,
-    /// Whether the stored list is what these elements are written as.
+    /// Whether the stored list equals the serialized form of these elements.
     is_exact: bool,
     name: fn(&T) -> &str,
     json: fn(&T) -> Value,
@@ -141,7 +140,7 @@ impl<T: PartialEq> List<T> {
         }
         let mut operations = Vec::new();
         let (mut old, mut new) = (old.iter().peekable(), new.iter().peekable());
-        // The place in the list as it is after the operations so far.
+        // The index in the list after the previous operations.
         let mut at = 0;
         loop {
             let path = || format!("{}/{at}", self.path);
@@ -194,7 +193,7 @@ fn changes(path: &str, old: &Value, new: &Value) -> Vec<PatchOperation> {
 }
 
 fn pointer(path: &str) -> PointerBuf {
-    // All are made here, of names without special characters.
+    // All paths are created here, from names without special characters.
     PointerBuf::parse(path).unwrap_or_default()
 }
 
@@ -210,8 +209,8 @@ fn remove(path: String) -> PatchOperation {
     PatchOperation::Remove(RemoveOperation { path: pointer(&path) })
 }
 
-/// Whether the API server refused a write since the object has changed, or is
-/// gone: both mean to look again.
+/// Whether the API server rejected a write because the object has changed or was deleted:
+/// in both cases, reconcile again.
 pub fn is_conflict(error: &kube::Error) -> bool {
     has_code(error, 409) || has_code(error, 404)
 }
@@ -248,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_what_nobody_understands_is_replaced_as_a_whole() {
+    fn a_list_with_unknown_content_is_replaced_as_a_whole() {
         let mut odd = entry("a", "Waiting");
         odd["more"] = json!(1);
         let old = json!({"status": {"applicationStatus": [odd, 7]}});

@@ -1,8 +1,8 @@
-//! The only writer of an Application's `status`, and of the fields that go
-//! with it: `operation`, and what the controller owns in `metadata` and `spec`.
+//! The only writer of an Application's `status` and of the related fields: `operation`,
+//! and the fields in `metadata` and `spec` that the controller owns.
 //!
-//! A write names only what has changed and the version that the decision was
-//! made on. Nothing is written when nothing has changed.
+//! A write contains only the changed fields and the resource version of the observed
+//! object. When nothing has changed, nothing is written.
 
 use jiff::Timestamp;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
@@ -19,37 +19,37 @@ use crate::redact;
 use crate::watch::cluster_cache::raw;
 use crate::watch::failure::has_code;
 
-/// How often a write is tried again on a newer version of the object.
+/// Maximum number of attempts, each on a newer version of the object.
 const ATTEMPTS: usize = 5;
 
 /// Why a status was not written.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Somebody else has changed what the decision was made on; decide again.
-    #[error("application {name} was changed meanwhile")]
+    /// Another client changed the fields that the decision is based on; decide again.
+    #[error("Application {name} was changed in the meantime")]
     Stale {
         /// Its name.
         name: String,
-        /// What is stored now.
+        /// The stored object.
         newest: Box<Value>,
     },
-    /// The Application is gone.
-    #[error("application {name} is gone")]
+    /// The Application was deleted.
+    #[error("Application {name} was deleted")]
     Gone {
         /// Its name.
         name: String,
     },
-    /// The server refused, or could not be reached.
-    #[error("cannot write the status of application {name}: {reason}")]
+    /// The server rejected the request or is not available.
+    #[error("cannot write the status of Application {name}: {reason}")]
     Failed {
         /// Its name.
         name: String,
-        /// The words of the server.
+        /// The message of the server.
         reason: String,
     },
 }
 
-/// The kind Application, as paths spell it.
+/// The kind Application, for request paths.
 pub fn resource() -> ApiResource {
     ApiResource {
         group: GROUP.to_owned(),
@@ -65,7 +65,7 @@ pub fn applications(client: &kube::Client, namespace: &str) -> Api<DynamicObject
     Api::namespaced_with(client.clone(), namespace, &resource())
 }
 
-/// Reads one Application past everything that is kept; `None` when it is gone.
+/// Reads one Application from the API server, not from the cache; `None` when it was deleted.
 ///
 /// # Errors
 ///
@@ -80,8 +80,8 @@ pub async fn read(
     Ok(read.map(|object| raw(object, &resource())))
 }
 
-/// What to send so that `base`, an Application as it was read, becomes
-/// `wanted`, without credentials in its words; `None` when that is nothing.
+/// The merge patch that changes `base`, an Application as read, into `wanted`, without
+/// credentials in its messages; `None` when nothing differs.
 pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
     let patch = merge_patch(base, wanted)?;
     let Some(words) = patch.get("status") else { return Some(patch) };
@@ -90,17 +90,18 @@ pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
     if shown == *words {
         return Some(patch);
     }
-    let status = super::told::status(&base["status"], &wanted["status"]).into_owned();
-    let mut told = wanted.clone();
-    told["status"] = status;
-    merge_patch(base, &told)
+    let status = super::redacted_status::status(&base["status"], &wanted["status"]).into_owned();
+    let mut redacted = wanted.clone();
+    redacted["status"] = status;
+    merge_patch(base, &redacted)
 }
 
-/// Sends a [`patch`]; `now` is for a condition about a status that is too
-/// large. Gives back what is stored afterwards.
+/// Sends a [`patch`] and returns the stored object. `now` is the time of the condition
+/// for a status that is too large.
 ///
-/// When somebody has changed other fields meanwhile, the write is repeated on
-/// top; when they changed what is written here, it is [`Error::Stale`].
+/// When another client changed other fields, the write is repeated on the new version;
+/// when it changed fields of this patch or of the decision, the result is
+/// [`Error::Stale`].
 ///
 /// # Errors
 ///
@@ -142,7 +143,7 @@ pub async fn send(
     Err(Error::Failed { name: name.to_owned(), reason: "it keeps changing".to_owned() })
 }
 
-/// Whether nothing that is written here was changed by somebody else.
+/// Whether no other client changed the fields that the decision is based on.
 fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
     let metadata = |field: &str| {
         patch["metadata"].get(field).is_none()
@@ -155,13 +156,13 @@ fn is_undisturbed(base: &Value, newest: &Value, patch: &Value) -> bool {
         && ((patch.get("spec").is_none() && !starts(patch)) || base["spec"] == newest["spec"])
 }
 
-/// Whether a write says that an operation starts: by the spec that was seen.
+/// Whether the patch starts an operation, based on the observed spec.
 fn starts(patch: &Value) -> bool {
     patch["status"]["operationState"]["startedAt"].is_string()
 }
 
-/// Whether the object would become too large. The API server has a code for a request
-/// that is; of what its store refuses there is only the text.
+/// Whether the object would be too large. The API server has a code for a request that is
+/// too large; errors of its store can only be recognised by their text.
 fn is_too_large(error: &kube::Error) -> bool {
     has_code(error, 413) || {
         let words = words(error);
@@ -172,8 +173,7 @@ fn is_too_large(error: &kube::Error) -> bool {
     }
 }
 
-/// The status cannot be stored: says so in a condition and leaves the rest as
-/// it was (SE-062).
+/// Handles a status that is too large: sets a condition and keeps the stored values (SE-062).
 async fn too_large(
     api: &Api<DynamicObject>,
     base: &Value,

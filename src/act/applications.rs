@@ -14,9 +14,8 @@ use crate::watch::control_plane::{Cache, Origin};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{Object, resource};
 
-/// How many operations of a batch are written at once, whatever
-/// `--concurrent-application-updates` says of other writes: a batch starts
-/// together.
+/// Maximum number of operations of a batch that are written in parallel, independent of
+/// `--concurrent-application-updates`: the operations of a batch start together.
 const STARTS_AT_ONCE: usize = 20;
 
 /// Writes Applications of one namespace.
@@ -29,20 +28,19 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// A writer with at most `parallel` requests under way, other than starts.
+    /// A writer with at most `parallel` requests at a time, operation starts excluded.
     pub fn new(client: &Client, namespace: &str, cache: Arc<Cache>, parallel: usize) -> Self {
         let api = Api::namespaced_with(client.clone(), namespace, &resource("Application"));
         Self { api, namespace: namespace.to_owned(), cache, parallel: parallel.max(1) }
     }
 
-    /// Carries out a plan: syncs to start, then creations and other patches; each
-    /// list in order, several at once. All are tried, whatever fails (AS-157).
+    /// Applies a plan: first the operations to start, then creations and other patches;
+    /// each list in order, in parallel. All are tried, even when some fail (AS-157).
     ///
-    /// Then the deletions, but only when every other write took effect
-    /// (AS-148): an Application that was given another name must be there under
-    /// the new one before it goes under the old one.
+    /// Deletions follow only when all other writes succeeded (AS-148): an Application
+    /// that was renamed must exist under its new name before the old one is deleted.
     pub async fn write(&self, plan: &WritePlan) -> Vec<Outcome> {
-        // Nobody's sync waits for what is not urgent.
+        // Less urgent writes do not delay the start of a sync.
         let (starts, patches): (Vec<_>, Vec<_>) = plan.patches.iter().partition(|one| one.starts);
         let starts = starts.into_iter().map(Write::Patch);
         let mut outcomes = self.all(starts, STARTS_AT_ONCE).await;
@@ -93,8 +91,8 @@ impl Writer {
             Err(error) => return Ended::Failed(Cause { code: Some(0), text: error.to_string() }),
         };
         match self.api.create(&PostParams::default(), &object).await {
-            // Nothing can be gone that was to be created: something else is
-            // missing, and looking again would not bring it back.
+            // The Application to create cannot be missing: a 404 means that another
+            // object does not exist, and a new observation does not change that.
             Err(error) if has_code(&error, 404) => Ended::Failed(cause(&error)),
             result => self.settle(result),
         }
@@ -136,7 +134,7 @@ impl Writer {
     }
 }
 
-/// Why a request failed.
+/// The cause of a failed request.
 pub fn cause(error: &kube::Error) -> Cause {
     let code = match error {
         kube::Error::Api(status) => Some(status.code),

@@ -1,7 +1,7 @@
-//! Sends objects to a cluster, in the ways that a sync knows (SE-340 … SE-355).
+//! Applies objects to a cluster with the strategies of a sync (SE-340 … SE-355).
 //!
-//! Every way is safe to repeat. What the server answers is taken over at once,
-//! so that nothing is judged by an object that is older than our own write.
+//! Each strategy is safe to repeat. Responses are added to the cache at once, so that no
+//! decision is based on an object that is older than an own write.
 
 mod attempt;
 mod merge;
@@ -30,34 +30,34 @@ use crate::watch::failure::{has_code, is_transient, reason};
 use attempt::Attempt;
 use send::Sender;
 
-/// How often a conflict is answered with another read (SE-342).
+/// Maximum number of attempts after conflicts, each with a new read (SE-342).
 const ATTEMPTS: u32 = 5;
 
-/// How long a definition may take until its kind can be used (SE-603).
+/// Maximum time until the kind of a new definition can be used (SE-603).
 const ESTABLISHED_WITHIN: Duration = Duration::from_secs(30);
 
-/// How long a deleted object may take to go before it is created again.
+/// Maximum time until a deleted object is gone, before it is created again.
 const GONE_WITHIN: Duration = Duration::from_secs(60);
 
-/// Sends objects on behalf of one controller.
+/// Applies objects for one Application.
 #[derive(Clone, Copy, Debug)]
 pub struct Applier<'a> {
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
-    /// The field manager, the same for everything.
+    /// The field manager of all requests.
     pub manager: &'a str,
-    /// Manager whose fields are taken over when an object moves to
-    /// server-side apply (SE-346).
+    /// The manager whose fields are taken over when an object is migrated to server-side
+    /// apply (SE-346).
     pub former_manager: &'a str,
-    /// On whose behalf: what is somebody else's is not deleted.
+    /// The owner: objects of other owners are not deleted.
     pub owner: Owner<'a>,
 }
 
 impl Applier<'_> {
-    /// Brings an object to its target, or tries whether that could be done.
+    /// Applies an object, or checks whether it could be applied (dry run).
     ///
-    /// `live` is the object as last seen. `in_sync` tells that nothing would
-    /// change; a dry run and a client-side apply then need no request.
+    /// `live` is the object as last observed. With `in_sync`, nothing would change; a dry
+    /// run and a client-side apply then need no request.
     pub async fn apply(
         &self,
         apply: &ApplyRequest,
@@ -66,7 +66,7 @@ impl Applier<'_> {
         dry_run: bool,
     ) -> Happened {
         let happened = self.try_apply(apply, live, in_sync, dry_run).await;
-        secrets::told(happened, &apply.key, &apply.manifest)
+        secrets::redacted(happened, &apply.key, &apply.manifest)
     }
 
     async fn try_apply(
@@ -90,17 +90,17 @@ impl Applier<'_> {
             (how, true, _) if how != How::ServerSide => {
                 return self.check(apply, live, &resource).await;
             }
-            // An old hook of the same name will be deleted first.
+            // An old hook of the same name is deleted first.
             (_, true, true) => tolerated(send.create(&apply.manifest).await, key, &[404, 409]),
             (How::Create, false, _) => self.create_stamped(apply, &apply.manifest, &send).await,
-            (how, _, _) => self.bring(how, apply, live.cloned(), &send).await,
+            (how, _, _) => self.patch(how, apply, live.cloned(), &send).await,
         };
-        self.after(apply, happened, dry_run).await
+        self.wait_for_effects(apply, happened, dry_run).await
     }
 
-    /// The dry run of everything but a server-side apply: it sends nothing, so
-    /// that what only the apply itself can tell, in its own wave and with its
-    /// hooks, is left to it (SE-250).
+    /// The dry run of every strategy except server-side apply. It sends no request: what
+    /// only the apply itself can check is checked in its own wave, with its hooks
+    /// (SE-250).
     async fn check(
         &self,
         apply: &ApplyRequest,
@@ -127,11 +127,11 @@ impl Applier<'_> {
         Happened::Done { message: message(key, verb, true), uid, resource_version }
     }
 
-    /// Creates a hook. One that exists and carries the stamp was created by a
-    /// pass that was cut off before it could say so.
+    /// Creates a hook. A hook that exists with the same stamp was created by an
+    /// interrupted reconcile that did not record it.
     pub async fn create_hook(&self, apply: &ApplyRequest) -> Happened {
         let happened = self.try_create_hook(apply).await;
-        secrets::told(happened, &apply.key, &apply.manifest)
+        secrets::redacted(happened, &apply.key, &apply.manifest)
     }
 
     async fn try_create_hook(&self, apply: &ApplyRequest) -> Happened {
@@ -148,8 +148,8 @@ impl Applier<'_> {
         self.create_stamped(apply, &manifest, &send).await
     }
 
-    /// Creates an object that must exist once. After a failure it is looked
-    /// for by its stamp before it is created again.
+    /// Creates an object that must exist exactly once. After a failure it is searched by
+    /// its stamp before it is created again.
     async fn create_stamped(
         &self,
         apply: &ApplyRequest,
@@ -167,14 +167,13 @@ impl Applier<'_> {
             if !again && !has_code(&error, 409) {
                 return failed(&error);
             }
-            // Without a name it can only be found by its stamp, and the watch
-            // shows it if it was created.
+            // Without a name it can only be found by its stamp, in the cache.
             if manifest["metadata"]["name"].is_null() {
                 return Happened::Unknown(super::outcome::words(&error));
             }
             if again {
                 let error = reason(&error);
-                tracing::debug!(resource = %key, tries, error, "it may have been created");
+                tracing::debug!(resource = %key, tries, error, "the object may have been created");
                 pause(key, tries).await;
                 tries += 1;
             }
@@ -190,29 +189,32 @@ impl Applier<'_> {
             match found {
                 Some(found) if stamp(&found) => return done(key, "created", &found, false),
                 _ if again => {}
-                None => return Happened::Unknown("the former hook has just gone".to_owned()),
+                None => return Happened::Unknown("the previous hook was just deleted".to_owned()),
                 Some(found) => {
                     if let Some(objection) = self.owner.objection(key, &found) {
                         return Happened::Failed(objection);
                     }
-                    // One of ours that the watch had not shown: now that it is
-                    // known, the next round deletes or judges it.
-                    let going = found["metadata"]["deletionTimestamp"].is_string();
-                    let state = if going { "is still being deleted" } else { "exists" };
-                    return Happened::Unknown(format!("the former hook {state}"));
+                    // Our hook, not yet in the cache: now that it is known, the next
+                    // round deletes or evaluates it.
+                    let deleting = found["metadata"]["deletionTimestamp"].is_string();
+                    let state = if deleting { "is still being deleted" } else { "exists" };
+                    return Happened::Unknown(format!("the previous hook {state}"));
                 }
             }
         }
     }
 
-    /// The path of a kind. An object is judged by where its kind lives, so a
-    /// kind that has turned out to live elsewhere is judged again first.
+    /// The request path of a kind. The target depends on the scope of its kind, so when
+    /// the scope turns out to be different, the object is evaluated again first.
     async fn resource(&self, key: &ResourceKey, manifest: &Value) -> Result<ApiResource, Happened> {
         let kind = crate::watch::cluster_cache::kind_of(manifest);
         match self.cluster.resource(&kind, false).await {
             Ok(Some((_, namespaced))) if namespaced == key.namespace.is_empty() => {
-                let lives = if namespaced { "in namespaces" } else { "outside of namespaces" };
-                Err(Happened::Unknown(format!("{} has turned out to live {lives}", kind.kind)))
+                let scope = if namespaced { "namespaced" } else { "cluster-scoped" };
+                Err(Happened::Unknown(format!(
+                    "{} is {scope}, unlike discovered before",
+                    kind.kind
+                )))
             }
             Ok(Some((resource, _))) => Ok(resource),
             Ok(None) => {
@@ -225,7 +227,7 @@ impl Applier<'_> {
         }
     }
 
-    /// Takes an answer over.
+    /// Adds a response to the cache.
     fn answer(
         &self,
         key: &ResourceKey,
@@ -242,8 +244,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Patches or replaces until there is no conflict any more.
-    async fn bring(
+    /// Patches or replaces the object until there is no conflict.
+    async fn patch(
         &self,
         how: How,
         apply: &ApplyRequest,
@@ -253,19 +255,19 @@ impl Applier<'_> {
         let Method { force, .. } = apply.method;
         let target = apply.manifest.as_ref();
         let mut refused = None;
-        let anew = match how {
+        let new = match how {
             How::ClientSide => merge::with_last_applied(target),
             How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
         };
         if how == How::Replace && force && !send.dry_run && live.is_some() {
-            return self.recreate(apply, &anew, send).await;
+            return self.recreate(apply, &new, send).await;
         }
         for attempt in 1..=ATTEMPTS {
             let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
                 Attempt::Answered(verb, answer) => (verb, answer),
                 Attempt::Ended(happened) => return happened,
                 Attempt::Outdated => {
-                    live = match self.again(attempt, send).await {
+                    live = match self.read_again(attempt, send).await {
                         Ok(live) => live,
                         Err(happened) => return happened,
                     };
@@ -284,15 +286,15 @@ impl Applier<'_> {
             let binding = send.key.group == "rbac.authorization.k8s.io"
                 && send.key.kind.ends_with("RoleBinding");
             if immutable && live.is_some() && !send.dry_run && (force || binding) {
-                return self.recreate(apply, &anew, send).await;
+                return self.recreate(apply, &new, send).await;
             }
-            // A conflict, or an object that has come or gone meanwhile.
+            // A conflict, or an object that was created or deleted in the meantime.
             let moved = has_code(&error, 409) || (has_code(&error, 404) && live.is_some());
             if !moved {
                 return failed(&error);
             }
             refused = Some(error);
-            live = match self.again(attempt, send).await {
+            live = match self.read_again(attempt, send).await {
                 Ok(live) => live,
                 Err(happened) => return happened,
             };
@@ -301,15 +303,20 @@ impl Applier<'_> {
             }
         }
         match refused {
-            Some(_) if force && !send.dry_run => self.recreate(apply, &anew, send).await,
+            Some(_) if force && !send.dry_run => self.recreate(apply, &new, send).await,
             Some(error) => failed(&error),
             None => Happened::Unknown("the object keeps changing".to_owned()),
         }
     }
 
-    /// What is live after a conflict. The first is met at once, for it mostly
-    /// comes of an old copy; whoever keeps changing the object is given time.
-    async fn again(&self, attempt: u32, send: &Sender<'_>) -> Result<Option<Arc<Value>>, Happened> {
+    /// Reads the live object after a conflict. The first retry is immediate, since its
+    /// usual cause is a stale copy; later ones wait, since another client keeps changing
+    /// the object.
+    async fn read_again(
+        &self,
+        attempt: u32,
+        send: &Sender<'_>,
+    ) -> Result<Option<Arc<Value>>, Happened> {
         if (2..ATTEMPTS).contains(&attempt) {
             pause(send.key, attempt - 1).await;
         }
@@ -317,14 +324,14 @@ impl Applier<'_> {
         live.map_err(|error| Happened::Unknown(error.to_string()))
     }
 
-    /// Why a live object is not this hook's; `None` for what is no hook.
+    /// Why a live object is not this hook; `None` for objects that are not hooks.
     fn objection(&self, apply: &ApplyRequest, live: &Value) -> Option<String> {
         apply.stamp.as_ref()?;
         self.owner.objection(&apply.key, live)
     }
 
-    /// Deletes and creates (SE-355). When it cannot be created, the former
-    /// object is put back.
+    /// Deletes and creates the object again (SE-355). When the creation fails, the
+    /// previous object is restored.
     async fn recreate(&self, apply: &ApplyRequest, target: &Value, send: &Sender<'_>) -> Happened {
         let found = match self.cluster.read(send.resource, send.key).await {
             Ok(found) => found,
@@ -334,7 +341,7 @@ impl Applier<'_> {
             if let Some(objection) = self.objection(apply, found) {
                 return Happened::Failed(objection);
             }
-            // Taking it over is one thing (SE-117), losing it another.
+            // An object of another owner can be adopted (SE-117), but not deleted.
             if let Some(other) = self.owner.other(found) {
                 let key = send.key;
                 return Happened::Failed(format!(
@@ -352,20 +359,20 @@ impl Applier<'_> {
                 Happened::Unknown(words) => return Happened::Unknown(words),
                 Happened::Done { .. } | Happened::Gone => {}
             }
-            if !self.gone(send, uid).await {
+            if !self.wait_until_gone(send, uid).await {
                 let limit = GONE_WITHIN.as_secs();
                 return Happened::Failed(format!(
-                    "the former object was deleted and is still there after {limit} s"
+                    "the previous object was deleted and is still there after {limit} s"
                 ));
             }
         }
         match send.create(target).await {
             Ok(object) => self.answer(send.key, "replaced", Ok(object)),
-            // Our own creation, of which the answer got lost, or somebody
-            // else's. The next pass sees which.
-            Err(error) if is_there_already(&error) => {
-                Happened::Unknown("a new object has appeared meanwhile".to_owned())
-            }
+            // Our own creation, whose response was lost, or one by another client. The
+            // next round finds out which.
+            Err(error) if is_there_already(&error) => Happened::Unknown(
+                "another object of this name was created in the meantime".to_owned(),
+            ),
             Err(error) => {
                 if let Some(found) = found {
                     let restored = merge::as_new(&found);
@@ -378,8 +385,8 @@ impl Applier<'_> {
         }
     }
 
-    /// Waits until the object of this UID is gone.
-    async fn gone(&self, send: &Sender<'_>, uid: &str) -> bool {
+    /// Waits until the object with this UID is gone.
+    async fn wait_until_gone(&self, send: &Sender<'_>, uid: &str) -> bool {
         let gone = async {
             let mut pause = Duration::from_millis(20);
             loop {
@@ -395,8 +402,13 @@ impl Applier<'_> {
         tokio::time::timeout(GONE_WITHIN, gone).await.is_ok()
     }
 
-    /// Waits for what an applied definition brings along.
-    async fn after(&self, apply: &ApplyRequest, happened: Happened, dry_run: bool) -> Happened {
+    /// Waits for the effects of an applied definition.
+    async fn wait_for_effects(
+        &self,
+        apply: &ApplyRequest,
+        happened: Happened,
+        dry_run: bool,
+    ) -> Happened {
         let applied = matches!(happened, Happened::Done { .. }) && !dry_run;
         if !applied || !apply.wait_established {
             return happened;
@@ -419,7 +431,7 @@ impl Applier<'_> {
         let in_time = tokio::time::timeout(ESTABLISHED_WITHIN, established).await.is_ok();
         self.cluster.forget_kinds().await;
         if !in_time {
-            tracing::warn!(definition = %key.name, "definition is not established in time");
+            tracing::warn!(definition = %key.name, "the definition is not established in time");
         }
         happened
     }
@@ -430,8 +442,8 @@ fn is_established(definition: &Value) -> bool {
     conditions.into_iter().any(|c| c["type"] == "Established" && c["status"] == "True")
 }
 
-/// Whether a request failed for want of its namespace: the sync itself may
-/// create it before the object.
+/// Whether a request failed because its namespace does not exist: the sync may create it
+/// before the object.
 fn is_missing_namespace(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|d| d.kind == "namespaces")
@@ -441,7 +453,7 @@ fn is_there_already(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 409 && status.reason == "AlreadyExists")
 }
 
-/// A dry run that may fail with these codes.
+/// The outcome of a dry run that may fail with these codes.
 fn tolerated(answer: Result<Value, kube::Error>, key: &ResourceKey, codes: &[u16]) -> Happened {
     match answer {
         Ok(object) => done(key, "created", &object, true),

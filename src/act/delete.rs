@@ -1,5 +1,4 @@
-//! Deletes objects, each only as the one that was meant: with its UID as a
-//! precondition (SE-360 … SE-362).
+//! Deletes objects, with the UID as a precondition (SE-360 … SE-362).
 
 use std::sync::Arc;
 
@@ -8,20 +7,20 @@ use kube::core::discovery::ApiResource;
 use serde_json::{Value, json};
 
 use super::outcome::{api, failed};
-use super::retry::{patiently, pause};
+use super::retry::{self, pause};
 use crate::api::annotations::HOOK_FINALIZER;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{Happened, Propagation};
 use crate::watch::cluster_cache::{ClusterCache, raw};
 use crate::watch::failure::{checked, has_code};
 
-/// How often a conflict is answered with another read.
+/// Maximum number of attempts after conflicts, each with a new read.
 const ATTEMPTS: u32 = 5;
 
-/// Deletes an object. [`Happened::Done`] means that the server has accepted
-/// it and something still holds the object; [`Happened::Gone`] that there is
-/// no such object any more, be it that another one has taken its place. An
-/// object without a UID is not deleted: another one might be met.
+/// Deletes an object. [`Happened::Done`] means that the server has accepted the deletion
+/// and the object still exists, for example because of finalizers; [`Happened::Gone`]
+/// that it does not exist any more or was replaced by another one. An object without a
+/// UID is not deleted, since the name may refer to another one.
 pub async fn delete(
     cluster: &ClusterCache,
     resource: &ApiResource,
@@ -35,7 +34,7 @@ pub async fn delete(
         Propagation::Orphan => PropagationPolicy::Orphan,
     };
     if uid.is_empty() {
-        return Happened::Failed(format!("{key} has no uid by which it could be deleted"));
+        return Happened::Failed(format!("{key} has no uid, so it cannot be deleted safely"));
     }
     let params = DeleteParams {
         propagation_policy: Some(policy),
@@ -47,7 +46,7 @@ pub async fn delete(
     }
     let api = api(cluster.client(), resource, &key.namespace);
     let request = || api.delete(&key.name, &params);
-    match patiently(key, request).await {
+    match retry::on_transient_errors(key, request).await {
         Ok(answer) => match answer.left() {
             Some(object) => {
                 let object = raw(object, resource);
@@ -55,8 +54,8 @@ pub async fn delete(
                 let finalizers = metadata["finalizers"].as_array();
                 let held = metadata["deletionTimestamp"].is_string()
                     && finalizers.is_some_and(|finalizers| !finalizers.is_empty());
-                // Some servers answer with the object that they have just
-                // removed; the watch will tell.
+                // Some servers return the object that they have just removed; the watch
+                // reports the removal.
                 if held {
                     cluster.put(&Arc::new(object));
                 }
@@ -71,7 +70,7 @@ pub async fn delete(
             cluster.remove(key, uid);
             Happened::Gone
         }
-        // The precondition does not hold: it is another object now.
+        // The precondition failed: the name refers to another object now.
         Err(error) if has_code(&error, 409) => Happened::Gone,
         Err(error) => failed(&error),
     }
@@ -82,8 +81,8 @@ fn accepted(key: &ResourceKey) -> Happened {
     Happened::Done { message, uid: String::new(), resource_version: String::new() }
 }
 
-/// Takes the hook finalizer off an object (SE-295). Success when the object
-/// has none, is gone, or is another one now.
+/// Removes the hook finalizer of an object (SE-295). It is a success when the finalizer
+/// or the object is gone, or the object was replaced.
 pub async fn remove_finalizer(
     cluster: &ClusterCache,
     resource: &ApiResource,
@@ -112,12 +111,12 @@ pub async fn remove_finalizer(
             "resourceVersion": metadata["resourceVersion"],
         }});
         let (params, patch) = (PatchParams::default(), Patch::Merge(patch));
-        match patiently(key, || api.patch(&key.name, &params, &patch)).await {
+        match retry::on_transient_errors(key, || api.patch(&key.name, &params, &patch)).await {
             Ok(object) => {
                 let object = raw(object, resource);
-                let going = object["metadata"]["deletionTimestamp"].is_string();
+                let deleting = object["metadata"]["deletionTimestamp"].is_string();
                 let free = object["metadata"]["finalizers"].as_array().is_none_or(Vec::is_empty);
-                if going && free {
+                if deleting && free {
                     cluster.remove(key, uid);
                     return Happened::Gone;
                 }

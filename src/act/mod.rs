@@ -1,5 +1,4 @@
-//! Effects out: every write of Wavegate goes through here, and comes back as
-//! what became of it.
+//! All writes of Wavegate: each returns its outcome.
 
 pub mod application_set_status;
 pub mod application_status;
@@ -9,9 +8,9 @@ pub mod delete;
 pub mod events;
 pub mod outcome;
 pub mod project;
+mod redacted_status;
 pub mod retry;
 mod secrets;
-mod told;
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! What became of a request: done, gone, refused, or nobody knows.
+//! Outcome of a request: applied, not found, rejected, or unknown.
 
 use kube::api::{Api, DynamicObject};
 use kube::core::discovery::ApiResource;
@@ -8,17 +8,17 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Happened;
 use crate::watch::failure::{is_unknown, reason};
 
-/// The server's words, bounded.
+/// The message of the server, truncated.
 pub fn words(error: &kube::Error) -> String {
     reason(error)
 }
 
-/// A failed request as the wave engine sees it.
+/// A failed request as an outcome for the sync engine.
 pub fn failed(error: &kube::Error) -> Happened {
     if is_unknown(error) { Happened::Unknown(words(error)) } else { Happened::Failed(words(error)) }
 }
 
-/// A request that was carried out, in kubectl's words (SE-341).
+/// A successful request, with a message as in kubectl (SE-341).
 pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Happened {
     let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
     let (uid, resource_version) = match dry_run {

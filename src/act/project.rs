@@ -1,4 +1,4 @@
-//! The one write to a project: its finalizer goes (SE-083).
+//! The only write to a project: removes its finalizer (SE-083).
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -9,13 +9,13 @@ use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::watch::failure::has_code;
 use crate::watch::object::resource;
 
-/// Takes the finalizer off a project as it was read. One that has changed or
-/// gone meanwhile is left alone: the watch shows what it has become.
+/// Removes the finalizer of a project. Nothing happens when the project was changed or
+/// deleted since it was read: the watch reports its new state.
 ///
 /// # Errors
 ///
-/// The words of the server.
-pub async fn release(client: &kube::Client, project: &Value) -> Result<(), String> {
+/// The message of the server.
+pub async fn remove_finalizer(client: &kube::Client, project: &Value) -> Result<(), String> {
     let metadata = &project["metadata"];
     let text = |field: &str| metadata[field].as_str().unwrap_or_default();
     let kept: Vec<&str> = finalizers(project).filter(|own| *own != RESOURCES_FINALIZER).collect();

@@ -1,9 +1,8 @@
-//! Patience with an API server that has no time for the moment, or whose
-//! answer got lost.
+//! Retries requests on transient errors of the API server.
 //!
-//! A failed task fails its operation, and the retry of an operation runs its
-//! hooks again; so a short trouble must not get that far. Only for requests
-//! that do no harm when they are carried out twice, which the caller must know.
+//! A failed task fails its operation, and the retry of an operation runs its hooks again;
+//! so transient errors are retried here first. Only for requests that may be executed
+//! twice.
 
 use std::future::Future;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,20 +11,20 @@ use std::time::Duration;
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure;
 
-/// How often a request is sent before its failure counts.
+/// Maximum number of attempts.
 pub const TRIES: u32 = 5;
-/// No pause is shorter.
+/// Minimum pause.
 const SHORTEST: Duration = Duration::from_millis(100);
-/// No pause is longer.
+/// Maximum pause.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Sends a request until it is answered, refused for good, or [`TRIES`] are
-/// used up; then the last error counts.
+/// Sends a request until it succeeds, fails permanently, or [`TRIES`] is reached; then
+/// the last error is returned.
 ///
 /// # Errors
 ///
-/// That of the last try.
-pub async fn patiently<T, F>(
+/// That of the last attempt.
+pub async fn on_transient_errors<T, F>(
     key: &ResourceKey,
     request: impl FnMut() -> F,
 ) -> Result<T, kube::Error>
@@ -34,26 +33,31 @@ where
 {
     let pause = |error: &kube::Error, tries| {
         let error = failure::reason(error);
-        tracing::debug!(resource = %key, tries, error, "the request is sent again");
+        tracing::debug!(resource = %key, tries, error, "retrying the request");
         length(key, tries)
     };
-    failure::patiently(TRIES, pause, request).await
+    failure::retry(TRIES, pause, request).await
 }
 
-/// Waits after this many failed tries.
+/// Waits after this number of failed attempts.
 pub async fn pause(key: &ResourceKey, tries: u32) {
     tokio::time::sleep(length(key, tries)).await;
 }
 
-/// Three times as long with every try. Requests that failed together do not
-/// come back together, for the length depends on the object too.
+/// The pause grows threefold with each attempt. Requests that failed together are not retried
+/// together, as the jitter depends on the object.
 fn length(key: &ResourceKey, tries: u32) -> Duration {
     let factor = 3_u32.saturating_pow(tries.saturating_sub(1)).saturating_mul(2);
     let most = SHORTEST.saturating_mul(factor).min(LONGEST);
+    most.mul_f64(0.5 + 0.5 * jitter(&(key, tries)))
+}
+
+/// A number between 0 and 1, derived from a value such as a key, so that objects are spread
+/// evenly and tests are deterministic.
+pub fn jitter(of: &impl Hash) -> f64 {
     let mut hasher = DefaultHasher::new();
-    (key, tries).hash(&mut hasher);
-    let thousandths = u32::try_from(hasher.finish() % 1000).unwrap_or_default();
-    most / 2 + most / 2 * thousandths / 1000
+    of.hash(&mut hasher);
+    (hasher.finish() % 1000) as f64 / 1000.0
 }
 
 #[cfg(test)]

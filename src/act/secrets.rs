@@ -1,10 +1,9 @@
-//! What an API server says about a Secret, without the values that it quotes.
+//! Removes the values of a Secret from the messages of an API server.
 //!
-//! Servers repeat what they refuse: `invalid type: string "hunter2"`, `Invalid
-//! value: 12345`, or the bytes around the place where reading failed. Their
-//! words go into statuses, Events and logs, which many more people may read than
-//! the Secret itself. The words stay, for they name field and problem; what is
-//! quoted goes, unless it is a name.
+//! Servers quote what they reject: `invalid type: string "hunter2"`, `Invalid value:
+//! 12345`, or the bytes around a parse error. Their messages are copied to statuses,
+//! Events and logs, which more people can read than the Secret. The field and the problem
+//! stay in the message; quoted text is removed unless it is a name.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +15,12 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Happened;
 use crate::redact::HIDDEN;
 
-/// Fields that hold no values of the user's.
+/// Fields without confidential values.
 const PLAIN: [&str; 5] = ["apiVersion", "kind", "metadata", "type", "immutable"];
-/// Behind these words comes what was refused, in quotes or not, up to a colon.
+/// The rejected value follows these words, with or without quotes, up to a colon.
 const BEFORE_VALUES: [&str; 5] =
     ["Invalid value: ", "Unsupported value: ", "Duplicate value: ", "Not found: ", "symbol "];
-/// From here on a server shows what it was reading.
+/// After these words, a server shows the text that it was parsing.
 const BEFORE_CONTEXT: [&str; 3] = ["error found in #", "bigger context", "...|"];
 /// Names that may be quoted.
 const NAMES: [&str; 10] = [
@@ -36,19 +35,19 @@ const NAMES: [&str; 10] = [
     "metadata",
     "string",
 ];
-/// Shorter values are hidden only where they stand alone.
+/// Shorter values are hidden only as whole words.
 const SHORT: usize = 4;
-/// The most bytes of a server's words that are read.
+/// Maximum number of bytes of a message that are processed.
 const MAX_WORDS: usize = 16 << 10;
 
-/// Whether an object of this kind holds secrets.
+/// Whether this is a Secret.
 pub fn is_secret(key: &ResourceKey) -> bool {
     key.kind.eq_ignore_ascii_case("Secret")
 }
 
-/// An outcome that may be told, if it is about a Secret that was sent as
-/// `object`.
-pub fn told(happened: Happened, key: &ResourceKey, object: &Value) -> Happened {
+/// Removes confidential values from an outcome if it is about a Secret; `object` is the
+/// object that was sent.
+pub fn redacted(happened: Happened, key: &ResourceKey, object: &Value) -> Happened {
     match happened {
         Happened::Failed(words) if is_secret(key) => Happened::Failed(scrub(&words, key, object)),
         Happened::Unknown(words) if is_secret(key) => Happened::Unknown(scrub(&words, key, object)),
@@ -56,22 +55,22 @@ pub fn told(happened: Happened, key: &ResourceKey, object: &Value) -> Happened {
     }
 }
 
-/// An error whose words may be told, if it is about a Secret that was sent as
-/// `object`.
-pub fn told_error(mut error: kube::Error, key: &ResourceKey, object: &Value) -> kube::Error {
+/// Removes confidential values from an error if it is about a Secret; `object` is the
+/// object that was sent.
+pub fn redacted_error(mut error: kube::Error, key: &ResourceKey, object: &Value) -> kube::Error {
     if let kube::Error::Api(status) = &mut error
         && is_secret(key)
     {
         status.message = scrub(&status.message, key, object);
-        // The fields stay; the message says the same.
+        // The field names stay; the message contains the causes.
         let causes = status.details.iter_mut().flat_map(|details| &mut details.causes);
         causes.for_each(|cause| HIDDEN.clone_into(&mut cause.message));
     }
     error
 }
 
-/// What was said about a Secret of which `object` was sent, a part of it maybe.
-/// Values with a wrong type or encoding are named besides, by their field.
+/// Removes confidential values from a message about a Secret. `object` is the Secret or a
+/// part of it. Values of a wrong type or encoding are reported by field name.
 pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
     let words = beginning(words);
     let mut found = Found::default();
@@ -85,7 +84,7 @@ pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
             field if PLAIN.contains(&field) => {}
             field => {
                 found.add(value);
-                found.judge(field, value);
+                found.validate(field, value);
             }
         }
     }
@@ -103,21 +102,21 @@ pub fn scrub(words: &str, key: &ResourceKey, object: &Value) -> String {
     text
 }
 
-/// As much of a server's words as is worth reading. The values of a Secret are
-/// looked for in it one by one, and both can be megabytes.
+/// The first part of a message. Each value of the Secret is searched in it, and both can
+/// be megabytes.
 fn beginning(words: &str) -> &str {
     let end = (0..=MAX_WORDS.min(words.len())).rev().find(|end| words.is_char_boundary(*end));
     &words[..end.unwrap_or_default()]
 }
 
-/// What is in a Secret.
+/// The content of a Secret.
 #[derive(Default)]
 struct Found {
     /// Names of fields and keys.
     names: BTreeSet<String>,
-    /// Values in every spelling that a server may show.
+    /// Values in each notation that a server may print.
     values: BTreeSet<String>,
-    /// What is wrong with fields, as far as it can be told from here.
+    /// Invalid fields, as far as they can be detected here.
     problems: Vec<String>,
 }
 
@@ -153,7 +152,7 @@ impl Found {
         self.values.extend(lines.map(str::to_owned));
     }
 
-    fn judge(&mut self, field: &str, value: &Value) {
+    fn validate(&mut self, field: &str, value: &Value) {
         let Some(map) = value.as_object() else { return };
         for (key, value) in map {
             let is = match value {
@@ -161,16 +160,15 @@ impl Found {
                     "is not base64"
                 }
                 Value::String(_) | Value::Null => continue,
-                Value::Number(_) => "is a number, a string is wanted",
-                Value::Bool(_) => "is a boolean, a string is wanted",
-                Value::Object(_) | Value::Array(_) => "is nested, a string is wanted",
+                Value::Number(_) => "is a number, but must be a string",
+                Value::Bool(_) => "is a boolean, but must be a string",
+                Value::Object(_) | Value::Array(_) => "is nested, but must be a string",
             };
             self.problems.push(format!("{field}.{key} {is}"));
         }
     }
 
-    /// A text without the values, the longest first, for one may be a part of
-    /// another.
+    /// Removes the values from a text, the longest first, since one may contain another.
     fn without_values(&self, text: &str) -> String {
         let mut values: Vec<&String> =
             self.values.iter().filter(|value| !self.names.contains(*value)).collect();
@@ -186,7 +184,7 @@ impl Found {
     }
 }
 
-/// Hides a short value where it is a word of its own.
+/// Hides a short value where it is a whole word.
 fn without_word(text: &str, value: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -201,14 +199,13 @@ fn without_word(text: &str, value: &str) -> String {
     shown + rest
 }
 
-/// Hides what stands in quotes and is no name. A quote that is not closed hides
-/// all that follows.
+/// Hides quoted text that is not a name. An unclosed quote hides the rest of the text.
 fn without_quotes(text: &str, names: &BTreeSet<String>) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut characters = text.char_indices().peekable();
     let mut last = ' ';
     while let Some((at, c)) = characters.next() {
-        // An apostrophe inside a word, as in "isn't", quotes nothing.
+        // An apostrophe inside a word, as in "isn't", is not a quote.
         let quotes = matches!(c, '"' | '`') || (c == '\'' && !last.is_alphanumeric());
         last = c;
         shown.push(c);
@@ -235,7 +232,7 @@ fn without_quotes(text: &str, names: &BTreeSet<String>) -> String {
     shown
 }
 
-/// Hides what follows a mark, up to the next colon, comma or end.
+/// Hides the text after a mark, up to the next colon, comma or end.
 fn without_what_follows(text: &str, mark: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     let mut rest = text;
@@ -256,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_server_quotes_of_a_secret_is_not_told() {
+    fn what_a_server_quotes_of_a_secret_is_removed() {
         let object = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db"},
             "data": {"password": "aHVudGVyMg==", "raw": "not base64!"},
@@ -264,7 +261,7 @@ mod tests {
             "dta": {"x": "misspelt-value"},
         });
         let key = ResourceKey::new("", "Secret", "web", "db");
-        let told = [
+        let cases = [
             (
                 "json: cannot unmarshal number into Go struct field Secret.stringData of type string",
                 "json: cannot unmarshal number into Go struct field Secret.stringData of type string; ",
@@ -288,11 +285,11 @@ mod tests {
             ("said: \"it's a \\\"secret\\\"\" twice", "said: \"***\" twice; "),
             ("an open \"quote hides", "an open \"***; "),
         ];
-        for (words, want) in told {
+        for (words, want) in cases {
             let got = scrub(words, &key, &object);
             assert!(got.starts_with(want), "{words}: {got}");
-            let problems = "data.raw is not base64; stringData.n is a number, a string is wanted; \
-                            stringData.pin is a number, a string is wanted";
+            let problems = "data.raw is not base64; stringData.n is a number, but must be a string; \
+                            stringData.pin is a number, but must be a string";
             assert!(got.ends_with(problems), "{words}: {got}");
             for value in ["hunter2", "aHVudGVyMg", "12345", "misspelt-value", "not base64!"] {
                 assert!(!got.contains(value), "{words}: {got}");

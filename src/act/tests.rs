@@ -1,4 +1,4 @@
-//! Writes to a server in trouble: on the embedded one, in paused time.
+//! Writes to a server with errors: on the embedded server, in paused time.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ struct World {
 impl World {
     async fn new() -> Self {
         let server = Server::new();
-        let (wake, _) = tokio::sync::mpsc::unbounded_channel();
+        let (trigger, _) = tokio::sync::mpsc::unbounded_channel();
         let (mark, stop) = Default::default();
-        let cluster = ClusterCache::new("https://x", server.client_as(US), mark, wake, stop);
+        let cluster = ClusterCache::new("https://x", server.client_as(US), mark, trigger, stop);
         let world = Self { server, cluster, tracking: Tracking::default() };
         let web = json!({"metadata": {"name": "web"}});
         let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));
@@ -107,8 +107,8 @@ fn apply(how: How, stamp: Option<&str>) -> ApplyRequest {
     }
 }
 
-/// Faults of which [`TRIES`] less one may happen.
-fn troubles() -> Vec<Effect> {
+/// Faults, [`TRIES`] less one of which are tolerated.
+fn faults() -> Vec<Effect> {
     let mut all: Vec<Effect> = [429, 500, 502, 503, 504].map(Effect::Status).to_vec();
     all.push(Effect::DropAfterApplying);
     all
@@ -116,7 +116,7 @@ fn troubles() -> Vec<Effect> {
 
 #[tokio::test(start_paused = true)]
 async fn an_apply_gets_through_in_each_of_its_ways() {
-    for effect in troubles() {
+    for effect in faults() {
         // (how, whether there is an object before, the request)
         for (how, exists, verb) in [
             (How::ServerSide, false, "apply"),
@@ -145,7 +145,7 @@ async fn an_apply_gets_through_in_each_of_its_ways() {
 
 #[tokio::test(start_paused = true)]
 async fn a_dry_run_gets_through_and_changes_nothing() {
-    for effect in troubles() {
+    for effect in faults() {
         let world = World::new().await;
         world.inject(&effect, TRIES - 1, "apply");
         let apply = apply(How::ServerSide, None);
@@ -157,7 +157,7 @@ async fn a_dry_run_gets_through_and_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hook_is_created_once() {
-    for effect in troubles() {
+    for effect in faults() {
         for how in [How::ClientSide, How::ServerSide] {
             let world = World::new().await;
             world.inject(&effect, TRIES - 1, "create");
@@ -166,19 +166,19 @@ async fn a_hook_is_created_once() {
             let Happened::Done { uid, .. } = happened else { panic!("{effect:?}: {happened:?}") };
             assert_eq!(hook.metadata.uid, Some(uid), "{effect:?}");
             assert_eq!(world.names().await, ["a"], "{effect:?}");
-            // What was carried out is found, not sent again.
-            let carried_out = effect == Effect::DropAfterApplying;
-            let expected = if carried_out { 1 } else { TRIES as usize };
+            // A request that was executed is found, not sent again.
+            let executed = effect == Effect::DropAfterApplying;
+            let expected = if executed { 1 } else { TRIES as usize };
             assert_eq!(world.sent("create"), expected, "{effect:?}");
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hook_that_is_not_ours_is_not_taken_for_ours() {
-    // That of an operation before is looked at again, for the next round deletes
-    // it; an object that is nobody's hook is a failure.
-    for (stamp, looked_at_again) in
+async fn a_hook_of_another_owner_is_not_adopted() {
+    // The hook of a previous operation is evaluated again, since the next round deletes
+    // it; a hook of another owner is an error.
+    for (stamp, evaluated_again) in
         [(Some("uid.op-0/0"), true), (Some("another.op-0/0"), false), (None, false)]
     {
         let world = World::new().await;
@@ -187,7 +187,7 @@ async fn a_hook_that_is_not_ours_is_not_taken_for_ours() {
         let former = world.make(&old).await;
         world.inject(&Effect::Status(500), 2, "create");
         let happened = world.applier().create_hook(&apply(How::ClientSide, Some("op-1/0"))).await;
-        let expected = if looked_at_again {
+        let expected = if evaluated_again {
             matches!(happened, Happened::Unknown(_))
         } else {
             matches!(happened, Happened::Failed(_))
@@ -209,7 +209,7 @@ async fn a_nameless_object_is_created_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delete_gets_through_but_only_with_a_precondition() {
-    for effect in troubles() {
+    for effect in faults() {
         let world = World::new().await;
         let uid = world.make(&map("old", None)).await;
         world.inject(&effect, TRIES - 1, "delete");
@@ -229,7 +229,7 @@ async fn a_delete_gets_through_but_only_with_a_precondition() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn patience_ends_and_the_failure_is_what_it_was() {
+async fn retries_end_with_the_last_error() {
     for (code, unknown) in [(500, false), (502, true), (503, true), (429, true)] {
         let world = World::new().await;
         world.inject(&Effect::Status(code), 99, "apply");
@@ -249,7 +249,7 @@ async fn patience_ends_and_the_failure_is_what_it_was() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_refused_for_good_is_asked_once() {
+async fn a_permanent_error_is_not_retried() {
     for code in [400, 403] {
         let world = World::new().await;
         world.inject(&Effect::Status(code), 99, "apply");
@@ -261,7 +261,7 @@ async fn what_is_refused_for_good_is_asked_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn conflicts_pass() {
+async fn conflicts_are_retried() {
     for (how, verb) in [(How::ServerSide, "apply"), (How::ClientSide, "patch")] {
         let world = World::new().await;
         world.make(&map("old", None)).await;

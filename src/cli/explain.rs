@@ -241,7 +241,7 @@ fn advice(
     if phase == Phase::Waiting.name() && held {
         return format!(
             "maxUpdate of its step is 0: sync the Application manually, for example: {}",
-            sync_by_hand(name, live)
+            sync_manually(name, live)
         );
     }
     if phase == Phase::Pending.name() {
@@ -254,7 +254,7 @@ fn advice(
         None if OperationPhase::from_word(operation).has_failed() => {
             format!(
                 "fix the cause of the failed operation, then sync the Application again: {}",
-                sync_by_hand(name, live)
+                sync_manually(name, live)
             )
         }
         None => String::new(),
@@ -272,9 +272,9 @@ fn describe_command(resource: &BlockingResource) -> String {
     format!("kubectl {namespace}describe {}{group} {name}", kind.to_lowercase())
 }
 
-/// The command that syncs an Application. An operation that is written by hand
-/// has no sync options but its own (SE-304), so it gets those of the spec.
-fn sync_by_hand(name: &str, live: Option<&Value>) -> String {
+/// The command that syncs an Application. A manual operation uses only its own sync
+/// options (SE-304), so it includes those of the spec.
+fn sync_manually(name: &str, live: Option<&Value>) -> String {
     let namespace = match live.map_or("", Raw::namespace) {
         "" => String::new(),
         namespace => format!("-n {namespace} "),

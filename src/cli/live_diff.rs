@@ -1,4 +1,4 @@
-//! What a rollout would meet in the cluster: for `plan --live`.
+//! Comparison of generated Applications with the cluster, for `plan --live`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,30 +13,30 @@ use crate::decide::application_set::{self, Gate, Identity, Snapshot, WritePlan, 
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
 
-/// How many fields of an update a line of the table shows.
+/// Maximum number of fields that the table shows for an update.
 const FIELDS_PER_LINE: usize = 6;
 
-/// What applying a set would do to one Application, and where that stands.
+/// The change that applying a set makes to one Application, and its current state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Live {
     /// Its name.
     pub application: String,
-    /// What would be done.
+    /// The change.
     pub change: Change,
-    /// Why it is refused or waits; empty otherwise.
+    /// Why the change is rejected or waits; empty otherwise.
     pub message: String,
     /// The fields that an update changes, such as `spec.source.path`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fields: Vec<String>,
-    /// Where the last rollout left it; empty when it never was in one.
+    /// Its phase in the last rollout; empty without one.
     pub phase: String,
-    /// `status.sync.status`, empty when nothing was compared.
+    /// `status.sync.status`, empty before the first comparison.
     pub sync: String,
     /// `status.health.status`, empty when unknown.
     pub health: String,
 }
 
-/// What would be done to an Application.
+/// The change of an Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Change {
@@ -46,11 +46,11 @@ pub(super) enum Change {
     Update,
     /// It is no longer generated.
     Delete,
-    /// It is no longer generated, and is deleted once everything else is well.
+    /// It is no longer generated, and is deleted when all other Applications are written.
     Wait,
-    /// It may not be written; the message says why.
+    /// It is not written; the message contains the reason.
     Refuse,
-    /// It is as generated.
+    /// It is up to date.
     None,
 }
 
@@ -67,25 +67,24 @@ impl std::fmt::Display for Change {
     }
 }
 
-/// What there is to compare.
+/// The inputs of a comparison.
 pub(super) struct Seen<'a> {
-    /// The set as it shall be.
+    /// The set to apply.
     pub set: &'a Value,
-    /// The set as the cluster has it, if it does: it tells which Applications
-    /// are its own.
+    /// The set in the cluster, if it exists: it identifies the owned Applications.
     pub stored: Option<&'a Value>,
-    /// What it generates.
+    /// Its generated Applications.
     pub generation: &'a Generation,
-    /// What is wrong with what it generates.
+    /// Problems of the generated Applications.
     pub invalid: &'a BTreeMap<String, String>,
     /// The Applications in its namespace.
     pub existing: &'a BTreeMap<String, Arc<Value>>,
-    /// How the controller is set up.
+    /// The settings of the controller.
     pub settings: &'a ApplicationSetSettings,
 }
 
-/// Compares generated Applications with what is in the namespace of their set,
-/// as the controller does.
+/// Compares generated Applications with those in the namespace of their set, as the
+/// controller does.
 pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     let set = with_identity(seen.set, seen.stored);
     let rules = seen.settings.rules();
@@ -134,8 +133,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     describe(changes, &set, seen.existing)
 }
 
-/// What would be done to an Application: the change, what to say of it, and the
-/// fields of an update.
+/// The change of each Application, with its message and the fields of an update.
 type Changes = BTreeMap<String, (Change, String, Vec<String>)>;
 
 fn changes(
@@ -197,12 +195,12 @@ fn describe(changes: Changes, set: &Value, existing: &BTreeMap<String, Arc<Value
     changes.into_iter().map(live).collect()
 }
 
-/// The fields for a line of the table; JSON and YAML show all.
+/// The fields for a line of the table; JSON and YAML contain all.
 fn some_of_fields(fields: &[String]) -> String {
     some_of(fields.iter().map(String::as_str), FIELDS_PER_LINE)
 }
 
-/// The set of a file with the identity and the status that the cluster gave it.
+/// The set of a file with the identity and the status from the cluster.
 fn with_identity(set: &Value, stored: Option<&Value>) -> Value {
     let mut set = set.clone();
     let (Some(stored), Some(object)) = (stored, set.as_object_mut()) else { return set };

@@ -22,21 +22,21 @@ use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Labels, Strategy};
 use crate::desired::{Generation, name_of};
 
-/// How many names a line of the table shows; JSON and YAML show all.
+/// Maximum number of names in a line of the table; JSON and YAML contain all.
 const NAMES_PER_LINE: usize = 8;
 
-/// Prints a rollout before it happens: steps, batches, mistakes
+/// Preview a rollout: steps, batches and configuration errors
 ///
-/// Shows the rollout of a change that reaches every Application. With --live
-/// it also shows what the set would create, update and delete in the cluster
-/// of the kube context; without -f the set itself is read from there too.
-/// Exits 1 when there are mistakes.
+/// Shows the rollout of a change to all Applications. With --live, it also lists the
+/// Applications to create, update and delete in the cluster of the kube context; without
+/// -f, the ApplicationSet is read from the cluster, too. Exits with 1 when there are
+/// configuration errors.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Only the set of this name
+    /// Only the ApplicationSet with this name
     #[arg(value_name = "APPSET")]
     name: Option<String>,
     /// Compare with the Applications in the cluster
@@ -50,16 +50,16 @@ pub(super) struct Args {
     output: Output,
 }
 
-/// What is printed.
+/// The data that is printed.
 #[derive(Serialize)]
 struct Report {
-    /// The set's name; not part of the promised shape.
+    /// Name of the set; not part of the documented output.
     #[serde(skip)]
     set: String,
-    /// Whether there is a RollingSync at all.
+    /// Whether the strategy is RollingSync.
     #[serde(skip)]
     rolling: bool,
-    /// How many Applications there are.
+    /// Number of Applications.
     #[serde(skip)]
     total: usize,
     steps: Vec<Step>,
@@ -72,14 +72,14 @@ struct Report {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Step {
-    /// From 1.
+    /// Counted from 1.
     step: usize,
-    /// As the user wrote it.
+    /// As written by the user.
     max_update: Value,
     limit: u64,
     batches: Vec<Vec<String>>,
     applications: Vec<String>,
-    /// The limit's text for people.
+    /// Text of the limit, for the table.
     #[serde(skip)]
     max_update_text: String,
 }
@@ -88,7 +88,7 @@ struct Step {
 struct Problem {
     code: &'static str,
     message: String,
-    /// From 1; `null` when it is about several steps or none.
+    /// Counted from 1; `null` when it concerns several steps or none.
     step: Option<usize>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         (reports.as_slice(), args.output.format)
     {
         let why = format!(
-            "{} ApplicationSets, one is wanted; add a name, such as {} or {}",
+            "contains {} ApplicationSets; select one by name, such as {} or {}",
             reports.len(),
             first.set,
             second.set
@@ -131,8 +131,8 @@ fn file_reports(args: &Args) -> anyhow::Result<Vec<Report>> {
     sets.iter().map(report).collect()
 }
 
-/// A set that generates nothing: the error, unless there are unknown fields. One
-/// of these may be why, so all mistakes are listed.
+/// The report for a set that cannot be generated: the error, or its unknown fields, since
+/// one of them may be the cause.
 fn not_generated(set: &Object, error: Error) -> Result<Report, Error> {
     let mut problems = unknown_fields(&set.value);
     if problems.is_empty() {
@@ -250,8 +250,7 @@ fn step((index, step): (usize, PreviewStep)) -> Step {
     }
 }
 
-/// Mistakes that are not about steps: those that keep the set, or single
-/// Applications, from being written at all.
+/// Problems outside of steps that prevent the writes of the set or of single Applications.
 fn blockers(
     set: &Value,
     generation: &Generation,
@@ -310,8 +309,10 @@ fn table(report: &Report) -> String {
         ));
     }
     if !report.unmatched.is_empty() {
-        let held =
-            format!("\nIn no step, each waits for a manual sync: {}", names(&report.unmatched));
+        let held = format!(
+            "\nNot selected by a step, so a manual sync is required: {}",
+            names(&report.unmatched)
+        );
         text.push_str(&output::printable_lines(&held, false));
         text.push('\n');
     }
@@ -347,7 +348,7 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// A row for each batch of a step; one row for a step without any.
+/// A row for each batch of a step; one row for a step without batches.
 fn rows(step: &Step) -> Vec<[String; 5]> {
     let names = |names: &[String]| some_of(names.iter().map(String::as_str), NAMES_PER_LINE);
     let row = |batch: String, names: String| {

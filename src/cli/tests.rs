@@ -211,7 +211,7 @@ fn no_status_causes_a_panic() {
 fn sets_are_listed_by_namespace_and_name() {
     let named = |namespace: &str, name: &str| {
         let mut set = set(
-            json!({"rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "goes on"}}),
+            json!({"rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"}}),
         );
         set["metadata"]["namespace"] = namespace.into();
         set["metadata"]["name"] = name.into();
@@ -221,9 +221,9 @@ fn sets_are_listed_by_namespace_and_name() {
         status::summaries(&[named("b", "x"), named("a", "z"), named("a", "y")], Vec::new());
     let want = "\
 NAMESPACE   APPSET   STRATEGY      STEP   DONE   HEALTH   MESSAGE
-a           y        RollingSync   1/2    1/3    -        goes on
-a           z        RollingSync   1/2    1/3    -        goes on
-b           x        RollingSync   1/2    1/3    -        goes on
+a           y        RollingSync   1/2    1/3    -        running
+a           z        RollingSync   1/2    1/3    -        running
+b           x        RollingSync   1/2    1/3    -        running
 ";
     assert_eq!(status::list(&summaries), want);
 }

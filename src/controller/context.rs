@@ -1,4 +1,4 @@
-//! What a pass of the ApplicationSet controller may use.
+//! The state that all reconciles of ApplicationSets share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -14,60 +14,59 @@ use crate::decide::application_set;
 use crate::settings::ApplicationSetSettings;
 use crate::watch::control_plane::ControlPlane;
 
-/// What all passes share.
+/// The state that all reconciles share.
 pub struct Context {
-    /// The client for writes.
+    /// Client for writes.
     pub client: Client,
-    /// How the controller is set up.
+    /// Settings of the controller.
     pub settings: ApplicationSetSettings,
-    /// Where the time comes from.
+    /// Source of the current time.
     pub clock: Clock,
-    /// What is watched.
+    /// Cache of the control plane.
     pub control_plane: Arc<ControlPlane>,
-    /// Events about sets.
+    /// Events about ApplicationSets.
     pub events: Events,
-    /// What is remembered of each set between two passes: nothing that could not
-    /// be computed again.
+    /// Cached state of each ApplicationSet between reconciles: everything can be computed
+    /// again.
     pub memory: Mutex<HashMap<ObjectKey, Memory>>,
-    /// The names of Applications that changed since the last reconcile of their
-    /// set.
+    /// The names of Applications that changed since the last reconcile of their ApplicationSet.
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
-    /// How sets are reconciled.
+    /// The reconcile function, replaceable in tests.
     pub rules: application_set::Settings,
 }
 
 impl Context {
-    /// Whether objects of a namespace are this controller's business.
+    /// Whether the controller watches a namespace.
     pub fn is_watched(&self, namespace: &str) -> bool {
         namespace == self.settings.control_plane_namespace
             || self.settings.namespaces.matches(namespace)
     }
 
-    /// Takes what is remembered of a set; it is put back after the pass.
+    /// Takes the cached state of an ApplicationSet; it is put back after the reconcile.
     pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
         let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
         memory.unwrap_or_else(|| Memory::of(uid))
     }
 
-    /// Puts back what is remembered of a set.
+    /// Puts back the cached state of an ApplicationSet.
     pub fn put_memory(&self, key: &ObjectKey, memory: Memory) {
         self.memory.lock().insert(key.clone(), memory);
     }
 
-    /// Forgets a set.
+    /// Drops the cached state of a deleted ApplicationSet.
     pub fn forget(&self, key: &ObjectKey) {
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
     }
 
-    /// Applications of a set changed.
+    /// Records that Applications of an ApplicationSet have changed.
     pub fn changed<'a>(&self, key: &ObjectKey, names: impl IntoIterator<Item = &'a str>) {
         let mut changed = self.changed.lock();
         let known = changed.entry(key.clone()).or_default();
         known.extend(names.into_iter().map(str::to_owned));
     }
 
-    /// Which Applications of a set changed since this was asked for last.
+    /// Takes the names of the changed Applications.
     pub fn take_changed(&self, key: &ObjectKey) -> BTreeSet<String> {
         self.changed.lock().remove(key).unwrap_or_default()
     }

@@ -1,49 +1,49 @@
-//! Why a reconcile stopped before it was through, and what that leads to.
+//! Errors of reconciles, and how the scheduler handles them.
 
 use std::time::Duration;
 
 use crate::act::application_status;
 use crate::watch::control_plane::Forbidden;
 
-/// Why a reconcile, or a controller, stopped. Errors of what users wrote are
-/// none of these: they are told by the status.
+/// Why a reconcile, or a controller, stopped. Errors in user input are not included: they
+/// are reported in the status.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The status of an Application could not be written.
     #[error(transparent)]
     ApplicationStatus(#[from] application_status::Error),
-    /// The status of a set could not be written.
+    /// The status of an ApplicationSet could not be written.
     #[error("cannot write the status of ApplicationSet {name}: {reason}")]
     Status {
-        /// The set, as `namespace/name`.
+        /// The ApplicationSet, as `namespace/name`.
         name: String,
-        /// The server's words.
+        /// The message of the server.
         reason: String,
     },
-    /// The set itself could not be patched.
+    /// The ApplicationSet itself could not be patched.
     #[error("cannot patch ApplicationSet {name}: {reason}")]
     Patch {
-        /// The set, as `namespace/name`.
+        /// The ApplicationSet, as `namespace/name`.
         name: String,
-        /// The server's words.
+        /// The message of the server.
         reason: String,
     },
-    /// Applications could not be written; the status names the first.
+    /// Applications could not be written; the status names the first one.
     #[error(
         "cannot write {count} of the applications of ApplicationSet {name}; the first is {first}"
     )]
     Applications {
-        /// The set, as `namespace/name`.
+        /// The ApplicationSet, as `namespace/name`.
         name: String,
         /// How many failed.
         count: usize,
-        /// The first one by name, with the reason.
+        /// The first one, with the reason.
         first: String,
     },
-    /// The reconcile panicked: a bug, which must not take others along.
+    /// The reconcile panicked because of a bug; others are not affected.
     #[error("the reconcile failed unexpectedly: {0}")]
     Panic(String),
-    /// The reconcile took too long.
+    /// The reconcile timed out.
     #[error("the reconcile did not end within {} s: a request hangs", .0.as_secs())]
     TimeLimit(Duration),
     /// The control plane cannot be watched.
@@ -51,32 +51,34 @@ pub enum Error {
     Watch(#[from] Forbidden),
 }
 
-/// What follows an error.
+/// How an error is handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The same again after a pause.
+pub enum ErrorAction {
+    /// Retry after a pause.
     Retry,
-    /// Again soon, decided on what is newer.
+    /// Reconcile again soon, based on a newer version.
     Outdated,
-    /// There is nothing left to work on.
+    /// The object was deleted.
     Gone,
-    /// As [`Self::Retry`], and the object says that this is a bug.
+    /// Like [`Self::Retry`], and the bug is reported on the object.
     Bug,
 }
 
 impl Error {
-    /// The one place where it is said what follows an error.
-    pub fn verdict(&self) -> Verdict {
+    /// The error handling of both controllers.
+    pub fn action(&self) -> ErrorAction {
         match self {
-            Self::ApplicationStatus(application_status::Error::Stale { .. }) => Verdict::Outdated,
-            Self::ApplicationStatus(application_status::Error::Gone { .. }) => Verdict::Gone,
-            Self::Panic(_) => Verdict::Bug,
+            Self::ApplicationStatus(application_status::Error::Stale { .. }) => {
+                ErrorAction::Outdated
+            }
+            Self::ApplicationStatus(application_status::Error::Gone { .. }) => ErrorAction::Gone,
+            Self::Panic(_) => ErrorAction::Bug,
             Self::ApplicationStatus(application_status::Error::Failed { .. })
             | Self::Status { .. }
             | Self::Patch { .. }
             | Self::Applications { .. }
             | Self::TimeLimit(_)
-            | Self::Watch(_) => Verdict::Retry,
+            | Self::Watch(_) => ErrorAction::Retry,
         }
     }
 }

@@ -1,8 +1,8 @@
-//! Leader election on a Lease: several copies may run, one acts.
+//! Leader election with a Lease: of several replicas, one is active.
 //!
-//! Every write carries the resource version it was decided on, so two copies
-//! can never both win. Expiry is measured by this process's own clock from when
-//! it saw the lease change, as clocks of different machines may differ.
+//! Every write has the observed resource version as a precondition, so only one replica
+//! can win. Expiry is measured with the local clock since the last observed change of the
+//! Lease, as clocks of different machines may differ.
 
 use std::time::Duration;
 
@@ -16,16 +16,16 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::watch::failure::{has_code, reason};
 
-/// The lease's name, the peer's own (AS-501).
+/// Name of the Lease, as in Argo CD (AS-501).
 pub const LEASE: &str = "58ac56fa.applicationsets.argoproj.io";
-/// How long a lease holds without being renewed.
+/// How long a Lease is valid without a renewal.
 const DURATION: Duration = Duration::from_secs(15);
-/// After this time without a renewal the leader steps down by itself.
+/// The leader steps down when it could not renew for this time.
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
-/// Between two tries.
+/// Pause between attempts.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// A candidate for the lease.
+/// A candidate for the Lease.
 #[derive(Clone)]
 pub struct Candidate {
     api: Api<Lease>,
@@ -39,42 +39,42 @@ impl std::fmt::Debug for Candidate {
     }
 }
 
-/// What one try came to.
-enum Turn {
+/// The result of one attempt.
+enum Attempt {
     Held,
-    /// Somebody else's, as of this version.
+    /// Held by another replica, at this version.
     Taken(String),
 }
 
 impl Candidate {
-    /// A candidate in a namespace. The identity must differ between copies.
+    /// A candidate in a namespace. The identity must be unique among the replicas.
     pub fn new(client: Client, namespace: &str, identity: String, clock: Clock) -> Self {
         Self { api: Api::namespaced(client, namespace), identity, clock }
     }
 
-    /// Waits until the lease is held. `None` when `shutdown` came first.
+    /// Waits until the Lease is acquired. `None` on `shutdown`.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
         let mut seen: Option<(String, Instant)> = None;
         loop {
-            let trigger = Instant::now();
-            match self.turn(seen.as_ref()).await {
-                // After a slow answer nobody knows how much of it is left:
-                // renew once more, so that `keep` counts from about now.
-                Ok(Turn::Held) if trigger.elapsed() < RETRY => return Some(()),
-                Ok(Turn::Held) => {}
-                Ok(Turn::Taken(version)) => {
-                    // The holder's time runs from when we saw it renew.
+            let requested = Instant::now();
+            match self.attempt(seen.as_ref()).await {
+                // After a slow response, the remaining time of the Lease is unknown:
+                // renew once more, so that `keep` starts with the full duration.
+                Ok(Attempt::Held) if requested.elapsed() < RETRY => return Some(()),
+                Ok(Attempt::Held) => {}
+                Ok(Attempt::Taken(version)) => {
+                    // The duration counts from when we observed the renewal.
                     if seen.as_ref().is_none_or(|(known, _)| *known != version) {
                         tracing::debug!(
                             lease = LEASE,
-                            "the lease is held by another copy, waiting"
+                            "the lease is held by another replica, waiting"
                         );
                         seen = Some((version, Instant::now()));
                     }
                 }
                 Err(error) => {
                     let error = reason(&error);
-                    tracing::warn!(error, lease = LEASE, "cannot read the lease, trying again");
+                    tracing::warn!(error, lease = LEASE, "cannot read the lease, retrying");
                 }
             }
             tokio::select! {
@@ -84,8 +84,8 @@ impl Candidate {
         }
     }
 
-    /// Keeps the lease; ends when it is lost or `shutdown` comes. Nothing may
-    /// be written after that.
+    /// Renews the Lease; ends when it is lost or on `shutdown`. Nothing may be written
+    /// after that.
     pub async fn keep(&self, shutdown: &CancellationToken) {
         let mut renewed = Instant::now();
         loop {
@@ -96,14 +96,13 @@ impl Candidate {
                     return;
                 }
             }
-            // Others count from when the lease was written, which is after the
-            // question at the earliest. So do we, and never wait for an answer
-            // beyond the time that is ours.
-            let trigger = Instant::now();
+            // Other replicas count from the write of the Lease, which is not before the
+            // request. So the timeout counts from the request, too.
+            let requested = Instant::now();
             let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
-            match tokio::time::timeout(left, self.turn(None)).await {
-                Ok(Ok(Turn::Held)) => renewed = trigger,
-                Ok(Ok(Turn::Taken(_))) => return,
+            match tokio::time::timeout(left, self.attempt(None)).await {
+                Ok(Ok(Attempt::Held)) => renewed = requested,
+                Ok(Ok(Attempt::Taken(_))) => return,
                 Ok(Err(error)) => {
                     let error = reason(&error);
                     tracing::warn!(error, lease = LEASE, "cannot renew the lease");
@@ -116,9 +115,9 @@ impl Candidate {
         }
     }
 
-    /// Takes or renews the lease if that is allowed now. `seen` is the version
-    /// of another holder and when it was first seen.
-    async fn turn(&self, seen: Option<&(String, Instant)>) -> Result<Turn, kube::Error> {
+    /// Acquires or renews the Lease if that is allowed now. `seen` is the version of
+    /// another holder and when it was first observed.
+    async fn attempt(&self, seen: Option<&(String, Instant)>) -> Result<Attempt, kube::Error> {
         let Some(mut lease) = self.api.get_opt(LEASE).await? else {
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(LEASE.to_owned()), ..ObjectMeta::default() },
@@ -132,10 +131,10 @@ impl Candidate {
         let expired =
             seen.is_some_and(|(known, since)| *known == version && since.elapsed() >= DURATION);
         if holder != self.identity && !holder.is_empty() && !expired {
-            return Ok(Turn::Taken(version));
+            return Ok(Attempt::Taken(version));
         }
         lease.spec = Some(self.spec(lease.spec.as_ref()));
-        // The version inside makes this a compare-and-swap.
+        // The resource version makes this a compare-and-swap.
         settle(self.api.replace(LEASE, &PostParams::default(), &lease).await)
     }
 
@@ -160,7 +159,7 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease back, so that another copy need not wait for its end.
+    /// Releases the Lease, so that another replica can acquire it at once.
     async fn release(&self) {
         let released = async {
             let Some(mut lease) = self.api.get_opt(LEASE).await? else { return Ok(()) };
@@ -173,16 +172,16 @@ impl Candidate {
         };
         if let Err(error) = released.await {
             let error = reason(&error);
-            tracing::debug!(error, lease = LEASE, "the lease was not given back");
+            tracing::debug!(error, lease = LEASE, "the lease was not released");
         }
     }
 }
 
-fn settle(result: Result<Lease, kube::Error>) -> Result<Turn, kube::Error> {
+fn settle(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match result {
-        Ok(_) => Ok(Turn::Held),
-        // Another copy was faster.
-        Err(error) if has_code(&error, 409) => Ok(Turn::Taken(String::new())),
+        Ok(_) => Ok(Attempt::Held),
+        // Another replica was faster.
+        Err(error) if has_code(&error, 409) => Ok(Attempt::Taken(String::new())),
         Err(error) => Err(error),
     }
 }
@@ -198,7 +197,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_leader_that_gets_no_answer_steps_down_before_another_may_take_over() {
+    async fn a_leader_without_a_response_steps_down_before_another_may_take_over() {
         let server = Server::new();
         let candidate = candidate(&server);
         let shutdown = CancellationToken::new();
@@ -215,13 +214,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_answer_that_comes_late_does_not_lengthen_the_lease() {
+    async fn a_late_response_does_not_extend_the_lease() {
         let server = Server::new();
         let candidate = candidate(&server);
         let shutdown = CancellationToken::new();
         candidate.acquire(&shutdown).await.unwrap();
-        // One renewal is carried out and told eight seconds late; after that
-        // nothing is.
+        // One renewal is executed, with a response after eight seconds; all later ones fail.
         let begun = Instant::now();
         let write = |request: &crate::embedded::RequestRecord| {
             request.resource == "leases" && request.verb == "get"
@@ -232,7 +230,7 @@ mod tests {
         };
         server.inject(Fault::new(Effect::Status(500), late).times(100));
         candidate.keep(&shutdown).await;
-        let trigger = begun + RETRY;
-        assert!(trigger.elapsed() < DURATION, "after {:?}", trigger.elapsed());
+        let renewed = begun + RETRY;
+        assert!(renewed.elapsed() < DURATION, "after {:?}", renewed.elapsed());
     }
 }

@@ -1,8 +1,8 @@
-//! Thin shells: one pass each, no rules in them. An `if` about steps, waves or
-//! health here belongs in `decide`.
+//! The controllers: they observe, call `decide` once, and apply the result. Rules about
+//! steps, waves or health belong in `decide`.
 //!
-//! Two controllers run side by side and talk only through fields of Kubernetes
-//! resources that Argo CD has too, so that either can be replaced.
+//! Two controllers run in one process and communicate only through fields of Kubernetes
+//! resources that Argo CD has, too, so that either one can be replaced.
 
 pub mod application;
 pub mod application_set;
@@ -23,24 +23,24 @@ use crate::source::Repositories;
 use crate::watch::control_plane::{ControlPlane, Forbidden, Scope};
 use crate::watch::read_only;
 
-/// Why the controllers stopped by themselves.
+/// Why the controllers stopped without a shutdown.
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     /// The Application controller cannot run.
     #[error("the application controller stopped")]
     Application(#[source] Forbidden),
-    /// A controller ended although nobody told it to.
-    #[error("a controller ended by itself; this is a bug")]
+    /// A controller stopped unexpectedly.
+    #[error("a controller stopped unexpectedly; this is a bug")]
     Unexpected,
 }
 
-/// Runs the controllers until `shutdown`: both, or without settings for the
-/// application controller (`--sync-engine=external`) only the first. In a dry
-/// run neither of them writes anything, and the client they are given could not.
+/// Runs the controllers until `shutdown`: both, or, without settings for the application
+/// controller (`--sync-engine=external`), only the first. In a dry run nothing is
+/// written; the client rejects writes as well.
 ///
 /// # Errors
 ///
-/// When one of them cannot go on; the other is stopped then.
+/// When a controller cannot continue; the other one is stopped then.
 pub async fn run(
     client: Client,
     settings: Settings,
@@ -53,7 +53,7 @@ pub async fn run(
         false => client,
     };
     let stop = shutdown.child_token();
-    // Whichever way this function is left, nothing goes on behind its back.
+    // All tasks are stopped when this function returns.
     let _guard = stop.clone().drop_guard();
     let control_plane = Arc::new(ControlPlane::new(scope(&settings)));
     let watches = async {
@@ -94,17 +94,17 @@ pub async fn run(
         ended.cancel();
         result
     };
-    // What the last reconciles told is written too.
+    // The Events of the last reconciles are written, too.
     tokio::join!(controllers, recorder.run(&ended)).0
 }
 
-/// Only a shutdown ends a controller.
+/// A controller may end only on shutdown.
 fn until(shutdown: &CancellationToken) -> Result<(), Stopped> {
     if shutdown.is_cancelled() { Ok(()) } else { Err(Stopped::Unexpected) }
 }
 
-/// What both controllers together have to know. With no namespaces besides, the
-/// rest of the cluster is not even watched.
+/// The namespaces that the controllers watch. Without additional namespaces, only the
+/// control plane's own is watched.
 fn scope(settings: &Settings) -> Scope {
     let (sets, applications) = (&settings.application_sets, &settings.applications);
     let of_sets = !sets.namespaces.is_empty();

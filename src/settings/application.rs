@@ -13,63 +13,60 @@ use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 
-/// How the controller works. `Default` is what an installation starts with.
+/// Settings of the controller. `Default` is the default of an installation.
 #[derive(Clone, Debug)]
 pub struct ApplicationSettings {
-    /// Namespaces besides the control plane's own whose Applications are
-    /// handled (SE-004).
+    /// Additional namespaces whose Applications are handled (SE-004).
     pub namespaces: Namespaces,
     /// Namespace of projects, clusters and the controller itself.
     pub control_plane_namespace: String,
     /// Pause between two waves; `ARGOCD_SYNC_WAVE_DELAY` (SE-560).
     pub wave_delay: Duration,
-    /// After this time a revision is looked up again even if nothing
-    /// happened; zero switches it off (SE-378).
+    /// Interval at which revisions are resolved again without a trigger; zero disables it
+    /// (SE-378).
     pub reconciliation_timeout: Duration,
-    /// Up to this much later, each Application at its own time.
+    /// Maximum random delay that is added to the interval, per Application.
     pub reconciliation_jitter: Duration,
-    /// After this time manifests are rendered anew; zero switches it off.
+    /// Interval at which manifests are rendered again; zero disables it.
     pub hard_reconciliation_timeout: Duration,
-    /// For how long a repository that cannot be reached changes no status
-    /// (SE-107).
+    /// Grace period during which an unavailable repository does not change the status (SE-107).
     pub repo_error_grace: Duration,
-    /// How objects are told apart by Application (SE-110).
+    /// How resources are assigned to Applications (SE-110).
     pub tracking_method: TrackingMethod,
-    /// Label of the methods that use one (SE-112).
+    /// Label of the tracking methods that use one (SE-112).
     pub instance_label: String,
     /// `installationID`; empty when unset (SE-113).
     pub installation_id: String,
-    /// Applications that are worked on at the same time (SE-565).
+    /// Applications that are reconciled in parallel (SE-565).
     pub parallel: usize,
-    /// Writes of one operation at the same time (SE-566).
+    /// Parallel writes of one operation (SE-566).
     pub parallel_applies: usize,
-    /// Owner of the fields that are applied (SE-342).
+    /// Field manager of applied resources (SE-342).
     pub field_manager: String,
-    /// Whether sources may be directories of this machine. For the demo; the
-    /// repositories must allow it too.
+    /// Whether sources may be local directories. For the demo; the repositories must
+    /// allow it, too.
     pub allow_local: bool,
     /// Whether the health of each resource is kept in the status (SE-571).
     pub resource_health: bool,
-    /// Whether operations without options take those of the spec (SE-304).
+    /// Whether operations without options use those of the spec (SE-304).
     pub inherit_sync_options: bool,
-    /// Whether the first dry run asks the server about objects that are applied
-    /// on its side. All others are checked here, by the schemas of the server
-    /// (SE-250).
+    /// Whether the first dry run of a server-side apply is sent to the server. All other
+    /// objects are validated locally with the schemas of the server (SE-250).
     pub server_dry_run: bool,
-    /// Nothing is written, and the log says what would be (AS-161).
+    /// Nothing is written; intended changes are logged (AS-161).
     pub dry_run: bool,
     /// Whether Kubernetes Events are written (SE-540).
     pub events: bool,
-    /// Pauses between attempts of self-heal (SE-426).
+    /// Delays between attempts of self-heal (SE-426).
     pub self_heal: SelfHeal,
-    /// Bytes of memory that the manifests of one Application may take.
+    /// Memory limit for the manifests of one Application, in bytes.
     pub manifest_memory: u64,
-    /// Bytes of memory that the kept manifests of all Applications may take;
-    /// what is over is rendered again when it is needed.
+    /// Memory limit for the cached manifests of all Applications, in bytes; manifests
+    /// beyond it are rendered again when needed.
     pub kept_manifest_memory: u64,
     /// How sources are rendered.
     pub render: RenderOptions,
-    /// The wave engine; its pause between waves is [`Self::wave_delay`].
+    /// Settings of the sync engine; its pause between waves is [`Self::wave_delay`].
     pub sync: sync::Settings,
 }
 
@@ -105,7 +102,7 @@ impl Default for ApplicationSettings {
 }
 
 impl ApplicationSettings {
-    /// Those of comparisons.
+    /// The settings of comparisons.
     pub fn comparison(&self) -> reconcile::Settings {
         reconcile::Settings {
             self_heal: self.self_heal,
@@ -114,7 +111,7 @@ impl ApplicationSettings {
         }
     }
 
-    /// Those of operations.
+    /// The settings of operations.
     pub fn operation(&self) -> operate::Settings {
         let wave_delay = SignedDuration::try_from(self.wave_delay).unwrap_or_default();
         operate::Settings {

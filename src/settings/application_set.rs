@@ -5,42 +5,42 @@ use crate::decide::application_set::policy::Policy;
 use crate::decide::application_set::{self, Room};
 use crate::decide::rollout;
 
-/// How the ApplicationSet controller is set up (AS-500 to AS-505).
+/// Settings of the ApplicationSet controller (AS-500 to AS-505).
 #[derive(Clone, Debug)]
 pub struct ApplicationSetSettings {
     /// The namespace of projects and cluster Secrets.
     pub control_plane_namespace: String,
-    /// Which namespaces are watched besides (AS-400).
+    /// Additional namespaces to watch (AS-400).
     pub namespaces: Namespaces,
     /// Whether progressive syncs are enabled (AS-301).
     pub progressive_syncs: bool,
-    /// The state machine's settings.
+    /// Settings of the rollout.
     pub rollout: rollout::Settings,
-    /// What sets may do to their Applications.
+    /// Which changes ApplicationSets may make to their Applications.
     pub policy: Policy,
-    /// Whether a set may choose its own policy (AS-502).
+    /// Whether an ApplicationSet may choose its own policy (AS-502).
     pub policy_override: bool,
-    /// Nothing is written, and the log says what would be (AS-161).
+    /// Nothing is written; intended changes are logged (AS-161).
     pub dry_run: bool,
-    /// How many sets are reconciled at once.
+    /// ApplicationSets that are reconciled in parallel.
     pub concurrent_reconciliations: u16,
-    /// How many Applications of one set are written at once.
+    /// Applications of one ApplicationSet that are written in parallel.
     pub concurrent_application_updates: usize,
     /// Annotations that are preserved on all Applications.
     pub preserved_annotations: Vec<String>,
     /// Labels that are preserved on all Applications.
     pub preserved_labels: Vec<String>,
-    /// The most resources that a status lists; 0 means all.
+    /// Maximum number of resources in a status; 0 means no limit.
     pub max_resources: usize,
-    /// Whether sync windows take a sync of a rollout for one by hand (AS-366):
-    /// who syncs decides that, and Argo CD's application controller does not.
+    /// Whether sync windows treat the syncs of a rollout as manual (AS-366). It depends
+    /// on the controller that syncs; that of Argo CD does not.
     pub windows_by_hand: bool,
-    /// What a status has room for.
+    /// Size limits of a status.
     pub room: Room,
 }
 
 impl ApplicationSetSettings {
-    /// What decisions need of them.
+    /// The settings that decisions need.
     pub fn rules(&self) -> application_set::Settings {
         application_set::Settings {
             progressive_syncs: self.progressive_syncs,

@@ -1,5 +1,4 @@
-//! How the controllers are set up. `config` makes these of flags, environment
-//! and ConfigMaps; `controller` is given them.
+//! Settings of the controllers. `config` creates them from flags, environment and ConfigMaps.
 
 mod application;
 mod application_set;
@@ -9,12 +8,12 @@ pub use application::ApplicationSettings;
 pub use application_set::ApplicationSetSettings;
 pub use namespaces::Namespaces;
 
-/// Which controllers run, and how each is set up.
+/// Which controllers run, and their settings.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The ApplicationSet controller's.
+    /// Settings of the ApplicationSet controller.
     pub application_sets: ApplicationSetSettings,
-    /// The application controller's; `None` when somebody else syncs the
-    /// Applications.
+    /// Settings of the Application controller; `None` when an external controller syncs
+    /// the Applications.
     pub applications: Option<ApplicationSettings>,
 }

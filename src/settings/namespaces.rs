@@ -1,20 +1,20 @@
-//! Which namespaces are watched besides the control plane's own.
+//! Namespaces that are watched in addition to the control plane's own.
 
 use crate::glob::NamePattern;
 
-/// Namespaces besides the control plane's own, as globs or `/regex/`.
+/// Additional namespaces, as globs or `/regex/`.
 #[derive(Clone, Debug, Default)]
 pub struct Namespaces {
     patterns: Vec<NamePattern>,
 }
 
 impl Namespaces {
-    /// Reads the patterns. They come from a list with commas in between, so
-    /// those whose braces are open go on in the next.
+    /// Parses the patterns. They come from a comma-separated list, so a pattern with an
+    /// open brace continues in the next element.
     ///
     /// # Errors
     ///
-    /// The pattern that is neither a glob nor a regular expression, and why.
+    /// The pattern that is neither a valid glob nor a valid regular expression, and why.
     pub fn parse(patterns: &[String]) -> Result<Self, String> {
         let mut joined: Vec<String> = Vec::new();
         for pattern in patterns {
@@ -29,12 +29,12 @@ impl Namespaces {
         Ok(Self { patterns: joined.iter().map(parse).collect::<Result<_, _>>()? })
     }
 
-    /// Whether there is none: only the control plane's namespace is watched.
+    /// Whether it is empty: only the control plane's namespace is watched.
     pub fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
-    /// Whether a namespace is covered.
+    /// Whether a namespace matches.
     pub fn matches(&self, namespace: &str) -> bool {
         self.patterns.iter().any(|pattern| pattern.matches(namespace))
     }

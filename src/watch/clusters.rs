@@ -1,9 +1,9 @@
-//! The clusters that Applications sync to, and how to reach them.
+//! The clusters that Applications sync to, and their clients.
 //!
-//! The cluster of the controller itself is always there, as
-//! `https://kubernetes.default.svc` and `in-cluster`. Others are Secrets with
-//! the label `argocd.argoproj.io/secret-type: cluster`. A connection is made
-//! when it is first needed and kept until its Secret changes.
+//! The cluster of the controller itself always exists, as
+//! `https://kubernetes.default.svc` and `in-cluster`. Others are Secrets with the label
+//! `argocd.argoproj.io/secret-type: cluster`. A client is created when it is first needed
+//! and kept until its Secret changes.
 //!
 //! No credential leaves this module: errors name fields, never their values.
 
@@ -32,31 +32,31 @@ pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
 /// Its name.
 pub const IN_CLUSTER_NAME: &str = "in-cluster";
 
-/// Why a destination cannot be reached. A retry does not help before the
-/// Application or the Secret changes.
+/// Why a destination cannot be used. A retry does not help before the Application or the
+/// Secret changes.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// There is no such cluster.
+    /// The cluster does not exist.
     #[error("there are no clusters with this {field}: {value}")]
     Unknown {
         /// `name` or `server`: the field of `spec.destination`.
         field: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
     },
-    /// Its Secret cannot be used.
+    /// The Secret cannot be used.
     #[error("secret {secret} of cluster {server}: {reason}")]
     Secret {
         /// Namespace and name of the Secret.
         secret: String,
         /// URL of the cluster.
         server: String,
-        /// Which field, and what is wrong with it.
+        /// The field, and the error.
         reason: String,
     },
 }
 
-/// What a Secret says about a cluster.
+/// A cluster as described by its Secret.
 #[derive(Clone)]
 struct Entry {
     secret: String,
@@ -67,16 +67,16 @@ struct Entry {
     config: Vec<u8>,
 }
 
-/// A cluster, connected.
+/// A cluster with its client.
 #[derive(Clone, Debug)]
-pub struct Destinated {
-    /// What exists there.
+pub struct ConnectedCluster {
+    /// Its live state.
     pub cluster: Arc<ClusterCache>,
     /// Its URL.
     pub server: String,
     /// Its name.
     pub name: String,
-    /// The project it is reserved for; empty for none.
+    /// The project that it is reserved for; empty for none.
     pub project: String,
 }
 
@@ -90,7 +90,7 @@ struct Connection {
 pub struct Clusters {
     own: kube::Client,
     mark: Mark,
-    wake: UnboundedSender<String>,
+    trigger: UnboundedSender<String>,
     stop: CancellationToken,
     entries: Mutex<BTreeMap<String, Entry>>,
     connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
@@ -106,24 +106,23 @@ impl std::fmt::Debug for Clusters {
 }
 
 impl Clusters {
-    /// Only the controller's own cluster, until Secrets are put in.
+    /// Only the controller's own cluster, until Secrets are added.
     pub fn new(
         own: kube::Client,
         mark: Mark,
-        wake: UnboundedSender<String>,
+        trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Self {
         let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { own, mark, wake, stop, entries, connections, read_only: false }
+        Self { own, mark, trigger, stop, entries, connections, read_only: false }
     }
 
-    /// The same, of which nothing but reads is asked, for a dry run.
+    /// The same with read-only clients, for a dry run.
     pub fn read_only(self) -> Self {
         Self { own: read_only::client(self.own), read_only: true, ..self }
     }
 
-    /// Takes over a Secret that was made or changed. Whether what Applications
-    /// see has changed by it.
+    /// Adds or updates a Secret. Returns whether the change is relevant for Applications.
     pub fn put(&self, secret: &Secret) -> bool {
         let text = |field: &str| {
             let data = secret.data.as_ref().and_then(|data| data.get(field));
@@ -155,17 +154,20 @@ impl Clusters {
         changed
     }
 
-    /// Takes over that a Secret is gone.
+    /// Removes a deleted Secret.
     pub fn remove(&self, secret: &Secret) {
         self.entries.lock().remove(&id(secret));
     }
 
-    /// The cluster of a destination, connected.
+    /// The cluster of a destination, with its client.
     ///
     /// # Errors
     ///
     /// All of [`Error`].
-    pub async fn resolve(&self, destination: &ApplicationDestination) -> Result<Destinated, Error> {
+    pub async fn resolve(
+        &self,
+        destination: &ApplicationDestination,
+    ) -> Result<ConnectedCluster, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
         let entry = {
             let entries = self.entries.lock();
@@ -178,7 +180,7 @@ impl Clusters {
         let own = server == IN_CLUSTER || (server.is_empty() && name == IN_CLUSTER_NAME);
         let mut connections = self.connections.lock().await;
         let (version, found) = match &entry {
-            // A Secret may give the own cluster a name or other credentials.
+            // A Secret may set a name or other credentials for the own cluster.
             Some(entry) if entry.server != IN_CLUSTER => (entry.version.clone(), Some(entry)),
             _ if own || entry.is_some() => (String::new(), None),
             _ if name.is_empty() => {
@@ -193,7 +195,7 @@ impl Clusters {
             && kept.version == version
         {
             let cluster = kept.cluster.clone();
-            return Ok(Destinated { cluster, server, name, project });
+            return Ok(ConnectedCluster { cluster, server, name, project });
         }
         let client = match found {
             Some(entry) if self.read_only => read_only::client(connect(entry).await?),
@@ -208,12 +210,12 @@ impl Clusters {
             &redact::url(&server),
             client,
             self.mark.clone(),
-            self.wake.clone(),
+            self.trigger.clone(),
             stop.clone(),
         );
         let connection = Connection { version, cluster: cluster.clone(), stop };
         connections.insert(server.clone(), connection);
-        Ok(Destinated { cluster, server, name, project })
+        Ok(ConnectedCluster { cluster, server, name, project })
     }
 }
 
@@ -282,7 +284,7 @@ async fn connect(entry: &Entry) -> Result<kube::Client, Error> {
     })
 }
 
-/// A configuration of one cluster and one user.
+/// A kubeconfig with one cluster and one user.
 fn kubeconfig(cluster: KubeCluster, user: AuthInfo) -> Kubeconfig {
     let name = "cluster".to_owned();
     Kubeconfig {

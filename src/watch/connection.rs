@@ -1,5 +1,5 @@
-//! The one place where a client of an API server is made, be it that of the
-//! control plane, of a destination, or of the command line.
+//! Creates all clients of API servers: those of the control plane, of destinations, and
+//! of the command line.
 
 use std::panic::AssertUnwindSafe;
 
@@ -8,18 +8,18 @@ use kube::config::AuthInfo;
 
 use super::failure::reason;
 
-/// How requests name this program to servers and to their audit logs.
+/// User agent of all requests, as shown in audit logs.
 pub const AGENT: &str = concat!("wavegate/", env!("CARGO_PKG_VERSION"));
 
-/// Why there can be no client. No text holds a credential.
+/// Why a client cannot be created. No message contains a credential.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unusable {
-    /// The address of the server is none.
+    /// The address of the server is invalid.
     #[error("is not an address such as https://host:6443")]
     Server,
     /// The bearer token cannot be sent.
     #[error(
-        "holds a line break or another character that an HTTP header cannot hold; write it on one line"
+        "contains a line break or another character that is invalid in an HTTP header; write it on one line"
     )]
     Token,
     /// Certificates or other credentials cannot be used.
@@ -27,26 +27,26 @@ pub enum Unusable {
     Credentials(String),
 }
 
-/// A client. Blanks and line breaks around a bearer token are dropped, as
-/// `kubectl` does with a token from a file.
+/// Creates a client. Blanks and line breaks around a bearer token are removed, as
+/// `kubectl` does with a token file.
 ///
 /// # Errors
 ///
 /// All of [`Unusable`].
 pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
-    // Without these two no request has an address, and the library panics.
+    // Without these two, requests have no address, and the library panics.
     let scheme = config.cluster_url.scheme_str();
     if !matches!(scheme, Some("https" | "http")) || config.cluster_url.authority().is_none() {
         return Err(Unusable::Server);
     }
     if let Some(token) = token(&config.auth_info) {
         let token = token.trim();
-        // As the library will do it, which panics when it cannot.
+        // The library does the same, and panics on an error.
         HeaderValue::try_from(format!("Bearer {token}")).map_err(|_| Unusable::Token)?;
         config.auth_info.token = Some(token.to_owned().into());
     }
-    // Who repeats a request is decided where it is known to be safe: the library
-    // would repeat any for minutes, creations too.
+    // Retries are done where they are known to be safe: the library would retry any
+    // request for minutes, creations included.
     config.default_retry = false;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     let made = AssertUnwindSafe(move || kube::Client::try_from(config));
@@ -57,8 +57,7 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
     }
 }
 
-/// The token as written. The library keeps it in a type of its own, which can
-/// be read by writing it out.
+/// The token as written. The type of the library makes it accessible only by serialization.
 fn token(auth: &AuthInfo) -> Option<String> {
     auth.token.as_ref()?;
     let written = serde_json::to_value(auth).ok()?;
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_sent_is_an_error_and_no_panic() {
+    async fn invalid_settings_are_errors_not_panics() {
         for (server, token, want) in [
             ("https://host:6443", "", Ok(())),
             ("https://host:6443", "abc\n", Ok(())),

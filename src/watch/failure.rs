@@ -1,5 +1,5 @@
-//! What a request that failed tells: whether it may have been carried out,
-//! whether to ask again, and the server's words.
+//! Classifies failed requests: whether the server may have executed them, whether a retry
+//! may succeed, and the message for users.
 
 use std::error::Error as _;
 use std::future::Future;
@@ -11,16 +11,15 @@ use kube::config::{InferConfigError, KubeconfigError};
 use crate::api::path_segment;
 use crate::api::resource_key::ResourceKey;
 
-/// Longest refusal that is told, in characters. Some servers answer with a page
-/// of HTML.
+/// Maximum length of an error message, in characters. Some servers respond with a page of HTML.
 const MAX_WORDS: usize = 4096;
 
-/// The last guard before a request is made of an object: its name and namespace
-/// must each be one segment of the path.
+/// Validates the key of an object before a request: name and namespace must each be one
+/// path segment.
 ///
 /// # Errors
 ///
-/// [`kube::Error::BuildRequest`], as when there is no name at all.
+/// [`kube::Error::BuildRequest`], also for an empty name.
 pub fn checked(key: &ResourceKey) -> Result<(), kube::Error> {
     match path_segment::problem_of_key(key) {
         None => Ok(()),
@@ -31,8 +30,8 @@ pub fn checked(key: &ResourceKey) -> Result<(), kube::Error> {
     }
 }
 
-/// Whether the server may have carried a request out, or may do so when asked
-/// again: the connection broke, or it has no time.
+/// Whether the server may have executed a request: the connection failed, or the server
+/// is overloaded.
 pub fn is_unknown(error: &kube::Error) -> bool {
     match error {
         kube::Error::Api(status) => matches!(status.code, 0 | 408 | 429 | 502 | 503 | 504),
@@ -41,22 +40,20 @@ pub fn is_unknown(error: &kube::Error) -> bool {
     }
 }
 
-/// Whether the same request may well succeed in a moment. Wider than
-/// [`is_unknown`] by code 500: the server says that something has gone wrong
-/// on its side, such as a lost leader of its store.
+/// Whether a retry of the same request may succeed. In addition to [`is_unknown`], it
+/// includes code 500: an internal error of the server, such as a lost leader of etcd.
 pub fn is_transient(error: &kube::Error) -> bool {
     is_unknown(error) || has_code(error, 500)
 }
 
-/// Whether the server answered with this code.
+/// Whether the server responded with this code.
 pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// Whether the object is not the one any more that a patch was made for: the
-/// server says 409, or that an operation of a JSON patch, such as a `test`, does
-/// not fit. It uses code 422 for that too, which otherwise means that the result
-/// would be invalid; it names the object then.
+/// Whether the object has changed since a patch was computed: the server returns 409, or
+/// an operation of a JSON patch, such as a `test`, fails. For that it returns code 422,
+/// which otherwise means that the result is invalid; the message then names the object.
 pub fn is_outdated(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else { return false };
     let misfit = status.code == 422
@@ -65,20 +62,20 @@ pub fn is_outdated(error: &kube::Error) -> bool {
     status.code == 409 || misfit
 }
 
-/// The server's own words, or what kept it from answering: the one place where
-/// an error of the client library becomes text for people. Its own `Display`
-/// holds Rust's debug output, so it is shown nowhere. One line, bounded.
+/// The message of the server, or why it did not respond. All errors of the client library
+/// are converted here: their `Display` contains Rust debug output and is not shown to
+/// users. One line, of limited length.
 pub fn reason(error: &kube::Error) -> String {
     bounded(match error {
         kube::Error::Api(status) => words_of(status),
         kube::Error::Service(cause) => chain(cause.as_ref()),
-        // What could not be read may be a Secret: only the place is told.
+        // The unreadable content may be a Secret: only its position is reported.
         kube::Error::SerdeError(cause) => unreadable(cause),
         other => chain(other.source().unwrap_or(other)),
     })
 }
 
-/// What a status says, which may leave out any part.
+/// The message of a status, whose parts may all be absent.
 pub fn words_of(status: &kube::core::Status) -> String {
     match (status.message.trim(), status.reason.trim(), status.code) {
         ("", "", 0) => "the server gave no reason".to_owned(),
@@ -88,8 +85,7 @@ pub fn words_of(status: &kube::core::Status) -> String {
     }
 }
 
-/// An error with its causes, each once; those of the client library in the words
-/// of [`reason`].
+/// An error with its causes, each once; errors of the client library as in [`reason`].
 pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = String::new();
     let mut next = Some(error);
@@ -111,33 +107,31 @@ pub fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     text
 }
 
-/// Errors of the library that show what they are about: a token that a program
-/// printed, or a line of a kubeconfig.
+/// Errors of the library that quote confidential input: a token printed by a program, or
+/// a line of a kubeconfig.
 fn scrubbed(error: &(dyn std::error::Error + 'static)) -> Option<String> {
     if let Some(AuthError::AuthExecRun { cmd, out }) = error.downcast_ref() {
         return Some(format!("the credential program {cmd} ended with {}", out.status));
     }
     if let Some(AuthError::AuthExecParse(_)) = error.downcast_ref() {
-        return Some("what the credential program printed is no ExecCredential".to_owned());
+        return Some("the output of the credential program is not an ExecCredential".to_owned());
     }
     if let Some(error) = error.downcast_ref::<InferConfigError>() {
         let kubeconfig = error.source().map(chain).unwrap_or_default();
-        return Some(format!(
-            "this is no pod of a cluster, and there is no kubeconfig: {kubeconfig}"
-        ));
+        return Some(format!("not running in a cluster, and no kubeconfig found: {kubeconfig}"));
     }
     let KubeconfigError::Parse(error) = error.downcast_ref()? else { return None };
     let place = error.location();
     let place = place.map(|at| format!(", line {} column {}", at.line(), at.column()));
-    Some(format!("the kubeconfig is not YAML of its kind{}", place.unwrap_or_default()))
+    Some(format!("the kubeconfig is invalid{}", place.unwrap_or_default()))
 }
 
 fn unreadable(error: &serde_json::Error) -> String {
     let (line, column) = (error.line(), error.column());
-    format!("the server's answer cannot be read, line {line} column {column}")
+    format!("the server's response cannot be parsed, line {line} column {column}")
 }
 
-/// On one line, and not longer than [`MAX_WORDS`].
+/// One line of at most [`MAX_WORDS`] characters.
 fn bounded(text: String) -> String {
     let mut text = match text.contains(['\n', '\r']) {
         true => text.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -150,14 +144,13 @@ fn bounded(text: String) -> String {
     text
 }
 
-/// Sends a request until it is answered, refused for good, or `tries` are used
-/// up. `pause` tells how long to wait after a failure, given which try it was,
-/// from 1.
+/// Sends a request until it succeeds, fails permanently, or `tries` is reached. `pause`
+/// returns the delay after a failed attempt, counted from 1.
 ///
 /// # Errors
 ///
-/// That of the last try.
-pub async fn patiently<T, F>(
+/// That of the last attempt.
+pub async fn retry<T, F>(
     tries: u32,
     pause: impl Fn(&kube::Error, u32) -> Duration,
     mut request: impl FnMut() -> F,

@@ -1,4 +1,4 @@
-//! Watches that do not wear out a server that refuses, and say why they wait.
+//! Watches with a back-off after every failure, and logged errors.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,33 +12,30 @@ use serde::de::DeserializeOwned;
 
 use super::failure::{has_code, reason, words_of};
 
-/// What a watch brings, errors that are tried again included.
+/// The events of a watch, including errors that are retried.
 pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 
-/// The first pause after a failure, and the longest; up to as much again is
-/// added by chance. Short enough for a definition that is installed, or a right
-/// that is granted, to be noticed soon.
+/// The first and the longest pause after a failure, plus up to as much of jitter. Short
+/// enough to notice an installed definition or a granted permission soon.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(5));
 
-/// Watches what `api` reaches. Attempts that follow a failure come later and
-/// later, up to ten seconds apart.
+/// Watches the objects of `api`. Retries follow with increasing delays, up to ten seconds.
 ///
-/// The beginning of a listing is told only once its first page is there: it
-/// means that the server answers. Whoever has to know when it was asked for
-/// uses [`follow_asking`].
+/// `Init` is reported only with the first page of a listing, since it means that the
+/// server responds. To get the time of the request, use [`follow_listings`].
 pub fn follow<K>(api: Api<K>, config: watcher::Config) -> Events<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    follow_asking(api, config, || {})
+    follow_listings(api, config, || {})
 }
 
-/// The same, and calls `asks` just before the server is asked for a listing:
-/// what is written from then on may be missing in it.
-pub fn follow_asking<K>(
+/// The same; calls `on_listing` just before a listing is requested: objects written later may
+/// be missing in it.
+pub fn follow_listings<K>(
     api: Api<K>,
     config: watcher::Config,
-    asks: impl FnMut() + Send + 'static,
+    on_listing: impl FnMut() + Send + 'static,
 ) -> Events<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
@@ -50,15 +47,15 @@ where
         .with_jitter()
         .without_max_times();
     let pauses = watcher::ExponentialBackoff::from(pauses);
-    answered(start(api, config), asks).backoff(pauses).boxed()
+    answered(start(api, config), on_listing).backoff(pauses).boxed()
 }
 
-/// Holds `Init` back until the listing has brought something. The library tells
-/// it before it asks the server, and every event that is no error counts as a
-/// success: pauses would never grow, and failures never add up.
+/// Delays `Init` until the listing has returned objects. The library reports it before
+/// the request, and each event that is not an error resets the back-off: pauses would
+/// never grow, and failures never add up.
 fn answered<K>(
     events: impl Stream<Item = Result<Event<K>, watcher::Error>>,
-    mut asks: impl FnMut(),
+    mut on_listing: impl FnMut(),
 ) -> impl Stream<Item = Result<Event<K>, watcher::Error>> {
     let mut asked = false;
     events
@@ -66,7 +63,7 @@ fn answered<K>(
             let begins = match &event {
                 Ok(Event::Init) => {
                     asked = true;
-                    asks();
+                    on_listing();
                     return stream::iter([None, None]);
                 }
                 Ok(_) => std::mem::take(&mut asked),
@@ -80,24 +77,22 @@ fn answered<K>(
         .filter_map(std::future::ready)
 }
 
-/// Tells in the log that a watch of `what` fails, once for each reason until it
-/// works again: until then nothing is decided, and nobody should have to guess
-/// why.
-pub fn told<K: 'static>(events: Events<K>, what: String) -> Events<K> {
-    let mut told = None;
+/// Logs that a watch of `what` fails, once per reason until it succeeds.
+pub fn with_log<K: 'static>(events: Events<K>, what: String) -> Events<K> {
+    let mut logged = None;
     let tell = move |event: &Result<Event<K>, watcher::Error>| {
-        if let Some(news) = news(&mut told, event.as_ref().err()) {
-            tracing::warn!("cannot watch {what}, trying again: {news}");
+        if let Some(message) = message(&mut logged, event.as_ref().err()) {
+            tracing::warn!("cannot watch {what}, retrying: {message}");
         }
     };
     events.inspect(tell).boxed()
 }
 
-/// What is worth a line, given what was told last. A watch that has become too
-/// old to go on is none: that is how quiet watches end.
-fn news(told: &mut Option<String>, error: Option<&watcher::Error>) -> Option<String> {
+/// The message to log, given the last one. An expired watch is not an error: quiet
+/// watches end this way.
+fn message(logged: &mut Option<String>, error: Option<&watcher::Error>) -> Option<String> {
     let Some(error) = error else {
-        *told = None;
+        *logged = None;
         return None;
     };
     if matches!(error, watcher::Error::WatchError(status) if status.code == 410) {
@@ -110,11 +105,11 @@ fn news(told: &mut Option<String>, error: Option<&watcher::Error>) -> Option<Str
         _ => "",
     };
     let text = format!("{}{hint}", words(error));
-    let new = told.as_ref() != Some(&text);
-    new.then(|| told.insert(text).clone())
+    let new = logged.as_ref() != Some(&text);
+    new.then(|| logged.insert(text).clone())
 }
 
-/// What went wrong, in the server's words where it answered.
+/// The error message, from the server if it responded.
 pub fn words(error: &watcher::Error) -> String {
     match error {
         watcher::Error::InitialListFailed(error)
@@ -135,7 +130,7 @@ mod tests {
     use super::*;
     use crate::embedded::{Effect, Fault, Server};
 
-    /// Names of the events that come within a time, and when the errors came.
+    /// Names of the events within a time, and the times of errors.
     async fn within(events: &mut Events<ConfigMap>, limit: Duration) -> (Vec<String>, Vec<u64>) {
         let began = Instant::now();
         let (mut names, mut errors) = (Vec::new(), Vec::new());
@@ -149,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_listing_that_is_refused_is_asked_for_less_and_less_and_ends_well() {
+    async fn a_rejected_listing_is_retried_with_increasing_delays() {
         let server = Server::new();
         let api: Api<ConfigMap> = Api::namespaced(server.client_as("test"), "default");
         let map = ConfigMap {
@@ -161,7 +156,7 @@ mod tests {
         server.inject(Fault::new(Effect::Status(403), refuse).times(usize::MAX));
         let mut events = follow(api, watcher::Config::default());
         let (names, errors) = within(&mut events, Duration::from_secs(600)).await;
-        assert_eq!(names, Vec::<String>::new(), "a listing that fails never began");
+        assert_eq!(names, Vec::<String>::new(), "no Init for a failed listing");
         let pauses: Vec<u64> = errors.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(pauses[8..].iter().all(|pause| (4..=11).contains(pause)), "{errors:?}");
         server.clear_faults();
@@ -172,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_is_told_once_until_it_works_again() {
+    fn each_reason_is_logged_once_until_it_succeeds() {
         let refused = |code: u16, message: &str| {
             let status = kube::core::Status::failure(message, "").with_code(code);
             watcher::Error::InitialListFailed(kube::Error::Api(status.boxed()))
@@ -180,7 +175,7 @@ mod tests {
         let old = kube::core::Status::failure("too old resource version", "Expired").with_code(410);
         let old = watcher::Error::WatchError(old.boxed());
         let missing = "no such kind; is its CustomResourceDefinition installed? (wavegate crds)";
-        let mut told = None;
+        let mut logged = None;
         for (error, want) in [
             (None, None),
             (Some(&old), None),
@@ -191,7 +186,7 @@ mod tests {
             (None, None),
             (Some(&refused(404, "no such kind")), Some(missing)),
         ] {
-            assert_eq!(news(&mut told, error).as_deref(), want, "{error:?}");
+            assert_eq!(message(&mut logged, error).as_deref(), want, "{error:?}");
         }
     }
 }

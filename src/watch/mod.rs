@@ -1,5 +1,5 @@
-//! Facts in from clusters: watched objects, kept raw, with what we wrote
-//! ourselves laid over them until the watch has caught up. Decides nothing.
+//! Watched objects of clusters, kept raw, with own writes in a mutation cache until the
+//! watch has caught up. No decisions.
 
 pub mod cluster_cache;
 pub mod clusters;

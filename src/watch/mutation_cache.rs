@@ -1,32 +1,29 @@
-//! Which of two versions of an object is the newer one: what makes a cache of
-//! watched objects one of our own writes too.
+//! Version comparison for caches that also contain own writes, as client-go's mutation cache.
 //!
-//! The answer to each write is put into the cache at once, and an object in the
-//! cache never becomes older: events that were under way when we wrote are
-//! older than the answer, and what is gone does not come back by one of them.
-//! Kubernetes documents resource versions of one kind as numbers that grow.
+//! The response to each write is added to the cache at once, and an object in the cache
+//! never becomes older: watch events from before the write are older than the response,
+//! and cannot restore a deleted object. Kubernetes documents that resource versions of
+//! one kind are increasing numbers.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 
-/// How many objects that are gone are remembered for each kind: more than can
-/// be under way between a request of ours and its answer.
+/// How many deleted objects are remembered per kind: more than can be deleted between a
+/// request and its response.
 const REMEMBERED: usize = 4096;
 
-/// A resource version as a number; `None` for what is none: then the last event
-/// counts.
+/// A resource version as a number; `None` if it is not a number: then the last event is used.
 pub fn number(resource_version: &str) -> Option<u64> {
     resource_version.parse().ok()
 }
 
-/// Whether a version is older than the one that is known.
+/// Whether a version is older than the known one.
 pub fn is_older(new: Option<u64>, known: Option<u64>) -> bool {
     matches!((new, known), (Some(new), Some(known)) if new < known)
 }
 
-/// UIDs of objects that are gone for good. The answer to a request of ours may
-/// come later than the watch's word that the object is gone, and must not bring
-/// it back: nothing would ever tell again that it is gone.
+/// UIDs of deleted objects. The response to an own request may arrive after the watch
+/// event of the deletion, and must not restore the object.
 #[derive(Debug, Default)]
 pub struct Gone {
     uids: HashSet<Arc<str>>,
@@ -34,12 +31,12 @@ pub struct Gone {
 }
 
 impl Gone {
-    /// Whether the object of this UID is gone.
+    /// Whether the object with this UID was deleted.
     pub fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }
 
-    /// Remembers one.
+    /// Adds a UID.
     pub fn remember(&mut self, uid: &str) {
         let uid: Arc<str> = uid.into();
         if uid.is_empty() || !self.uids.insert(Arc::clone(&uid)) {
@@ -68,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn those_that_went_last_are_remembered() {
+    fn the_last_deletions_are_remembered() {
         let mut gone = Gone::default();
         gone.remember("");
         assert!(!gone.contains(""));

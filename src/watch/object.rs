@@ -1,8 +1,8 @@
-//! A watched object, kept as compact JSON: nothing a user wrote is lost, and no
-//! object can blind a watch by a field of the wrong type.
+//! A watched object, kept as compact JSON: no field is lost, and a field of the wrong
+//! type does not break the watch.
 //!
-//! A tree of JSON values takes about eight times the memory of its text, so a
-//! tree is made when it is needed and dropped after that.
+//! A tree of JSON values takes about eight times the memory of its text, so it is only
+//! created when needed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,10 +19,10 @@ use serde_json::value::RawValue;
 
 use crate::api::ObjectKey;
 
-/// A raw object: its text, and what identifies it. Cheap to clone.
+/// A raw object: its text and its identity. Cheap to clone.
 #[derive(Clone)]
 pub struct Object {
-    /// Name, namespace, UID and resource version, and nothing else.
+    /// Only name, namespace, UID and resource version.
     meta: Arc<ObjectMeta>,
     json: Arc<[u8]>,
 }
@@ -34,24 +34,23 @@ impl fmt::Debug for Object {
 }
 
 impl Object {
-    /// The object as the API server gave it, less `managedFields`, which are
-    /// large and which no decision about the kinds of the control plane needs.
-    /// Made anew by each call.
+    /// Parses the object, each time. It has no `managedFields`, which are large and not
+    /// needed for the kinds of the control plane.
     pub fn parse(&self) -> Value {
-        // It was written here, by a serializer.
+        // Serialized by this process.
         serde_json::from_slice(&self.json).unwrap_or_default()
     }
 
-    /// The object together with its tree.
+    /// The object with its tree.
     pub fn parsed(&self) -> Parsed {
         Parsed { value: Arc::new(self.parse()), object: self.clone() }
     }
 
-    /// Some of its fields, without making a tree of the others.
+    /// Some of its fields, without creating the tree.
     ///
     /// # Errors
     ///
-    /// When a field is of another type.
+    /// When a field has another type.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
         serde_json::from_slice(&self.json)
     }
@@ -66,12 +65,12 @@ impl Object {
         ObjectKey::new(self.namespace(), self.name())
     }
 
-    /// Its name; empty only for an object that no API server gave.
+    /// Its name; never empty for objects of an API server.
     pub fn name(&self) -> &str {
         self.meta.name.as_deref().unwrap_or_default()
     }
 
-    /// Its namespace; empty when it has none.
+    /// Its namespace; empty if cluster-scoped.
     pub fn namespace(&self) -> &str {
         self.meta.namespace.as_deref().unwrap_or_default()
     }
@@ -89,7 +88,7 @@ impl Object {
 
 impl From<Value> for Object {
     fn from(value: Value) -> Self {
-        // Only what is no object at all cannot be taken over.
+        // Fails only for values that are not objects.
         Self::deserialize(value)
             .unwrap_or_else(|_| Self { meta: Arc::default(), json: Arc::from(&b"null"[..]) })
     }
@@ -144,7 +143,7 @@ impl Resource for Object {
     }
 }
 
-/// An object with its tree, for the time of a reconcile.
+/// An object with its tree, for the duration of a reconcile.
 #[derive(Clone, Debug)]
 pub struct Parsed {
     object: Object,
@@ -166,7 +165,7 @@ impl Deref for Parsed {
     }
 }
 
-/// The fields of a map, each value as its text.
+/// The fields of a map, with the text of each value.
 struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'a> Deserialize<'a> for Fields<'a> {
@@ -193,11 +192,11 @@ impl<'de> de::Visitor<'de> for ReadFields {
     }
 }
 
-/// The name of a field, borrowed unless it has escapes.
+/// The name of a field, borrowed unless it contains escapes.
 #[derive(Deserialize)]
 struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// The text of an object less its `managedFields`, and what identifies it.
+/// The text of an object without `managedFields`, and its identity.
 fn compact(text: &str) -> Result<(ObjectMeta, Vec<u8>), serde_json::Error> {
     let (mut meta, mut json) = (ObjectMeta::default(), Vec::with_capacity(text.len()));
     json.push(b'{');
@@ -230,7 +229,7 @@ fn metadata(
         begin(json, &field)?;
         json.extend_from_slice(value.get().as_bytes());
         if let Some(part) = part {
-            // A field of another type must not blind the watch.
+            // A field of another type must not break the watch.
             *part = serde_json::from_str(value.get()).unwrap_or_default();
         }
     }
@@ -238,7 +237,7 @@ fn metadata(
     Ok(())
 }
 
-/// The name of the next field of a map.
+/// Writes the name of the next field of a map.
 fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
     if json.last() != Some(&b'{') {
         json.push(b',');
@@ -248,7 +247,7 @@ fn begin(json: &mut Vec<u8>, field: &str) -> Result<(), serde_json::Error> {
     Ok(())
 }
 
-/// The resource of one of our own kinds.
+/// The API resource of an Argo CD kind.
 pub fn resource(kind: &str) -> ApiResource {
     ApiResource {
         group: crate::api::GROUP.to_owned(),
@@ -259,7 +258,7 @@ pub fn resource(kind: &str) -> ApiResource {
     }
 }
 
-/// The API of one of our kinds, in one namespace or all.
+/// The API of an Argo CD kind, in one or all namespaces.
 pub fn api(client: &Client, namespace: Option<&str>, resource: &ApiResource) -> Api<Object> {
     match namespace {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_other_types_do_not_blind_a_watch() {
+    fn fields_of_other_types_do_not_break_a_watch() {
         let text = r#"{"metadata": {"name": "a", "labels": 5, "uid": 7}, "spec": "x"}"#;
         let object: Object = serde_json::from_str(text).unwrap();
         assert_eq!((object.name(), object.uid()), ("a", ""));

@@ -1,15 +1,15 @@
-//! A client that writes nothing, for a dry run.
+//! A read-only client, for a dry run.
 //!
-//! The controllers know of a dry run and do not try. This is beneath them, so
-//! that what forgets to ask is refused all the same.
+//! The controllers do not write in a dry run. This client makes sure of it: it rejects
+//! requests of code that does not check for it, too.
 
 use http::{Method, Request, Response, StatusCode, header};
 use kube::Client;
 use kube::client::Body;
 use serde_json::json;
 
-/// The same cluster, of which nothing but reads is asked. A write is answered
-/// here with 405 and never sent, one with `dryRun=All` too.
+/// A client of the same cluster that only sends read requests. Writes, also those with
+/// `dryRun=All`, get a response with code 405 and are not sent.
 pub fn client(inner: Client) -> Client {
     let namespace = inner.default_namespace().to_owned();
     let send = move |request: Request<Body>| {
@@ -53,7 +53,7 @@ mod tests {
     use crate::embedded::Server;
 
     #[tokio::test]
-    async fn nothing_but_reads_is_sent() {
+    async fn only_reads_are_sent() {
         let server = Server::new();
         let client = super::client(server.client_as("dry"));
         let maps: Api<ConfigMap> = Api::namespaced(client, "default");

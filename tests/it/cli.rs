@@ -373,7 +373,7 @@ fn one_of_several_sets_is_selected_by_name() {
         run.out
     );
     with_input(&["plan", "-f", "-", "-o", "json"], &both)
-        .fails(2, &["2 ApplicationSets, one is wanted; add a name, such as set or other"]);
+        .fails(2, &["contains 2 ApplicationSets; select one by name, such as set or other"]);
     let one = with_input(&["plan", "-f", "-", "-o", "json", "other"], &both);
     assert_eq!((one.code, &one.json()["steps"][0]["applications"]), (0, &json!(["b"])));
     with_input(&["plan", "-f", "-", "third"], &both)

@@ -1,4 +1,4 @@
-//! One request, or two, in the way that an object is to be sent.
+//! One attempt to apply an object: the requests of its strategy.
 
 use std::sync::Arc;
 
@@ -10,18 +10,18 @@ use super::{Applier, merge, migrate};
 use crate::decide::sync::{ApplyRequest, Happened, How};
 use crate::watch::failure::is_outdated;
 
-/// What became of one try.
+/// Outcome of one attempt.
 pub(super) enum Attempt {
-    /// The answer of the server, and the verb for people.
+    /// The response of the server, and the verb for messages.
     Answered(&'static str, Result<Value, kube::Error>),
-    /// Nothing more is to be sent.
+    /// The apply is complete, without a further attempt.
     Ended(Happened),
-    /// The live object was read too long ago.
+    /// The live object is outdated.
     Outdated,
 }
 
 impl Applier<'_> {
-    /// Sends once what makes `live` as it shall be.
+    /// Sends the requests that change `live` into the target, once.
     pub(super) async fn send_once(
         &self,
         how: How,

@@ -1,5 +1,5 @@
-//! Client-side apply: what to send so that live becomes what the target says,
-//! and fields of others stay (SE-340).
+//! Client-side apply: the patch from the live object to the target that keeps the fields
+//! of other managers (SE-340).
 
 use base64::Engine;
 use serde_json::{Map, Value, json};
@@ -8,7 +8,7 @@ use crate::api::annotations::LAST_APPLIED;
 use crate::decide::diff;
 use crate::decide::merge_patch::{merge_patch, without_nulls};
 
-/// The target with the annotation that remembers it for the next time.
+/// The target with the last-applied annotation.
 pub(super) fn with_last_applied(target: &Value) -> Value {
     let mut object = target.clone();
     let text = last_applied(target);
@@ -19,7 +19,7 @@ pub(super) fn with_last_applied(target: &Value) -> Value {
     object
 }
 
-/// Compact JSON of the target without the annotation itself, and a newline.
+/// Compact JSON of the target without the annotation, with a newline at the end.
 fn last_applied(target: &Value) -> String {
     let mut target = target.clone();
     if let Some(annotations) =
@@ -30,9 +30,9 @@ fn last_applied(target: &Value) -> String {
     format!("{target}\n")
 }
 
-/// The merge patch that brings live to the target; `None` when nothing would
-/// change. Lists of known kinds are merged by their keys before they are sent
-/// as a whole, so it must only be sent for the very version of `live`.
+/// The merge patch from live to target; `None` when nothing would change. Lists of
+/// built-in kinds are merged by key and sent as a whole, so the patch is only valid for
+/// the version of `live`.
 pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
     let mut patch = match diff::is_secret(target) || diff::is_secret(live) {
         // Comparisons of Secrets hide their values.
@@ -62,7 +62,7 @@ pub(super) fn three_way(target: &Value, live: &Value) -> Option<Value> {
     (!empty).then_some(patch)
 }
 
-/// A Secret with its `stringData` in `data`, as the server will store it.
+/// A Secret with `stringData` moved to `data`, as the server stores it.
 fn plain_secret(secret: &Value) -> Value {
     let mut secret = secret.clone();
     let Some(fields) = secret.as_object_mut() else { return secret };
@@ -81,8 +81,8 @@ fn plain_secret(secret: &Value) -> Value {
     secret
 }
 
-/// A plain three-way merge patch: what is in `before` and not in the target
-/// goes; what differs from the target is set; the rest stays.
+/// A three-way merge patch: fields of `before` that are missing in the target are
+/// removed; fields that differ from the target are set; all others stay.
 fn layered(before: &Value, target: &Value, live: &Value) -> Option<Value> {
     let target = without_nulls(target);
     let mut merged = live.clone();
@@ -93,7 +93,7 @@ fn layered(before: &Value, target: &Value, live: &Value) -> Option<Value> {
     merge_patch(live, &merged)
 }
 
-/// An object as it would be created anew.
+/// The object without the fields that the server sets, ready to be created again.
 pub(super) fn as_new(live: &Value) -> Value {
     let mut object = live.clone();
     if let Some(fields) = object.as_object_mut() {

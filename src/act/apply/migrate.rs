@@ -1,12 +1,13 @@
-//! From client-side to server-side apply: fields of the former manager, and of
-//! our own updates, become ours, or they could never be removed again (SE-346).
+//! Migration from client-side to server-side apply: the fields of the former manager and
+//! of our own updates are moved to our apply; otherwise they could never be removed
+//! (SE-346).
 
 use serde_json::{Value, json};
 
 use crate::decide::diff::taken_over;
 
-/// The JSON patch that moves the fields of `from`, and those that `to` itself
-/// has updated, to the apply of `to`; `None` when there is nothing to move.
+/// The JSON patch that moves the fields of `from`, and those that `to` has updated, to
+/// the apply of `to`; `None` when there are none.
 pub(super) fn patch(live: &Value, from: &str, to: &str) -> Option<Value> {
     let entries = taken_over(live, &[from, to], to)?;
     let version = &live["metadata"]["resourceVersion"];

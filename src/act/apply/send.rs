@@ -1,8 +1,8 @@
-//! The requests themselves.
+//! The requests of an apply.
 //!
-//! Each may be sent more than once when the server is in trouble: an apply says
-//! the same again, a patch or a replacement is for one version, and a creation
-//! finds what it has created, which the caller gets to see as code 409.
+//! Each may be sent more than once after a transient error: an apply is idempotent, a
+//! patch or replacement has a resource version, and a repeated creation returns code 409
+//! to the caller.
 
 use kube::api::DynamicObject;
 use kube::core::Resource;
@@ -10,12 +10,12 @@ use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
 use super::Applier;
-use crate::act::retry::patiently;
-use crate::act::secrets::told_error;
+use crate::act::retry;
+use crate::act::secrets::redacted_error;
 use crate::api::resource_key::ResourceKey;
 use crate::watch::failure::checked;
 
-/// Sends requests about one object.
+/// Sends requests for one object.
 pub(super) struct Sender<'a> {
     client: &'a kube::Client,
     manager: &'a str,
@@ -41,8 +41,8 @@ impl<'a> Sender<'a> {
         self.send(http::Method::POST, None, "application/json", object, "").await
     }
 
-    /// Creates with a single request, for callers who look whether it was
-    /// carried out before they send another.
+    /// Creates with a single request, for callers that check whether it was executed
+    /// before they send another one.
     pub async fn create_once(&self, object: &Value) -> Result<Value, kube::Error> {
         let request = self.request(http::Method::POST, None, "application/json", object, "")?;
         self.once(request, object).await
@@ -54,7 +54,7 @@ impl<'a> Sender<'a> {
         self.send(http::Method::PUT, Some(()), "application/json", &object, "").await
     }
 
-    /// A merge patch, for the version that it was made for.
+    /// Sends a merge patch for the version of `live`.
     pub async fn merge(&self, patch: &Value, live: &Value) -> Result<Value, kube::Error> {
         let mut patch = patch.clone();
         patch["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
@@ -85,18 +85,18 @@ impl<'a> Sender<'a> {
         more: &str,
     ) -> Result<Value, kube::Error> {
         let request = self.request(method, named, type_, body, more)?;
-        patiently(self.key, || self.once(request.clone(), body)).await
+        retry::on_transient_errors(self.key, || self.once(request.clone(), body)).await
     }
 
-    /// What the server quotes of a Secret is taken out of its words before
-    /// anybody gets to see them.
+    /// The values of a Secret are removed from the error message here, before it is used
+    /// anywhere.
     async fn once(
         &self,
         request: http::Request<Vec<u8>>,
         body: &Value,
     ) -> Result<Value, kube::Error> {
         let answer = self.client.request(request).await;
-        answer.map_err(|error| told_error(error, self.key, body))
+        answer.map_err(|error| redacted_error(error, self.key, body))
     }
 
     fn request(

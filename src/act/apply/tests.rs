@@ -38,7 +38,7 @@ fn what_is_the_same_needs_no_patch() {
 fn only_what_we_applied_goes_with_the_target() {
     let before = deployment(json!([{"name": "a", "image": "a:1"}, {"name": "b", "image": "b:1"}]));
     let mut live = applied(&before);
-    // Somebody else has added a side car and a label.
+    // Another client has added a sidecar and a label.
     let containers = live.pointer_mut("/spec/template/spec/containers").unwrap();
     containers.as_array_mut().unwrap().push(json!({"name": "side", "image": "s:1"}));
     live["metadata"]["labels"] = json!({"other": "1"});
@@ -89,5 +89,5 @@ fn fields_move_from_the_former_manager() {
     assert_eq!(kept.as_array().unwrap().len(), 2, "SE-346");
     assert_eq!(kept[0]["fieldsV1"], json!({"f:data": {"f:a": {}, "f:b": {}, "f:d": {}}}));
     assert_eq!(patch[1]["value"], "7", "for this version only");
-    assert_eq!(migrate::patch(&live, "nobody", "nobody else"), None);
+    assert_eq!(migrate::patch(&live, "unknown", "other"), None);
 }

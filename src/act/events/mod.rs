@@ -1,10 +1,9 @@
-//! Kubernetes Events: one per transition, none for a state that goes on.
+//! Kubernetes Events: one per transition, none for an unchanged state.
 //!
-//! Nobody waits for an Event to be written. The controllers put them into a
-//! bounded queue, and one task writes them one after the other. What an object
-//! tells repeatedly within a short time becomes one Event with the last text and
-//! a count. When the API server takes them more slowly than they come, routine
-//! ones are dropped first.
+//! Reconciles do not wait for Events. They are added to a bounded queue, and one task
+//! writes them one by one. Repeated Events of an object within a short time become one
+//! Event with the last text and a count. When the API server is slower than the
+//! controllers, routine Events are dropped first.
 
 mod pending;
 #[cfg(test)]
@@ -31,33 +30,33 @@ use crate::watch::failure::has_code;
 use crate::watch::object::Object;
 use pending::{Pending, Waiting};
 
-/// The API server takes notes of up to 1,024 bytes.
+/// The API server accepts notes of up to 1,024 bytes.
 const NOTE_LIMIT: usize = 1024;
-/// And actions and reasons of up to 128; ours are words.
+/// Actions and reasons have up to 128 characters; ours are single words.
 const INSTANCE_LIMIT: usize = 128;
-/// How long one Event may take to be written.
+/// Timeout for writing one Event.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
-/// How long Events that are waiting at a shutdown are written.
+/// How long a shutdown waits for the Events in the queue.
 const GRACE: Duration = Duration::from_secs(3);
-/// How often the log tells how many were dropped.
-const TOLD_EVERY: SignedDuration = SignedDuration::from_secs(60);
+/// How often dropped Events are logged.
+const LOG_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
-/// What an event tells.
+/// Content of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
-    /// Whether somebody should look at it.
+    /// Whether the Event is a warning.
     pub warning: bool,
-    /// Why, in one word.
+    /// Reason, in one word.
     pub reason: &'static str,
-    /// What was done or tried, in one word.
+    /// Action, in one word.
     pub action: &'static str,
-    /// The text.
+    /// Message.
     pub text: String,
 }
 
 impl EventRecord {
-    /// Whether it is dropped before others, and counted together with those of
-    /// the same reason. The steps of a rollout are each of interest.
+    /// Whether it is dropped first, and counted together with others of the same reason.
+    /// The steps of a rollout are kept individually.
     fn is_routine(&self) -> bool {
         !self.warning && !matches!(self.reason, "StepOpened" | "RolloutComplete")
     }
@@ -87,23 +86,23 @@ impl std::fmt::Debug for Recorder {
 /// Events about objects of one kind.
 #[derive(Clone, Debug)]
 pub struct Events {
-    /// Absent when none are written.
+    /// `None` when Events are disabled.
     recorder: Option<Recorder>,
     component: String,
     resource: ApiResource,
 }
 
 impl Events {
-    /// Takes an Event to be written soon. What becomes of it is nobody's
-    /// concern: the status tells the same.
+    /// Adds an Event to the queue. It may be lost, since the status contains the same
+    /// information.
     pub fn publish(&self, about: &Object, record: EventRecord) {
         let Some(recorder) = &self.recorder else { return };
         let about = about.object_ref(&self.resource);
         recorder.shared.add(&self.component, about, record);
     }
 
-    /// Writes an Event that is there once, however often it is published: `once`
-    /// tells it from others about the object. Returns whether it is there.
+    /// Writes an Event that exists once, however often it is published: `once` identifies
+    /// it among the Events of the object. Returns whether it exists.
     pub async fn publish_once(&self, about: &Object, record: EventRecord, once: &str) -> bool {
         let Some(recorder) = &self.recorder else { return false };
         let hash = Sha256::digest(format!("{}/{once}", about.uid()));
@@ -116,7 +115,7 @@ impl Events {
 }
 
 impl Recorder {
-    /// A recorder; nothing is written before [`Self::run`].
+    /// A recorder; [`Self::run`] starts the writes.
     pub fn new(client: Client, clock: Clock) -> Self {
         let shared = Shared {
             client,
@@ -128,21 +127,21 @@ impl Recorder {
         Self { shared: Arc::new(shared) }
     }
 
-    /// Events of a component about a kind; none are written unless `enabled`.
+    /// Events of a component about a kind; nothing is written unless `enabled`.
     pub fn events(&self, component: &str, resource: ApiResource, enabled: bool) -> Events {
         let recorder = enabled.then(|| self.clone());
         Events { recorder, component: component.to_owned(), resource }
     }
 
-    /// Writes Events until `stop`, and then those that are waiting, the important
-    /// ones first, as far as a short time allows.
+    /// Writes Events until `stop`, and then those in the queue, important ones first,
+    /// within a short time.
     pub async fn run(&self, stop: &CancellationToken) {
-        let mut told = Told::default();
+        let mut logged = Logged::default();
         stop.run_until_cancelled(async {
             loop {
                 let waiting = self.next().await;
                 self.write(waiting, None).await;
-                self.tell_dropped(&mut told);
+                self.log_dropped(&mut logged);
             }
         })
         .await;
@@ -182,8 +181,7 @@ impl Recorder {
         }
     }
 
-    /// Writes an Event; whether it is there. One that is to be there once has a
-    /// name of its own.
+    /// Writes an Event and returns whether it exists. An Event with `once` has a stable name.
     async fn write(&self, waiting: Waiting, once: Option<&str>) -> bool {
         let reason = waiting.record.reason;
         let event = self.event(waiting, once);
@@ -194,30 +192,30 @@ impl Recorder {
             Ok(Ok(_)) => return true,
             Ok(Err(error)) if once.is_some() && has_code(&error, 409) => return true,
             Ok(Err(error)) => crate::watch::failure::reason(&error),
-            Err(_) => format!("no answer within {} s", WRITE_LIMIT.as_secs()),
+            Err(_) => format!("no response within {} s", WRITE_LIMIT.as_secs()),
         };
         tracing::debug!(error, reason, "Event was not written");
         false
     }
 
-    fn tell_dropped(&self, told: &mut Told) {
+    fn log_dropped(&self, logged: &mut Logged) {
         let now = self.shared.clock.now();
         let dropped = self.shared.pending.lock().dropped();
-        let due = told.at.is_none_or(|at| now.duration_since(at) >= TOLD_EVERY);
-        if dropped > told.dropped && due {
-            let count = dropped - told.dropped;
+        let due = logged.at.is_none_or(|at| now.duration_since(at) >= LOG_EVERY);
+        if dropped > logged.dropped && due {
+            let count = dropped - logged.dropped;
             tracing::warn!(
                 count,
-                "Events were dropped: more come than the API server takes; logs and status are complete"
+                "Events were dropped, since the API server is too slow; logs and status are complete"
             );
-            *told = Told { at: Some(now), dropped };
+            *logged = Logged { at: Some(now), dropped };
         }
     }
 
     fn event(&self, waiting: Waiting, once: Option<&str>) -> Event {
         let Waiting { component, about, record, count, first, last } = waiting;
         let number = self.shared.count.fetch_add(1, Ordering::Relaxed);
-        // Names of objects have up to 253 characters, and so has the event's.
+        // Object names have up to 253 characters, as have the names of Events.
         let about_name: String =
             about.name.iter().flat_map(|name| name.chars()).take(200).collect();
         let name = match once {
@@ -256,14 +254,14 @@ impl Shared {
     }
 }
 
-/// What the log was told of dropped Events.
+/// When dropped Events were last logged, and how many.
 #[derive(Debug, Default)]
-struct Told {
+struct Logged {
     at: Option<Timestamp>,
     dropped: u64,
 }
 
-/// Cuts to whole characters within the limit in bytes.
+/// Truncates at a character boundary within the limit in bytes.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(NOTE_LIMIT);
     while !text.is_char_boundary(end) {

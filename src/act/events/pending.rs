@@ -1,4 +1,4 @@
-//! Events that are not written yet. Plain data.
+//! Queue of Events to be written. No I/O.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,10 +7,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::EventRecord;
 
-/// What an object tells within this time for the same reason is one Event.
+/// Events of an object with the same reason within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);
 
-/// The most Events that wait.
+/// Maximum length of the queue.
 pub(super) const CAPACITY: usize = 1000;
 
 /// An Event to be written.
@@ -19,14 +19,14 @@ pub(super) struct Waiting {
     pub component: String,
     pub about: ObjectReference,
     pub record: EventRecord,
-    /// How often it was told.
+    /// How often it was published.
     pub count: i32,
     pub first: Timestamp,
     pub last: Timestamp,
 }
 
-/// What is counted together: the same object, reason and kind of Event; of those
-/// that are not routine the same text besides.
+/// Key of Events that are counted together: object, reason and type; for Events that are
+/// not routine, the text, too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Same {
     uid: String,
@@ -46,7 +46,7 @@ impl Same {
     }
 }
 
-/// The queue: routine Events and others, each in the order in which they came.
+/// The queue: routine and other Events, each in order of publication.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     routine: BTreeMap<u64, Waiting>,
@@ -61,7 +61,7 @@ impl Pending {
         self.routine.len() + self.important.len()
     }
 
-    /// How many were dropped since the beginning.
+    /// How many were dropped since the start.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -80,7 +80,7 @@ impl Pending {
             (waiting.last, waiting.record) = (now, record);
             return;
         }
-        // The end of an operation tells that it began.
+        // The Event at the end of an operation replaces the one at its start.
         if record.reason == "OperationCompleted" {
             self.forget(&Same {
                 reason: "OperationStarted",
@@ -100,26 +100,26 @@ impl Pending {
         self.next += 1;
     }
 
-    /// When the next may be written. What is not routine waits for nothing.
+    /// When the next Event may be written. Events that are not routine are due at once.
     pub fn due(&self) -> Option<Timestamp> {
         let important = self.important.values().next().map(|waiting| waiting.first);
         important.or_else(|| self.routine.values().next().map(due))
     }
 
-    /// The next to write, if it is due.
+    /// The next Event to write, if it is due.
     pub fn take(&mut self, now: Timestamp) -> Option<Waiting> {
         if self.due()? <= now { self.take_any() } else { None }
     }
 
-    /// The next to write, whether it is due or not.
+    /// The next Event to write, due or not.
     pub fn take_any(&mut self) -> Option<Waiting> {
         let (_, waiting) = self.important.pop_first().or_else(|| self.routine.pop_first())?;
         self.places.remove(&Same::of(&waiting.about, &waiting.record));
         Some(waiting)
     }
 
-    /// Makes place: the oldest routine Event goes, for what is newer says how
-    /// things stand; without any the oldest of the others.
+    /// Makes room: drops the oldest routine Event, since newer ones show the current
+    /// state; without any, the oldest of the others.
     fn drop_one(&mut self) {
         let (_, gone) = match self.routine.pop_first().or_else(|| self.important.pop_first()) {
             Some(oldest) => oldest,

@@ -64,7 +64,7 @@ fn steps_and_warnings_keep_their_texts_and_wait_for_nothing() {
 }
 
 #[test]
-fn an_operation_that_ends_at_once_is_told_by_its_end() {
+fn a_short_operation_has_only_the_event_of_its_end() {
     let mut pending = Pending::default();
     for name in ["a", "b"] {
         pending.add("c", about(name), record(false, "OperationStarted", "begun"), at(0));
@@ -108,7 +108,7 @@ async fn what_waits_at_a_shutdown_is_written_with_its_count() {
     events.publish(&object, record(false, "ResourceUpdated", "first"));
     clock.advance(SignedDuration::from_millis(500));
     events.publish(&object, record(false, "ResourceUpdated", &"ä".repeat(600)));
-    off.publish(&object, record(true, "SyncError", "nobody hears"));
+    off.publish(&object, record(true, "SyncError", "disabled"));
     let stop = CancellationToken::new();
     stop.cancel();
     recorder.run(&stop).await;

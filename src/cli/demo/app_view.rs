@@ -26,7 +26,7 @@ pub(super) struct AppView {
     /// Whether automated sync is enabled.
     pub automated: bool,
     /// Has an error condition, for example because its source cannot be read.
-    pub trouble: bool,
+    pub has_error: bool,
     /// Phase and wave of the running operation, such as `Sync wave 0`.
     pub stage: String,
     /// What it is waiting for, or why it failed; may be empty.
@@ -46,7 +46,7 @@ impl AppView {
             requested: application.operation.is_some(),
             compared: status.reconciled_at.is_some(),
             automated: application.spec.is_automated(),
-            trouble: status.conditions.iter().any(is_error),
+            has_error: status.conditions.iter().any(is_error),
             ..Self::default()
         };
         if let Some(state) = &status.operation_state {
@@ -92,7 +92,7 @@ impl AppView {
 
     /// The Application failed, or cannot be compared.
     pub fn is_stuck(&self) -> bool {
-        self.has_failed() || (self.trouble && !self.is_operating() && !self.is_done())
+        self.has_failed() || (self.has_error && !self.is_operating() && !self.is_done())
     }
 }
 
@@ -161,10 +161,10 @@ fn detail(
     if let Some(state) = state.filter(|_| view.has_failed()) {
         return state.message.clone();
     }
-    let trouble = status.conditions.iter().find(|condition| is_error(condition));
+    let condition = status.conditions.iter().find(|condition| is_error(condition));
     // A warning may explain why an Application is not in sync after its sync.
-    let trouble = trouble.or(status.conditions.first().filter(|_| state.is_some()));
-    match (trouble, &resource) {
+    let condition = condition.or(status.conditions.first().filter(|_| state.is_some()));
+    match (condition, &resource) {
         (Some(condition), _) => condition.message.clone(),
         (None, Some(resource)) if state.is_some() => shown(resource),
         _ => String::new(),

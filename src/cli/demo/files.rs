@@ -184,7 +184,7 @@ fn check_sources(application: &Value) -> Result<(), String> {
         }
         if !path.starts_with('/') {
             return Err(format!(
-                "repoURL {shown}: the demo uses no network; give a folder or repository of this machine, as \
+                "repoURL {shown}: the demo uses no network; use a local directory or repository, such as \
                  file:///path, /path or ./path"
             ));
         }

@@ -42,8 +42,8 @@ pub(super) struct Set {
     version: (String, Option<i64>),
     /// Its steps and limits.
     pub plan: ExpectedSteps,
-    /// StopReason these cannot be determined.
-    pub mistake: Option<String>,
+    /// Why these cannot be determined.
+    pub error: Option<String>,
     /// Its status.
     pub status: Status,
     /// Its Applications by name: generated ones, and others that it owns.
@@ -181,10 +181,10 @@ impl Fleet {
         if version.1.is_none() || version != set.version {
             match steps::plan(&object.parse(), now) {
                 Ok(plan) => {
-                    set.mistake = None;
+                    set.error = None;
                     set.adopt(plan);
                 }
-                Err(error) => set.mistake = Some(error.to_string()),
+                Err(error) => set.error = Some(error.to_string()),
             }
             set.version = version;
         }
@@ -440,8 +440,8 @@ impl Set {
         });
         let Some(member) = self.members.get(&name) else { return Vec::new() };
         let step = member.step;
-        let news = member.seen.as_ref().and_then(|seen| news(before.as_ref(), seen));
-        let transition = news.map(|text| Transition {
+        let change = member.seen.as_ref().and_then(|seen| change(before.as_ref(), seen));
+        let transition = change.map(|text| Transition {
             at,
             step: step.filter(|_| self.plan.rolling),
             application: name.clone(),
@@ -497,7 +497,7 @@ fn summarize(status: &StatusView, steps: usize) -> Status {
 }
 
 /// What changed in an Application, if it is worth logging.
-fn news(before: Option<&AppView>, seen: &AppView) -> Option<String> {
+fn change(before: Option<&AppView>, seen: &AppView) -> Option<String> {
     let before = before?;
     if seen.operation.is_running() {
         let same = (&before.stage, &before.detail) == (&seen.stage, &seen.detail);

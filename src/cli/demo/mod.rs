@@ -165,7 +165,7 @@ struct DemoRun {
     settled: Option<Duration>,
 }
 
-/// StopReason the demo ended, and its measurements.
+/// Why the demo ended, and its measurements.
 struct Stop {
     why: StopReason,
     writes: u64,

@@ -58,8 +58,8 @@ pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
 
 /// Outcome of a set.
 pub(super) fn of(set: &Set) -> Outcome {
-    if let Some(mistake) = &set.mistake {
-        return Outcome::Invalid(mistake.clone());
+    if let Some(error) = &set.error {
+        return Outcome::Invalid(error.clone());
     }
     if let Some((reason, message)) = &set.status.error
         && !TRANSIENT.contains(&reason.as_str())
@@ -129,7 +129,7 @@ fn member_state(set: &Set, step: Option<usize>, member: &Member) -> MemberState 
             && matches!(other.phase, RolloutPhase::Pending | RolloutPhase::Progressing)
     });
     match member.phase {
-        RolloutPhase::Waiting if seen.trouble => MemberState::Failed(seen.detail.clone()),
+        RolloutPhase::Waiting if seen.has_error => MemberState::Failed(seen.detail.clone()),
         RolloutPhase::Waiting if limit == Some(0) => MemberState::Manual,
         RolloutPhase::Waiting if limit.is_some_and(|limit| taken.count() as u64 >= limit) => {
             MemberState::Queued

@@ -264,13 +264,13 @@ Waiting for prod-eu (Sync wave 0): apps/Deployment/web
 
 #[test]
 fn transitions_are_in_order() {
-    let told: Vec<String> = halfway()
+    let found: Vec<String> = halfway()
         .transitions
         .iter()
         .map(|t| format!("{} {} {} {}", t.at.as_secs(), t.application, t.phase, t.text))
         .collect();
     assert_eq!(
-        told,
+        found,
         [
             "0   starts: env = dev, 1 Application, all at once",
             "0 dev-eu Pending as reported",
@@ -326,7 +326,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
         behind,
     };
     let cases = [
-        ("one is under way", halfway().outcome(), Outcome::Running),
+        ("one is in progress", halfway().outcome(), Outcome::Running),
         (
             "all are done",
             done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),

@@ -17,7 +17,7 @@ pub(super) enum Ui {
     /// A terminal.
     Screen { terminal: Terminal<Stdout>, colour: bool },
     /// Lines; the last reported problem is not repeated.
-    Plain { columns: Columns, told: Vec<String> },
+    Plain { columns: Columns, reported: Vec<String> },
 }
 
 impl Ui {
@@ -28,7 +28,7 @@ impl Ui {
 
     /// For any other output.
     pub fn plain<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        Self::Plain { columns: Columns::for_names(names), told: Vec::new() }
+        Self::Plain { columns: Columns::for_names(names), reported: Vec::new() }
     }
 
     /// Prints lines before the rollout starts.
@@ -70,18 +70,18 @@ impl Ui {
                 let lines = screen.lines(columns, Some(rows.saturating_sub(1)));
                 terminal.draw(lines, (columns, rows))
             }
-            Self::Plain { told, .. } => {
-                let complaints: Vec<String> = outcomes
+            Self::Plain { reported, .. } => {
+                let problems: Vec<String> = outcomes
                     .iter()
                     .filter(|(_, outcome)| !matches!(outcome, Outcome::Running | Outcome::Complete))
                     .map(|(name, outcome)| format!("{name}: {}", describe(outcome)))
                     .collect();
-                if complaints == *told {
+                if problems == *reported {
                     return Ok(());
                 }
-                told.clone_from(&complaints);
+                reported.clone_from(&problems);
                 let lines: Vec<String> =
-                    complaints.iter().map(|text| format!("{} {text}", clock(elapsed))).collect();
+                    problems.iter().map(|text| format!("{} {text}", clock(elapsed))).collect();
                 self.announce(&lines)
             }
         }

@@ -1,4 +1,4 @@
-//! What all reconciles share.
+//! The state that all reconciles share.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,30 +11,30 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::COMPONENT;
+use super::cached_state::{CachedState, Shared};
 use super::credentials::RepositorySecrets;
-use super::memory::{Memory, Shared};
 use super::projects::Projects;
 use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::act::application_status;
 use crate::act::events::{Events, Recorder};
+use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
 use crate::clock::Clock;
-use crate::controller::runtime::{Slots, spread};
+use crate::controller::runtime::Slots;
 use crate::redact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::{ControlPlane, Origin};
 
-/// Longer than any process runs: thirty years.
+/// Thirty years: effectively never.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
-/// Does work whose length users decide (ignore rules over all their objects)
-/// aside: others are served by another thread meanwhile. Only for tasks of their
-/// own, such as reconciles are. What is `short` is done at once, for handing
-/// over costs more.
+/// Runs work of unbounded duration, such as ignore rules of users over all objects,
+/// without blocking the other reconciles of this thread. Only for tasks of their own,
+/// such as reconciles. `short` work runs directly, since the handover costs more.
 pub fn off_worker<T>(short: bool, work: impl FnOnce() -> T) -> T {
     use tokio::runtime::{Handle, RuntimeFlavor};
     if short {
@@ -42,52 +42,52 @@ pub fn off_worker<T>(short: bool, work: impl FnOnce() -> T) -> T {
     }
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
-        // A test's runtime of one thread has nobody else to serve.
+        // A single-threaded runtime, as in tests, has no other worker.
         _ => work(),
     }
 }
 
-/// What all passes share.
+/// The state that all reconciles share.
 #[derive(Debug)]
 pub struct Context {
-    /// The control plane.
+    /// Client of the control plane.
     pub client: crate::watch::cluster_cache::Client,
-    /// Where the time comes from.
+    /// Source of the current time.
     pub clock: Clock,
     /// Settings.
     pub settings: ApplicationSettings,
     /// Repositories.
     pub sources: Arc<Repositories>,
-    /// Their revisions.
+    /// Revisions of the repositories.
     pub revisions: Revisions,
-    /// What is watched in the control plane.
+    /// Cache of the control plane.
     pub control_plane: Arc<ControlPlane>,
-    /// Projects, as they are used.
+    /// Parsed projects.
     pub projects: Projects,
-    /// Credentials of repositories.
+    /// Repository credentials.
     pub credentials: RepositorySecrets,
-    /// Destinations.
+    /// Destination clusters.
     pub clusters: Clusters,
-    /// Who is next.
+    /// Applications to be reconciled.
     pub queue: Arc<Queue>,
-    /// What writes Kubernetes Events.
+    /// Recorder of Kubernetes Events.
     pub recorder: Recorder,
     /// Events about Applications.
     pub events: Events,
-    /// Who may work: a pass holds one while it runs.
+    /// Worker slots: a reconcile holds one while it runs.
     pub slots: Slots,
-    /// Something has changed that a project which is being deleted may wait for.
-    pub leaving: Notify,
-    /// Manifests that several Applications have.
+    /// Notified about changes that may unblock the deletion of a project.
+    pub terminating: Notify,
+    /// Manifests, shared by Applications.
     pub shared: Shared,
-    memories: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<Memory>>>>,
+    cached_states: Mutex<HashMap<ObjectKey, Arc<tokio::sync::Mutex<CachedState>>>>,
     kept: Mutex<Kept>,
 }
 
-/// How much the kept renderings take, by Application.
+/// Size of the cached renderings, by Application.
 #[derive(Debug, Default)]
 struct Kept {
-    /// Bytes, and when they were last used.
+    /// Bytes, and the time of the last use.
     by: HashMap<ObjectKey, (u64, u64)>,
     total: u64,
     clock: u64,
@@ -139,25 +139,25 @@ impl Context {
             recorder,
             events,
             slots,
-            leaving: Notify::new(),
+            terminating: Notify::new(),
             shared: Shared::default(),
-            memories: Mutex::default(),
+            cached_states: Mutex::default(),
             kept: Mutex::default(),
         }
     }
 
-    /// Waits for a repository without keeping others from their turn.
+    /// Waits for a repository; the worker slot is available to others in the meantime.
     pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
         self.slots.aside(work).await
     }
 
-    /// Drops renderings, the longest unused first, until those of all
-    /// Applications take no more than is allowed. Those in use stay.
-    pub fn bound_renderings(&self, key: &ObjectKey, memory: &mut Memory) {
+    /// Drops cached renderings, least recently used first, until their total size is
+    /// within the limit. Renderings in use are kept.
+    pub fn bound_renderings(&self, key: &ObjectKey, cached: &mut CachedState) {
         let limit = self.settings.kept_manifest_memory;
         let mut kept = self.kept.lock();
         kept.clock += 1;
-        kept.set(key, memory.weight());
+        kept.set(key, cached.weight());
         let mut busy = BTreeSet::new();
         while kept.total > limit {
             let others = kept.by.iter().filter(|(other, (weight, _))| {
@@ -167,9 +167,9 @@ impl Context {
             else {
                 break;
             };
-            let other = self.memories.lock().get(&oldest).cloned();
+            let other = self.cached_states.lock().get(&oldest).cloned();
             match other.as_ref().map(|other| other.try_lock()) {
-                // It is at work, and sees to its own when it is done.
+                // A reconcile of it is running and checks the limit at its end.
                 Some(Err(_)) => drop(busy.insert(oldest)),
                 Some(Ok(mut other)) => {
                     other.rendered.clear();
@@ -178,9 +178,9 @@ impl Context {
                 None => kept.remove(&oldest),
             }
         }
-        while kept.total > limit && memory.rendered.len() > 1 {
-            memory.rendered.remove(0);
-            kept.set(key, memory.weight());
+        while kept.total > limit && cached.rendered.len() > 1 {
+            cached.rendered.remove(0);
+            kept.set(key, cached.weight());
         }
         if kept.total > limit {
             let mib = limit >> 20;
@@ -188,37 +188,37 @@ impl Context {
         }
     }
 
-    /// An Application, the newest that is known.
+    /// The latest known version of an Application.
     pub fn application(&self, key: &ObjectKey) -> Option<Value> {
         Some(self.control_plane.applications.get(key)?.parse())
     }
 
-    /// Takes over an Application as the server has just given it to us.
+    /// Adds an Application as returned by the API server to the cache.
     pub fn wrote(&self, application: &Value) {
         redact::know_urls_of(&application["spec"]);
         self.control_plane.applications.wrote(application.clone().into(), Origin::Applications);
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// What is remembered of an Application.
-    pub fn memory(&self, key: &ObjectKey) -> Arc<tokio::sync::Mutex<Memory>> {
-        self.memories.lock().entry(key.clone()).or_default().clone()
+    /// The cached state of an Application.
+    pub fn cached_state(&self, key: &ObjectKey) -> Arc<tokio::sync::Mutex<CachedState>> {
+        self.cached_states.lock().entry(key.clone()).or_default().clone()
     }
 
-    /// Forgets an Application that is gone.
+    /// Drops the cached state of a deleted Application.
     pub async fn forget(&self, key: &ObjectKey) {
         self.kept.lock().remove(key);
-        let memory = self.memories.lock().remove(key);
-        let Some(memory) = memory else { return };
-        let memory = memory.lock().await;
-        if let Some(cluster) = &memory.cluster {
+        let cached = self.cached_states.lock().remove(key);
+        let Some(cached) = cached else { return };
+        let cached = cached.lock().await;
+        if let Some(cluster) = &cached.cluster {
             cluster.want(&self.instance(key), Default::default());
         }
-        for source in &memory.sources {
+        for source in &cached.sources {
             self.revisions.release(key, source);
         }
     }
@@ -228,7 +228,7 @@ impl Context {
         instance_name(&key.namespace, &key.name, &self.settings.control_plane_namespace)
     }
 
-    /// How an Application marks what is its own.
+    /// The resource tracking of an Application.
     pub fn tracking(&self, key: &ObjectKey) -> Tracking {
         Tracking {
             method: self.settings.tracking_method,
@@ -238,20 +238,20 @@ impl Context {
         }
     }
 
-    /// When to render an Application anew; `None` for never.
-    pub fn hard_at(&self, memory: &Memory) -> Option<Timestamp> {
-        after(memory.rendered_at, self.settings.hard_reconciliation_timeout)
+    /// When the manifests of an Application are rendered again; `None` for never.
+    pub fn hard_at(&self, cached: &CachedState) -> Option<Timestamp> {
+        after(cached.rendered_at, self.settings.hard_reconciliation_timeout)
     }
 
-    /// When to look up the revision of an Application again; `None` for never.
-    pub fn expires(&self, key: &ObjectKey, memory: &Memory) -> Option<Timestamp> {
-        let jitter = self.settings.reconciliation_jitter.mul_f64(spread(key));
-        let soft = after(memory.checked_at, self.settings.reconciliation_timeout);
-        let soft = soft.and_then(|at| at.checked_add(jitter).ok());
-        [soft, self.hard_at(memory)].into_iter().flatten().min()
+    /// When the revision of an Application is resolved again; `None` for never.
+    pub fn expires(&self, key: &ObjectKey, cached: &CachedState) -> Option<Timestamp> {
+        let delay = self.settings.reconciliation_jitter.mul_f64(jitter(key));
+        let soft = after(cached.checked_at, self.settings.reconciliation_timeout);
+        let soft = soft.and_then(|at| at.checked_add(delay).ok());
+        [soft, self.hard_at(cached)].into_iter().flatten().min()
     }
 
-    /// When a time is, on the clock that timers use.
+    /// Converts a time to the clock of timers.
     pub fn instant(&self, at: Timestamp) -> Instant {
         let until = at.duration_since(self.now());
         let now = Instant::now();
@@ -259,7 +259,7 @@ impl Context {
     }
 }
 
-/// What is too far away for a clock is never, and so is what takes no time.
+/// The time after a duration; `None` for never: durations of zero, or out of range.
 fn after(since: Option<Timestamp>, time: Duration) -> Option<Timestamp> {
     since.filter(|_| !time.is_zero()).and_then(|since| since.checked_add(time).ok())
 }

@@ -1,4 +1,4 @@
-//! Credentials of repositories, by the Secrets that hold them.
+//! Repository credentials, from Secrets.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ pub struct RepositorySecrets {
 #[derive(Debug)]
 struct Repository {
     url: String,
-    /// Whether it is for all repositories whose URL starts like this.
+    /// Whether it applies to all repositories with this URL prefix.
     prefix: bool,
     credentials: Credentials,
 }
 
 impl RepositorySecrets {
-    /// What is needed to read a repository: its own Secret, else the longest
-    /// prefix of a template for many.
+    /// The credentials of a repository: those of its own Secret, else of the longest
+    /// matching URL prefix.
     pub fn of(&self, url: &str) -> Option<Credentials> {
         let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_lowercase();
         let wanted = bare(url);
@@ -40,7 +40,7 @@ impl RepositorySecrets {
         own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
     }
 
-    /// Takes over a Secret of a repository.
+    /// Adds or updates a repository Secret.
     pub fn put(&self, secret: &Secret, prefix: bool) {
         let text = |field: &str| {
             let data = secret.data.as_ref().and_then(|data| data.get(field));
@@ -60,7 +60,7 @@ impl RepositorySecrets {
         self.all.write().insert(name(secret), entry);
     }
 
-    /// Takes over that such a Secret is gone.
+    /// Removes a deleted repository Secret.
     pub fn remove(&self, secret: &Secret) {
         self.all.write().remove(&name(secret));
     }
@@ -70,12 +70,12 @@ fn name(secret: &Secret) -> String {
     secret.metadata.name.clone().unwrap_or_default()
 }
 
-/// Whether a repository is what credentials for a prefix are meant for: on the
-/// same host, at least. `https://git.example.com` is no prefix of
-/// `https://git.example.com.evil.org`, nor of `https://git.example.com@evil.org`.
+/// Whether a repository URL is covered by a credential template: the host must be the
+/// same. `https://git.example.com` does not cover `https://git.example.com.evil.org` or
+/// `https://git.example.com@evil.org`.
 fn is_below(url: &str, prefix: &str) -> bool {
     let Some(rest) = url.strip_prefix(prefix) else { return false };
-    // Of an scp address the path follows a colon.
+    // In an scp-like address the path follows a colon.
     let (after_scheme, ends_host) = match prefix.split_once("://") {
         Some((_, after_scheme)) => (after_scheme, ['/'].as_slice()),
         None => (prefix, ['/', ':'].as_slice()),

@@ -1,5 +1,4 @@
-//! A dry run: an Application is compared, nothing is written, and the log says
-//! what would be (AS-161).
+//! Dry run: compares an Application without writes, and logs the intended changes (AS-161).
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -11,8 +10,8 @@ use crate::decide::app_state::refresh::digest;
 use crate::decide::app_state::{deletion, spec};
 
 impl Reconciliation<'_> {
-    /// Compares the Application, as a reconcile that writes does, and tells
-    /// what it would write. When to look again, if nothing happens.
+    /// Compares the Application as a normal reconcile does, and logs the intended writes.
+    /// Returns when to reconcile again without a trigger.
     pub(super) async fn dry_run(&mut self) -> Option<Timestamp> {
         let mut again = None;
         if let Some(normal) = spec::normalized(&self.application["spec"]) {
@@ -26,10 +25,10 @@ impl Reconciliation<'_> {
             true => of_deletion(&self.base),
             false => of_changes(&self.base, &self.application),
         };
-        for line in lines.iter().filter(|line| !self.memory.would.contains(&digest(line))) {
+        for line in lines.iter().filter(|line| !self.cached.would.contains(&digest(line))) {
             tracing::info!(application = %self.key, "dry run: would {line}");
         }
-        self.memory.would = lines.iter().map(digest::<String>).collect();
+        self.cached.would = lines.iter().map(digest::<String>).collect();
         again
     }
 }
@@ -39,7 +38,7 @@ fn of_deletion(application: &Value) -> Vec<String> {
     if finalizers.is_empty() {
         return Vec::new();
     }
-    vec![format!("delete what its finalizers stand for, and remove {}", finalizers.join(", "))]
+    vec![format!("delete its resources, and remove the finalizers {}", finalizers.join(", "))]
 }
 
 fn of_changes(before: &Value, after: &Value) -> Vec<String> {
@@ -47,8 +46,8 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     let mut lines = Vec::new();
     let requested = before["operation"].is_object();
     match operation::stage(before) {
-        Stage::InProgress => lines.push("go on with the operation that is under way".to_owned()),
-        Stage::Requested => lines.push("run the operation that is requested".to_owned()),
+        Stage::InProgress => lines.push("continue the running operation".to_owned()),
+        Stage::Requested => lines.push("start the requested operation".to_owned()),
         Stage::Idle if after["operation"].is_object() => {
             let sync = &after["operation"]["sync"];
             lines.push(format!("start an automated sync to {}", operation::given(sync).join(", ")));
@@ -89,7 +88,7 @@ fn of_changes(before: &Value, after: &Value) -> Vec<String> {
     lines
 }
 
-/// What the sync would do to each resource that is not as the source says.
+/// What the sync would do to each resource that differs from the source.
 fn of_sync(application: &Value) -> Vec<String> {
     let sync = &application["operation"]["sync"];
     let selected = sync["resources"].as_array().filter(|resources| !resources.is_empty());

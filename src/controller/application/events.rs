@@ -1,5 +1,4 @@
-//! Kubernetes Events about an Application: what a write has changed, told once
-//! (SE-540, SE-541).
+//! Kubernetes Events about an Application: one per change of its status (SE-540, SE-541).
 
 use std::collections::BTreeSet;
 
@@ -11,7 +10,7 @@ use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
 use crate::decide::app_state::operation::given;
 use crate::watch::object::Object;
 
-/// Tells what differs between two stored versions.
+/// Publishes the differences between two stored versions.
 pub fn publish(ctx: &Context, before: &Value, after: &Value) {
     let records = records(before, after);
     for record in &records {
@@ -79,7 +78,7 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
         let (was, is) = (of(before), of(after));
         (was != is).then_some((was, is))
     };
-    // What one write has changed is one Event.
+    // Several changes in one write are one Event.
     let mut updates = Vec::new();
     let mut warning = false;
     if let Some((was, is)) = changed("/status/sync/status") {
@@ -98,8 +97,8 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
     records
 }
 
-/// Conditions of an error that have appeared or say something else. Why an
-/// Application stands still is then told where people look first, and once.
+/// Error conditions that are new or changed. A stalled Application is then reported once,
+/// by an Event.
 fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
     let said = |object: &Value, type_: &str| -> Vec<String> {
         let conditions = object["status"]["conditions"].as_array().into_iter().flatten();
@@ -126,8 +125,8 @@ fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
     records
 }
 
-/// A message with one sign for each number: ports, times and counts differ
-/// from try to try while the trouble is the same.
+/// A message with numbers replaced by placeholders: ports, times and counts differ
+/// between retries of the same error.
 fn without_numbers(message: &str) -> String {
     let mut text = String::with_capacity(message.len());
     for character in message.chars() {
@@ -146,7 +145,7 @@ mod tests {
 
     use super::records;
 
-    fn told(before: &Value, after: &Value) -> Vec<String> {
+    fn texts(before: &Value, after: &Value) -> Vec<String> {
         records(before, after)
             .iter()
             .map(|record| {
@@ -157,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_told_when_it_appears_and_when_it_says_something_else() {
+    fn an_error_is_reported_when_it_appears_and_when_its_message_changes() {
         let app = |conditions: &[(&str, &str)]| {
             let conditions: Vec<Value> = conditions
                 .iter()
@@ -175,7 +174,7 @@ mod tests {
         let two = app(&[("InvalidSpecError", "spec.a"), ("InvalidSpecError", "spec.b")]);
         let cases: [(&str, &Value, &Value, &[&str]); 10] = [
             ("appears", &none, &port, &["ComparisonError: dial 10.0.0.1:4711 after 30s"]),
-            ("goes on", &port, &port, &[]),
+            ("unchanged", &port, &port, &[]),
             ("numbers only", &port, &other_port, &[]),
             ("another message", &port, &path, &["ComparisonError: a: no such path"]),
             ("one more", &path, &both, &["SyncError: refused"]),
@@ -186,7 +185,7 @@ mod tests {
             ("two", &none, &two, &["InvalidSpecError: spec.a", "InvalidSpecError: spec.b"]),
         ];
         for (name, before, after, expected) in cases {
-            assert_eq!(told(before, after), expected, "{name}");
+            assert_eq!(texts(before, after), expected, "{name}");
         }
     }
 }

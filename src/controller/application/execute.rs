@@ -1,4 +1,4 @@
-//! Carries out what was decided.
+//! Executes actions that were decided.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +20,10 @@ use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{Action, Apply, Happened, How, Object, Outcome, TaskKey};
 use crate::watch::cluster_cache::{ClusterCache, kind_of};
 
-/// An action that takes longer has lost its answer. Longer than any wait that
-/// is part of an action.
+/// Timeout of an action. It is longer than every wait inside an action.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// Before an object is applied again that the server has cut off fields of.
+/// Pauses before an object is applied again after the server dropped fields of it.
 const CUT_OFF_PAUSES: [Duration; 4] = [
     Duration::from_millis(100),
     Duration::from_millis(300),
@@ -32,7 +31,7 @@ const CUT_OFF_PAUSES: [Duration; 4] = [
     Duration::from_secs(3),
 ];
 
-/// Whether a field of the target is missing in what the server has stored.
+/// Whether a field of the target is missing in the stored object.
 fn lacks(target: &Value, stored: &Value) -> bool {
     match (target, stored) {
         (Value::Object(target), Value::Object(stored)) => {
@@ -47,16 +46,16 @@ fn lacks(target: &Value, stored: &Value) -> bool {
     }
 }
 
-/// What actions need to know.
+/// The inputs of actions.
 #[derive(Clone, Copy)]
 pub struct Executor<'a> {
     /// Settings.
     pub ctx: &'a Context,
     /// The cluster.
     pub cluster: &'a Arc<ClusterCache>,
-    /// Manager whose fields are taken over by server-side apply.
+    /// The manager whose fields are taken over by server-side apply.
     pub former_manager: &'a str,
-    /// On whose behalf.
+    /// The owner of the objects.
     pub owner: Owner<'a>,
 }
 
@@ -70,8 +69,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Runs group after group of an operation, the actions of a group side by
-    /// side.
+    /// Runs the groups of an operation one after the other, the actions of a group in parallel.
     pub async fn run(&self, act: &Act, targets: &[Target]) -> Vec<Outcome> {
         let mut outcomes = Vec::new();
         for group in &act.groups {
@@ -81,13 +79,13 @@ impl Executor<'_> {
                 let one = async move {
                     let answer = tokio::time::timeout(LIMIT, self.one(action, act, targets)).await;
                     let result = answer.unwrap_or_else(|_| {
-                        Happened::Unknown(format!("no answer within {} s", LIMIT.as_secs()))
+                        Happened::Unknown(format!("no response within {} s", LIMIT.as_secs()))
                     });
                     Outcome { action: action.id(), result }
                 };
                 work.push(one.boxed());
             }
-            // In order, so that results come in the order of tasks.
+            // In order of tasks, as the results are.
             let done: Vec<Outcome> = futures::stream::iter(work).buffered(parallel).collect().await;
             let failed = done.iter().any(|outcome| matches!(outcome.result, Happened::Failed(_)));
             outcomes.extend(done);
@@ -105,7 +103,7 @@ impl Executor<'_> {
             Action::DryRun(apply) => {
                 let request = &apply.request;
                 let server_side = request.method.how == How::ServerSide;
-                // Its definition may not be what it will be once it was synced.
+                // The sync may change its definition first.
                 if is_defined(apply, act) || (server_side && !self.ctx.settings.server_dry_run) {
                     let message = crate::act::outcome::message(&request.key, "configured", true);
                     let (uid, resource_version) = Default::default();
@@ -116,7 +114,7 @@ impl Executor<'_> {
                 self.applier().apply(request, live.as_ref(), in_sync, true).await
             }
             Action::CreateNamespace(apply) | Action::Apply(apply) => {
-                self.bring(apply, object(&apply.task), act).await
+                self.apply(apply, object(&apply.task), act).await
             }
             Action::CreateHook(apply) => self.applier().create_hook(&apply.request).await,
             Action::RemoveFinalizer(target) => match self.resource(target).await {
@@ -145,10 +143,10 @@ impl Executor<'_> {
         happened
     }
 
-    /// Applies an object. Where its definition was changed by the same sync, the
-    /// server may still cut off the new fields for a moment: then it is applied
-    /// again, or they would be missing while the sync says that it succeeded.
-    async fn bring(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> Happened {
+    /// Applies an object. When its definition was changed by the same sync, the server
+    /// may still drop the new fields for a short time: then the object is applied again,
+    /// so that a successful sync includes them.
+    async fn apply(&self, apply: &Apply, mut live: Option<Arc<Value>>, act: &Act) -> Happened {
         let request = &apply.request;
         let defined = is_defined(apply, act);
         let mut pauses = CUT_OFF_PAUSES.into_iter();
@@ -176,7 +174,7 @@ impl Executor<'_> {
         };
         match self.cluster.resource(&kind, true).await {
             Ok(Some((resource, _))) => Ok(resource),
-            // Without its kind the object cannot be there.
+            // Without its kind the object cannot exist.
             Ok(None) => Err(Happened::Gone),
             Err(error) => Err(Happened::Unknown(error.to_string())),
         }
@@ -201,7 +199,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Removes objects for a deletion, side by side.
+    /// Deletes objects in parallel, for a deletion of the Application.
     pub async fn remove(&self, removals: &[Removal]) -> Result<(), String> {
         let mut work: Vec<BoxFuture<'_, Result<(), String>>> = Vec::new();
         for removal in removals {

@@ -1,27 +1,27 @@
-//! The Application controller: compares each Application with its cluster,
-//! runs its operations, and writes its status.
+//! The Application controller: compares each Application with its cluster, runs its
+//! operations, and writes its status.
 //!
 //! ```text
 //! Applications, projects, clusters ──┐
-//! live objects of each cluster ──────┼──> queue ──> pass: operate, compare ──> one write
+//! live objects of each cluster ──────┼──> queue ──> reconcile: operate, compare ──> one write
 //! revisions of repositories ─────────┘
 //! ```
 //!
-//! A pass reads what is known (`watch::control_plane`, `watch::cluster_cache`), decides with
-//! `decide::sync` and `decide::app_state`, acts, and writes once. It holds on to
-//! nothing while it waits: an event or a due time brings the Application back.
-//! Passes of one Application follow each other; those of different ones run
-//! side by side.
+//! A reconcile reads the caches (`watch::control_plane`, `watch::cluster_cache`), decides
+//! with `decide::sync` and `decide::app_state`, applies, and writes the status once. It
+//! holds no resources while it waits: an event or a due time triggers the next reconcile.
+//! An Application is reconciled by one worker at a time; different Applications in
+//! parallel.
 //!
-//! What identifies an operation is stored before the operation does anything.
-//! All state is in the Application; what is remembered besides saves work only.
+//! The identity of an operation is stored before it has any effect. All state is in the
+//! Application; caches only save work.
 
+mod cached_state;
 mod context;
 mod credentials;
 mod dry_run;
 mod events;
 mod execute;
-mod memory;
 mod observe;
 mod project_deletion;
 mod projects;
@@ -32,7 +32,7 @@ mod revisions;
 mod target_state;
 #[cfg(test)]
 mod tests;
-mod wake;
+mod triggers;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ use crate::api::ObjectKey;
 use context::Context;
 use queue::{Queue, ReconcileResult, Trigger};
 
-/// The name under which it writes Events.
+/// The component in its Events.
 const COMPONENT: &str = "argocd-application-controller";
 
 /// The longest pause after failures.
@@ -69,8 +69,8 @@ const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(120) };
 
 /// Runs the controller until `shutdown`.
 ///
-/// May be cut off at any moment: what was under way is finished by the next
-/// run, and neither repeated nor left out.
+/// It can be interrupted at any time: the next run continues, without repeating or
+/// skipping a step.
 pub async fn run(
     client: kube::Client,
     control_plane: Arc<ControlPlane>,
@@ -81,12 +81,12 @@ pub async fn run(
     shutdown: CancellationToken,
 ) {
     let stop = shutdown.child_token();
-    // Whichever way this function is left, the watches of clusters end.
+    // The watches of clusters end when this function returns.
     let _guard = stop.clone().drop_guard();
     let queue = Arc::new(Queue::new(BACKOFF));
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
-    let (wake, woken) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(client.clone(), mark, wake, stop.clone());
+    let (trigger, triggered) = mpsc::unbounded_channel();
+    let clusters = Clusters::new(client.clone(), mark, trigger, stop.clone());
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let ctx = Arc::new(Context::new(
         client,
@@ -100,32 +100,31 @@ pub async fn run(
     ));
     let caches = &ctx.control_plane;
     let changes = [&caches.applications, &caches.projects, &caches.secrets];
-    let changes = changes.map(|cache| wake::run(&ctx, cache.subscribe()));
+    let changes = changes.map(|cache| triggers::run(&ctx, cache.subscribe()));
     let work = async {
-        // Without projects, clusters and credentials every Application would look
-        // broken for a moment.
+        // Without projects, clusters and credentials, all Applications would fail at first.
         ctx.control_plane.listed_for_applications().await;
-        wake::take_secrets(&ctx);
+        triggers::take_secrets(&ctx);
         let controller = Arc::new(Controller(ctx.clone()));
         runtime::run(controller, ctx.queue.clone(), ctx.slots.clone(), stop.clone()).await;
     };
     tokio::select! {
         () = shutdown.cancelled() => {}
         _ = futures::future::join_all(changes) => {}
-        () = forward(ctx.clone(), woken) => {}
+        () = forward(ctx.clone(), triggered) => {}
         () = project_deletion::run(ctx.clone()) => {}
         () = work => {}
     }
 }
 
-/// Wakes those whose live objects have changed.
-async fn forward(ctx: Arc<Context>, mut woken: mpsc::UnboundedReceiver<String>) {
-    while let Some(instance) = woken.recv().await {
+/// Triggers the Applications whose live objects have changed.
+async fn forward(ctx: Arc<Context>, mut triggered: mpsc::UnboundedReceiver<String>) {
+    while let Some(instance) = triggered.recv().await {
         let control_plane = &ctx.settings.control_plane_namespace;
         let (namespace, name) = from_instance_name(&instance, control_plane);
         let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
         if ctx.control_plane.applications.get(&key).is_some() {
-            ctx.queue.wake(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, Request::new(Level::Live));
         }
     }
 }
@@ -153,8 +152,8 @@ impl Reconciler for Controller {
     }
 }
 
-/// Says on the Application that its reconcile failed by a bug. The next
-/// comparison that works takes that back.
+/// Sets a condition on the Application that its reconcile failed because of a bug. The
+/// next successful comparison removes it.
 async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let Some(application) = ctx.application(key).filter(|_| !ctx.settings.dry_run) else { return };
     let mut wanted = application.clone();
@@ -162,7 +161,7 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
         wanted["status"] = serde_json::json!({});
     }
     let Some(status) = wanted["status"].as_object_mut() else { return };
-    let text = format!("{error}; this is a bug of wavegate, others are not concerned");
+    let text = format!("{error}; this is a bug of wavegate; other Applications are not affected");
     let condition = Condition::new(UNKNOWN_ERROR, text);
     let now = ctx.now();
     conditions(status, &[UNKNOWN_ERROR], &[condition], now);
@@ -172,6 +171,8 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
             events::publish(ctx, &application, &written);
             ctx.wrote(&written);
         }
-        Err(error) => tracing::warn!(application = %key, %error, "cannot tell that it failed"),
+        Err(error) => {
+            tracing::warn!(application = %key, %error, "cannot write the failure to the status")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The facts of a reconcile: from a spec to targets and live objects.
+//! The inputs of a decision: from a spec to targets and live objects.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::memory::Rendered;
+use super::cached_state::Rendered;
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
@@ -26,18 +26,18 @@ use crate::decide::app_state::refresh::{Level, Reason};
 use crate::decide::app_state::{Condition, Placed, Scope, finalize, operation, targets, unlisted};
 use crate::decide::sync::NamespaceFact;
 use crate::watch::cluster_cache::{self, kind_of};
-use crate::watch::clusters::{self, Destinated};
+use crate::watch::clusters::{self, ConnectedCluster};
 
 use super::context::Context;
 
-/// How long one look at a deletion waits until all kinds were listed once.
+/// How long a deletion waits for the first listing of all kinds, per reconcile.
 const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Why there are no facts for an operation.
+/// Why the inputs of an operation are not available.
 pub enum Stop {
-    /// They cannot be had.
+    /// An error.
     Observe(ObserveError),
-    /// The reconcile is to be made again.
+    /// The Application was changed; reconcile again.
     Error(Error),
 }
 
@@ -47,21 +47,21 @@ impl From<ObserveError> for Stop {
     }
 }
 
-/// Where an Application goes, and what it may do there.
+/// The destination of an Application, and its project.
 #[derive(Clone, Debug)]
 pub struct Destination {
     /// Name of the Application.
     pub application: String,
     /// The typed spec.
     pub spec: ApplicationSpec,
-    /// The cluster.
-    pub destination: Destinated,
+    /// Cluster state.
+    pub destination: ConnectedCluster,
     /// The project.
     pub project: Arc<Project>,
 }
 
 impl Destination {
-    /// What the Application may do there.
+    /// The permissions of the Application at its destination.
     pub fn access(&self) -> Access<'_> {
         Access {
             application: &self.application,
@@ -75,36 +75,36 @@ impl Destination {
     }
 }
 
-/// What should exist, and what does.
+/// The target state and the live state.
 #[derive(Clone, Debug)]
 pub struct ClusterState {
-    /// What should exist.
+    /// The target objects.
     pub placed: Arc<Placed>,
-    /// What the cluster says about the kinds of it.
+    /// The API resources of their kinds.
     pub kinds: BTreeMap<GroupVersionKind, Served>,
-    /// What exists: tracked objects and those that a target names.
+    /// The live objects: those that are tracked and those that a target names.
     pub live: BTreeMap<ResourceKey, Arc<Value>>,
     /// Whether the destination namespace exists.
     pub namespace: NamespaceFact,
-    /// Itself, where a sync may have to change it.
+    /// The namespace object, if a sync may have to change it.
     pub namespace_object: Option<Arc<Value>>,
 }
 
-/// Everything that was seen.
+/// Everything that was observed.
 #[derive(Clone, Debug)]
-pub struct Seen {
-    /// Where the Application goes.
+pub struct Observed {
+    /// The destination.
     pub destination: Destination,
     /// The cluster.
     pub state: ClusterState,
-    /// The source.
+    /// Target state.
     pub rendered: Rendered,
-    /// Its revisions.
+    /// Revisions of the sources.
     pub revisions: Vec<String>,
 }
 
-impl Seen {
-    /// As decisions take it.
+impl Observed {
+    /// The view that decisions take.
     pub fn observation<'a>(&'a self, ctx: &'a Context, tracking: &'a Tracking) -> Observation<'a> {
         Observation {
             access: self.destination.access(),
@@ -118,7 +118,7 @@ impl Seen {
         }
     }
 
-    /// What is odd about project, cluster and source.
+    /// Warnings about project, cluster and source.
     pub fn warnings(&self) -> Vec<Condition> {
         let name = access::project_name(&self.destination.spec);
         let mut warnings: Vec<Condition> = self.destination.project.warnings(name).collect();
@@ -143,7 +143,7 @@ fn namespaces() -> GroupVersionKind {
     GroupVersionKind { group, version, kind }
 }
 
-/// The sources in effect, raw.
+/// The effective sources, as raw JSON.
 fn raw_sources(application: &Value) -> Vec<Value> {
     let spec = &application["spec"];
     match spec["sources"].as_array().filter(|sources| !sources.is_empty()) {
@@ -161,7 +161,7 @@ fn creates_namespace(application: &Value) -> bool {
 }
 
 impl Reconciliation<'_> {
-    /// Where the Application goes and what it may do there (SE-031).
+    /// The destination of the Application and its permissions there (SE-031).
     async fn destination(&self) -> Result<Destination, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
@@ -196,13 +196,13 @@ impl Reconciliation<'_> {
             (Some(Ok(project)), Ok(destination)) => {
                 Ok(Destination { application: key.name.clone(), spec, destination, project })
             }
-            // Both were refused above.
+            // Both cases were rejected above.
             _ => Err(refused(problem)),
         }
     }
 
-    /// Places manifests in the cluster and reads what exists; the destination
-    /// namespace too where a sync needs to know.
+    /// Assigns the manifests to the cluster and reads the live objects; also the
+    /// destination namespace if a sync needs it.
     async fn cluster_state(
         &mut self,
         destination: &Destination,
@@ -218,7 +218,7 @@ impl Reconciliation<'_> {
             _ => manifests.insert(rendered.objects()).iter().map(kind_of).collect(),
         };
         let kinds = cluster.kinds(instance, wanted).await.map_err(of_cluster)?;
-        // Where a kind belongs must be known before anything is decided about it.
+        // The scope of each kind must be known before any decision.
         let silent = kinds.iter().find_map(|(kind, found)| match found {
             Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
             Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
@@ -236,10 +236,10 @@ impl Reconciliation<'_> {
             }
         };
 
-        if let Some(old) = self.memory.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
+        if let Some(old) = self.cached.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
             old.want(instance, BTreeSet::new());
         }
-        self.memory.cluster = Some(cluster.clone());
+        self.cached.cluster = Some(cluster.clone());
         let mut keys: BTreeSet<ResourceKey> =
             placed.targets.iter().map(|target| target.key.clone()).collect();
         keys.insert(ResourceKey::new("", "Namespace", "", namespace));
@@ -257,7 +257,7 @@ impl Reconciliation<'_> {
         let mut live = cluster.tracked(instance);
         for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
             let kind = kind_of(&target.object);
-            // In this very version it is among what is tracked.
+            // Tracked objects include it in this version.
             if live.get(&target.key).is_some_and(|found| kind_of(found) == kind) {
                 continue;
             }
@@ -288,41 +288,41 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// The facts of a comparison.
-    pub(super) async fn see(&mut self, reason: &Reason) -> Result<Seen, ObserveError> {
+    /// The inputs of a comparison.
+    pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
         let destination = self.destination().await?;
         let sources = destination.spec.sources().to_vec();
         let wanted: Vec<Wanted> = sources.iter().map(wanted).collect();
-        for gone in self.memory.sources.iter().filter(|old| !wanted.contains(old)) {
+        for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
             self.ctx.revisions.release(self.key, gone);
         }
         let compared = operation::given(&self.application["status"]["sync"]);
         let known = if reason.request.level <= Level::Live { compared } else { Vec::new() };
         if known.is_empty() {
-            self.memory.checked_at = Some(self.now());
+            self.cached.checked_at = Some(self.now());
         }
         let fresh = self.freshness(reason);
         let revisions = revisions(self.ctx, self.key, &sources, &known, fresh).await;
-        self.memory.sources = wanted;
+        self.cached.sources = wanted;
         let revisions = revisions?;
         let raw = raw_sources(&self.application);
         let namespace = &destination.spec.destination.namespace;
         let rendered = self.manifests(&raw, &revisions, namespace, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let revisions = revisions.into_iter().map(|revision| revision.sha).collect();
-        Ok(Seen { destination, state, rendered, revisions })
+        Ok(Observed { destination, state, rendered, revisions })
     }
 
-    /// The same by what was last rendered.
-    pub(super) async fn see_last(&mut self) -> Option<Seen> {
-        let rendered = self.memory.rendered.last()?.clone();
+    /// The same from the last rendering.
+    pub(super) async fn observe_last(&mut self) -> Option<Observed> {
+        let rendered = self.cached.rendered.last()?.clone();
         let destination = self.destination().await.ok()?;
         let state = self.cluster_state(&destination, &rendered, false).await.ok()?;
-        Some(Seen { destination, state, rendered, revisions: Vec::new() })
+        Some(Observed { destination, state, rendered, revisions: Vec::new() })
     }
 
-    /// The facts of a round of the operation.
-    pub(super) async fn see_for_operation(&mut self) -> Result<Seen, Stop> {
+    /// The inputs of a round of the operation.
+    pub(super) async fn observe_for_operation(&mut self) -> Result<Observed, Stop> {
         operation::check(&self.application).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
         let raw = operation::sources(&self.application);
@@ -345,11 +345,11 @@ impl Reconciliation<'_> {
             }
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;
-        Ok(Seen { destination, state, rendered, revisions: Vec::new() })
+        Ok(Observed { destination, state, rendered, revisions: Vec::new() })
     }
 
-    /// The facts of a deletion. Targets are only needed for hooks.
-    pub(super) async fn see_for_deletion(&mut self) -> Result<Seen, ObserveError> {
+    /// The inputs of a deletion. Targets are only needed for hooks.
+    pub(super) async fn observe_for_deletion(&mut self) -> Result<Observed, ObserveError> {
         let destination = self.destination().await?;
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.application) {
@@ -369,7 +369,7 @@ impl Reconciliation<'_> {
             rendered = self.manifests(&raw, &revisions, namespace, false).await?;
         }
         self.cluster_state(&destination, &rendered, false).await?;
-        // What goes with the Application may be of any kind.
+        // The resources to delete may be of any kind.
         let cluster = &destination.destination.cluster;
         if !cluster.surveyed(SURVEYED_WITHIN).await {
             let server = cluster.server();
@@ -377,7 +377,7 @@ impl Reconciliation<'_> {
             return Err(ObserveError::Operation(message));
         }
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        Ok(Seen { destination, state, rendered, revisions: Vec::new() })
+        Ok(Observed { destination, state, rendered, revisions: Vec::new() })
     }
 }
 

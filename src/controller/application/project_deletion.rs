@@ -1,4 +1,4 @@
-//! Deletion of a project: its finalizer goes once no Application refers to it
+//! Deletion of a project: its finalizer is removed when no Application refers to it
 //! (SE-083). Without the project its Applications could not be deleted.
 
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::COMPONENT;
 use super::context::Context;
-use super::wake::of_project;
+use super::triggers::of_project;
 use crate::act::application_status;
 use crate::act::events::{EventRecord, Events};
 use crate::act::outcome::words;
@@ -23,26 +23,26 @@ use crate::watch::object::resource;
 /// Applications per page of a listing.
 const PAGE: u32 = 500;
 
-/// When a request has failed, it is sent again after this time.
+/// Pause before a failed request is repeated.
 const AGAIN: Duration = Duration::from_secs(10);
 
-/// The most Applications that one message names.
+/// Maximum number of Applications named in a message.
 const NAMED: usize = 5;
 
-/// Whether a project is being deleted and waits for us.
-pub fn is_leaving(project: &Value) -> bool {
+/// Whether a project is being deleted and has our finalizer.
+pub fn is_terminating(project: &Value) -> bool {
     project["metadata"]["deletionTimestamp"].is_string()
         && finalizers(project).any(|own| own == RESOURCES_FINALIZER)
 }
 
-/// Lets projects go for as long as the controller runs.
+/// Removes finalizers of deleted projects until the controller stops.
 pub async fn run(ctx: Arc<Context>) {
     let enabled = ctx.settings.events && !ctx.settings.dry_run;
     let events = ctx.recorder.events(COMPONENT, resource(AppProject::KIND), enabled);
-    let mut releasing = Releasing { ctx, events, told: BTreeSet::new() };
+    let mut releasing = Releasing { ctx, events, reported: BTreeSet::new() };
     loop {
         let ctx = releasing.ctx.clone();
-        let changed = ctx.leaving.notified();
+        let changed = ctx.terminating.notified();
         match releasing.all().await {
             true => changed.await,
             false => {
@@ -56,7 +56,7 @@ pub async fn run(ctx: Arc<Context>) {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
+enum Report {
     Waits,
     Failed,
 }
@@ -68,22 +68,21 @@ fn uid(project: &Value) -> String {
 struct Releasing {
     ctx: Arc<Context>,
     events: Events,
-    /// UIDs of projects and what was said of them.
-    told: BTreeSet<(String, Said)>,
+    /// The last report on each project, by UID.
+    reported: BTreeSet<(String, Report)>,
 }
 
 impl Releasing {
-    /// Looks at every project that is being deleted. False when a request has
-    /// failed.
+    /// Checks each project that is being deleted. Returns false when a request failed.
     async fn all(&mut self) -> bool {
         let mut well = true;
-        let leaving = self.ctx.projects.leaving();
-        let uids: BTreeSet<String> = leaving.iter().map(uid).collect();
-        self.told.retain(|(uid, _)| uids.contains(uid));
-        for project in leaving {
+        let terminating = self.ctx.projects.terminating();
+        let uids: BTreeSet<String> = terminating.iter().map(uid).collect();
+        self.reported.retain(|(uid, _)| uids.contains(uid));
+        for project in terminating {
             if let Err(error) = self.one(&project).await {
                 let text = format!("cannot be deleted yet: {error}");
-                self.tell(&project, Said::Failed, text).await;
+                self.report(&project, Report::Failed, text).await;
                 well = false;
             }
         }
@@ -94,17 +93,20 @@ impl Releasing {
         let name = project["metadata"]["name"].as_str().unwrap_or_default();
         let mut users = of_project(&self.ctx, name);
         if users.is_empty() {
-            // What is known may be older than the last Application.
+            // The cache may be older than the last Application.
             users = self.users(project).await?;
         }
         if users.is_empty() {
             if self.ctx.settings.dry_run {
-                let text = "would be deleted, no application refers to it".to_owned();
-                self.tell(project, Said::Waits, text).await;
+                let text = "would be deleted, since no Application refers to it".to_owned();
+                self.report(project, Report::Waits, text).await;
                 return Ok(());
             }
-            crate::act::project::release(&self.ctx.client.0, project).await?;
-            tracing::info!(project = name, "no application refers to it, its finalizer is gone");
+            crate::act::project::remove_finalizer(&self.ctx.client.0, project).await?;
+            tracing::info!(
+                project = name,
+                "removed the finalizer, since no Application refers to it"
+            );
             return Ok(());
         }
         users.sort();
@@ -115,12 +117,12 @@ impl Releasing {
         };
         let named = named.join(", ");
         let text = format!("is not deleted while applications refer to it: {named}{more}");
-        self.tell(project, Said::Waits, text).await;
+        self.report(project, Report::Waits, text).await;
         Ok(())
     }
 
-    /// Applications that refer to a project, as the server has them now: those
-    /// that this controller works on, and those that the project allows.
+    /// The Applications that refer to a project, read from the API server: those that
+    /// this controller handles, and those that the project permits.
     async fn users(&self, project: &Value) -> Result<Vec<ObjectKey>, String> {
         let settings = &self.ctx.settings;
         let control_plane = settings.control_plane_namespace.as_str();
@@ -168,9 +170,9 @@ impl Releasing {
         }
     }
 
-    /// Says something about a project, once.
-    async fn tell(&mut self, project: &Value, what: Said, text: String) {
-        if !self.told.insert((uid(project), what)) {
+    /// Reports the state of a project, once.
+    async fn report(&mut self, project: &Value, what: Report, text: String) {
+        if !self.reported.insert((uid(project), what)) {
             return;
         }
         let project_name = project["metadata"]["name"].as_str().unwrap_or_default();

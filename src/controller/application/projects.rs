@@ -1,4 +1,4 @@
-//! Projects as they are used. Each is read once as long as it does not change.
+//! Parsed projects. Each version of a project is parsed once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::project_deletion::is_leaving;
+use super::project_deletion::is_terminating;
 use crate::api::{AppProject, AppProjectSpec, ObjectKey};
 use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
@@ -14,22 +14,22 @@ use crate::redact;
 use crate::watch::control_plane::Cache;
 use crate::watch::object::Object;
 
-/// The most problems of one project that are reported; each is a condition.
+/// Maximum number of reported problems per project; each is a condition.
 const MAX_PROBLEMS: usize = 10;
 
-/// A project as it is used.
+/// A parsed project.
 #[derive(Debug)]
 pub struct Project {
-    /// What it permits.
+    /// Its permissions.
     pub spec: AppProjectSpec,
-    /// When it permits syncs; read once, for that looks up time zones.
+    /// Its sync windows, parsed once, since that includes the time zones.
     pub windows: Vec<Window>,
-    /// What in it cannot be used, each with its field.
+    /// Its invalid fields, with the reasons.
     pub problems: Vec<String>,
 }
 
 impl Project {
-    /// What in the project cannot be used, for its Applications.
+    /// Warnings about invalid fields of the project, for its Applications.
     pub fn warnings(&self, name: &str) -> impl Iterator<Item = Condition> {
         self.problems.iter().map(move |problem| Condition::invalid_project(name, problem))
     }
@@ -43,17 +43,17 @@ type Read = Result<Arc<Project>, String>;
 pub struct Projects {
     objects: Arc<Cache>,
     namespace: String,
-    /// By name, with the UID and the version that each was read from.
+    /// By name, with the UID and resource version of the parsed object.
     read: Mutex<BTreeMap<String, (String, String, Read)>>,
 }
 
 impl Projects {
-    /// Those of a namespace.
+    /// The projects of a namespace.
     pub fn new(objects: Arc<Cache>, namespace: String) -> Self {
         Self { objects, namespace, read: Mutex::default() }
     }
 
-    /// A project; `None` when there is none of that name.
+    /// A project; `None` when it does not exist.
     pub fn get(&self, name: &str) -> Option<Read> {
         let object = self.objects.get(&ObjectKey::new(&self.namespace, name));
         let mut all = self.read.lock();
@@ -73,10 +73,10 @@ impl Projects {
         Some(read)
     }
 
-    /// Projects that are being deleted and wait for us.
-    pub fn leaving(&self) -> Vec<Value> {
+    /// Projects that are being deleted and have our finalizer.
+    pub fn terminating(&self) -> Vec<Value> {
         let all = self.objects.all().into_iter();
-        all.map(|object| object.parse()).filter(is_leaving).collect()
+        all.map(|object| object.parse()).filter(is_terminating).collect()
     }
 }
 
@@ -91,7 +91,7 @@ fn read(object: &Value) -> Read {
     Ok(Arc::new(Project { spec: project.spec, windows, problems }))
 }
 
-/// Whether a project says something else to its Applications.
+/// Whether a change of a project is relevant for its Applications.
 pub fn differs(old: Option<&Object>, new: Option<&Object>) -> bool {
     let spec = |object: &Object| object.parse()["spec"].take();
     old.map(spec) != new.map(spec)

@@ -1,4 +1,4 @@
-//! What the scheduler knows of a reconcile of an Application.
+//! The requests in the queue of Applications.
 
 use crate::controller::runtime;
 use crate::decide::app_state::refresh::{Level, Request};
@@ -16,7 +16,7 @@ impl runtime::Request for Request {
         Self::and(self, other)
     }
 
-    /// Its user has asked for it.
+    /// A user has requested it.
     fn is_urgent(self) -> bool {
         self.level >= Level::Newest
     }

@@ -1,5 +1,5 @@
-//! The way of one reconcile: look, decide, apply, by turns for the operation,
-//! the deletion and the comparison; one write at the end.
+//! The steps of a reconcile: observe, decide and apply for operation, deletion and
+//! comparison; one write at the end.
 
 use std::panic::AssertUnwindSafe;
 
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::context::{Context, off_worker};
 use super::execute::Executor;
-use super::observe::{Seen, Stop};
+use super::observe::{Observed, Stop};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
 use crate::api::ObjectKey;
@@ -24,38 +24,38 @@ use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
 use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
 use crate::decide::app_state::{deletion, spec};
 
-/// Rounds of an operation in one reconcile; then others have their turn.
+/// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
 const ROUNDS: usize = 200;
 
-/// Works on one Application until there is nothing to do but wait.
+/// Reconciles one Application until only waiting is left.
 ///
 /// # Errors
 ///
-/// When the reconcile has to be made again.
+/// When the reconcile has to be repeated.
 pub async fn reconcile(
     ctx: &Context,
     key: &ObjectKey,
     trigger: Trigger,
 ) -> Result<ReconcileResult, Error> {
-    let memory = ctx.memory(key);
-    let mut memory = memory.lock().await;
+    let cached = ctx.cached_state(key);
+    let mut cached = cached.lock().await;
     let Some(stored) = ctx.application(key) else {
         return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&stored) {
-        return Ok(ReconcileResult::Well(None));
+        return Ok(ReconcileResult::Success(None));
     }
-    let mut this = Reconciliation::new(ctx, key, trigger, &mut memory, stored);
+    let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
     let wake_at = match ctx.settings.dry_run {
         true => this.dry_run().await,
         false => this.run().await?,
     };
-    let wake_at = [wake_at, ctx.expires(key, this.memory)].into_iter().flatten().min();
-    Ok(ReconcileResult::Well(wake_at.map(|at| ctx.instant(at))))
+    let wake_at = [wake_at, ctx.expires(key, this.cached)].into_iter().flatten().min();
+    Ok(ReconcileResult::Success(wake_at.map(|at| ctx.instant(at))))
 }
 
 impl Reconciliation<'_> {
-    /// Operation, then deletion or comparison. Gives back when to look again.
+    /// Operation first, then deletion or comparison. Returns when to reconcile again.
     async fn run(&mut self) -> Result<Option<Timestamp>, Error> {
         let stage = operation::stage(&self.application);
         let deleting = deletion::asked_at(&self.application).is_some();
@@ -71,13 +71,13 @@ impl Reconciliation<'_> {
             Stage::Requested | Stage::InProgress => self.operate().await?,
         };
         if deleting && matches!(next, Next::Over) {
-            // It was this that the deletion waited for, and nothing else wakes it.
+            // The deletion has waited for this operation, and no other event triggers it.
             self.save().await?;
             let wake_at = self.finalize().await;
             return self.finish(wake_at).await;
         }
         let mut wake_at = self.compare_after(&next).await;
-        // A sync that the comparison has asked for begins with the same write.
+        // A sync that the comparison has requested starts with the same write.
         if stage == Stage::Idle && operation::stage(&self.application) == Stage::Requested {
             next = self.operate().await?;
             wake_at = earlier(wake_at, self.compare_after(&next).await);
@@ -85,17 +85,17 @@ impl Reconciliation<'_> {
         self.finish(wake_at).await
     }
 
-    /// Compares where there is a reason, and says when to look again.
+    /// Compares if there is a reason. Returns when to reconcile again.
     async fn compare_after(&mut self, next: &Next) -> Option<Timestamp> {
         let operation_at = match next {
             Next::Wait(at) => *at,
             Next::Observe | Next::Act(_) | Next::Over => None,
         };
         let compared_at = match self.reason(matches!(next, Next::Over)) {
-            Some(reason) => match reason.settles_at(self.memory.compared_at, self.now()) {
+            Some(reason) => match reason.settles_at(self.cached.compared_at, self.now()) {
                 None => self.compare(reason).await,
                 later => {
-                    self.memory.owed = self.memory.owed.and(reason.request);
+                    self.cached.owed = self.cached.owed.and(reason.request);
                     later
                 }
             },
@@ -108,8 +108,8 @@ impl Reconciliation<'_> {
     async fn finish(&mut self, wake_at: Option<Timestamp>) -> Result<Option<Timestamp>, Error> {
         self.save().await?;
         if operation::stage(&self.application) == Stage::Requested {
-            // Put there while another one ran.
-            self.ctx.queue.wake(self.key, Request::default());
+            // Requested while another operation was running.
+            self.ctx.queue.enqueue(self.key, Request::default());
         }
         Ok(wake_at)
     }
@@ -117,45 +117,45 @@ impl Reconciliation<'_> {
     /// Whether to compare, and why.
     pub(super) fn reason(&mut self, after_operation: bool) -> Option<Reason> {
         let now = self.now();
-        let hard = self.ctx.hard_at(self.memory);
-        let expires = self.ctx.expires(self.key, self.memory);
+        let hard = self.ctx.hard_at(self.cached);
+        let expires = self.ctx.expires(self.key, self.cached);
         let about = Circumstances {
-            request: self.trigger.request.and(self.memory.owed),
-            last_spec: self.memory.last_spec,
-            expired: self.memory.checked_at.is_none() || expires.is_some_and(|at| at <= now),
+            request: self.trigger.request.and(self.cached.owed),
+            last_spec: self.cached.last_spec,
+            expired: self.cached.checked_at.is_none() || expires.is_some_and(|at| at <= now),
             hard: hard.is_some_and(|at| at <= now),
             after_operation,
         };
-        self.memory.last_spec = Some(digest(&self.application["spec"]));
+        self.cached.last_spec = Some(digest(&self.application["spec"]));
         refresh::reason(&self.application, &about)
     }
 
-    /// One comparison: look, decide. What comes out is in the Application.
+    /// One comparison: observe and decide. The result is in the Application.
     pub(super) async fn compare(&mut self, reason: Reason) -> Option<Timestamp> {
-        self.memory.compared_at = Some(self.now());
-        let seen = self.see(&reason).await;
+        self.cached.compared_at = Some(self.now());
+        let observed = self.observe(&reason).await;
         let settings = self.ctx.settings.comparison();
         let now = self.now();
-        let seen = match seen {
-            Ok(seen) => seen,
+        let observed = match observed {
+            Ok(observed) => observed,
             Err(error) => {
-                self.memory.owed = self.memory.owed.and(reason.request);
+                self.cached.owed = self.cached.owed.and(reason.request);
                 return self.compare_failed(error, &reason).await;
             }
         };
         let seen_for = comparison::Seen {
-            observation: seen.observation(self.ctx, &self.tracking),
-            revisions: seen.revisions.clone(),
-            types: seen.rendered.types.to_vec(),
-            warnings: seen.warnings(),
+            observation: observed.observation(self.ctx, &self.tracking),
+            revisions: observed.revisions.clone(),
+            types: observed.rendered.types.to_vec(),
+            warnings: observed.warnings(),
         };
-        let short = is_short(&self.application, &seen);
-        let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+        let short = is_short(&self.application, &observed);
+        let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
         let done = off_worker(short, || {
             comparison::reconcile(application, Ok(&seen_for), &reason, diffs, &settings, now)
         });
-        self.memory.failing_since = None;
-        self.memory.owed = Request::default();
+        self.cached.failing_since = None;
+        self.cached.owed = Request::default();
         done.wake_at
     }
 
@@ -163,20 +163,20 @@ impl Reconciliation<'_> {
         let now = self.now();
         let since = match &error {
             ObserveError::Source { transient: true, .. } => {
-                *self.memory.failing_since.get_or_insert(now)
+                *self.cached.failing_since.get_or_insert(now)
             }
             _ => now,
         };
         tracing::debug!(application = %self.key, error = error.message(), "comparison failed");
         let last = match &error {
-            // What was last rendered still tells whether things work.
-            ObserveError::Source { .. } => self.see_last().await,
+            // The last rendering is still used to determine health.
+            ObserveError::Source { .. } => self.observe_last().await,
             _ => None,
         };
         let last = last.as_ref().map(|last| last.observation(self.ctx, &self.tracking));
         let settings = self.ctx.settings.comparison();
         let failure = CompareFailure { error, since, last };
-        let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+        let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
         let done = off_worker(false, || {
             comparison::reconcile(application, Err(&failure), reason, diffs, &settings, now)
         });
@@ -187,8 +187,8 @@ impl Reconciliation<'_> {
         done.wake_at
     }
 
-    /// Drives the operation. Should the engine fail internally, the operation
-    /// ends with that as its error, and the controller goes on (SE-375).
+    /// Runs the operation. When the engine panics, the operation ends with that error and
+    /// the controller continues (SE-375).
     async fn operate(&mut self) -> Result<Next, Error> {
         let panic = match AssertUnwindSafe(self.rounds()).catch_unwind().await {
             Ok(next) => return next,
@@ -204,9 +204,8 @@ impl Reconciliation<'_> {
         Ok(Next::Over)
     }
 
-    /// Rounds of look, decide and act. The Application is written before each
-    /// action that must not be forgotten; what remains is for the caller to
-    /// write.
+    /// Rounds of observe, decide and apply. The Application is written before each action
+    /// that must be recorded first; the caller writes the remaining changes.
     async fn rounds(&mut self) -> Result<Next, Error> {
         let next = operate::begin(&mut self.application, self.ctx.now());
         if !matches!(next, Next::Observe) {
@@ -216,35 +215,35 @@ impl Reconciliation<'_> {
         let mut outcomes = Vec::new();
         let mut last = None;
         for _ in 0..ROUNDS {
-            let seen = match last.take() {
-                Some(seen) => Ok(seen),
-                None => self.see_for_operation().await,
+            let observed = match last.take() {
+                Some(observed) => Ok(observed),
+                None => self.observe_for_operation().await,
             };
             let now = self.now();
-            let next = match &seen {
-                Ok(seen) => {
-                    self.memory.unreadable_since = None;
-                    let observation = seen.observation(self.ctx, &self.tracking);
+            let next = match &observed {
+                Ok(observed) => {
+                    self.cached.unreadable_since = None;
+                    let observation = observed.observation(self.ctx, &self.tracking);
                     let outcomes = std::mem::take(&mut outcomes);
-                    let short = is_short(&self.application, seen);
-                    let (application, diffs) = (&mut self.application, &mut self.memory.diffs);
+                    let short = is_short(&self.application, observed);
+                    let (application, diffs) = (&mut self.application, &mut self.cached.diffs);
                     off_worker(short, || {
                         operate::round(application, &observation, diffs, outcomes, &settings, now)
                     })
                 }
                 Err(Stop::Error(_)) => Next::Over,
                 Err(Stop::Observe(error)) => {
-                    let since = *self.memory.unreadable_since.get_or_insert(now);
+                    let since = *self.cached.unreadable_since.get_or_insert(now);
                     tracing::warn!(application = %self.key, error = error.message(), "operation");
                     let next = operate::stopped(&mut self.application, error, since, now);
                     if operation::is_between_attempts(&self.application) {
-                        self.memory.unreadable_since = None;
+                        self.cached.unreadable_since = None;
                     }
                     next
                 }
             };
-            let seen = match seen {
-                Ok(seen) => seen,
+            let observed = match observed {
+                Ok(observed) => observed,
                 Err(Stop::Error(error)) => return Err(error),
                 Err(Stop::Observe(_)) => return Ok(next),
             };
@@ -257,23 +256,23 @@ impl Reconciliation<'_> {
                 self.save().await?;
             }
             let uid = operation::uid(&self.application);
-            let observation = seen.observation(self.ctx, &self.tracking);
+            let observation = observed.observation(self.ctx, &self.tracking);
             let executor = Executor {
                 ctx: self.ctx,
-                cluster: &seen.destination.destination.cluster,
+                cluster: &observed.destination.destination.cluster,
                 former_manager: &act.former_manager,
                 owner: observation.owner(&uid),
             };
             outcomes = executor.run(&act, &observation.placed.targets).await;
-            last = act.sends_nothing().then_some(seen);
+            last = act.sends_nothing().then_some(observed);
         }
-        // Others first; this one comes right back.
+        // Others first; this Application is enqueued again.
         Ok(Next::Wait(Some(self.ctx.now())))
     }
 
     fn log_operation(&mut self) {
         let digest = operate::wait_digest(&self.application);
-        if std::mem::replace(&mut self.memory.logged, digest) == digest {
+        if std::mem::replace(&mut self.cached.logged, digest) == digest {
             return;
         }
         let state = &self.application["status"]["operationState"];
@@ -282,8 +281,8 @@ impl Reconciliation<'_> {
         tracing::info!(application = %self.key, phase, message, "operation");
     }
 
-    /// One step of the deletion; when to look again. The Application says what
-    /// went wrong, and has the finalizers that are left.
+    /// One step of the deletion; returns when to reconcile again. Errors and the
+    /// remaining finalizers are in the Application.
     async fn finalize(&mut self) -> Option<Timestamp> {
         if !finalize::is_held(&self.application) {
             return None;
@@ -302,21 +301,21 @@ impl Reconciliation<'_> {
     }
 
     async fn finalize_step(&mut self) -> Result<DeletionState, String> {
-        let seen = match self.see_for_deletion().await {
-            Ok(seen) => seen,
+        let observed = match self.observe_for_deletion().await {
+            Ok(observed) => observed,
             Err(ObserveError::Refused(refusal)) if refusal.cluster_is_unknown => {
                 finalize::give_up_cluster(&mut self.application);
                 return Ok(DeletionState::Done);
             }
             Err(error) => return Err(error.message()),
         };
-        let observation = seen.observation(self.ctx, &self.tracking);
+        let observation = observed.observation(self.ctx, &self.tracking);
         let now = self.now();
-        let plan = finalize::next(&mut self.application, &observation, &mut self.memory.tries, now);
+        let plan = finalize::next(&mut self.application, &observation, &mut self.cached.tries, now);
         let uid = operation::uid(&self.application);
         let executor = Executor {
             ctx: self.ctx,
-            cluster: &seen.destination.destination.cluster,
+            cluster: &observed.destination.destination.cluster,
             former_manager: "",
             owner: observation.owner(&uid),
         };
@@ -325,7 +324,7 @@ impl Reconciliation<'_> {
             let made = executor.create(hook, *attempt).await;
             if made.is_err() {
                 let rest = plan.creations[at..].iter().map(|(hook, _)| &hook.key);
-                finalize::not_made(&mut self.memory.tries, rest);
+                finalize::not_made(&mut self.cached.tries, rest);
             }
             made?;
         }
@@ -333,15 +332,14 @@ impl Reconciliation<'_> {
     }
 }
 
-/// Objects that are compared in a moment when no rules of users are applied to
-/// them.
+/// Up to this number of objects, a comparison without ignore rules of users is short.
 const FEW: usize = 50;
 
-/// Whether deciding takes a moment only.
-fn is_short(application: &Value, seen: &Seen) -> bool {
+/// Whether the decision takes only a moment.
+fn is_short(application: &Value, observed: &Observed) -> bool {
     let rules = application["spec"]["ignoreDifferences"].as_array();
     rules.is_none_or(Vec::is_empty)
-        && seen.state.placed.targets.len() + seen.state.live.len() <= FEW
+        && observed.state.placed.targets.len() + observed.state.live.len() <= FEW
 }
 
 fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {

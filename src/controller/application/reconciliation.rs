@@ -1,14 +1,14 @@
-//! One reconcile of one Application: what is stored, what it shall become, and
-//! what is remembered of it.
+//! One reconcile of one Application: its stored state, its intended state, and its cached
+//! state.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
 
+use super::cached_state::{CachedState, Parsed};
 use super::context::Context;
 use super::events;
-use super::memory::{Memory, Parsed};
 use super::queue::Trigger;
 use crate::act::application_status;
 use crate::api::ObjectKey;
@@ -16,52 +16,51 @@ use crate::api::tracking::Tracking;
 use crate::controller::error::Error;
 use crate::decide::app_state::refresh::digest;
 
-/// Everything that one reconcile has in hand.
+/// The data of one reconcile.
 pub struct Reconciliation<'a> {
-    /// What all reconciles share.
+    /// The shared state.
     pub ctx: &'a Context,
     /// The Application.
     pub key: &'a ObjectKey,
-    /// What the reconcile was asked for.
+    /// The request that triggered the reconcile.
     pub trigger: Trigger,
-    /// What is remembered of the Application.
-    pub memory: &'a mut Memory,
-    /// The Application as it was read or last written.
+    /// The cached state of the Application.
+    pub cached: &'a mut CachedState,
+    /// The Application as last read or written.
     pub base: Value,
     /// The same with the changes of this reconcile.
     pub application: Value,
-    /// How it marks what is its own.
+    /// Its resource tracking.
     pub tracking: Tracking,
-    /// Manifests and live objects that this reconcile has read already.
+    /// Manifests and live objects that this reconcile has already read.
     pub parsed: Parsed,
 }
 
 impl<'a> Reconciliation<'a> {
-    /// Nothing is changed yet.
+    /// A reconcile without changes.
     pub fn new(
         ctx: &'a Context,
         key: &'a ObjectKey,
         trigger: Trigger,
-        memory: &'a mut Memory,
+        cached: &'a mut CachedState,
         base: Value,
     ) -> Self {
         let application = base.clone();
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
-        Self { ctx, key, trigger, memory, base, application, tracking, parsed }
+        Self { ctx, key, trigger, cached, base, application, tracking, parsed }
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Timestamp {
         self.ctx.now()
     }
 
-    /// How long ago the reconcile was asked for: an answer that is newer will
-    /// do.
+    /// How long ago the reconcile was requested: data that is newer is fresh enough.
     pub fn age(&self) -> Duration {
         self.trigger.at.elapsed()
     }
 
-    /// Starts again from what is stored.
+    /// Discards the changes of this reconcile.
     pub fn reset(&mut self) {
         if let Some(stored) = self.ctx.application(self.key) {
             self.application = stored.clone();
@@ -69,20 +68,20 @@ impl<'a> Reconciliation<'a> {
         }
     }
 
-    /// Writes what has changed, if anything, and goes on from there.
+    /// Writes the changes, if any.
     ///
     /// # Errors
     ///
-    /// [`Error::Status`]; what is stored is taken over also when somebody else
-    /// has changed it.
+    /// [`Error::Status`]; when another client has changed the Application, its stored
+    /// version is loaded as well.
     pub async fn save(&mut self) -> Result<(), Error> {
         let Some(patch) = application_status::patch(&self.base, &self.application) else {
             return Ok(());
         };
-        // A server that drops a field must not be sent it for ever.
+        // Not again when the server drops a field of it.
         let version = &self.base["metadata"]["resourceVersion"];
         let sent = digest(&patch);
-        if self.memory.last_patch.as_ref().is_some_and(|(last, to)| *last == sent && to == version)
+        if self.cached.last_patch.as_ref().is_some_and(|(last, to)| *last == sent && to == version)
         {
             return Ok(());
         }
@@ -98,7 +97,7 @@ impl<'a> Reconciliation<'a> {
             }
         };
         self.ctx.wrote(&written);
-        self.memory.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
+        self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
         events::publish(self.ctx, &self.base, &written);
         self.application = written.clone();
         self.base = written;

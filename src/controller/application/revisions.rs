@@ -1,8 +1,7 @@
-//! Which commit a revision of a repository is, trigger once for all
-//! Applications that want it.
+//! Resolves revisions of repositories to commits, once for all Applications that use them.
 //!
-//! Whoever learns that it has moved wakes all others, so that a fleet sees a
-//! commit together.
+//! When a refresh finds a new commit, all Applications with that revision are triggered,
+//! so that they see it together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use crate::api::ObjectKey;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::source::{Credentials, Error, Freshness, Repositories, Revision, Target};
 
-/// Repository, revision and tag prefix as they are written.
+/// Repository, revision and tag prefix, as written in the spec.
 pub type Wanted = (String, String, String);
 
 #[derive(Debug, Default)]
@@ -25,7 +24,7 @@ struct Known {
     by: BTreeSet<ObjectKey>,
 }
 
-/// The revisions that Applications want.
+/// The revisions that Applications use.
 #[derive(Debug)]
 pub struct Revisions {
     sources: Arc<Repositories>,
@@ -34,13 +33,12 @@ pub struct Revisions {
 }
 
 impl Revisions {
-    /// Nothing is known yet.
+    /// No revision is known at first.
     pub fn new(sources: Arc<Repositories>, queue: Arc<Queue>) -> Self {
         Self { sources, queue, known: Mutex::default() }
     }
 
-    /// The commit that a source of an Application means, not older than
-    /// `freshness`.
+    /// Resolves the revision of a source to a commit, not older than `freshness`.
     ///
     /// # Errors
     ///
@@ -66,13 +64,12 @@ impl Revisions {
             if moved { entry.by.clone() } else { BTreeSet::new() }
         };
         for other in others.iter().filter(|other| *other != key) {
-            self.queue.wake(other, Request::new(Level::Revision));
+            self.queue.enqueue(other, Request::new(Level::Revision));
         }
         Ok(resolved)
     }
 
-    /// Forgets that an Application wanted a source, as when its spec no longer
-    /// names it.
+    /// Unregisters a source of an Application, for example when it is removed from the spec.
     pub fn release(&self, key: &ObjectKey, wanted: &Wanted) {
         let mut known = self.known.lock();
         if let Some(entry) = known.get_mut(wanted) {
@@ -84,7 +81,7 @@ impl Revisions {
     }
 }
 
-/// What a source wants.
+/// The key of a source.
 pub fn wanted(source: &ApplicationSource) -> Wanted {
     (source.repo_url.clone(), source.target_revision.clone(), source.tag_prefix.clone())
 }

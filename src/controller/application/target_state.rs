@@ -1,4 +1,4 @@
-//! What should exist: from sources to commits to manifests.
+//! The target state: from sources to commits to manifests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::cached_state::Rendered;
 use super::context::Context;
-use super::memory::Rendered;
 use super::observe::Stop;
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
@@ -17,17 +17,17 @@ use crate::decide::app_state::refresh::{Level, Reason};
 use crate::decide::app_state::{operate, operation};
 use crate::source::{self, RenderFor, Revision};
 
-/// The most warnings about manifests that are reported; each is a condition.
+/// Maximum number of reported warnings about manifests; each is a condition.
 const MAX_WARNINGS: usize = 10;
 
-/// A repository that answers later does not hold back that an operation runs.
+/// When a repository takes longer, the start of the operation is written first.
 const SHOWN_AFTER: Duration = Duration::from_millis(500);
 
 impl Reconciliation<'_> {
-    /// How new a revision has to be, by the level of the request (SE-376).
+    /// The maximum age of a revision, by the level of the request (SE-376).
     pub(super) fn freshness(&self, reason: &Reason) -> Duration {
         match reason.request.level {
-            // Any answer that was asked for after the request.
+            // A response to any request that was sent after this one.
             Level::Newest => reason.age(self.age(), self.now()),
             Level::Revision | Level::Live | Level::None => {
                 let quarter = self.ctx.settings.reconciliation_timeout / 4;
@@ -36,24 +36,23 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Renders sources, or takes what was rendered from the same before
-    /// (SE-106).
+    /// Renders sources, or returns the cached rendering of the same inputs (SE-106).
     pub(super) async fn manifests(
         &mut self,
         raw_sources: &[Value],
         revisions: &[Revision],
         namespace: &str,
-        anew: bool,
+        hard: bool,
     ) -> Result<Rendered, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
         let from = Rendered::made_from(&serde_json::json!([raw_sources, shas, namespace]));
-        if let Some(kept) = self.memory.rendering(from).filter(|_| !anew).cloned() {
-            ctx.bound_renderings(key, self.memory);
+        if let Some(kept) = self.cached.rendering(from).filter(|_| !hard).cloned() {
+            ctx.bound_renderings(key, self.cached);
             return Ok(kept);
         }
         if raw_sources.len() != revisions.len() {
-            // A source without a revision would count as one without manifests.
+            // A source without a revision would be skipped.
             let (sources, revisions) = (raw_sources.len(), revisions.len());
             let message = format!("{revisions} revisions are known for {sources} sources");
             return Err(ObserveError::Source { message, transient: true });
@@ -92,20 +91,19 @@ impl Reconciliation<'_> {
                 weight += crate::yaml::weight(&manifest.object);
                 all.push(ctx.shared.bytes(manifest.object.to_string().into_bytes()));
             }
-            // All sources of an Application share one limit.
+            // The sources of an Application share one limit.
             subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
         }
         warnings.truncate(MAX_WARNINGS);
         let (manifests, types, warnings) = (all.into(), types.into(), warnings.into());
         let rendered = Rendered { from, manifests, types, warnings };
-        self.memory.keep(rendered.clone());
-        ctx.bound_renderings(key, self.memory);
-        self.memory.rendered_at = Some(ctx.now());
+        self.cached.keep(rendered.clone());
+        ctx.bound_renderings(key, self.cached);
+        self.cached.rendered_at = Some(ctx.now());
         Ok(rendered)
     }
 
-    /// The commits of the operation: pinned, or resolved now and pinned
-    /// (SE-374).
+    /// The commits of the operation: those pinned before, or resolved now and pinned (SE-374).
     pub(super) async fn pin(&mut self, raw: &[Value]) -> Result<Vec<Revision>, Stop> {
         let pinned = operation::pinned(&self.application);
         let state = &self.application["status"]["operationState"];
@@ -131,7 +129,7 @@ impl Reconciliation<'_> {
         let revisions = match tokio::time::timeout(SHOWN_AFTER, &mut resolve).await {
             Ok(revisions) => revisions?,
             Err(_) => {
-                // Whoever asked sees that it has begun.
+                // The user sees that it has started.
                 self.save().await.map_err(Stop::Error)?;
                 resolve.await?
             }
@@ -139,7 +137,7 @@ impl Reconciliation<'_> {
         if pinned.is_empty() {
             let shas: Vec<String> = revisions.iter().map(|revision| revision.sha.clone()).collect();
             operation::pin(&mut self.application, &shas);
-            // The same write says that it runs, unless that is stored already.
+            // The same write sets the phase to Running, unless that is stored already.
             if !operate::is_new(&self.base, &self.application) {
                 self.save().await.map_err(Stop::Error)?;
             }
@@ -147,7 +145,7 @@ impl Reconciliation<'_> {
         Ok(revisions)
     }
 
-    /// Manifests that the request itself holds (SE-046).
+    /// Manifests in the operation request itself (SE-046).
     pub(super) fn literal(&self) -> Result<Option<Rendered>, ObserveError> {
         let sync = &self.application["status"]["operationState"]["operation"]["sync"];
         let Some(texts) = sync["manifests"].as_array().filter(|texts| !texts.is_empty()) else {
@@ -175,7 +173,7 @@ impl Reconciliation<'_> {
     }
 }
 
-/// The commits that sources mean. `known` are those to take as they are.
+/// The commits of sources; `known` ones are not resolved again.
 pub(super) async fn revisions(
     ctx: &Context,
     key: &ObjectKey,

@@ -7,9 +7,9 @@ use crate::settings::ApplicationSettings;
 use crate::source::Settings as SourceSettings;
 use crate::watch::control_plane::Scope;
 
-/// A pass that panicked left the Application without a word, for ever.
+/// A panic in a reconcile left the Application without any message.
 #[tokio::test]
-async fn a_pass_that_panics_says_so_on_its_application() {
+async fn a_reconcile_that_panics_is_reported_on_its_application() {
     let server = Server::new();
     let client = server.client_as("controller");
     let definitions = kube::Api::all(client.clone());
@@ -40,8 +40,8 @@ async fn a_pass_that_panics_says_so_on_its_application() {
     let (caches, queue) = (Arc::new(ControlPlane::new(scope)), Arc::new(Queue::new(BACKOFF)));
     let mark =
         Mark { method: ApplicationSettings::default().tracking_method, label: String::new() };
-    let (wake, _woken) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(client.clone(), mark, wake, CancellationToken::new());
+    let (trigger, _triggered) = mpsc::unbounded_channel();
+    let clusters = Clusters::new(client.clone(), mark, trigger, CancellationToken::new());
     let recorder = Recorder::new(client.clone(), Clock::system());
     let ctx = Context::new(
         client,

@@ -1,5 +1,4 @@
-//! What a dry run says: the cluster stays as it is, and the log tells what would
-//! be done, by the very decision that would be carried out (AS-161).
+//! Dry run: logs the changes that a decision would make; nothing is written (AS-161).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -13,11 +12,11 @@ use crate::decide::application_set::reconcile::Decision;
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::{WritePlan, patch};
 
-/// A deadline that has passed stays so, since nothing is written: a set is
-/// re-evaluated no sooner.
+/// Minimum delay until a dry run is repeated: a deadline that has passed is not updated,
+/// since nothing is written.
 const AGAIN: Duration = Duration::from_secs(60);
 
-/// Writes lines that were not written for this set before to the log.
+/// Logs the lines that were not logged before for this ApplicationSet.
 pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
     let lines: BTreeSet<String> = lines.into_iter().collect();
     for line in lines.difference(known) {
@@ -26,7 +25,7 @@ pub fn log(lines: Vec<String>, known: &mut BTreeSet<String>) {
     *known = lines;
 }
 
-/// What a decision would do.
+/// The changes of a decision.
 pub fn lines(set: &Set, decision: &Decision) -> Vec<String> {
     let mut lines = Vec::new();
     let has = |finalizers: &[String]| finalizers.iter().any(|one| one == RESOURCES_FINALIZER);
@@ -43,7 +42,7 @@ pub fn lines(set: &Set, decision: &Decision) -> Vec<String> {
     lines
 }
 
-/// What would be done to Applications.
+/// The changes of Applications.
 fn of_writes(writes: &WritePlan) -> Vec<String> {
     let creates = writes.creates.iter();
     let mut lines: Vec<String> =
@@ -70,8 +69,7 @@ fn of_writes(writes: &WritePlan) -> Vec<String> {
     lines
 }
 
-/// What would be written into the status: conditions, and where the rollout
-/// stands.
+/// The changes of the status: conditions and rollout.
 fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let said = |condition: &Value| {
@@ -95,7 +93,7 @@ fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
     lines
 }
 
-/// When to decide again: at the deadline of the rollout, if it has one.
+/// When to reconcile again: at the deadline of the rollout, if it has one.
 pub fn next(decision: &Decision, now: Timestamp) -> Next {
     if let Next::Gone = decision.next {
         return Next::Wait;

@@ -1,10 +1,10 @@
-//! What a reconcile writes to the log.
+//! Log lines of a reconcile.
 
 use crate::decide::application_set::outcome::{Act, Ended, Outcome};
 use crate::decide::application_set::reconcile::Decision;
 use crate::decide::rollout::status::step_text;
 
-/// The decision is persisted.
+/// Logs a decision after its status was written.
 pub fn decided(decision: &Decision) {
     for event in &decision.events {
         match event.warning {
@@ -38,12 +38,12 @@ pub fn decided(decision: &Decision) {
     }
 }
 
-/// The writes were tried.
+/// Logs the outcomes of writes.
 pub fn written(outcomes: &[Outcome]) {
     for Outcome { application, act, ended } in outcomes {
         match ended {
             Ended::Outdated => {
-                tracing::debug!(application, ?act, "changed in the meantime, observed again");
+                tracing::debug!(application, ?act, "changed in the meantime, reconciling again");
             }
             Ended::Held => {
                 tracing::debug!(application, ?act, "waits until everything else is written");

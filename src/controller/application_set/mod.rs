@@ -1,15 +1,15 @@
 //! The ApplicationSet controller.
 //!
 //! ```text
-//! observe::Memory::observe      what changed since the last time, read once
-//!   decide::…::reconcile        one decision: status, writes, Events, what follows
+//! observe::Memory::observe      what changed since the last reconcile, read once
+//!   decide::…::reconcile        one decision: status, writes, Events, next reconcile
 //!     status, writes, Events    applied in this order
-//!       decide::…::record       what became of it: status, Events, what follows
+//!       decide::…::record       outcomes: status, Events, next reconcile
 //! ```
 //!
-//! One reconcile per event, never two of one set at a time. The status is written
-//! before anything that it says is done, so that a crash in between is made up
-//! for by the next reconcile; one that finds nothing to do writes nothing.
+//! An ApplicationSet is reconciled by one worker at a time. The status is written before
+//! the changes that it describes, so that the next reconcile continues after a crash. A
+//! reconcile without changes writes nothing.
 
 mod dry_run;
 mod log;
@@ -40,18 +40,18 @@ use crate::watch::control_plane::{Change, ControlPlane, Kind, Origin, owner};
 use crate::watch::object::resource;
 pub use observe::Memory;
 
-/// The name under which it writes events and asks for operations.
+/// The component in Events and in requested operations.
 pub const COMPONENT: &str = "applicationset-controller";
 
 /// The longest pause after failures.
 const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(300) };
 
-/// What a reconcile of a set is asked for. All that wakes it may be what a
-/// rollout waits for; only what is due comes after that.
+/// The request of a reconcile. A rollout may wait for any event, so all events are
+/// urgent; due times are not.
 #[derive(Clone, Copy, Debug, Default)]
-struct Woken(bool);
+struct Request(bool);
 
-impl runtime::Request for Woken {
+impl runtime::Request for Request {
     fn and(self, other: Self) -> Self {
         Self(self.0 || other.0)
     }
@@ -61,7 +61,7 @@ impl runtime::Request for Woken {
     }
 }
 
-/// Runs until `shutdown`; reconciles that have begun are finished.
+/// Runs until `shutdown`; running reconciles are completed.
 pub async fn run(
     client: Client,
     control_plane: Arc<ControlPlane>,
@@ -88,11 +88,10 @@ pub async fn run(
         settings,
     });
     let queue = Arc::new(Queue::new(BACKOFF));
-    let wake = changes.into_iter().map(|changes| wake(&context, &queue, changes));
-    let wake = futures::future::join_all(wake);
+    let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
+    let triggers = futures::future::join_all(triggers);
     let work = async {
-        // Decisions on half-filled caches would be decisions on absences that are
-        // none.
+        // With incomplete caches, existing objects would look absent.
         if shutdown.run_until_cancelled(context.control_plane.listed()).await.is_some() {
             let controller = Arc::new(Controller(Arc::clone(&context)));
             runtime::run(controller, Arc::clone(&queue), slots, shutdown.clone()).await;
@@ -100,22 +99,26 @@ pub async fn run(
     };
     tokio::select! {
         () = work => {}
-        _ = wake => {}
+        _ = triggers => {}
     }
 }
 
-/// Wakes the sets that a change concerns.
-async fn wake(context: &Context, queue: &Queue<Woken>, mut changes: UnboundedReceiver<Change>) {
-    let wake = |key: &ObjectKey| {
+/// Triggers the ApplicationSets that a change affects.
+async fn enqueue_changes(
+    context: &Context,
+    queue: &Queue<Request>,
+    mut changes: UnboundedReceiver<Change>,
+) {
+    let enqueue = |key: &ObjectKey| {
         if context.is_watched(&key.namespace) {
-            queue.wake(key, Woken(true));
+            queue.enqueue(key, Request(true));
         }
     };
     while let Some(change) = changes.recv().await {
         match change.kind {
-            // Whoever wrote a set knows what it says.
+            // Own writes need no reconcile.
             Kind::ApplicationSet if change.origin == Origin::ApplicationSets => {}
-            Kind::ApplicationSet => wake(&change.key),
+            Kind::ApplicationSet => enqueue(&change.key),
             Kind::Application => {
                 let owners = [&change.new, &change.old].into_iter().flatten().filter_map(owner);
                 let mut keys: Vec<ObjectKey> = owners
@@ -124,11 +127,11 @@ async fn wake(context: &Context, queue: &Queue<Woken>, mut changes: UnboundedRec
                 keys.dedup();
                 for key in &keys {
                     context.changed(key, [change.key.name.as_str()]);
-                    wake(key);
+                    enqueue(key);
                 }
             }
             Kind::Project | Kind::Secret => {
-                context.control_plane.sets.keys().iter().for_each(wake);
+                context.control_plane.sets.keys().iter().for_each(enqueue);
             }
         }
     }
@@ -137,7 +140,7 @@ async fn wake(context: &Context, queue: &Queue<Woken>, mut changes: UnboundedRec
 struct Controller(Arc<Context>);
 
 impl Reconciler for Controller {
-    type Request = Woken;
+    type Request = Request;
     const FINISHES: bool = true;
 
     fn span(key: &ObjectKey) -> Span {
@@ -147,23 +150,23 @@ impl Reconciler for Controller {
     async fn reconcile(
         &self,
         key: &ObjectKey,
-        trigger: Trigger<Woken>,
+        trigger: Trigger<Request>,
     ) -> Result<ReconcileResult, Error> {
         let context = &self.0;
         let Some(set) = context.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
         };
-        // After a panic nothing of it is put back: it is not to be trusted, and
-        // all of it can be computed again.
+        // After a panic it is discarded, since it may be inconsistent; all of it can be
+        // computed again.
         let mut memory = context.take_memory(key, set.uid());
         let ended = reconcile::reconcile(&set, context, &mut memory, trigger.conflicts).await;
         context.put_memory(key, memory);
         Ok(match ended? {
             Next::Gone => ReconcileResult::Gone,
-            Next::Wait => ReconcileResult::Well(None),
+            Next::Wait => ReconcileResult::Success(None),
             Next::Again => ReconcileResult::Outdated,
-            // What is too far away for a clock is never.
-            Next::After(delay) => ReconcileResult::Well(Instant::now().checked_add(delay)),
+            // Out of range: never.
+            Next::After(delay) => ReconcileResult::Success(Instant::now().checked_add(delay)),
         })
     }
 

@@ -1,6 +1,5 @@
-//! What a reconcile observes, and what is kept of it until the next: each
-//! Application is read once for each of its versions, the spec of the set once
-//! for each generation.
+//! Observes the inputs of a reconcile and caches them: each version of an Application is
+//! read once, the spec of the ApplicationSet once per generation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,50 +20,49 @@ use crate::desired;
 use crate::entropy::environment;
 use crate::watch::object::Object;
 
-/// What is remembered of a set, so that what did not change is not computed
-/// again. All of it can be computed again.
+/// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
 #[derive(Debug, Default)]
 pub struct Memory {
-    /// The set's UID: another of the same name has nothing to do with it.
+    /// The UID of the ApplicationSet; another one of the same name starts without a cache.
     pub uid: String,
-    /// The set as it was read or written last.
+    /// The ApplicationSet as last read or written.
     set: Option<Arc<Set>>,
     /// When its status was written last.
     written_at: Option<Timestamp>,
-    /// What its spec comes to.
+    /// The Applications generated from its spec.
     generated: Option<Arc<Generated>>,
     /// The Applications that it owns or generates, by name.
     existing: Vec<Existing>,
-    /// Those that it owns, while it is being deleted.
+    /// Its owned Applications, while it is being deleted.
     leaving: Vec<Leaving>,
     surroundings: Surroundings,
     /// Why generated Applications are invalid.
     invalid: BTreeMap<String, String>,
-    /// What was reported.
+    /// What was already reported.
     pub reported: Reported,
-    /// What the log said last of a dry run.
+    /// The last logged lines of a dry run.
     pub would: BTreeSet<String>,
-    /// When the last reconcile ended, and how long it took to decide.
+    /// When the last reconcile ended, and how long the decision took.
     pub last: Option<(tokio::time::Instant, std::time::Duration)>,
 }
 
 /// Projects and clusters.
 #[derive(Debug, Default)]
 struct Surroundings {
-    /// The versions that this was read from.
+    /// The observed versions of these objects.
     versions: Vec<(String, String)>,
     known: Known,
     windows: BTreeMap<String, Vec<Window>>,
 }
 
 impl Memory {
-    /// Nothing is known of the set of this UID.
+    /// An empty cache for the ApplicationSet with this UID.
     pub fn of(uid: &str) -> Self {
         Self { uid: uid.to_owned(), ..Self::default() }
     }
 
-    /// Observes what changed since the last time. `changed` are the names of its
-    /// Applications that did.
+    /// Observes the changes since the last reconcile. `changed` are the names of changed
+    /// Applications.
     pub fn observe(
         &mut self,
         object: &Object,
@@ -100,8 +98,8 @@ impl Memory {
         }
     }
 
-    /// The generated Applications that the set does not own or that do not exist:
-    /// nobody says when one of them changes.
+    /// The generated Applications that do not exist or are not owned by the
+    /// ApplicationSet: their changes do not trigger a reconcile.
     fn not_owned(&self, generated: &Generated) -> impl Iterator<Item = String> + use<> {
         let mut existing = self.existing.iter().peekable();
         let mut names = Vec::new();
@@ -171,18 +169,18 @@ impl Memory {
             .collect();
     }
 
-    /// The set as it is known now; `None` before the first observation.
+    /// The ApplicationSet as last observed; `None` before the first observation.
     pub fn set(&self) -> Option<&Arc<Set>> {
         self.set.as_ref()
     }
 
-    /// Takes over the set as it was written.
+    /// Sets the ApplicationSet as written.
     pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
         self.set = Some(set);
         self.written_at = Some(now);
     }
 
-    /// What a decision is made on; `None` before the first observation.
+    /// The inputs of a decision; `None` before the first observation.
     pub fn snapshot<'a>(
         &'a self,
         set: &'a Set,
@@ -208,13 +206,13 @@ impl Memory {
     }
 }
 
-/// Takes credentials out of a text.
+/// Removes credentials from a text.
 pub fn redact(text: &str) -> String {
     crate::redact::text(text).into_owned()
 }
 
 impl Surroundings {
-    /// Reads projects and clusters again if one of them changed; returns whether.
+    /// Reads projects and clusters again if one of them has changed; returns whether.
     fn observe(&mut self, context: &Context) -> bool {
         let plane = &context.control_plane;
         let projects = plane.projects.in_namespace(&context.settings.control_plane_namespace);
@@ -236,14 +234,14 @@ impl Surroundings {
     }
 }
 
-/// Generates the Applications of a set, each kept compact at once.
+/// Generates the Applications of an ApplicationSet, in a compact form.
 fn generate(object: &Object, context: &Context, now: Timestamp) -> Generated {
     let set = object.parse();
     crate::redact::know_urls_of(&set["spec"]);
     let mut collector = Collector::new(&set, &context.rules);
     let mut env = environment(now);
     let generated = desired::generate_each(&set, &mut env, &mut |application, origin| {
-        // Whatever is said about them from now on.
+        // For all messages about them.
         crate::redact::know_urls_of(&application["spec"]);
         collector.add(application, &origin);
     });
@@ -253,14 +251,14 @@ fn generate(object: &Object, context: &Context, now: Timestamp) -> Generated {
         for application in generated.switched_off() {
             tracing::warn!(
                 application,
-                "spec.template.spec.syncPolicy.automated is switched off by the RollingSync; the rollout decides when it syncs"
+                "spec.template.spec.syncPolicy.automated is disabled by RollingSync; the rollout starts the syncs"
             );
         }
     }
     generated
 }
 
-/// Reads an Application; `None` when the set has nothing to do with it.
+/// Reads an Application; `None` when it is not related to the ApplicationSet.
 fn read(object: &Object, set: &Set, generated: &Generated) -> Option<Existing> {
     let wanted = generated.get(object.name());
     let rules = Rules {

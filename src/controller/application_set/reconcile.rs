@@ -27,14 +27,14 @@ use crate::watch::control_plane::Origin;
 use crate::watch::failure::reason;
 use crate::watch::object::{Object, resource};
 
-/// Between two reconciles of a set passes this many times the time that the
-/// decision took, so that events which arrive together are decided on together.
+/// The minimum interval between two reconciles of an ApplicationSet, as a multiple of the
+/// decision time, so that events which arrive together are handled together.
 const PACE: u32 = 3;
-/// But no more than this.
+/// Maximum interval.
 const LONGEST_PACE: Duration = Duration::from_millis(50);
 
-/// Runs one reconcile. `conflicts` is how many in a row were decided on something
-/// outdated.
+/// Runs one reconcile. `conflicts` is the number of consecutive reconciles that were
+/// based on outdated objects.
 pub async fn reconcile(
     object: &Object,
     context: &Arc<Context>,
@@ -79,8 +79,8 @@ pub async fn reconcile(
     Ok(recorded.next)
 }
 
-/// Observes and decides on a thread of its own: templates and jq rules are what
-/// users wrote, and while they run, others are served.
+/// Observes and decides on a blocking thread, since templates and jq rules of users may
+/// take long.
 async fn decide(
     object: &Object,
     context: &Arc<Context>,
@@ -96,7 +96,7 @@ async fn decide(
         let _entered = span.entered();
         let began = tokio::time::Instant::now();
         let key = object.key();
-        // What was written meanwhile is newer than what the reconcile was asked for.
+        // Writes since the request are newer than the request.
         let object = context.control_plane.sets.get(&key).unwrap_or(object);
         let changed = context.take_changed(&key);
         taken.observe(&object, changed, &context, now);
@@ -114,7 +114,7 @@ async fn decide(
         }
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is being shut down.
+            // The runtime is shutting down.
             Err(_) => futures::future::pending().await,
         },
     }
@@ -147,10 +147,10 @@ async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<Outcome
     writer.write(&decision.writes).await
 }
 
-/// Writes the status; `None` when the set changed in the meantime.
+/// Writes the status; `None` when the ApplicationSet has changed in the meantime.
 ///
-/// A status that the API server refuses, whatever the reason, must not stop a
-/// rollout in silence: then a condition alone is written that says so.
+/// A status that the API server rejects must not stop a rollout in silence: then only a
+/// condition with the error is written.
 async fn write_status(
     set: &Arc<Set>,
     wanted: Option<&Status>,
@@ -180,7 +180,7 @@ async fn write_status(
             }
             Ok(Written::Unchanged | Written::Conflict) => {}
             Err(error) => {
-                tracing::error!(error = reason(&error), "the condition cannot be written either");
+                tracing::error!(error = reason(&error), "cannot write the condition either");
             }
         }
     }
@@ -220,9 +220,8 @@ fn event_record(event: &Event) -> EventRecord {
     EventRecord { warning, reason, action, text }
 }
 
-/// Reports waits as stalled; returns those that are known to be reported. Each
-/// has an Event of a name that belongs to it, so that it is there once, whatever
-/// a crash falls between.
+/// Reports stalled waits; returns those that are reported. The Event of each has a stable
+/// name, so that it exists once, also after a crash.
 async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) -> Vec<Waiting> {
     let report = |wait: &Waiting| {
         let wait = wait.clone();
@@ -238,7 +237,7 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
     futures::stream::iter(stalled).filter_map(report).collect().await
 }
 
-/// Writes the finalizers of the set; a conflict is left to the next reconcile.
+/// Writes the finalizers of the ApplicationSet; after a conflict, the next reconcile does it.
 async fn write_finalizers(
     set: &Set,
     context: &Context,
@@ -249,7 +248,7 @@ async fn write_finalizers(
     patch_set(set, context, patch).await
 }
 
-/// Removes the refresh annotation once a reconcile has come to its end (AS-420).
+/// Removes the refresh annotation at the end of a reconcile (AS-420).
 async fn end_refresh(set: &Set, context: &Context) -> Result<(), Error> {
     let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH: null}}});
     patch_set(set, context, patch).await
@@ -269,8 +268,8 @@ async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Err
     }
 }
 
-/// Says on a set that its reconcile failed by a bug. The next one that works
-/// takes that back.
+/// Reports on an ApplicationSet that its reconcile failed because of a bug. The next
+/// successful reconcile removes the condition.
 pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     if context.settings.dry_run {
         return;
@@ -286,7 +285,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
         }
         Ok(Written::Unchanged | Written::Conflict) => {}
         Err(error) => {
-            tracing::warn!(error = reason(&error), "the status that says so cannot be written");
+            tracing::warn!(error = reason(&error), "cannot write the status with the error");
         }
     }
 }

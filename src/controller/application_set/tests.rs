@@ -1,5 +1,4 @@
-//! The controller against the embedded API server, with a stand-in for whoever
-//! compares Applications.
+//! The controller with the embedded API server; the tests compare the Applications.
 
 mod deletions;
 mod differences;
@@ -29,7 +28,7 @@ struct ClusterState {
 }
 
 impl ClusterState {
-    /// The server with all that a set needs, and the controller running.
+    /// The server with the objects that an ApplicationSet needs, and the running controller.
     async fn start(settings: ApplicationSetSettings) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
@@ -68,7 +67,7 @@ impl ClusterState {
         stop.drop_guard()
     }
 
-    /// Ends the controller, and starts it again with these settings.
+    /// Stops the controller and starts it with these settings.
     fn restart(&mut self, settings: ApplicationSetSettings) {
         self._stop = Self::run(&self.server, settings);
     }
@@ -90,7 +89,7 @@ impl ClusterState {
         self.api(kind).patch(name, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    /// Waits until the object is as told, and gives it back.
+    /// Waits until the condition holds, and returns the object.
     async fn until(&self, kind: &str, name: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let api = self.api(kind);
         let look = async {
@@ -106,7 +105,7 @@ impl ClusterState {
         tokio::time::timeout(Duration::from_secs(30), look).await.unwrap()
     }
 
-    /// Compares the Application, with this outcome.
+    /// Writes a comparison result to the Application.
     async fn compare(&self, name: &str, sync: &str, health: &str, revision: &str) {
         let live = self.until("Application", name, |_| true).await;
         let spec = &live["spec"];
@@ -123,7 +122,7 @@ impl ClusterState {
     }
 }
 
-/// A set of one Application named `app`, with this strategy.
+/// An ApplicationSet with one Application named `app` and this strategy.
 fn set(strategy: Value) -> Value {
     json!({
         "generators": [{"list": {"elements": [{"n": "app"}]}}],
@@ -149,8 +148,8 @@ fn entry(set: &Value) -> &Value {
 
 #[tokio::test]
 async fn nothing_is_promoted_while_nothing_may_be_written() {
-    // It would wait for an operation that never comes, count as Healthy after
-    // the timeout, and never be rolled out.
+    // It would wait for an operation that is never written, become Healthy at the
+    // timeout, and never be synced.
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(rolling());
     spec["ignoreApplicationDifferences"] = json!([{"name": "other", "jsonPointers": ["/spec"]}]);
@@ -165,8 +164,8 @@ async fn nothing_is_promoted_while_nothing_may_be_written() {
         .until("ApplicationSet", "set", |set| entry(set)["targetRevisions"] == json!(["r1"]))
         .await;
     assert_eq!(entry(&set)["status"], "Waiting", "{}", set["status"]);
-    let told = set["status"]["rollout"]["message"].as_str().unwrap();
-    assert!(told.contains("jqPathExpressions"), "{told}");
+    let is_reported = set["status"]["rollout"]["message"].as_str().unwrap();
+    assert!(is_reported.contains("jqPathExpressions"), "{is_reported}");
 }
 
 #[tokio::test]
@@ -198,7 +197,7 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
     let mut strategy = rolling();
     strategy["deletionOrder"] = "Reverse".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
-    // It would go on to what follows, and is done: it asks for nothing again.
+    // After the first reconcile it does not request another one.
     let sent = || world.server.requests().iter().filter(|r| r.client == "sets").count();
     let calm = async {
         let mut last = 0;
@@ -219,24 +218,24 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
 }
 
 #[tokio::test]
-async fn a_misspelt_strategy_is_told_in_the_status() {
+async fn a_misspelt_strategy_is_reported_in_the_status() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut strategy = rolling();
     strategy["type"] = "Rollingsync".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
-    let told = |set: &Value| {
+    let is_reported = |set: &Value| {
         let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
         conditions.iter().any(|condition| {
             condition["type"] == "InvalidRolloutConfig" && condition["status"] == "True"
         })
     };
-    world.until("ApplicationSet", "set", told).await;
+    world.until("ApplicationSet", "set", is_reported).await;
 }
 
 #[tokio::test]
 async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
-    // As those of another installation may be.
+    // As in an installation with other definitions.
     let crds: Api<crate::api::crds::CustomResourceDefinition> =
         Api::all(world.server.client_as("test"));
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -265,7 +264,7 @@ async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
     ];
     for (name, spec, words) in &cases {
         world.create("ApplicationSet", name, spec.clone()).await;
-        let told = |set: &Value| {
+        let is_reported = |set: &Value| {
             let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();
             ["ErrorOccurred", "InvalidRolloutConfig"].iter().all(|kind| {
                 conditions.iter().any(|condition| {
@@ -276,15 +275,16 @@ async fn a_set_whose_gate_is_misspelt_is_held_where_the_definitions_are_open() {
                 })
             })
         };
-        world.until("ApplicationSet", name, told).await;
+        world.until("ApplicationSet", name, is_reported).await;
         let applications = world.api("Application").list(&ListParams::default()).await.unwrap();
         assert!(applications.items.is_empty(), "{name}: {:?}", applications.items);
     }
-    // Mended, one of them goes on.
-    let mended = json!({"spec": {"strategyX": null, "strategy": rolling()}});
-    world.patch("ApplicationSet", "misspelt", mended).await;
+    // After the correction, it continues.
+    let fixed = json!({"spec": {"strategyX": null, "strategy": rolling()}});
+    world.patch("ApplicationSet", "misspelt", fixed).await;
     world.until("Application", "app", |_| true).await;
-    // One that is deleted while it is held keeps its Applications, and says so.
+    // When it is deleted with an invalid strategy, its Applications stay and the status
+    // contains the error.
     let broken = json!({
         "metadata": {"finalizers": [crate::api::annotations::RESOURCES_FINALIZER]},
         "spec": {"strategy": {"deletionOrdr": "Reverse"}},

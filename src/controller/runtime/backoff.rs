@@ -1,46 +1,37 @@
-//! How long a reconcile that did not succeed waits before it is repeated.
+//! Pauses before a failed reconcile is retried.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
+use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 
-/// The pause after the first failure; it doubles with each that follows.
+/// The pause after the first failure; it doubles with each further one.
 const FIRST: Duration = Duration::from_millis(200);
 
-/// The pauses after failures in a row.
+/// Exponential back-off after consecutive failures.
 #[derive(Clone, Copy, Debug)]
 pub struct Backoff {
-    /// No pause is longer, but for the spread.
+    /// Maximum pause, without jitter.
     pub longest: Duration,
 }
 
 impl Backoff {
-    /// The pause after as many failures before this one: up to a quarter shorter
-    /// or longer, by the name and the number, so that what failed together does
-    /// not come back together.
+    /// The pause after a number of previous failures, with a jitter of 25 % that depends on
+    /// key and number, so that objects which failed together are not retried together.
     pub fn pause(self, failures: u32, key: &ObjectKey) -> Duration {
         let pause = FIRST.saturating_mul(1 << failures.min(16)).min(self.longest);
-        pause.mul_f64(0.75 + 0.5 * spread(&(key, failures)))
+        pause.mul_f64(0.75 + 0.5 * jitter(&(key, failures)))
     }
 }
 
-/// The pause after as many reconciles in a row that were decided on something
-/// outdated: the watch shows the change soon, and when it does not, asking
-/// faster does not help. Doubles to 25.6 s.
+/// The pause after consecutive reconciles that were based on outdated objects: usually the
+/// watch reports the change soon; if not, a faster retry does not help. Doubles to 25.6 s.
 pub fn after_conflict(conflicts: u32) -> Duration {
     match conflicts {
-        // Mostly the newer object is known by now.
+        // Usually the newer object is in the cache by now.
         0 | 1 => Duration::from_millis(20),
         _ => Duration::from_millis(100 << (conflicts - 2).min(8)),
     }
-}
-
-/// A number from 0 to 1 that belongs to something, such as a name.
-pub fn spread(of: &impl Hash) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    (hasher.finish() % 1000) as f64 / 1000.0
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 //! events, due times ──> queue ──> as many reconciles as there are slots ──> queue
 //! ```
 //!
-//! One reconcile of an object follows another; those of different objects run
-//! side by side. Whatever a reconcile ends with, even a panic, stays its own.
+//! An object is reconciled by one worker at a time; different objects in parallel. A
+//! failure or panic of one reconcile does not affect others.
 
 mod backoff;
 mod queue;
@@ -21,26 +21,25 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, Span};
 
-use super::error::{Error, Verdict};
+use super::error::{Error, ErrorAction};
 use crate::api::ObjectKey;
 
-pub use backoff::{Backoff, spread};
+pub use backoff::Backoff;
 pub use queue::{Queue, ReconcileResult, Request, Trigger};
 pub use slots::Slots;
 
-/// A reconcile that takes longer hangs on a request. It may be cut off anywhere
-/// and goes on where it was.
+/// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;
+/// the next one continues.
 const TIME_LIMIT: Duration = Duration::from_secs(900);
 
-/// One controller, as the scheduler sees it.
+/// A controller that the scheduler runs.
 pub trait Reconciler: Send + Sync + 'static {
-    /// What a reconcile is asked for.
+    /// The request of a reconcile.
     type Request: Request;
-    /// Whether a reconcile that runs is finished when the controller is to stop,
-    /// or cut off.
+    /// Whether running reconciles are completed at a shutdown, or cancelled.
     const FINISHES: bool;
 
-    /// What log lines of a reconcile carry.
+    /// The log fields of a reconcile.
     fn span(key: &ObjectKey) -> Span;
 
     /// Reconciles one object.
@@ -50,15 +49,14 @@ pub trait Reconciler: Send + Sync + 'static {
         trigger: Trigger<Self::Request>,
     ) -> impl Future<Output = Result<ReconcileResult, Error>> + Send;
 
-    /// Says on the object that its reconcile failed by a bug, which its user
-    /// would not see otherwise.
+    /// Reports on the object that its reconcile failed because of a bug.
     fn report(&self, key: &ObjectKey, error: &Error) -> impl Future<Output = ()> + Send;
 
-    /// The object is gone: forgets it.
+    /// Drops the cached state of a deleted object.
     fn forget(&self, key: &ObjectKey) -> impl Future<Output = ()> + Send;
 }
 
-/// Reconciles what the queue has until `stop`.
+/// Reconciles the objects in the queue until `stop`.
 pub async fn run<C: Reconciler>(
     controller: Arc<C>,
     queue: Arc<Queue<C::Request>>,
@@ -67,14 +65,14 @@ pub async fn run<C: Reconciler>(
 ) {
     let mut running = JoinSet::new();
     loop {
-        // Only then a slot: a reconcile that has lent its own must get it back
+        // The slot is acquired last: a reconcile that has lent its slot must get it back
         // while nothing else is due.
         let next = async {
             let next = queue.next().await;
             (next, slots.take().await)
         };
         let Some(((key, trigger), slot)) = stop.run_until_cancelled(next).await else { break };
-        // Done ones are taken out, so that the set does not grow.
+        // Finished tasks are removed, so that the set stays small.
         while running.try_join_next().is_some() {}
         let (controller, queue) = (Arc::clone(&controller), Arc::clone(&queue));
         let span = C::span(&key);
@@ -93,7 +91,7 @@ pub async fn run<C: Reconciler>(
     }
 }
 
-/// A reconcile whose failure, even a panic, stays its own (SE-375, AS-149).
+/// Runs a reconcile and contains its failures and panics (SE-375, AS-149).
 pub async fn contained<C: Reconciler>(
     controller: &C,
     key: &ObjectKey,
@@ -111,31 +109,31 @@ pub async fn contained<C: Reconciler>(
         Ok(Err(panic)) => Error::Panic(panic_text(panic.as_ref())),
         Err(_) => Error::TimeLimit(TIME_LIMIT),
     };
-    match error.verdict() {
-        Verdict::Gone => {
+    match error.action() {
+        ErrorAction::Gone => {
             controller.forget(key).await;
             ReconcileResult::Gone
         }
-        Verdict::Outdated => {
-            tracing::debug!(%error, "changed meanwhile, looking again");
+        ErrorAction::Outdated => {
+            tracing::debug!(%error, "changed in the meantime, reconciling again");
             ReconcileResult::Outdated
         }
-        Verdict::Retry => {
-            tracing::warn!(%error, "reconcile failed, trying again");
+        ErrorAction::Retry => {
+            tracing::warn!(%error, "reconcile failed, retrying");
             ReconcileResult::Failed
         }
-        Verdict::Bug => {
+        ErrorAction::Bug => {
             tracing::error!(%error, "reconcile failed");
             let report = controller.report(key, &error);
             if AssertUnwindSafe(report).catch_unwind().await.is_err() {
-                tracing::error!("its failure cannot be told either");
+                tracing::error!("the failure cannot be reported on the object");
             }
             ReconcileResult::Failed
         }
     }
 }
 
-/// What a panic said, if it was text.
+/// The message of a panic, if it is text.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").to_owned()

@@ -1,8 +1,8 @@
-//! Which object is reconciled next.
+//! The queue of objects to reconcile.
 //!
-//! Each is in here once, however many events ask for it; while it is
-//! reconciled, further events make it follow once more. A reconcile that failed
-//! is repeated later and later; until then only what is urgent wakes it.
+//! Each object is in the queue at most once. Events during its reconcile enqueue it
+//! again. A failed reconcile is retried with increasing delays; until then only urgent
+//! triggers start it.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -14,38 +14,38 @@ use tokio::time::Instant;
 use super::backoff::{Backoff, after_conflict};
 use crate::api::ObjectKey;
 
-/// What a reconcile is asked for.
+/// The request of a reconcile.
 pub trait Request: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
-    /// What serves both.
+    /// The request that includes both.
     #[must_use]
     fn and(self, other: Self) -> Self;
 
-    /// Whether somebody waits for it: it does not wait for the pause after a
-    /// failure, and comes before what does not.
+    /// Whether it is urgent: it ignores the pause after a failure and comes before other
+    /// requests.
     fn is_urgent(self) -> bool;
 }
 
 /// Why an object is reconciled.
 #[derive(Clone, Copy, Debug)]
 pub struct Trigger<R> {
-    /// What is asked for.
+    /// The combined request.
     pub request: R,
-    /// When the latest request came in: an answer that is newer will do.
+    /// When the latest request arrived: data that is newer is fresh enough.
     pub at: Instant,
-    /// How many reconciles in a row were decided on something outdated.
+    /// How many reconciles in a row were based on outdated objects.
     pub conflicts: u32,
 }
 
-/// What follows a reconcile.
+/// How the queue continues after a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
-    /// It went well; look again at this time even if nothing happens.
-    Well(Option<Instant>),
-    /// What it was decided on has changed meanwhile; look again soon.
+    /// Success; reconcile again at this time without a trigger.
+    Success(Option<Instant>),
+    /// The observed object has changed in the meantime; reconcile again soon.
     Outdated,
-    /// It failed; try again after a pause.
+    /// Failure; retry after a pause.
     Failed,
-    /// The object is gone.
+    /// The object was deleted.
     Gone,
 }
 
@@ -53,7 +53,7 @@ pub enum ReconcileResult {
 struct Entry<R> {
     request: R,
     asked_at: Option<Instant>,
-    /// It is reconciled before what is not.
+    /// Reconciled before others.
     first: bool,
     queued: bool,
     running: bool,
@@ -82,7 +82,7 @@ impl<R: Request> Default for Entry<R> {
 #[derive(Debug)]
 struct Inner<R> {
     entries: HashMap<ObjectKey, Entry<R>>,
-    /// What somebody waits for.
+    /// Urgent keys.
     first: VecDeque<ObjectKey>,
     ready: VecDeque<ObjectKey>,
     due: BTreeSet<(Instant, ObjectKey)>,
@@ -103,7 +103,7 @@ pub struct Queue<R> {
 }
 
 impl<R: Request> Queue<R> {
-    /// Nothing is asked for yet.
+    /// An empty queue.
     pub fn new(backoff: Backoff) -> Self {
         let inner = Inner {
             entries: HashMap::new(),
@@ -114,17 +114,17 @@ impl<R: Request> Queue<R> {
         Self { inner: Mutex::new(inner), changed: Notify::new(), backoff }
     }
 
-    /// Asks for a reconcile now.
-    pub fn wake(&self, key: &ObjectKey, request: R) {
-        self.ask(key, request, request.is_urgent());
+    /// Enqueues a reconcile.
+    pub fn enqueue(&self, key: &ObjectKey, request: R) {
+        self.add(key, request, request.is_urgent());
     }
 
-    /// The same, before what nobody waits for.
-    pub fn wake_first(&self, key: &ObjectKey, request: R) {
-        self.ask(key, request, true);
+    /// Enqueues a reconcile before others.
+    pub fn enqueue_first(&self, key: &ObjectKey, request: R) {
+        self.add(key, request, true);
     }
 
-    fn ask(&self, key: &ObjectKey, request: R, first: bool) {
+    fn add(&self, key: &ObjectKey, request: R, first: bool) {
         let now = Instant::now();
         let mut inner = self.inner.lock();
         let inner = &mut *inner;
@@ -137,8 +137,7 @@ impl<R: Request> Queue<R> {
         if pausing && !request.is_urgent() {
             return;
         }
-        // What was waiting with the others goes to the front; its old place is
-        // skipped.
+        // Moved to the front; its previous position is skipped.
         if entry.queued && !overtakes {
             return;
         }
@@ -150,7 +149,7 @@ impl<R: Request> Queue<R> {
         }
     }
 
-    /// The next object to reconcile; [`Self::done`] has to follow.
+    /// Waits for the next object to reconcile; [`Self::done`] must follow.
     pub async fn next(&self) -> (ObjectKey, Trigger<R>) {
         loop {
             let changed = self.changed.notified();
@@ -191,7 +190,7 @@ impl<R: Request> Queue<R> {
         }
         while let Some(key) = inner.first.pop_front().or_else(|| inner.ready.pop_front()) {
             let Some(entry) = inner.entries.get_mut(&key) else { continue };
-            // It was taken from another place already.
+            // Already taken from another position.
             if !entry.queued || entry.running {
                 continue;
             }
@@ -206,8 +205,8 @@ impl<R: Request> Queue<R> {
         Err(inner.due.first().map(|(due, _)| *due))
     }
 
-    /// A reconcile has ended. What it was asked for is asked for again if it did
-    /// not succeed. Gives back the pause before it is repeated.
+    /// Ends a reconcile. Its request is kept if it did not succeed. Returns the pause
+    /// before the retry.
     pub fn done(
         &self,
         key: &ObjectKey,
@@ -228,7 +227,7 @@ impl<R: Request> Queue<R> {
         }
         let mut pause = None;
         let due = match ended {
-            ReconcileResult::Well(due) => {
+            ReconcileResult::Success(due) => {
                 (entry.failures, entry.conflicts) = (0, 0);
                 due
             }
@@ -244,8 +243,8 @@ impl<R: Request> Queue<R> {
                 entry.failures = entry.failures.saturating_add(1);
                 pause = Some(length);
                 entry.not_before = Some(now + length);
-                // What came in meanwhile waits as well, or failing in the
-                // course of events would never pause.
+                // Events during the reconcile wait as well; otherwise frequent events
+                // would prevent the pause.
                 entry.queued &= entry.request.is_urgent() && entry.failures < 3;
                 entry.not_before
             }
@@ -306,17 +305,17 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_somebody_waits_for_comes_first_and_each_comes_once() {
+    async fn urgent_keys_come_first_and_each_key_once() {
         let queue = queue();
         for name in ["a", "b", "c", "a"] {
-            queue.wake(&key(name), Urgent(false));
+            queue.enqueue(&key(name), Urgent(false));
         }
-        queue.wake(&key("b"), Urgent(true));
-        queue.wake_first(&key("c"), Urgent(false));
+        queue.enqueue(&key("b"), Urgent(true));
+        queue.enqueue_first(&key("c"), Urgent(false));
         let mut names = Vec::new();
         for _ in 0..3 {
             let (name, trigger) = next(&queue).await;
-            queue.done(&key(&name), trigger, ReconcileResult::Well(None));
+            queue.done(&key(&name), trigger, ReconcileResult::Success(None));
             names.push(name);
         }
         assert_eq!(names, ["b", "c", "a"]);
@@ -324,11 +323,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_asked_for_meanwhile_follows_once_more() {
+    async fn an_event_during_a_reconcile_enqueues_the_key_again() {
         let queue = queue();
-        queue.wake(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(false));
         let (_, trigger) = next(&queue).await;
-        queue.wake(&key("a"), Urgent(true));
+        queue.enqueue(&key("a"), Urgent(true));
         assert!(is_idle(&queue), "never two of one object");
         queue.done(&key("a"), trigger, ReconcileResult::Gone);
         let (_, trigger) = next(&queue).await;
@@ -338,23 +337,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_failure_pauses_until_something_urgent_and_keeps_what_was_asked() {
+    async fn a_failure_pauses_until_an_urgent_trigger_and_keeps_the_request() {
         let queue = queue();
-        queue.wake(&key("a"), Urgent(true));
+        queue.enqueue(&key("a"), Urgent(true));
         let (_, trigger) = next(&queue).await;
         let pause = queue.done(&key("a"), trigger, ReconcileResult::Failed).unwrap();
-        queue.wake(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(false));
         assert!(is_idle(&queue));
         let began = Instant::now();
         let (_, trigger) = next(&queue).await;
         assert!(began.elapsed() >= pause && trigger.request.0);
         queue.done(&key("a"), trigger, ReconcileResult::Failed);
-        queue.wake(&key("a"), Urgent(true));
+        queue.enqueue(&key("a"), Urgent(true));
         let (_, mut trigger) = next(&queue).await;
-        // Urgent requests that come while it fails and fails do not make it run
-        // on and on.
+        // Urgent requests during repeated failures do not cause a hot loop.
         for _ in 0..3 {
-            queue.wake(&key("a"), Urgent(true));
+            queue.enqueue(&key("a"), Urgent(true));
             queue.done(&key("a"), trigger, ReconcileResult::Failed);
             trigger = next(&queue).await.1;
         }
@@ -362,29 +360,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_outdated_decision_is_made_again_later_and_later_or_at_the_next_event() {
+    async fn an_outdated_decision_is_retried_with_increasing_delays_or_at_the_next_event() {
         let queue = queue();
-        queue.wake(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(false));
         for conflicts in 0..3 {
             let (_, trigger) = next(&queue).await;
             assert_eq!(trigger.conflicts, conflicts);
             let pause = queue.done(&key("a"), trigger, ReconcileResult::Outdated);
             assert_eq!(pause, Some(after_conflict(conflicts + 1)));
         }
-        queue.wake(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(false));
         let (_, trigger) = queue.take().unwrap();
-        queue.done(&key("a"), trigger, ReconcileResult::Well(None));
-        queue.wake(&key("a"), Urgent(false));
+        queue.done(&key("a"), trigger, ReconcileResult::Success(None));
+        queue.enqueue(&key("a"), Urgent(false));
         assert_eq!(next(&queue).await.1.conflicts, 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_due_when_it_said_so() {
+    async fn a_key_is_enqueued_at_its_due_time() {
         let queue = queue();
-        queue.wake(&key("a"), Urgent(false));
+        queue.enqueue(&key("a"), Urgent(false));
         let (_, trigger) = next(&queue).await;
         let due = Instant::now() + Duration::from_secs(60);
-        queue.done(&key("a"), trigger, ReconcileResult::Well(Some(due)));
+        queue.done(&key("a"), trigger, ReconcileResult::Success(Some(due)));
         next(&queue).await;
         assert_eq!(Instant::now(), due);
     }

@@ -1,13 +1,13 @@
-//! How many reconciles run at once. One that waits for something slow, such as a
-//! repository, lends its slot to another meanwhile.
+//! Limits the number of parallel reconciles. A reconcile that waits for a slow repository
+//! lends its slot to another one.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a reconcile waits before others get its slot. Most answers are kept
-/// ones, and come at once.
+/// How long a reconcile waits before it lends its slot. Most requests are answered from a
+/// cache.
 const ASIDE_AFTER: Duration = Duration::from_millis(50);
 
 /// The slots of one controller.
@@ -15,7 +15,7 @@ const ASIDE_AFTER: Duration = Duration::from_millis(50);
 pub struct Slots(Arc<Semaphore>);
 
 impl Slots {
-    /// As many, one at least.
+    /// The given number of slots, at least one.
     pub fn new(count: usize) -> Self {
         Self(Arc::new(Semaphore::new(count.max(1))))
     }
@@ -25,8 +25,8 @@ impl Slots {
         self.0.clone().acquire_owned().await.ok()
     }
 
-    /// Waits without keeping others from their turn: after a moment the slot of
-    /// this reconcile is lent until there is an answer.
+    /// Waits for `work`; after a short time, the slot of this reconcile is lent until the
+    /// work is done.
     pub async fn aside<T>(&self, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         tokio::select! {
@@ -41,7 +41,7 @@ impl Slots {
     }
 }
 
-/// A slot that is lent.
+/// A lent slot.
 struct Lent(Option<Arc<Semaphore>>);
 
 impl Lent {
@@ -51,7 +51,7 @@ impl Lent {
     }
 
     async fn take_back(mut self) {
-        // Stays in place while waiting, in case that this is dropped.
+        // Stays set while waiting, since this future may be dropped.
         if let Some(slots) = self.0.clone()
             && let Ok(slot) = slots.acquire().await
         {
@@ -64,7 +64,7 @@ impl Lent {
 impl Drop for Lent {
     fn drop(&mut self) {
         let Some(slots) = self.0.take() else { return };
-        // The reconcile was cut off and gives its own slot back: one is too many.
+        // The reconcile was cancelled and releases its own slot: one permit too many.
         if slots.forget_permits(1) == 0
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {

@@ -1,4 +1,4 @@
-//! Which kinds a cluster has; asked again when one is missed or a definition
+//! API discovery: the kinds of a cluster. Repeated when a kind is missing or a definition
 //! has changed.
 
 use std::collections::{BTreeMap, HashMap};
@@ -12,24 +12,24 @@ use super::kube_kind;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::watch::failure::{self, reason};
 
-/// A kind that is missed is not looked for again within this time, unless a
-/// definition has changed: a typo must not cost a discovery at every pass.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// A missing kind does not cause another discovery within this time, unless a definition
+/// has changed: a typo must not cause one per reconcile.
+const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often all groups are asked before one that fails is left out.
+/// Maximum number of attempts before groups that fail are left out.
 const TRIES: u32 = 5;
-/// Before the second time; longer each time.
+/// Pause before the second attempt; it grows with each attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The kinds of one cluster as last asked for.
+/// The last discovery of one cluster.
 #[derive(Default)]
 pub(super) struct Known {
     found: Option<(Discovery, Instant)>,
-    /// Kinds that were looked up in it, with their path and whether they live in
-    /// namespaces: looking through all kinds for each object costs too much.
+    /// Kinds that were resolved from it, with path and scope: searching all kinds for
+    /// each object is too slow.
     exact: HashMap<GroupVersionKind, (ApiResource, bool)>,
-    /// Groups that did not answer, and why: an aggregated API whose server is
-    /// down must not make all other kinds unknown.
+    /// Groups that failed, and why: an unavailable aggregated API must not make all other
+    /// kinds unknown.
     silent: BTreeMap<String, String>,
 }
 
@@ -40,13 +40,13 @@ impl std::fmt::Debug for Known {
 }
 
 impl Known {
-    /// Makes the next question be asked to the server.
+    /// Makes the next call run a discovery.
     pub fn forget(&mut self) {
         self.found = None;
         self.exact.clear();
     }
 
-    /// A kind in this very version.
+    /// A kind in exactly this version.
     async fn exact(
         &mut self,
         client: &kube::Client,
@@ -67,7 +67,7 @@ impl Known {
     async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
         if self.found.is_none() {
             self.silent.clear();
-            let found = match patiently(client).await {
+            let found = match discover(client).await {
                 Ok(found) => found,
                 Err(error) => self.without_silent(client, error).await?,
             };
@@ -79,7 +79,7 @@ impl Known {
         }
     }
 
-    /// Asks group by group after some of them has failed.
+    /// Runs the discovery group by group after some of them failed.
     async fn without_silent(
         &mut self,
         client: &kube::Client,
@@ -97,9 +97,9 @@ impl Known {
         Discovery::new(client.clone()).exclude(&silent).run().await
     }
 
-    /// Asks again when the last answer is not a very recent one.
-    async fn again(&mut self, client: &kube::Client) -> Result<bool, kube::Error> {
-        if self.found.as_ref().is_some_and(|(_, at)| at.elapsed() < PATIENCE) {
+    /// Repeats the discovery unless the last one is very recent.
+    async fn repeat(&mut self, client: &kube::Client) -> Result<bool, kube::Error> {
+        if self.found.as_ref().is_some_and(|(_, at)| at.elapsed() < MIN_INTERVAL) {
             return Ok(false);
         }
         self.forget();
@@ -107,8 +107,8 @@ impl Known {
         Ok(true)
     }
 
-    /// All kinds that can be listed and watched, each in its most stable
-    /// version, and the groups that do not answer.
+    /// All kinds that can be listed and watched, each in its preferred version, and the
+    /// groups that failed.
     pub async fn listable(
         &mut self,
         client: &kube::Client,
@@ -135,13 +135,13 @@ impl Known {
         }
         let found = lookup(self.fresh(client).await?, kind);
         if let Some(reason) = self.silent.get(&kind.group).cloned() {
-            let again = self.again(client).await?;
+            let again = self.repeat(client).await?;
             return match again && !self.silent.contains_key(&kind.group) {
                 true => Ok(lookup(self.fresh(client).await?, kind)),
-                false => Ok(Served::Failed(format!("the API group does not answer: {reason}"))),
+                false => Ok(Served::Failed(format!("the API group is not available: {reason}"))),
             };
         }
-        if matches!(found, Served::Missing { .. }) && self.again(client).await? {
+        if matches!(found, Served::Missing { .. }) && self.repeat(client).await? {
             return Ok(lookup(self.fresh(client).await?, kind));
         }
         Ok(found)
@@ -157,18 +157,18 @@ impl Known {
             return Ok(Some(found));
         }
         let found = path(self.fresh(client).await?, kind, any_version);
-        if found.is_none() && self.again(client).await? {
+        if found.is_none() && self.repeat(client).await? {
             return Ok(path(self.fresh(client).await?, kind, any_version));
         }
         Ok(found)
     }
 }
 
-/// Asks for all groups, and again when one of the many answers is a short
-/// trouble: a group taken for silent stops everybody who uses it.
-async fn patiently(client: &kube::Client) -> Result<Discovery, kube::Error> {
+/// Discovers all groups, with retries on transient errors: a group that counts as
+/// unavailable fails all its users.
+async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
     let request = || Discovery::new(client.clone()).run();
-    failure::patiently(TRIES, |_, tries| PAUSE * tries, request).await
+    failure::retry(TRIES, |_, tries| PAUSE * tries, request).await
 }
 
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {

@@ -1,4 +1,4 @@
-//! One watch: from the events of the server to the objects of a kind.
+//! The watch of one kind: from server events to the index.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,19 +14,19 @@ use tokio::time::Instant;
 use super::index::{Change, Mark, Objects};
 use super::{ClusterCache, Error, Wanted, definitions, kind_of, raw};
 use crate::api::resource_key::ResourceKey;
-use crate::watch::follow::{follow_asking, words};
+use crate::watch::follow::{follow_listings, words};
 
 /// Objects per page of a listing (SE-432).
 pub(super) const PAGE: u32 = 500;
 
-/// After that many failures in a row, what is known counts as too old.
-const TOLERATED: u32 = 3;
+/// After this number of consecutive failures, the index counts as outdated.
+const MAX_FAILURES: u32 = 3;
 
-/// Failures that are further apart than this are not in a row.
+/// Failures further apart than this are not consecutive.
 const IN_A_ROW: Duration = Duration::from_secs(180);
 
-/// Between two listings that somebody asks for.
-const HURRY: Duration = Duration::from_secs(5);
+/// Minimum interval between listings on request.
+const MIN_LIST_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Whether the kind was listed.
 #[derive(Clone, Debug)]
@@ -37,7 +37,7 @@ enum State {
 }
 
 #[derive(Debug, Default)]
-struct Trouble {
+struct Failures {
     times: u32,
     last: Option<(Instant, String)>,
 }
@@ -49,8 +49,8 @@ pub(super) struct Feed {
     pub objects: Mutex<Objects>,
     wanted: Arc<Mutex<Wanted>>,
     state: tokio::sync::watch::Sender<State>,
-    trouble: Mutex<Trouble>,
-    /// Asks for a listing now, without waiting for the pause to end.
+    failures: Mutex<Failures>,
+    /// Requests a listing without waiting for the end of the pause.
     again: Notify,
     asked_again: Mutex<Instant>,
 }
@@ -62,29 +62,29 @@ impl Feed {
             objects: Mutex::new(Objects::new(mark)),
             wanted,
             state: tokio::sync::watch::Sender::new(State::Starting),
-            trouble: Mutex::default(),
+            failures: Mutex::default(),
             again: Notify::new(),
             asked_again: Mutex::new(Instant::now()),
         }
     }
 
-    /// Lists again at once when that has failed, though not too often: the
-    /// pause of a watch that failed for long is longer than a user waits.
-    fn hurry(&self) {
+    /// Lists again at once after a failure, but not too often: the pause of a watch with
+    /// many failures is longer than a user waits.
+    fn list_soon(&self) {
         if !matches!(&*self.state.borrow(), State::Failed(_)) {
             return;
         }
         let mut asked = self.asked_again.lock();
-        if asked.elapsed() >= HURRY {
+        if asked.elapsed() >= MIN_LIST_INTERVAL {
             *asked = Instant::now();
             self.state.send_replace(State::Starting);
             self.again.notify_one();
         }
     }
 
-    /// Waits until the kind was listed once.
+    /// Waits until the first listing is complete.
     pub async fn ready(&self, limit: Duration) -> Result<(), Error> {
-        self.hurry();
+        self.list_soon();
         let mut state = self.state.subscribe();
         let listed = state.wait_for(|state| !matches!(state, State::Starting));
         let listed = tokio::time::timeout(limit, listed).await;
@@ -97,14 +97,14 @@ impl Feed {
         }
     }
 
-    /// Whether what is known can be trusted.
+    /// Fails when the index may be outdated.
     pub fn check(&self) -> Result<(), Error> {
         if let State::Failed(reason) = &*self.state.borrow() {
             return Err(Error::List { kind: self.name(), reason: reason.clone() });
         }
-        let trouble = self.trouble.lock();
-        match &trouble.last {
-            Some((at, reason)) if trouble.times >= TOLERATED && at.elapsed() < IN_A_ROW => {
+        let failures = self.failures.lock();
+        match &failures.last {
+            Some((at, reason)) if failures.times >= MAX_FAILURES && at.elapsed() < IN_A_ROW => {
                 Err(Error::List { kind: self.name(), reason: reason.clone() })
             }
             _ => Ok(()),
@@ -118,14 +118,14 @@ impl Feed {
         }
     }
 
-    /// Follows the server until dropped.
+    /// Runs the watch until dropped.
     pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, client: kube::Client) {
         let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
         let follow = || {
             let config = watcher::Config::default().page_size(PAGE);
-            // What we write ourselves from here on may not be in the listing.
+            // Own writes after this point may be missing in the listing.
             let feed = Arc::clone(&self);
-            follow_asking(api.clone(), config, move || feed.objects.lock().begin())
+            follow_listings(api.clone(), config, move || feed.objects.lock().begin())
         };
         let mut events = follow();
         let defines =
@@ -139,23 +139,23 @@ impl Feed {
                 }
             };
             let Some(event) = event else { return };
-            // The first listing tells nothing that was not discovered.
+            // The first listing contains only definitions that discovery already knows.
             let listed = matches!(&*self.state.borrow(), State::Ready);
             let changes = match event {
                 Ok(event) => {
-                    *self.trouble.lock() = Trouble::default();
+                    *self.failures.lock() = Failures::default();
                     self.take(event)
                 }
                 Err(error) => {
                     self.fail(&error);
-                    // Whoever relies on this kind has to say that it cannot be read.
-                    self.everybody()
+                    // Instances that use this kind must report that it cannot be read.
+                    self.all_instances()
                 }
             };
             let Some(cluster) = cluster.upgrade() else { return };
             let counts = changes.iter().any(|(_, change)| change.counts);
             for (key, change) in &changes {
-                cluster.tell(key, change, "");
+                cluster.trigger_affected(key, change, "");
             }
             let ready = matches!(&*self.state.borrow(), State::Ready);
             if defines && (listed && counts || !listed && ready) {
@@ -199,12 +199,12 @@ impl Feed {
     fn fail(&self, error: &watcher::Error) {
         let reason = words(error);
         tracing::debug!(kind = self.name(), %reason, "watch interrupted");
-        let mut trouble = self.trouble.lock();
-        let in_a_row = trouble.last.as_ref().is_some_and(|(at, _)| at.elapsed() < IN_A_ROW);
-        trouble.times = if in_a_row { trouble.times + 1 } else { 1 };
-        trouble.last = Some((Instant::now(), reason.clone()));
-        if trouble.times == TOLERATED {
-            tracing::warn!(kind = self.name(), reason, "cannot watch, trying again");
+        let mut failures = self.failures.lock();
+        let in_a_row = failures.last.as_ref().is_some_and(|(at, _)| at.elapsed() < IN_A_ROW);
+        failures.times = if in_a_row { failures.times + 1 } else { 1 };
+        failures.last = Some((Instant::now(), reason.clone()));
+        if failures.times == MAX_FAILURES {
+            tracing::warn!(kind = self.name(), reason, "cannot watch, retrying");
         }
         if matches!(error, watcher::Error::InitialListFailed(_)) {
             self.state.send_modify(|state| {
@@ -215,9 +215,9 @@ impl Feed {
         }
     }
 
-    /// Those who are concerned when the kind as a whole cannot be read.
-    fn everybody(&self) -> Vec<(ResourceKey, Change)> {
-        if self.trouble.lock().times != TOLERATED {
+    /// All instances with objects of this kind, after it became unreadable.
+    fn all_instances(&self) -> Vec<(ResourceKey, Change)> {
+        if self.failures.lock().times != MAX_FAILURES {
             return Vec::new();
         }
         self.objects.lock().all()

@@ -1,6 +1,6 @@
-//! The objects of one kind, by key and by the instance they belong to.
+//! The objects of one kind, by key and by tracking instance.
 //!
-//! Plain data: events go in, and those who are concerned come out.
+//! No I/O: events go in, affected instances come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,7 +13,7 @@ use crate::api::tracking::TrackingMethod;
 use crate::api::tracking::instance_of;
 use crate::watch::mutation_cache::{Gone, is_older, number};
 
-/// How instances mark what is theirs (SE-110).
+/// How resources are tracked (SE-110).
 #[derive(Clone, Debug, Default)]
 pub struct Mark {
     /// By annotation, label or both.
@@ -23,29 +23,28 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// The instance that an object says it belongs to.
+    /// The instance in the tracking annotation or label of an object.
     pub fn instance_of<'a>(&self, object: &'a Value) -> Option<&'a str> {
         instance_of(self.method, &self.label, object).filter(|instance| !instance.is_empty())
     }
 }
 
-/// What is known of one object.
+/// What the index contains about an object.
 #[derive(Clone, Debug)]
-pub enum Seen {
+pub enum Lookup {
     /// It does not exist.
     Absent,
-    /// It exists, and was not kept.
+    /// It exists, without content in the index.
     Exists,
-    /// It exists, and this is it.
+    /// It exists, with this content.
     Whole(Kept),
 }
 
-/// An object as it is kept: its JSON, since a tree of values takes several times
-/// as much memory.
+/// The content of an object as JSON, since a tree of values takes several times as much memory.
 #[derive(Clone, Debug)]
 pub struct Kept {
     json: Arc<[u8]>,
-    /// Tells its content from others; see [`content`].
+    /// Hash of the content; see [`content`].
     content: u64,
 }
 
@@ -54,21 +53,21 @@ impl Kept {
         Self { json: object.to_string().into_bytes().into(), content: content(object) }
     }
 
-    /// The object. Made anew by each call.
+    /// Parses the object, each time.
     pub fn parse(&self) -> Arc<Value> {
-        // It was written here.
+        // Serialized by this process.
         Arc::new(serde_json::from_slice(&self.json).unwrap_or_default())
     }
 }
 
 #[derive(Debug)]
 struct Entry {
-    /// Absent for what is no number: then the newest event counts.
+    /// `None` if the version is not a number: then the latest event is used.
     version: Option<u64>,
     uid: Box<str>,
     instance: Option<String>,
     object: Option<Kept>,
-    /// In which listing it was last seen or written.
+    /// The number of the listing in which it was last seen or written.
     listing: u64,
 }
 
@@ -78,10 +77,10 @@ pub(super) struct Objects {
     mark: Mark,
     entries: HashMap<ResourceKey, Entry>,
     by_instance: BTreeMap<String, BTreeSet<ResourceKey>>,
-    /// Objects that the server has removed at our request, until the watch
-    /// says so too: events that are still under way must not bring them back.
+    /// Objects that the server removed on our request, until the watch reports it: older
+    /// events must not restore them.
     removed: HashMap<ResourceKey, String>,
-    /// Objects that the watch has said are gone.
+    /// Objects whose deletion the watch has reported.
     gone: Gone,
     listing: u64,
 }
@@ -91,11 +90,11 @@ impl Objects {
         Self { mark, ..Self::default() }
     }
 
-    pub fn get(&self, key: &ResourceKey) -> Seen {
+    pub fn get(&self, key: &ResourceKey) -> Lookup {
         match self.entries.get(key) {
-            None => Seen::Absent,
-            Some(Entry { object: Some(object), .. }) => Seen::Whole(object.clone()),
-            Some(Entry { object: None, .. }) => Seen::Exists,
+            None => Lookup::Absent,
+            Some(Entry { object: Some(object), .. }) => Lookup::Whole(object.clone()),
+            Some(Entry { object: None, .. }) => Lookup::Exists,
         }
     }
 
@@ -106,9 +105,8 @@ impl Objects {
         whole.collect()
     }
 
-    /// An event about an object. Returns the instances it belonged and now
-    /// belongs to, and whether it differs from before in anything that counts;
-    /// `None` for an event that is older than what is known.
+    /// Applies an event. Returns the previous and current instances of the object, and
+    /// whether the change is relevant; `None` for an outdated event.
     pub fn apply(&mut self, key: ResourceKey, object: Value, whole: bool) -> Option<Change> {
         if self.gone.contains(uid_of(&object)) {
             return None;
@@ -133,8 +131,8 @@ impl Objects {
         Some(self.insert(key, object, version, whole))
     }
 
-    /// An object as the server gave it to us, always kept whole. `None` when
-    /// it is older than what is known, or of an object that is gone.
+    /// Adds an object from a response, always with content. `None` when it is outdated or
+    /// the object was deleted.
     pub fn put(&mut self, key: ResourceKey, object: &Value) -> Option<Change> {
         if self.gone.contains(uid_of(object)) {
             return None;
@@ -151,7 +149,7 @@ impl Objects {
         Some(self.insert_whole(key, object, version))
     }
 
-    /// Forgets an object that is gone at once.
+    /// Removes a deleted object at once.
     pub fn remove(&mut self, key: &ResourceKey, uid: &str) -> Option<Change> {
         let entry = self.entries.get(key).filter(|entry| *entry.uid == *uid)?;
         let instances = entry.instance.clone().into_iter().collect();
@@ -160,12 +158,12 @@ impl Objects {
         Some(Change { instances, counts: true })
     }
 
-    /// An event that an object is gone.
+    /// Applies a deletion event.
     pub fn delete(&mut self, key: &ResourceKey, object: &Value) -> Option<Change> {
         self.gone.remember(uid_of(object));
         if self.removed.get(key).is_some_and(|uid| *uid == uid_of(object)) {
             self.removed.remove(key);
-            // Whoever had it removed has been told by the server.
+            // The instance that deleted it has the response of the server.
             return None;
         }
         let entry = self.entries.get(key)?;
@@ -177,13 +175,13 @@ impl Objects {
         Some(Change { instances: was.into_iter().collect(), counts: true })
     }
 
-    /// A new listing begins.
+    /// Starts a new listing.
     pub fn begin(&mut self) {
         self.listing += 1;
     }
 
-    /// The listing is complete: what it did not have is gone, unless we have
-    /// written it ourselves since it began.
+    /// Ends a listing: objects that it does not contain are deleted, unless they were
+    /// written since it started.
     pub fn end(&mut self) -> Vec<(ResourceKey, Change)> {
         let listing = self.listing;
         let gone = self.entries.iter().filter(|(_, entry)| entry.listing < listing);
@@ -200,7 +198,7 @@ impl Objects {
             .collect()
     }
 
-    /// Everything that belongs to somebody, as if all of it had changed.
+    /// All tracked objects, as relevant changes.
     pub fn all(&self) -> Vec<(ResourceKey, Change)> {
         let owned = self.entries.iter().filter_map(|(key, entry)| {
             let instances = BTreeSet::from([entry.instance.clone()?]);
@@ -262,13 +260,12 @@ impl Objects {
     }
 }
 
-/// Whom an event concerns.
+/// The instances that an event affects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Change {
-    /// Instances that the object belonged or belongs to.
+    /// Previous and current instances of the object.
     pub instances: BTreeSet<String>,
-    /// Whether anything but version, generation and managers is different
-    /// (SE-178).
+    /// Whether anything except version, generation and managed fields changed (SE-178).
     pub counts: bool,
 }
 
@@ -280,8 +277,7 @@ fn uid_of(object: &Value) -> &str {
     object["metadata"]["uid"].as_str().unwrap_or_default()
 }
 
-/// Two versions of an object of which this is the same are the same to everybody
-/// (SE-178).
+/// Hash of the relevant content (SE-178).
 fn content(object: &Value) -> u64 {
     let ignored = ["resourceVersion", "generation", "managedFields"];
     let mut hasher = DefaultHasher::new();

@@ -1,21 +1,21 @@
-//! What exists in a cluster: one watch per kind that some Application uses, or
-//! has an object of.
+//! The live state of a cluster: one watch for each kind that an Application uses or has
+//! objects of.
 //!
 //! ```text
-//! API server ── discovery ──> which kinds there are
-//!            ── one watch per kind ──> objects ──> who is concerned ──> wake
-//! our own writes ──────────────────────^ (answers count until the watch has caught up)
+//! API server ── discovery ──> kinds
+//!            ── one watch per kind ──> index ──> affected instances ──> trigger
+//! own writes ──────────────────────────^ (mutation cache, until the watch has caught up)
 //! ```
 //!
-//! Whole objects are kept only where an Application needs them: when they
-//! carry its mark, or when one of its targets names them. Of all others it is
-//! known that they exist, and one that is adopted is read on demand.
+//! Only the content of objects that are tracked by an Application or named by its targets
+//! is kept. Of all others, only the existence is known; an object to be adopted is read
+//! on demand.
 //!
-//! An object never becomes older: what we wrote ourselves stays until the
-//! watch shows that version or a later one. A kind that cannot be listed is an
-//! [`Error`], never an absence.
+//! An object never becomes older: the response to an own write stays until the watch has
+//! that version or a later one. A kind that cannot be listed is an [`Error`], never an
+//! absence.
 //!
-//! Nothing here decides anything, and nothing here writes.
+//! This module only reads; it does not decide or write.
 
 mod discovery;
 mod feed;
@@ -45,22 +45,22 @@ use crate::watch::failure::{checked, reason};
 use discovery::Known;
 use feed::Feed;
 use index::Change;
-pub use index::{Kept, Mark, Seen};
+pub use index::{Kept, Lookup, Mark};
 use schemas::Schemas;
 use survey::Survey;
 
-/// How long a kind may take to be listed for the first time.
+/// Timeout of the first listing of a kind.
 const LIST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Why it is not known what exists.
+/// Why the live state is unknown.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Error {
-    /// The kinds of the cluster cannot be read.
+    /// Discovery failed.
     #[error("cannot read which kinds the cluster {server} has: {reason}")]
     Discovery {
         /// The cluster.
         server: String,
-        /// What it said.
+        /// The message of the server.
         reason: String,
     },
     /// Objects of a kind cannot be listed or watched.
@@ -68,20 +68,20 @@ pub enum Error {
     List {
         /// The kind, as `Kind.group`.
         kind: String,
-        /// What the server said, or how long it took.
+        /// The message of the server, or the time limit.
         reason: String,
     },
     /// One object cannot be read.
     #[error("cannot read {key}: {reason}")]
     Read {
-        /// Which one.
+        /// The object.
         key: ResourceKey,
-        /// What the server said.
+        /// The message of the server.
         reason: String,
     },
 }
 
-/// One cluster as seen by all Applications that sync to it.
+/// One cluster, shared by all Applications that sync to it.
 #[derive(Debug)]
 pub struct ClusterCache {
     server: String,
@@ -91,15 +91,15 @@ pub struct ClusterCache {
     schemas: tokio::sync::Mutex<Schemas>,
     survey: Survey,
     feeds: Mutex<HashMap<GroupVersionKind, Arc<Feed>>>,
-    /// Instances whose targets name an object, and the other way round.
+    /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
-    /// Instances that met a kind that does not exist.
+    /// Instances that use a kind that does not exist.
     puzzled: Mutex<BTreeSet<String>>,
-    wake: UnboundedSender<String>,
+    trigger: UnboundedSender<String>,
     stop: CancellationToken,
 }
 
-/// A client without a `Debug` of its own.
+/// A client with a `Debug` implementation.
 #[derive(Clone)]
 pub struct Client(pub kube::Client);
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Client {
     }
 }
 
-/// Which instances want which objects whole.
+/// Which instances need the content of which objects.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     by_key: HashMap<ResourceKey, BTreeSet<String>>,
@@ -141,13 +141,13 @@ impl Wanted {
 }
 
 impl ClusterCache {
-    /// A cluster of which nothing is watched yet. Instances that are
-    /// concerned by a change are sent to `wake`; `stop` ends all watches.
+    /// A cluster without watches. Instances affected by a change are sent to `trigger`;
+    /// `stop` ends all watches.
     pub fn new(
         server: &str,
         client: kube::Client,
         mark: Mark,
-        wake: UnboundedSender<String>,
+        trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -160,7 +160,7 @@ impl ClusterCache {
             feeds: Mutex::default(),
             wanted: Arc::default(),
             puzzled: Mutex::default(),
-            wake,
+            trigger,
             stop,
         })
     }
@@ -175,8 +175,8 @@ impl ClusterCache {
         &self.server
     }
 
-    /// What the cluster says about kinds; `instance` is woken when one that
-    /// does not exist appears.
+    /// Resolves kinds with discovery; `instance` is triggered when a kind that does not
+    /// exist is installed.
     ///
     /// # Errors
     ///
@@ -205,22 +205,21 @@ impl ClusterCache {
         Ok(kinds)
     }
 
-    /// Says that the kinds of the cluster have changed, as after a definition
-    /// was applied.
+    /// Invalidates the discovery, for example after a definition was applied.
     pub async fn forget_kinds(&self) {
         self.known.lock().await.forget();
         self.schemas.lock().await.forget_custom();
     }
 
-    /// What is wrong with the fields of an object, by the schema that the
-    /// cluster publishes for its kind, in kubectl's words. Nothing where none
-    /// is published: the server has the last word.
+    /// Validates the fields of an object with the schema that the cluster publishes, with
+    /// messages as in kubectl. Returns nothing without a schema: the server validates in
+    /// any case.
     pub async fn mistakes(&self, resource: &ApiResource, object: &Value) -> Vec<String> {
         self.schemas.lock().await.mistakes(&self.client.0, resource, object).await
     }
 
-    /// The path of a kind; `None` when it does not exist. When that version
-    /// does not, but `any_version` is given, the preferred one is taken.
+    /// The request path of a kind; `None` when it does not exist. With `any_version`, a
+    /// version that does not exist is replaced by the preferred one.
     ///
     /// # Errors
     ///
@@ -246,8 +245,8 @@ impl ClusterCache {
         }
     }
 
-    /// Watches these kinds from now on and waits until all are listed. Kinds
-    /// that do not exist are left out: nothing of them can be there.
+    /// Starts watches of these kinds and waits until all are listed. Kinds that do not
+    /// exist are skipped: they have no objects.
     ///
     /// # Errors
     ///
@@ -270,7 +269,7 @@ impl ClusterCache {
                     None => continue,
                 },
             };
-            // Only wakes those who miss a kind; it may well be forbidden.
+            // Triggers only instances that need the kind, which may be forbidden.
             if kind != definitions {
                 feeds.push(feed);
             }
@@ -298,31 +297,31 @@ impl ClusterCache {
         feed.clone()
     }
 
-    /// Tells which objects the targets of an instance name: these are kept
-    /// whole, and their changes wake it.
+    /// Sets the objects that the targets of an instance name: their content is kept, and
+    /// their changes trigger the instance.
     pub fn want(&self, instance: &str, keys: BTreeSet<ResourceKey>) {
         self.wanted.lock().set(instance, keys);
     }
 
-    /// All objects that are marked as an instance's own.
+    /// All objects that are tracked by an instance.
     pub fn tracked(&self, instance: &str) -> BTreeMap<ResourceKey, Arc<Value>> {
         let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
         let kept = feeds.iter().flat_map(|feed| feed.objects.lock().tracked(instance));
         kept.map(|(key, kept)| (key, kept.parse())).collect()
     }
 
-    /// Whether one kind is watched without trouble.
+    /// Whether the watch of a kind works.
     ///
     /// # Errors
     ///
-    /// [`Error::List`] while it is not.
+    /// [`Error::List`] if it does not.
     pub fn check(&self, kind: &GroupVersionKind) -> Result<(), Error> {
         let feed = self.feeds.lock().get(kind).cloned();
         feed.map_or(Ok(()), |feed| feed.check())
     }
 
-    /// One object, whole; `None` when it does not exist. Its kind must be
-    /// watched. Read from the server when it was not kept.
+    /// One object with content; `None` when it does not exist. Its kind must be watched.
+    /// Read from the server when its content is not in the cache.
     ///
     /// # Errors
     ///
@@ -336,19 +335,19 @@ impl ClusterCache {
         let Some(feed) = feed else { return Ok(None) };
         let seen = feed.objects.lock().get(key);
         match seen {
-            Seen::Absent => Ok(None),
-            Seen::Whole(kept) => Ok(Some(kept.parse())),
-            Seen::Exists => self.read(&feed.resource, key).await,
+            Lookup::Absent => Ok(None),
+            Lookup::Whole(kept) => Ok(Some(kept.parse())),
+            Lookup::Exists => self.read(&feed.resource, key).await,
         }
     }
 
     /// Whether an object exists. Its kind must be watched.
     pub fn exists(&self, kind: &GroupVersionKind, key: &ResourceKey) -> bool {
         let feed = self.feeds.lock().get(kind).cloned();
-        feed.is_some_and(|feed| !matches!(feed.objects.lock().get(key), Seen::Absent))
+        feed.is_some_and(|feed| !matches!(feed.objects.lock().get(key), Lookup::Absent))
     }
 
-    /// One object from the server itself, past everything that is kept.
+    /// Reads one object from the server, not from the cache.
     ///
     /// # Errors
     ///
@@ -371,15 +370,15 @@ impl ClusterCache {
         }))
     }
 
-    /// Takes over the answer to a write of our own. Whoever wrote knows; all
-    /// others that are concerned are woken, for the watch will show nothing new.
+    /// Adds the response to an own write. Triggers all affected instances except the
+    /// writer, since the watch will not report a change.
     pub fn put(&self, object: &Arc<Value>) {
         let Some((key, change)) = self.keep(object) else { return };
         let own = self.mark.instance_of(object).unwrap_or_default();
-        self.tell(&key, &change, own);
+        self.trigger_affected(&key, &change, own);
     }
 
-    /// Keeps an object that the server has just given us.
+    /// Adds an object as returned by the server.
     fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
         let key = ResourceKey::from_object(object)?;
         let feed = self.feeds.lock().get(&kind_of(object)).cloned()?;
@@ -387,40 +386,40 @@ impl ClusterCache {
         Some((key, change))
     }
 
-    /// Takes over that the server has removed an object at once.
+    /// Records that the server has removed an object at once.
     pub fn remove(&self, key: &ResourceKey, uid: &str) {
         let feeds: Vec<Arc<Feed>> = self.feeds.lock().values().cloned().collect();
         for feed in feeds {
             if feed.resource.group == key.group && feed.resource.kind == key.kind {
                 let change = feed.objects.lock().remove(key, uid);
                 if let Some(change) = change {
-                    self.tell(key, &change, "");
+                    self.trigger_affected(key, &change, "");
                 }
             }
         }
     }
 
-    /// Wakes those whom a change concerns, but for one that knows already.
-    fn tell(&self, key: &ResourceKey, change: &Change, but: &str) {
+    /// Triggers the instances affected by a change, except the writer.
+    fn trigger_affected(&self, key: &ResourceKey, change: &Change, except: &str) {
         if !change.counts {
             return;
         }
         let mut concerned = change.instances.clone();
         concerned.extend(self.wanted.lock().by(key).cloned());
-        for instance in concerned.iter().filter(|instance| *instance != but) {
+        for instance in concerned.iter().filter(|instance| *instance != except) {
             self.notify(instance);
         }
     }
 
-    /// Wakes an instance.
+    /// Triggers an instance.
     fn notify(&self, instance: &str) {
-        // Nobody listens any more only when the controller has stopped.
-        let _ = self.wake.send(instance.to_owned());
+        // The receiver is closed only when the controller has stopped.
+        let _ = self.trigger.send(instance.to_owned());
     }
 
-    /// Definitions have changed, or were listed for the first time: kinds may
-    /// have come or gone. Before the listing only those count that somebody
-    /// misses.
+    /// Handles changed or initially listed definitions: kinds may have been added or
+    /// removed. Before the first listing is complete, only kinds that an instance needs
+    /// are considered.
     async fn definitions_changed(&self, listed: bool) {
         let puzzled = std::mem::take(&mut *self.puzzled.lock());
         if listed || !puzzled.is_empty() {
@@ -454,7 +453,7 @@ pub fn kind_of(object: &Value) -> GroupVersionKind {
     }
 }
 
-/// A dynamic object as raw JSON; lists leave its type out.
+/// A dynamic object as raw JSON; list items have no type.
 pub fn raw(object: DynamicObject, resource: &ApiResource) -> Value {
     let mut data = match object.data {
         Value::Object(map) => map,

@@ -1,9 +1,8 @@
-//! What the fields of a cluster's kinds may be, as the cluster publishes it.
+//! The schemas of a cluster's kinds.
 //!
-//! Built-in kinds are described by the server's OpenAPI: version 3 group by
-//! group, version 2 as a whole where that is all there is (before Kubernetes
-//! 1.24). Custom kinds are described by their definitions, which are right at
-//! once, while the published documents follow some seconds later.
+//! Schemas of built-in kinds come from the OpenAPI of the server: version 3 by group, or
+//! version 2 before Kubernetes 1.24. Schemas of custom kinds come from their definitions,
+//! which are up to date at once; the published documents follow some seconds later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,47 +17,46 @@ use crate::api::kind::KindRef;
 use crate::openapi::Document;
 use crate::watch::failure::reason;
 
-/// Largest document that is read, in bytes; kinds of a larger one are not
-/// checked here.
+/// Maximum size of a document, in bytes; the kinds of a larger one are not validated here.
 const MAX_BYTES: usize = 16 << 20;
 
-/// How long a document may take. After that no others are asked for during
-/// [`QUIET`]: whoever syncs waits for it.
+/// Timeout of a request for a document. After a timeout, no document is requested during
+/// [`QUIET`], since syncs wait for it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 const QUIET: Duration = Duration::from_secs(600);
 
-/// A document in which an object has mistakes is asked for again when it is
-/// older than this: the server may know more fields by now.
+/// When an object is invalid and the document is older than this, it is requested again:
+/// the server may know more fields now.
 const OLD: Duration = Duration::from_secs(60);
 
-/// One answer, also that there is none.
+/// One cached response, also that no schema exists.
 #[derive(Clone, Debug)]
 struct Known {
     document: Arc<Document>,
     at: Instant,
 }
 
-/// The schemas of one cluster as far as they were needed.
+/// The schemas of one cluster that were needed so far.
 #[derive(Debug, Default)]
 pub(super) struct Schemas {
-    /// By group and version, or, of custom kinds, the kind besides.
+    /// By group and version; for custom kinds, also by kind.
     known: BTreeMap<(String, String, String), Known>,
-    /// Version 2, which holds all groups.
+    /// Version 2, which contains all groups.
     whole: Option<Known>,
-    /// Paths of the documents of version 3; absent before they were asked for,
-    /// empty where there are none.
+    /// Paths of the documents of version 3; `None` before they are requested, empty when
+    /// there are none.
     index: Option<BTreeMap<String, String>>,
     quiet_until: Option<Instant>,
 }
 
 impl Schemas {
-    /// Definitions have changed.
+    /// Drops the schemas of changed definitions.
     pub fn forget_custom(&mut self) {
         self.known.retain(|(_, _, kind), _| kind.is_empty());
     }
 
-    /// What is wrong with an object, in kubectl's words; nothing where nothing
-    /// is known of its kind.
+    /// Validates an object, with messages as in kubectl. Returns nothing when the schema
+    /// is unknown.
     pub async fn mistakes(
         &mut self,
         client: &kube::Client,
@@ -77,7 +75,7 @@ impl Schemas {
 
     async fn of(&mut self, client: &kube::Client, resource: &ApiResource) -> Known {
         let key = key(resource);
-        // What could not be had is asked for again later.
+        // Failed requests are repeated later.
         let usable = |known: &Known| known.document.is_any() || known.at.elapsed() < OLD;
         if let Some(known) = self.known.get(&key).filter(|known| usable(known)) {
             return known.clone();
@@ -98,11 +96,11 @@ impl Schemas {
                     Ok(Err(why)) => why,
                     _ => {
                         self.quiet_until = Some(Instant::now() + QUIET);
-                        format!("no answer within {} s", TIMEOUT.as_secs())
+                        format!("no response within {} s", TIMEOUT.as_secs())
                     }
                 };
                 let kind = &resource.kind;
-                tracing::debug!(kind, why, "no schema to check objects by");
+                tracing::debug!(kind, why, "no schema to validate objects");
                 Arc::default()
             }
         };
@@ -141,7 +139,7 @@ impl Schemas {
     }
 }
 
-/// Built-in kinds are known by group and version.
+/// Built-in kinds are keyed by group and version.
 fn key(resource: &ApiResource) -> (String, String, String) {
     let ApiResource { group, version, kind, .. } = resource;
     let built_in = KindRef { group, version, kind }.is_built_in();
@@ -171,7 +169,7 @@ async fn read(bytes: Vec<u8>) -> Result<Arc<Document>, String> {
     read.map_err(|error| error.to_string())?.map(Arc::new)
 }
 
-/// Why there is no document.
+/// Why a document is missing.
 enum Refused {
     /// The server does not have it.
     Absent,
@@ -197,7 +195,7 @@ async fn get(client: &kube::Client, path: &str) -> Result<Vec<u8>, Refused> {
     match answer.status().as_u16() {
         200 => {}
         404 => return Err(Refused::Absent),
-        code => return Err(Refused::Other(format!("the server answered with status {code}"))),
+        code => return Err(Refused::Other(format!("the server responded with status {code}"))),
     }
     let body = Limited::new(answer.into_body(), MAX_BYTES).collect().await;
     body.map(|body| body.to_bytes().into()).map_err(|error| other(&error))

@@ -1,10 +1,9 @@
-//! Looks for marked objects in kinds that nobody watches (SE-432).
+//! Finds tracked objects of kinds that are not watched (SE-432).
 //!
-//! Watched are the kinds that some Application has in its source or in its
-//! status. An object whose kind is in neither, such as one whose Application
-//! was made anew, would never be found again. So the metadata of every kind is
-//! listed once, page by page, and a kind in which something is marked is
-//! watched from then on.
+//! The watched kinds are those in the source or the status of an Application. An object
+//! of another kind, for example of an Application that was recreated, would never be
+//! found. So the metadata of every kind is listed once, page by page, and kinds with
+//! tracked objects are watched from then on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,100 +23,99 @@ use crate::api::kind::is_excluded;
 use crate::api::tracking::TrackingMethod;
 use crate::watch::failure::{has_code, reason};
 
-/// Kinds that are listed at the same time.
+/// Kinds that are listed in parallel.
 const PARALLEL: usize = 4;
 
-/// How long one page may take.
+/// Timeout of one page.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// From one look at all kinds to the next.
+/// Interval between listings of all kinds.
 const AGAIN: Duration = Duration::from_secs(12 * 3600);
 
-/// The same while some kind cannot be listed, for those alone.
+/// The same while some kinds cannot be listed, for these kinds only.
 const AGAIN_AFTER_FAILURE: Duration = Duration::from_secs(600);
 
-/// The same while not even the list of kinds can be read.
+/// The same while discovery fails.
 const AGAIN_AFTER_ALL_FAILED: Duration = Duration::from_secs(5);
 
-/// The same after the server has named a kind and then did not know its path:
-/// the definition is being removed, or was only just created.
+/// The same after the server returned 404 for a discovered kind: its definition is being
+/// removed, or was just created.
 const AGAIN_AFTER_NOT_FOUND: Duration = Duration::from_secs(10);
 
-/// What is said to have failed then.
+/// What failed in that case.
 const ALL_KINDS: &str = "all kinds";
 
-/// Groups whose objects are those of other groups.
+/// Groups with the same objects as other groups.
 const ALIASES: [&str; 1] = ["extensions"];
 
-/// What is known of the kinds that nobody watches.
+/// The result of the survey.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    /// Whether every kind was looked at once.
+    /// Whether every kind was listed once.
     done: tokio::sync::watch::Sender<bool>,
     begun: std::sync::atomic::AtomicBool,
-    /// Kinds may have come.
+    /// Set when kinds may have been added.
     again: Notify,
-    /// Kinds that were looked at.
+    /// Kinds that were listed.
     looked: Mutex<BTreeSet<GroupVersionKind>>,
-    /// In which of them an instance has something.
+    /// The kinds with tracked objects, by instance.
     marked: Mutex<BTreeMap<String, BTreeSet<GroupVersionKind>>>,
-    /// Kinds, and API groups, that could not be listed, and why.
+    /// Kinds and API groups that could not be listed, and why.
     failed: Mutex<BTreeMap<String, String>>,
-    /// Kinds whose path the server did not know at the last look. Twice in a
-    /// row, with the kinds asked for anew in between, is a failure.
+    /// Kinds that returned 404 in the last survey. Twice in a row, with a discovery in
+    /// between, is a failure.
     not_found: Mutex<BTreeSet<GroupVersionKind>>,
 }
 
-/// Why the objects of a kind are not known.
+/// Why the objects of a kind are unknown.
 enum Unlisted {
-    /// The server has no such path.
+    /// The server returned 404 for its path.
     NotFound(String),
-    /// Anything else, in the server's words.
+    /// Any other error, with the message of the server.
     Failed(String),
 }
 
 impl Survey {
-    /// Looks at kinds that are new.
+    /// Lists kinds that are new.
     pub fn again(&self) {
         self.again.notify_one();
     }
 }
 
 impl ClusterCache {
-    /// Begins to look, unless that was begun before.
+    /// Starts the survey, once.
     pub(super) fn begin_survey(self: &Arc<Self>) {
         use std::sync::atomic::Ordering::Relaxed;
         if self.survey.begun.swap(true, Relaxed) {
             return;
         }
         let (cluster, stop) = (Arc::clone(self), self.stop.clone());
-        tokio::spawn(async move { stop.run_until_cancelled(cluster.survey_for_ever()).await });
+        tokio::spawn(async move { stop.run_until_cancelled(cluster.run_survey()).await });
     }
 
-    /// Waits until all kinds were looked at once, so that what is tracked is
-    /// known; no longer than `limit`. Whether it is.
+    /// Waits until all kinds were listed once, up to `limit`. Returns whether they were.
     pub async fn surveyed(&self, limit: Duration) -> bool {
         let mut done = self.survey.done.subscribe();
         let waited = tokio::time::timeout(limit, done.wait_for(|done| *done)).await;
         matches!(waited, Ok(Ok(_)))
     }
 
-    /// Kinds in which an instance has something, as far as they were looked at.
+    /// Kinds with tracked objects of an instance, among those listed so far.
     pub fn marked(&self, instance: &str) -> BTreeSet<GroupVersionKind> {
         self.survey.marked.lock().get(instance).cloned().unwrap_or_default()
     }
 
-    /// Kinds and API groups that could not be listed, and why: what is marked
-    /// in them is not known.
+    /// Kinds and API groups that could not be listed, and why: their tracked objects are
+    /// unknown.
     pub fn unlisted(&self) -> BTreeMap<String, String> {
         self.survey.failed.lock().clone()
     }
 
-    async fn survey_for_ever(self: Arc<Self>) {
+    async fn run_survey(self: Arc<Self>) {
         loop {
             self.survey_once().await;
             let failed = self.survey.failed.lock().clone();
-            // Without a list of the kinds nothing was looked at.
+            // Without discovery, nothing was listed.
             if failed.contains_key(ALL_KINDS) {
                 tokio::time::sleep(AGAIN_AFTER_ALL_FAILED).await;
                 continue;
@@ -140,7 +138,7 @@ impl ClusterCache {
         }
     }
 
-    /// Looks at every kind that is not watched and was not looked at.
+    /// Lists every kind that is neither watched nor listed.
     async fn survey_once(self: &Arc<Self>) {
         let mut failed = BTreeMap::new();
         let kinds = match self.known.lock().await.listable(&self.client.0).await {
@@ -208,7 +206,7 @@ impl ClusterCache {
         }
     }
 
-    /// The instances that have an object of a kind.
+    /// The instances with tracked objects of a kind.
     async fn instances_in(&self, resource: &ApiResource) -> Result<BTreeSet<String>, Unlisted> {
         let api: Api<DynamicObject> = Api::all_with(self.client.0.clone(), resource);
         let mut instances = BTreeSet::new();
@@ -219,14 +217,14 @@ impl ClusterCache {
         loop {
             let list = tokio::time::timeout(PAGE_TIMEOUT, api.list_metadata(&page)).await;
             let list = list.map_err(|_| {
-                Unlisted::Failed(format!("no answer within {} s", PAGE_TIMEOUT.as_secs()))
+                Unlisted::Failed(format!("no response within {} s", PAGE_TIMEOUT.as_secs()))
             })?;
             let list = list.map_err(|error| match has_code(&error, 404) {
                 true => Unlisted::NotFound(reason(&error)),
                 false => Unlisted::Failed(reason(&error)),
             })?;
-            // What has an owner is never managed (SE-115), such as the Pods that
-            // carry the label of their chart.
+            // Objects with an owner are never managed (SE-115), such as Pods with the
+            // label of their chart.
             for object in list.items.iter().filter(|object| object.owner_references().is_empty()) {
                 let metadata = json!({"metadata": {
                     "labels": object.labels(), "annotations": object.annotations(),

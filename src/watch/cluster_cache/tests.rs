@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::index::{Mark, Objects, Seen};
+use super::index::{Lookup, Mark, Objects};
 use crate::api::ResourceKey;
 
 fn key(name: &str) -> ResourceKey {
@@ -29,15 +29,15 @@ fn untracked(name: &str, version: u64) -> Value {
 
 fn version(objects: &Objects, name: &str) -> Option<String> {
     match objects.get(&key(name)) {
-        Seen::Whole(kept) => {
+        Lookup::Whole(kept) => {
             kept.parse()["metadata"]["resourceVersion"].as_str().map(str::to_owned)
         }
-        Seen::Exists | Seen::Absent => None,
+        Lookup::Exists | Lookup::Absent => None,
     }
 }
 
 #[test]
-fn an_object_never_becomes_older_than_what_we_wrote() {
+fn an_object_never_becomes_older_than_an_own_write() {
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("a"), object("a", 5, "1"), false);
     objects.put(key("a"), &object("a", 9, "2"));
@@ -50,7 +50,7 @@ fn an_object_never_becomes_older_than_what_we_wrote() {
 }
 
 #[test]
-fn only_what_counts_wakes_and_both_owners_hear_of_a_move() {
+fn only_relevant_changes_trigger_and_a_move_triggers_both_instances() {
     let mut objects = Objects::new(Mark::default());
     assert!(objects.apply(key("a"), object("a", 1, "1"), false).unwrap().counts);
     assert!(!objects.apply(key("a"), object("a", 2, "1"), false).unwrap().counts, "SE-178");
@@ -65,19 +65,19 @@ fn only_what_counts_wakes_and_both_owners_hear_of_a_move() {
 }
 
 #[test]
-fn untracked_objects_are_known_but_not_kept_until_somebody_wants_them() {
+fn the_content_of_untracked_objects_is_kept_only_while_an_instance_needs_it() {
     let mut objects = Objects::new(Mark::default());
     let change = objects.apply(key("a"), untracked("a", 1), false).unwrap();
     assert!(!change.counts && change.instances.is_empty());
-    assert!(matches!(objects.get(&key("a")), Seen::Exists));
+    assert!(matches!(objects.get(&key("a")), Lookup::Exists));
     objects.put(key("a"), &untracked("a", 1));
-    assert!(matches!(objects.get(&key("a")), Seen::Whole(_)), "read on demand");
+    assert!(matches!(objects.get(&key("a")), Lookup::Whole(_)), "read on demand");
     objects.apply(key("a"), untracked("a", 2), true);
     assert_eq!(version(&objects, "a").as_deref(), Some("2"), "kept while it is wanted");
 }
 
 #[test]
-fn a_new_listing_removes_what_is_gone_but_not_what_we_made_meanwhile() {
+fn a_new_listing_removes_missing_objects_but_not_own_writes_since() {
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("stays"), object("stays", 1, "1"), false);
     objects.apply(key("goes"), object("goes", 2, "1"), false);
@@ -86,34 +86,37 @@ fn a_new_listing_removes_what_is_gone_but_not_what_we_made_meanwhile() {
     objects.apply(key("stays"), object("stays", 1, "1"), false);
     let gone: Vec<String> = objects.end().into_iter().map(|(key, _)| key.name).collect();
     assert_eq!(gone, ["goes"]);
-    assert!(matches!(objects.get(&key("made")), Seen::Whole(_)));
-    assert!(matches!(objects.get(&key("stays")), Seen::Whole(_)));
+    assert!(matches!(objects.get(&key("made")), Lookup::Whole(_)));
+    assert!(matches!(objects.get(&key("stays")), Lookup::Whole(_)));
 }
 
 #[test]
-fn an_object_that_we_removed_does_not_come_back_by_an_old_event() {
+fn an_old_event_does_not_restore_a_removed_object() {
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("a"), object("a", 1, "1"), false);
     objects.remove(&key("a"), "uid-a");
-    assert_eq!(objects.apply(key("a"), object("a", 2, "1"), false), None, "still under way");
-    assert!(matches!(objects.get(&key("a")), Seen::Absent));
+    assert_eq!(objects.apply(key("a"), object("a", 2, "1"), false), None, "an older event");
+    assert!(matches!(objects.get(&key("a")), Lookup::Absent));
     let mut again = object("a", 5, "1");
     again["metadata"]["uid"] = "uid-new".into();
     assert!(objects.apply(key("a"), again, false).is_some(), "another object of that name");
-    assert!(objects.delete(&key("a"), &object("a", 4, "1")).is_none(), "the old one's end");
-    assert!(matches!(objects.get(&key("a")), Seen::Whole(_)));
+    assert!(
+        objects.delete(&key("a"), &object("a", 4, "1")).is_none(),
+        "the deletion of the previous object"
+    );
+    assert!(matches!(objects.get(&key("a")), Lookup::Whole(_)));
 }
 
 #[test]
-fn an_answer_that_comes_after_the_end_does_not_bring_an_object_back() {
-    // A sync waited for ever for a hook to go that was gone: the watch told so
-    // before the answer to the deletion arrived, and nothing told it again.
+fn a_late_response_does_not_restore_a_deleted_object() {
+    // Regression: a sync waited forever for a deleted hook, since the watch event of the
+    // deletion arrived before the response, which then restored the object.
     let mut objects = Objects::new(Mark::default());
     objects.apply(key("hook"), object("hook", 1, "1"), false);
     assert!(objects.delete(&key("hook"), &object("hook", 3, "1")).is_some());
     assert_eq!(objects.put(key("hook"), &object("hook", 2, "1")), None);
     assert_eq!(objects.apply(key("hook"), object("hook", 2, "1"), false), None);
-    assert!(matches!(objects.get(&key("hook")), Seen::Absent));
+    assert!(matches!(objects.get(&key("hook")), Lookup::Absent));
     let mut again = object("hook", 5, "1");
     again["metadata"]["uid"] = "uid-new".into();
     assert!(objects.put(key("hook"), &again).is_some(), "another object of that name");

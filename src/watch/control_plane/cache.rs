@@ -1,7 +1,6 @@
-//! The objects of one kind of the control plane: as watched, and as written by
-//! ourselves.
+//! Cache of the objects of one kind of the control plane: from the watch and from own writes.
 //!
-//! Plain data: events and answers go in, changes come out.
+//! No I/O: events and responses go in, changes come out.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -16,29 +15,29 @@ use crate::api::ObjectKey;
 use crate::watch::mutation_cache::{Gone, is_older, number};
 use crate::watch::object::Object;
 
-/// Who brought a change.
+/// The source of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// The watch.
     Watch,
-    /// The ApplicationSet controller wrote it.
+    /// A write of the ApplicationSet controller.
     ApplicationSets,
-    /// The Application controller wrote it.
+    /// A write of the Application controller.
     Applications,
 }
 
-/// An object that is not what it was.
+/// A changed object.
 #[derive(Clone, Debug)]
 pub struct Change {
     /// Its kind.
     pub kind: Kind,
-    /// Which one.
+    /// Its key.
     pub key: ObjectKey,
-    /// What was known before.
+    /// The previous version.
     pub old: Option<Object>,
-    /// What is known now; absent when it is gone.
+    /// The new version; `None` when it was deleted.
     pub new: Option<Object>,
-    /// Who brought it.
+    /// The source of the change.
     pub origin: Origin,
 }
 
@@ -47,14 +46,14 @@ struct Entry {
     object: Object,
     /// The UID of the ApplicationSet that controls it.
     owner: Option<Arc<str>>,
-    /// In which listing it was last seen or written.
+    /// The number of the listing in which it was last seen or written.
     listing: u64,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     objects: BTreeMap<ObjectKey, Entry>,
-    /// By the UID of the ApplicationSet that controls them.
+    /// By the UID of the controlling ApplicationSet.
     owned: HashMap<Arc<str>, BTreeSet<ObjectKey>>,
     gone: Gone,
     listing: u64,
@@ -70,7 +69,7 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Nothing is known yet.
+    /// An empty cache.
     pub fn new(kind: Kind) -> Self {
         let (inner, subscribers) = (RwLock::default(), Mutex::default());
         Self { kind, inner, listed: watch::Sender::new(false), subscribers }
@@ -81,7 +80,7 @@ impl Cache {
         self.kind
     }
 
-    /// One object, the newest that is known.
+    /// The latest known version of an object.
     pub fn get(&self, key: &ObjectKey) -> Option<Object> {
         self.inner.read().objects.get(key).map(|entry| entry.object.clone())
     }
@@ -94,31 +93,31 @@ impl Cache {
         entries.map(|(key, entry)| (key.name.clone(), entry.object.clone())).collect()
     }
 
-    /// Those that an ApplicationSet controls, by its UID.
+    /// The objects that an ApplicationSet controls, by its UID.
     pub fn owned_by(&self, uid: &str) -> Vec<Object> {
         let inner = self.inner.read();
         let keys = inner.owned.get(uid).into_iter().flatten();
         keys.filter_map(|key| Some(inner.objects.get(key)?.object.clone())).collect()
     }
 
-    /// All of them.
+    /// All objects.
     pub fn all(&self) -> Vec<Object> {
         self.inner.read().objects.values().map(|entry| entry.object.clone()).collect()
     }
 
-    /// Their keys.
+    /// All keys.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.inner.read().objects.keys().cloned().collect()
     }
 
-    /// Waits until all were listed once. Before that nothing may be decided: an
-    /// absence could be none.
+    /// Waits until the first listing is complete. Before that, an absent object may
+    /// exist, so nothing may be decided.
     pub async fn listed(&self) {
-        // The sender lives as long as this does.
+        // The sender lives as long as the cache.
         let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
     }
 
-    /// The changes from now on; what is known already comes first, as new.
+    /// Subscribes to changes; objects that are already in the cache come first, as new.
     pub fn subscribe(&self) -> UnboundedReceiver<Change> {
         let (send, receive) = unbounded_channel();
         let inner = self.inner.write();
@@ -131,12 +130,12 @@ impl Cache {
         receive
     }
 
-    /// Takes over the answer to a write of our own.
+    /// Adds the response to an own write.
     pub fn wrote(&self, object: Object, by: Origin) {
         self.put(object, by);
     }
 
-    /// Takes over that the server has removed an object at our request.
+    /// Records that the server has removed an object on our request.
     pub fn gone(&self, key: &ObjectKey, uid: &str, by: Origin) {
         let mut inner = self.inner.write();
         inner.gone.remember(uid);
@@ -165,22 +164,22 @@ impl Cache {
             Kind::ApplicationSet | Kind::Project | Kind::Secret => None,
         };
         inner.objects.insert(key.clone(), Entry { object: object.clone(), owner, listing });
-        self.tell(Change { kind: self.kind, key, old, new: Some(object), origin });
+        self.publish(Change { kind: self.kind, key, old, new: Some(object), origin });
     }
 
-    /// The watch says that an object is gone.
+    /// Applies a deletion event of the watch.
     pub(super) fn deleted(&self, object: &Object) {
         self.gone(&object.key(), object.uid(), Origin::Watch);
     }
 
-    /// A listing is asked for: what is written from now on may be missing in it.
+    /// Starts a listing: later own writes may be missing in it.
     pub(super) fn begin(&self) {
         self.inner.write().listing += 1;
     }
 
-    /// The listing is complete: what it did not have is gone. Gives back what was
-    /// written since it began and was not in it: whether that is there has to be
-    /// asked, as the watch tells nothing about it if it is gone already.
+    /// Ends a listing: objects that it does not contain are deleted. Returns the objects
+    /// that were written since it started and that it does not contain: they must be
+    /// read, as the watch does not report their deletion if it has already happened.
     pub(super) fn end(&self, seen: &BTreeSet<ObjectKey>) -> Vec<Object> {
         let mut inner = self.inner.write();
         let listing = inner.listing;
@@ -200,11 +199,17 @@ impl Cache {
 
     fn drop_entry(&self, inner: &mut Inner, key: &ObjectKey, origin: Origin) {
         let Some(old) = inner.take(key) else { return };
-        self.tell(Change { kind: self.kind, key: key.clone(), old: Some(old), new: None, origin });
+        self.publish(Change {
+            kind: self.kind,
+            key: key.clone(),
+            old: Some(old),
+            new: None,
+            origin,
+        });
     }
 
-    /// Under the lock of the objects, so that changes come in their order.
-    fn tell(&self, change: Change) {
+    /// Called with the lock held, so that changes arrive in order.
+    fn publish(&self, change: Change) {
         self.subscribers.lock().retain(|subscriber| subscriber.send(change.clone()).is_ok());
     }
 }
@@ -243,7 +248,7 @@ pub struct Owner {
     controller: Option<bool>,
 }
 
-/// The ApplicationSet that controls an Application, if one does.
+/// The ApplicationSet that controls an Application, if any.
 pub fn owner(application: &Object) -> Option<Owner> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -1,17 +1,16 @@
-//! Which clusters there are, as ApplicationSets see them.
+//! The clusters that ApplicationSets can use.
 
 use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 
 use crate::api::Cluster;
 
-/// Address of the cluster that the controller itself talks to.
+/// Address of the cluster of the controller.
 pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
 /// Its name.
 pub const IN_CLUSTER_NAME: &str = "in-cluster";
 
-/// The clusters that Applications may name, the local one included, by their
-/// Secrets.
+/// The clusters of a list of Secrets, and the local one.
 pub fn clusters_of<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Vec<Cluster> {
     let mut clusters: Vec<Cluster> = secrets
         .filter(|secret| secret.meta().deletion_timestamp.is_none())

@@ -1,14 +1,13 @@
-//! What both controllers know of the control plane: ApplicationSets,
-//! Applications, AppProjects, and the Secrets of clusters and repositories.
+//! The shared cache of the control plane: ApplicationSets, Applications, AppProjects, and
+//! the Secrets of clusters and repositories.
 //!
 //! ```text
 //! API server ── one watch per kind ──> cache ──> changes ──> both controllers
-//! our own writes ─────────────────────^
+//! own writes ─────────────────────────^
 //! ```
 //!
-//! There is one watch of each kind, and one copy of each object. The answer to a
-//! write of ours counts at once, for the other controller too, and until the
-//! watch shows something newer.
+//! There is one watch per kind and one copy of each object. The response to an own write
+//! is used at once, by both controllers, until the watch has a newer version.
 
 mod cache;
 mod clusters;
@@ -27,7 +26,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::failure::{has_code, reason};
-use super::follow::{follow_asking, told};
+use super::follow::{follow_listings, with_log};
 use super::object::{Object, api, resource};
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 
@@ -53,7 +52,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Their name in messages.
+    /// Their names in messages.
     pub fn plural(self) -> &'static str {
         match self {
             Self::ApplicationSet => "ApplicationSets",
@@ -73,13 +72,13 @@ impl Kind {
     }
 }
 
-/// A kind of the control plane may not be watched.
+/// A kind of the control plane must not be watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot watch {what}: {reason}")]
 pub struct Forbidden {
-    /// Which kind.
+    /// The kind.
     pub what: &'static str,
-    /// What the server said.
+    /// The message of the server.
     pub reason: String,
 }
 
@@ -88,13 +87,13 @@ pub struct Forbidden {
 pub struct Scope {
     /// The namespace of projects and Secrets.
     pub namespace: String,
-    /// Whether ApplicationSets are watched in all namespaces, or in that one.
+    /// Whether ApplicationSets are watched in all namespaces, or only in that one.
     pub sets_everywhere: bool,
-    /// The same of Applications.
+    /// The same for Applications.
     pub applications_everywhere: bool,
-    /// Whether Applications are synced from here. Then the credentials of
-    /// clusters and repositories are needed, and a kind that may not be watched
-    /// is an error; otherwise Secrets are kept without credentials.
+    /// Whether Applications are synced by this process. Then the credentials of clusters
+    /// and repositories are needed, and a forbidden kind is an error; otherwise Secrets
+    /// are kept without credentials.
     pub syncs: bool,
 }
 
@@ -113,7 +112,7 @@ pub struct ControlPlane {
 }
 
 impl ControlPlane {
-    /// Nothing is known before [`Self::run`].
+    /// Empty caches; [`Self::run`] starts the watches.
     pub fn new(scope: Scope) -> Self {
         Self {
             scope,
@@ -130,14 +129,14 @@ impl ControlPlane {
         self.listed_for_applications().await;
     }
 
-    /// The same, but for ApplicationSets, which no Application needs.
+    /// The same without ApplicationSets, which the Application controller does not need.
     pub async fn listed_for_applications(&self) {
         self.applications.listed().await;
         self.projects.listed().await;
         self.secrets.listed().await;
     }
 
-    /// The clusters that Applications may name, the local one included.
+    /// The clusters that Applications may use, including the local one.
     pub fn clusters(&self) -> Vec<Cluster> {
         let secrets = self.secrets.all();
         let secrets: Vec<Secret> =
@@ -149,9 +148,8 @@ impl ControlPlane {
     ///
     /// # Errors
     ///
-    /// [`Forbidden`] when Applications are synced from here and a kind that this
-    /// needs may not be watched. No other failure ends it: it is told in the log,
-    /// and tried again.
+    /// [`Forbidden`] when Applications are synced by this process and a kind that is
+    /// needed for it must not be watched. All other errors are logged and retried.
     pub async fn run(&self, client: &Client, stop: &CancellationToken) -> Result<(), Forbidden> {
         let watches = async {
             let [sets, applications, projects, secrets] =
@@ -179,8 +177,8 @@ impl ControlPlane {
             });
         }
         let asked = Arc::clone(cache);
-        let events = follow_asking(api, config, move || asked.begin());
-        let mut events = told(events, kind.plural().to_owned());
+        let events = follow_listings(api, config, move || asked.begin());
+        let mut events = with_log(events, kind.plural().to_owned());
         let mut seen = BTreeSet::new();
         while let Some(event) = events.next().await {
             match event {
@@ -193,15 +191,15 @@ impl ControlPlane {
                 Ok(Event::Delete(object)) => cache.deleted(&object),
                 Ok(Event::InitDone) => {
                     let unsure = cache.end(&std::mem::take(&mut seen));
-                    self.ask(client, cache, unsure).await;
+                    self.read_unsure(client, cache, unsure).await;
                 }
-                Err(error) => self.judge(kind, &error)?,
+                Err(error) => self.check(kind, &error)?,
             }
         }
         Ok(())
     }
 
-    /// What is kept of an object.
+    /// The part of an object that is kept.
     fn kept(&self, kind: Kind, object: Object) -> Object {
         if kind != Kind::Secret || self.scope.syncs {
             return object;
@@ -213,8 +211,8 @@ impl ControlPlane {
         secret.into()
     }
 
-    /// Whether a failure is one that no retry mends.
-    fn judge(&self, kind: Kind, error: &watcher::Error) -> Result<(), Forbidden> {
+    /// Returns an error that no retry can fix.
+    fn check(&self, kind: Kind, error: &watcher::Error) -> Result<(), Forbidden> {
         let needed = self.scope.syncs && kind != Kind::ApplicationSet;
         match error {
             watcher::Error::InitialListFailed(cause) if needed && has_code(cause, 403) => {
@@ -224,17 +222,17 @@ impl ControlPlane {
         }
     }
 
-    /// Asks for objects of which a listing did not tell whether they are there.
-    async fn ask(&self, client: &Client, cache: &Cache, unsure: Vec<Object>) {
+    /// Reads objects whose existence the listing does not show.
+    async fn read_unsure(&self, client: &Client, cache: &Cache, unsure: Vec<Object>) {
         for object in unsure {
             let namespace = Some(object.namespace());
             let api: Api<Object> = api(client, namespace, &cache.kind().resource());
             match api.get_opt(object.name()).await {
                 Ok(Some(found)) if found.uid() == object.uid() => {}
                 Ok(_) => cache.deleted(&object),
-                // The next listing tells.
+                // The next listing shows it.
                 Err(error) => {
-                    tracing::debug!(key = %object.key(), error = reason(&error), "not read");
+                    tracing::debug!(key = %object.key(), error = reason(&error), "cannot read the object");
                 }
             }
         }

@@ -27,7 +27,7 @@ fn owned(cache: &Cache, uid: &str) -> Vec<String> {
 }
 
 #[test]
-fn what_we_wrote_counts_until_the_watch_shows_something_newer() {
+fn an_own_write_is_used_until_the_watch_has_a_newer_version() {
     let cache = Cache::new(Kind::Application);
     cache.put(object("a", "u", "9", "s"), Origin::Watch);
     let mut changes = cache.subscribe();
@@ -39,20 +39,20 @@ fn what_we_wrote_counts_until_the_watch_shows_something_newer() {
     cache.put(object("a", "u", "11", "t"), Origin::Watch);
     cache.wrote(object("a", "u", "10", "s"), Origin::ApplicationSets);
     assert_eq!(version(&cache, "a").as_deref(), Some("11"));
-    let told: Vec<_> = std::iter::from_fn(|| changes.try_recv().ok())
+    let changes_seen: Vec<_> = std::iter::from_fn(|| changes.try_recv().ok())
         .map(|change| (change.origin, change.new.unwrap().resource_version().to_owned()))
         .collect();
     let want = [(Origin::ApplicationSets, "10".to_owned()), (Origin::Watch, "11".to_owned())];
-    assert_eq!(told, want, "each version once, in order");
+    assert_eq!(changes_seen, want, "each version once, in order");
     assert_eq!((owned(&cache, "s"), owned(&cache, "t")), (vec![], vec!["a".to_owned()]));
 }
 
 #[test]
-fn what_is_gone_does_not_come_back_by_an_answer_that_is_late() {
+fn a_late_response_does_not_restore_a_deleted_object() {
     let cache = Cache::new(Kind::Application);
     cache.put(object("a", "u", "9", "s"), Origin::Watch);
     cache.deleted(&object("a", "other", "8", "s"));
-    assert_eq!(version(&cache, "a").as_deref(), Some("9"), "one before of the same name went");
+    assert_eq!(version(&cache, "a").as_deref(), Some("9"), "the deletion of a previous object");
     cache.deleted(&object("a", "u", "12", "s"));
     cache.wrote(object("a", "u", "11", "s"), Origin::Applications);
     assert_eq!((version(&cache, "a"), owned(&cache, "s")), (None, vec![]));
@@ -64,7 +64,7 @@ fn what_is_gone_does_not_come_back_by_an_answer_that_is_late() {
 }
 
 #[test]
-fn what_a_listing_does_not_have_is_gone_unless_it_was_written_since() {
+fn objects_missing_in_a_listing_are_deleted_unless_written_since() {
     let cache = Cache::new(Kind::Application);
     for (name, uid) in [("a", "1"), ("b", "2"), ("c", "3")] {
         cache.put(object(name, uid, "5", "s"), Origin::Watch);

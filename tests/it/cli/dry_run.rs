@@ -90,10 +90,10 @@ async fn a_dry_run_writes_nothing_and_logs_the_writes() {
         "would set the condition RolloutProgressing to True",
         "would start an automated sync to ",
         "would apply ConfigMap default/a-config",
-        "would run the operation that is requested",
+        "would start the requested operation",
         "would set status.sync.status from nothing to OutOfSync",
         "would remove the annotation argocd.argoproj.io/refresh",
-        "would delete what its finalizers stand for, and remove resources-finalizer",
+        "would delete its resources, and remove the finalizers resources-finalizer",
     ];
     let until = Instant::now() + Duration::from_secs(60);
     let text = loop {

@@ -94,8 +94,8 @@ fn no_token_of_a_kubeconfig_is_printed() {
         )
     };
     for (token, want) in [
-        ("\"s3cr3t\\nb\"", "the token of its user holds a line break"),
-        ("{s3cr3t: [}", "the kubeconfig is not YAML of its kind"),
+        ("\"s3cr3t\\nb\"", "the token of its user contains a line break"),
+        ("{s3cr3t: [}", "the kubeconfig is invalid"),
         ("\"s3cr3t\\n\"", "cannot read from the cluster"),
     ] {
         let files = folder(&[("config", &config(token))]);

@@ -1,4 +1,4 @@
-//! Deletions come last, and wait for everything else (AS-148).
+//! Deletions come last and wait for all other writes (AS-148).
 
 use super::*;
 use crate::embedded::{Effect, Fault, RequestRecord};
@@ -24,7 +24,7 @@ async fn the_old_name_goes_only_when_the_new_one_is_there() {
     spec["generators"] = generators(&["app", "app-0"]);
     world.create("ApplicationSet", "set", spec).await;
     world.until("Application", "app-0", |_| true).await;
-    // Taken by somebody else, refused, not answered for good.
+    // Owned by another client, rejected, or without a response.
     for (round, code) in [409, 403, 500].into_iter().enumerate() {
         let (old, new) = (format!("app-{round}"), format!("app-{}", round + 1));
         let is_create = |request: &RequestRecord| {
@@ -52,7 +52,7 @@ async fn the_old_name_goes_only_when_the_new_one_is_there() {
 }
 
 #[tokio::test]
-async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
+async fn deletions_wait_for_a_deletion_by_another_client_and_report_it() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["generators"] = generators(&["app", "old"]);
@@ -60,7 +60,7 @@ async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
     for name in ["app", "old"] {
         world.until("Application", name, |_| true).await;
     }
-    // Its finalizer keeps it.
+    // Its finalizer blocks the deletion.
     world.api("Application").delete("app", &kube::api::DeleteParams::default()).await.unwrap();
     world.until("Application", "app", is_going).await;
     generate(&world, &["app"]).await;
@@ -71,10 +71,14 @@ async fn deletions_wait_for_what_somebody_else_deletes_and_it_is_told() {
         })
         .await;
     let conditions = set["status"]["conditions"].as_array().unwrap();
-    let told = conditions.iter().find(|told| told["reason"] == "DeletionsWait").unwrap();
+    let condition =
+        conditions.iter().find(|condition| condition["reason"] == "DeletionsWait").unwrap();
     let want = "1 application waits to be deleted until application app, which is being deleted, \
                 is recreated: old";
-    assert_eq!((&told["type"], &told["message"]), (&json!("ResourcesUpToDate"), &json!(want)));
+    assert_eq!(
+        (&condition["type"], &condition["message"]),
+        (&json!("ResourcesUpToDate"), &json!(want))
+    );
     let old = world.until("Application", "old", |_| true).await;
     assert!(!is_going(&old));
     // It is recreated after its deletion, and then the other one is deleted.

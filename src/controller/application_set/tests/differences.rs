@@ -1,11 +1,10 @@
-//! What is no difference is not written, and what is ignored stays (AS-153,
-//! AS-163).
+//! Insignificant differences are not written, and ignored fields stay (AS-153, AS-163).
 
 use super::*;
 
 const REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
 
-/// Waits until a whole pass over the set has come to its end.
+/// Waits until a reconcile of the ApplicationSet is complete.
 async fn reconcile(world: &ClusterState) {
     let trigger = json!({"metadata": {"annotations": {REFRESH: "true"}}});
     world.patch("ApplicationSet", "set", trigger).await;
@@ -13,7 +12,7 @@ async fn reconcile(world: &ClusterState) {
     world.until("ApplicationSet", "set", is_over).await;
 }
 
-/// How often the controller has patched Applications.
+/// Number of Application patches by the controller.
 fn patches(world: &ClusterState) -> usize {
     let of_application = |request: &&crate::embedded::RequestRecord| {
         request.client == "sets" && request.verb == "patch" && request.resource == "applications"
@@ -22,7 +21,7 @@ fn patches(world: &ClusterState) -> usize {
 }
 
 #[tokio::test]
-async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
+async fn dropped_zero_values_are_not_written_again() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["template"]["spec"]["source"]["directory"] =
@@ -31,7 +30,7 @@ async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
         json!({"automated": {"prune": false, "enabled": false}, "retry": {"limit": 0}});
     world.create("ApplicationSet", "set", spec).await;
     world.until("Application", "app", |_| true).await;
-    // As who reads the object as the peer's types writes it back.
+    // Like a client that writes the object with Argo CD's Go types.
     let dropped = json!({"spec": {
         "source": {"directory": {"recurse": null}, "helm": {"skipCrds": false}},
         "syncPolicy": {"automated": {"prune": null}, "retry": {"limit": null}},
@@ -41,7 +40,7 @@ async fn zero_values_that_somebody_drops_are_not_written_again_and_again() {
         reconcile(&world).await;
     }
     assert_eq!(patches(&world), 0);
-    // What means something when it is absent is written.
+    // Zero values that differ from an absent field are written.
     let enabled = json!({"spec": {"syncPolicy": {"automated": {"enabled": null}}}});
     world.patch("Application", "app", enabled).await;
     world
@@ -69,7 +68,7 @@ async fn an_ignored_value_stays_with_its_element_of_a_list() {
     by_hand[1]["targetRevision"] = "hotfix".into();
     world.patch("Application", "app", json!({"spec": {"sources": by_hand}})).await;
 
-    // One is put before it.
+    // Another element is inserted before it.
     spec["template"]["spec"]["sources"] = json!([source("new"), source("a"), source("b")]);
     world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
     let live =

@@ -1,9 +1,9 @@
-//! What users write in templates and rules, when it means harm or is mistaken.
+//! Malicious and invalid templates and rules of users.
 
 use super::*;
 
 /// The condition of this type, if its message has the text.
-fn tells(set: &Value, text: &str) -> bool {
+fn reports(set: &Value, text: &str) -> bool {
     let conditions = set["status"]["conditions"].as_array().into_iter().flatten();
     conditions.into_iter().any(|condition| {
         condition["type"] == "ErrorOccurred"
@@ -12,9 +12,9 @@ fn tells(set: &Value, text: &str) -> bool {
     })
 }
 
-// With one thread, whatever is evaluated on it stops everybody.
+// With one thread, a blocking evaluation would stop all other tasks.
 #[tokio::test]
-async fn a_template_without_an_end_is_told_and_others_are_served_meanwhile_as_135() {
+async fn a_template_without_an_end_is_reported_and_does_not_block_others_as_135() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut hostile = set(json!({}));
     hostile["goTemplate"] = true.into();
@@ -30,18 +30,18 @@ async fn a_template_without_an_end_is_told_and_others_are_served_meanwhile_as_13
 
     world.until("Application", "app", |_| true).await;
     let limit = "limit exceeded: output longer than 1048576 bytes";
-    until_told(&world, "simple", &["spec.template.metadata.annotations.a", limit]).await;
+    until_reported(&world, "simple", &["spec.template.metadata.annotations.a", limit]).await;
     let limit = "error calling regexFindAll: limit exceeded: more than ";
-    until_told(&world, "hostile", &["spec.template.metadata.name", limit]).await;
+    until_reported(&world, "hostile", &["spec.template.metadata.name", limit]).await;
 }
 
 /// Waits as long as a template may take in a debug build on a busy machine.
-async fn until_told(world: &ClusterState, name: &str, parts: &[&str]) {
+async fn until_reported(world: &ClusterState, name: &str, parts: &[&str]) {
     let api = world.api("ApplicationSet");
     let look = async {
         loop {
             let set = api.get(name).await.unwrap();
-            if parts.iter().all(|part| tells(&set.parse(), part)) {
+            if parts.iter().all(|part| reports(&set.parse(), part)) {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -50,7 +50,7 @@ async fn until_told(world: &ClusterState, name: &str, parts: &[&str]) {
     tokio::time::timeout(Duration::from_secs(300), look).await.unwrap();
 }
 
-/// A set of two Applications, `a` and `b`.
+/// An ApplicationSet with the Applications `a` and `b`.
 fn pair() -> Value {
     let mut spec = set(json!({}));
     spec["generators"] = json!([{"list": {"elements": [{"n": "a"}, {"n": "b"}]}}]);
@@ -74,19 +74,19 @@ async fn a_rule_that_cannot_be_read_spares_all_other_applications_as_162() {
     }});
     world.patch("ApplicationSet", "set", change).await;
     world.until("Application", "b", |b| b["spec"]["source"]["path"] == "q").await;
-    let told = |set: &Value| {
-        tells(set, "spec.ignoreApplicationDifferences[0].jqPathExpressions: \".spec[\"")
+    let is_reported = |set: &Value| {
+        reports(set, "spec.ignoreApplicationDifferences[0].jqPathExpressions: \".spec[\"")
     };
-    world.until("ApplicationSet", "set", told).await;
+    world.until("ApplicationSet", "set", is_reported).await;
     assert_eq!(path_of(&world, "a").await, "p", "what is to be left alone in it is not known");
 
-    let mended = json!([{"name": "a", "jqPathExpressions": [
+    let fixed = json!([{"name": "a", "jqPathExpressions": [
         r#".spec.source | if (.path | ascii_downcase | IN("p", "q")) then .path else empty end"#
     ]}]);
     world
-        .patch("ApplicationSet", "set", json!({"spec": {"ignoreApplicationDifferences": mended}}))
+        .patch("ApplicationSet", "set", json!({"spec": {"ignoreApplicationDifferences": fixed}}))
         .await;
-    world.until("ApplicationSet", "set", |set| !tells(set, "")).await;
+    world.until("ApplicationSet", "set", |set| !reports(set, "")).await;
     assert_eq!(path_of(&world, "a").await, "p", "the rule holds");
 }
 
@@ -107,6 +107,6 @@ async fn a_rule_that_uses_up_too_much_is_named_and_its_application_left_alone_as
     world.until("Application", "b", |b| b["spec"]["source"]["path"] == "q").await;
     let limit = "limit exceeded: takes more than 2000000 steps";
     let place = "spec.ignoreApplicationDifferences[0].jqPathExpressions";
-    until_told(&world, "set", &[place, limit]).await;
+    until_reported(&world, "set", &[place, limit]).await;
     assert_eq!(path_of(&world, "a").await, "p");
 }

@@ -1,5 +1,5 @@
-//! Rollouts that cannot go on: switched off, denied by a window, closed again
-//! (AS-184, AS-341, AS-356, AS-366).
+//! Blocked rollouts: disabled, denied by a window, or with a closed step (AS-184, AS-341,
+//! AS-356, AS-366).
 
 use jiff::SignedDuration;
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::decide::rollout;
 use crate::decide::windows::BLOCKED;
 
-/// A set of the Applications `a` and `b`, each with its name as label `app`.
+/// An ApplicationSet with the Applications `a` and `b`, each with its name as label `app`.
 fn pair(strategy: Value) -> Value {
     let mut set = set(strategy);
     set["generators"] = json!([{"list": {"elements": [{"n": "a"}, {"n": "b"}]}}]);
@@ -31,7 +31,7 @@ fn entry_of<'a>(set: &'a Value, name: &str) -> &'a Value {
     found.unwrap_or(&Value::Null)
 }
 
-/// A window that is open at all times and denies this Application.
+/// A window that is always open and denies this Application.
 fn deny(application: &str) -> Value {
     let window = json!({
         "kind": "deny", "schedule": "* * * * *", "duration": "24h", "applications": [application],
@@ -40,7 +40,7 @@ fn deny(application: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
+async fn a_disabled_rollout_does_not_stay_progressing() {
     let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", set(rolling())).await;
     let progresses = |status: &'static str| {
@@ -52,13 +52,16 @@ async fn a_rollout_that_is_switched_off_does_not_progress_for_ever() {
         ..ApplicationSetSettings::default()
     });
     let set = world.until("ApplicationSet", "set", progresses("False")).await;
-    let told = condition(&set, "RolloutProgressing");
-    assert_eq!(told["reason"], "ApplicationSetRolloutDisabled");
-    assert!(told["message"].as_str().unwrap().contains("progressive syncs are disabled"), "{told}");
+    let found = condition(&set, "RolloutProgressing");
+    assert_eq!(found["reason"], "ApplicationSetRolloutDisabled");
+    assert!(
+        found["message"].as_str().unwrap().contains("progressive syncs are disabled"),
+        "{found}"
+    );
 }
 
 #[tokio::test]
-async fn a_window_that_denies_holds_no_place_of_max_update() {
+async fn an_application_denied_by_a_window_uses_no_slot_of_max_update() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.patch("AppProject", "default", deny("a")).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
@@ -70,20 +73,23 @@ async fn a_window_that_denies_holds_no_place_of_max_update() {
     assert!(a["operation"].is_null(), "{}", a["operation"]);
     let set = world.until("ApplicationSet", "set", |_| true).await;
     let waiting = set["status"]["rollout"]["waitingFor"].as_array().unwrap();
-    let told = waiting.iter().find(|wait| wait["application"] == "a").unwrap();
-    let reason = told["reason"].as_str().unwrap();
-    assert!(reason.starts_with("a sync window denies it: ") && told["until"].is_string(), "{told}");
+    let found = waiting.iter().find(|wait| wait["application"] == "a").unwrap();
+    let reason = found["reason"].as_str().unwrap();
+    assert!(
+        reason.starts_with("a sync window denies it: ") && found["until"].is_string(),
+        "{found}"
+    );
 }
 
 #[tokio::test]
-async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
+async fn a_sync_blocked_by_a_window_releases_its_slot() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", pair(one_at_a_time())).await;
     for name in ["a", "b"] {
         world.compare(name, "OutOfSync", "Missing", "r1").await;
     }
     let a = world.until("Application", "a", |live| live["operation"].is_object()).await;
-    // The window shuts before it has done anything.
+    // The window closes before the first task.
     let now = jiff::Timestamp::from_second(jiff::Timestamp::now().as_second()).unwrap();
     let state = json!({
         "operation": a["operation"], "phase": "Running", "startedAt": now.to_string(), "message": BLOCKED,
@@ -93,8 +99,8 @@ async fn a_sync_that_a_window_keeps_from_beginning_gives_its_place_back() {
     let is_ended = |live: &Value| live["status"]["operationState"]["phase"] == "Terminating";
     world.until("Application", "a", is_ended).await;
     let b = world.until("Application", "b", |_| true).await;
-    assert!(b["operation"].is_null(), "the place is held until the other one is over");
-    // Whoever syncs ends it.
+    assert!(b["operation"].is_null(), "the slot is used until the other operation has ended");
+    // The sync engine terminates it.
     let over = json!({"phase": "Failed", "finishedAt": now.to_string(), "message": "terminated"});
     let over = json!({"operation": null, "status": {"operationState": over}});
     world.patch("Application", "a", over).await;
@@ -118,7 +124,7 @@ async fn the_time_of_a_step_that_closed_does_not_count() {
     world.compare("a", "Synced", "Healthy", "r1").await;
     world.compare("b", "OutOfSync", "Healthy", "r1").await;
     world.until("ApplicationSet", "set", |set| entry_of(set, "b")["status"] == "Pending").await;
-    // The first step has something new, and is held.
+    // The first step has a new revision and is blocked.
     world.patch("Application", "a", json!({"status": {"sync": {"status": "OutOfSync"}}})).await;
     let set = world
         .until("ApplicationSet", "set", |set| {

@@ -1,12 +1,11 @@
-//! Fleets whose status has no room for all of them, and statuses that the API
-//! server refuses.
+//! Statuses that are too large for all Applications, and statuses that the API server rejects.
 
 use super::*;
 use crate::api::annotations::ROLLOUT;
 use crate::decide::application_set::Room;
 use crate::embedded::{Effect, Fault, RequestRecord};
 
-/// Room for the entries of a handful of Applications.
+/// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {
     ApplicationSetSettings {
         room: Room { entries: 1_200, resources: 1_000 },
@@ -14,7 +13,7 @@ fn little() -> ApplicationSetSettings {
     }
 }
 
-/// A set of this many Applications in two steps, a few at a time.
+/// An ApplicationSet with this number of Applications in two steps, a few at a time.
 fn fleet(count: usize) -> Value {
     let by = |step: &str| {
         json!({
@@ -32,7 +31,7 @@ fn fleet(count: usize) -> Value {
     set
 }
 
-/// Compares and syncs Applications as they ask for it, until it is dropped.
+/// Compares and syncs Applications on request, until dropped.
 fn serve(world: &ClusterState, revision: &'static str) -> DropGuard {
     let (api, stop) = (world.api("Application"), CancellationToken::new());
     let token = stop.clone();
@@ -42,7 +41,7 @@ fn serve(world: &ClusterState, revision: &'static str) -> DropGuard {
                 let live = object.parse();
                 let Some(patch) = next(&live, revision) else { continue };
                 let patch = Patch::Merge(patch);
-                // Whoever changed it meanwhile: it is in the next listing.
+                // After a conflict, it is in the next listing.
                 let _ = api.patch(object.name(), &PatchParams::default(), &patch).await;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -107,7 +106,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
         assert!(record.contains("\"r1\""), "{}: {record}", live["metadata"]["name"]);
     }
 
-    // Whoever shows it finds every entry.
+    // All entries can be read.
     let by_name: std::collections::BTreeMap<String, Arc<Value>> = applications(&world)
         .await
         .into_iter()
@@ -117,7 +116,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
     assert_eq!(shown.len(), 24);
     assert!(shown.values().all(|entry| entry.phase.name() == "Healthy"), "{shown:?}");
 
-    // The next controller finds it done, and starts nothing again.
+    // A restarted controller finds the rollout complete and starts no sync.
     drop(service);
     let promotions = |all: &[Value]| -> Vec<Value> {
         all.iter().map(|live| live["status"]["operationState"]["operation"].clone()).collect()
@@ -139,7 +138,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
     assert_eq!(promotions(&after), promotions(&before));
     assert!(after.iter().all(|live| live["operation"].is_null()));
 
-    // A new commit is rolled out like the first one.
+    // A new commit is rolled out in the same way.
     let _service = serve(&world, "r2");
     world
         .until("ApplicationSet", "set", |set| {
@@ -163,7 +162,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
 }
 
 #[tokio::test]
-async fn a_status_that_is_refused_stops_nothing_in_silence() {
+async fn a_rejected_status_is_reported_and_does_not_stop_the_rollout() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let is_status = |request: &RequestRecord| {
         request.client == "sets"
@@ -174,7 +173,7 @@ async fn a_status_that_is_refused_stops_nothing_in_silence() {
     world.create("ApplicationSet", "set", fleet(2)).await;
     let events: Api<k8s_openapi::api::events::v1::Event> =
         Api::namespaced(world.server.client_as("test"), NAMESPACE);
-    let told = async {
+    let reported = async {
         loop {
             let all = events.list(&ListParams::default()).await.unwrap();
             if all.iter().any(|event| event.reason.as_deref() == Some("StatusError")) {
@@ -183,8 +182,8 @@ async fn a_status_that_is_refused_stops_nothing_in_silence() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), told).await.unwrap();
-    // Once it is taken, the rollout goes on and the condition is taken back.
+    tokio::time::timeout(Duration::from_secs(30), reported).await.unwrap();
+    // When the status is accepted again, the rollout continues and the condition is removed.
     let _service = serve(&world, "r1");
     let set = world.until("ApplicationSet", "set", is_complete).await;
     let conditions = set["status"]["conditions"].as_array().unwrap();
@@ -193,7 +192,7 @@ async fn a_status_that_is_refused_stops_nothing_in_silence() {
 }
 
 #[tokio::test]
-async fn a_stall_is_reported_once_whoever_looks() {
+async fn a_stall_is_reported_once() {
     let mut settings = ApplicationSetSettings::default();
     let rules = settings.rollout.rules;
     settings.rollout.rules = crate::decide::rollout::phase::Rules {
@@ -206,8 +205,8 @@ async fn a_stall_is_reported_once_whoever_looks() {
     world.create("ApplicationSet", "set", spec).await;
     world.compare("app", "OutOfSync", "Missing", "r1").await;
     let is_recorded = |set: &Value| set["status"]["rollout"]["stalled"][0]["application"] == "app";
-    let wake = async {
-        // Nothing happens by itself for half a minute; any event will do.
+    let trigger = async {
+        // Nothing triggers a reconcile for half a minute; any event will do.
         loop {
             world.compare("app", "OutOfSync", "Missing", "r1").await;
             tokio::time::sleep(Duration::from_millis(400)).await;
@@ -215,7 +214,7 @@ async fn a_stall_is_reported_once_whoever_looks() {
     };
     tokio::select! {
         _ = world.until("ApplicationSet", "set", is_recorded) => {}
-        () = wake => {}
+        () = trigger => {}
     }
     world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
     let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;

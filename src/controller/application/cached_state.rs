@@ -1,5 +1,5 @@
-//! What is remembered of an Application from one reconcile to the next, and
-//! within one. Losing it costs work, never truth.
+//! Cached state of an Application, kept between reconciles and within one. It only saves
+//! work: everything can be computed again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
@@ -15,58 +15,58 @@ use crate::decide::app_state::refresh::{Request, digest};
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::watch::cluster_cache::ClusterCache;
 
-/// How many renderings of one Application are kept: what is compared, and what
-/// an operation syncs.
+/// Maximum number of cached renderings per Application: one for the comparison, others
+/// for operations.
 const KEPT: usize = 3;
 
-/// What is remembered of one Application.
+/// The cached state of one Application.
 #[derive(Debug, Default)]
-pub struct Memory {
-    /// When its revision was last looked up.
+pub struct CachedState {
+    /// When the revision was last resolved.
     pub checked_at: Option<Timestamp>,
     /// When it was last compared.
     pub compared_at: Option<Timestamp>,
-    /// When it was last rendered in spite of an unchanged revision.
+    /// When it was last rendered despite an unchanged revision.
     pub rendered_at: Option<Timestamp>,
-    /// Renderings, the latest last.
+    /// Renderings, latest last.
     pub rendered: Vec<Rendered>,
     /// Differences of unchanged objects.
     pub diffs: DiffCache,
-    /// Digest of the spec that was last looked at.
+    /// Digest of the spec of the last comparison.
     pub last_spec: Option<u64>,
-    /// Since when its repository cannot be read. It changes no status at first,
-    /// so that nothing but this process knows.
+    /// Since when its repository cannot be read. Not in the status during the grace
+    /// period, so only this process knows it.
     pub failing_since: Option<Timestamp>,
-    /// Since when its operation cannot read what it needs.
+    /// Since when its operation cannot read its inputs.
     pub unreadable_since: Option<Timestamp>,
-    /// Digest of how its operation stood when the log said so last.
+    /// Digest of the operation progress that was last logged.
     pub logged: u64,
-    /// The cluster whose objects it wants.
+    /// The cluster with the objects that it watches.
     pub cluster: Option<Arc<ClusterCache>>,
-    /// The sources that it waits for.
+    /// The sources that it is registered for.
     pub sources: Vec<Wanted>,
-    /// The comparison that failed last and has to be made up for.
+    /// The reason of the last failed comparison, to be repeated.
     pub owed: Request,
-    /// Digests of what the log was told last of a dry run.
+    /// Digests of the last logged lines of a dry run.
     pub would: Vec<u64>,
     /// Hooks of its deletion that were created or failed.
     pub tries: Tries,
-    /// Digest of the last patch that was sent, and the version that came of it.
+    /// Digest of the last patch, and the resulting resource version.
     pub last_patch: Option<(u64, Value)>,
 }
 
-impl Memory {
-    /// A rendering of these inputs, if it is kept.
+impl CachedState {
+    /// The rendering of these inputs, if it is cached.
     pub fn rendering(&self, from: u128) -> Option<&Rendered> {
         self.rendered.iter().find(|rendered| rendered.from == from)
     }
 
-    /// Bytes that its renderings take.
+    /// Size of its renderings in bytes.
     pub fn weight(&self) -> u64 {
         self.rendered.iter().map(Rendered::weight).sum()
     }
 
-    /// Keeps a rendering.
+    /// Caches a rendering.
     pub fn keep(&mut self, rendered: Rendered) {
         self.rendered.retain(|old| old.from != rendered.from);
         self.rendered.push(rendered);
@@ -78,18 +78,18 @@ impl Memory {
 /// One rendered set of sources. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Rendered {
-    /// Tells what it was made from; see [`Rendered::made_from`].
+    /// Digest of its inputs; see [`Rendered::made_from`].
     pub from: u128,
     /// The objects as JSON, in source order.
     pub manifests: Arc<[Arc<[u8]>]>,
     /// `status.sourceType`, by source.
     pub types: Arc<[String]>,
-    /// What the user may want to correct, with file and line.
+    /// Problems in the manifests, with file and line.
     pub warnings: Arc<[String]>,
 }
 
 impl Rendered {
-    /// Tells sources, revisions and namespace from others.
+    /// Digest of sources, revisions and namespace.
     pub fn made_from(inputs: &Value) -> u128 {
         let half = |salt: u8| u128::from(digest(&(salt, inputs)));
         half(0) << 64 | half(1)
@@ -97,7 +97,7 @@ impl Rendered {
 
     /// The objects.
     pub fn objects(&self) -> Vec<Value> {
-        // They were written by ourselves.
+        // Serialized by this process.
         self.manifests.iter().filter_map(|bytes| serde_json::from_slice(bytes).ok()).collect()
     }
 
@@ -106,19 +106,19 @@ impl Rendered {
     }
 }
 
-/// Manifests that several Applications have are kept once.
+/// Shares equal manifests of several Applications.
 #[derive(Debug, Default)]
 pub struct Shared(Mutex<Pool>);
 
 #[derive(Debug, Default)]
 struct Pool {
     by_digest: HashMap<u64, Weak<[u8]>>,
-    /// At this size those that nobody has any more are taken out.
+    /// At this size, unused manifests are removed.
     sweep_at: usize,
 }
 
 impl Shared {
-    /// The same bytes, once.
+    /// Returns a shared copy of the bytes.
     pub fn bytes(&self, bytes: Vec<u8>) -> Arc<[u8]> {
         let digest = digest(&bytes);
         let mut pool = self.0.lock();
@@ -136,11 +136,10 @@ impl Shared {
     }
 }
 
-/// What one reconcile has read already, so that its rounds do not read it
-/// again.
+/// Manifests and live objects that the current reconcile has already parsed.
 #[derive(Debug, Default)]
 pub struct Parsed {
-    /// The rendering that was placed last, the kinds it was placed by, and
-    /// itself.
+    /// The last rendering with destination namespaces, the kinds that it depends on, and
+    /// the result.
     pub placed: Option<(u128, BTreeMap<GroupVersionKind, Served>, Arc<Placed>)>,
 }

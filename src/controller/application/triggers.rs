@@ -1,4 +1,5 @@
-//! Which Applications a change in the control plane wakes.
+//! Triggers of the Application controller: which Applications a change in the control
+//! plane affects.
 
 use k8s_openapi::api::core::v1::Secret;
 use serde::Deserialize;
@@ -14,10 +15,10 @@ use crate::redact;
 use crate::watch::control_plane::{Change, Kind, Origin};
 use crate::watch::object::Object;
 
-/// Values of the label for repositories, and whether they are for many.
+/// Values of the label of repository Secrets, and whether they are credential templates.
 const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
 
-/// Wakes Applications as long as changes come.
+/// Triggers Applications until the changes end.
 pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
     while let Some(change) = changes.recv().await {
         match change.kind {
@@ -29,7 +30,7 @@ pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
     }
 }
 
-/// Whether an Application is this controller's business.
+/// Whether this controller handles an Application.
 pub fn is_handled(ctx: &Context, key: &ObjectKey) -> bool {
     key.namespace == ctx.settings.control_plane_namespace
         || ctx.settings.namespaces.matches(&key.namespace)
@@ -39,26 +40,26 @@ fn application(ctx: &Context, change: &Change) {
     if !is_handled(ctx, &change.key) {
         return;
     }
-    // What we write ourselves is nothing new to us.
+    // Own writes need no reconcile.
     if change.origin == Origin::Applications && change.new.is_some() {
         return;
     }
     let Some(new) = &change.new else {
-        ctx.queue.wake(&change.key, Request::default());
-        ctx.leaving.notify_one();
+        ctx.queue.enqueue(&change.key, Request::default());
+        ctx.terminating.notify_one();
         return;
     };
     let new = new.parse();
     redact::know_urls_of(&new["spec"]);
     let old = change.old.as_ref().map(Object::parse);
     if old.as_ref().is_none_or(|old| counts(old, &new)) {
-        // A rollout waits for what it starts.
+        // A rollout waits for the operations that it starts.
         match new["operation"].is_object() {
-            true => ctx.queue.wake_first(&change.key, Request::default()),
-            false => ctx.queue.wake(&change.key, Request::default()),
+            true => ctx.queue.enqueue_first(&change.key, Request::default()),
+            false => ctx.queue.enqueue(&change.key, Request::default()),
         }
         // It may refer to another project now.
-        ctx.leaving.notify_one();
+        ctx.terminating.notify_one();
     }
 }
 
@@ -66,13 +67,13 @@ fn project(ctx: &Context, change: &Change) {
     let differs = projects::differs(change.old.as_ref(), change.new.as_ref());
     if differs {
         for key in of_project(ctx, &change.key.name) {
-            ctx.queue.wake(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, Request::new(Level::Live));
         }
     }
-    ctx.leaving.notify_one();
+    ctx.terminating.notify_one();
 }
 
-/// Applications of a project, as far as this controller handles them.
+/// The Applications of a project that this controller handles.
 pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
     #[derive(Default, Deserialize)]
     struct Spec {
@@ -95,7 +96,7 @@ pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
         .collect()
 }
 
-/// Takes over the Secrets that are known already.
+/// Reads the Secrets that are already in the cache.
 pub fn take_secrets(ctx: &Context) {
     for secret in ctx.control_plane.secrets.all() {
         take_secret(ctx, None, secret.read().ok());
@@ -107,15 +108,15 @@ fn secret(ctx: &Context, change: &Change) {
     if !take_secret(ctx, read(&change.old), read(&change.new)) {
         return;
     }
-    // Clusters and credentials change seldom, and anybody may be concerned.
+    // Clusters and credentials change rarely, and may affect any Application.
     for key in ctx.control_plane.applications.keys() {
         if is_handled(ctx, &key) {
-            ctx.queue.wake(&key, Request::new(Level::Live));
+            ctx.queue.enqueue(&key, Request::new(Level::Live));
         }
     }
 }
 
-/// Takes over what a Secret says. Whether it is of clusters or repositories.
+/// Reads a Secret. Returns whether it describes a cluster or repositories.
 fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool {
     let type_of = |secret: &Secret| {
         let labels = secret.metadata.labels.as_ref();
@@ -139,8 +140,8 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
     before.is_some() || now.is_some()
 }
 
-/// Whether a change is more than what the controller writes itself: a status
-/// that somebody else has changed counts only for its operation.
+/// Whether a change needs a reconcile: a status change by another client counts only for
+/// its operation.
 fn counts(old: &Value, new: &Value) -> bool {
     let metadata = |object: &Value| {
         let own = &object["metadata"];

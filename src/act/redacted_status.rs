@@ -1,4 +1,4 @@
-//! Statuses as they may be told: without credentials in their words.
+//! Removes credentials from the messages of a status.
 
 use std::borrow::Cow;
 
@@ -6,19 +6,19 @@ use serde_json::Value;
 
 use crate::redact;
 
-/// A status to be written, given the one that is stored.
+/// A status to be written without credentials, given the stored one.
 ///
-/// Whoever decided on it compared what it says with what is stored, which has
-/// been through here: a condition that says the same keeps its time, or each
-/// decision would lead to a write.
+/// The decision compared the unredacted status with the stored, redacted one. So a
+/// condition that is unchanged after redaction keeps its time; otherwise each decision
+/// would cause a write.
 pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
-    let mut told = wanted.clone();
-    redact::messages(&mut told);
-    if told == *wanted {
+    let mut redacted = wanted.clone();
+    redact::messages(&mut redacted);
+    if redacted == *wanted {
         return Cow::Borrowed(wanted);
     }
     let before = stored["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let conditions = told.get_mut("conditions").and_then(Value::as_array_mut);
+    let conditions = redacted.get_mut("conditions").and_then(Value::as_array_mut);
     for condition in conditions.into_iter().flatten() {
         let same = |old: &&Value| {
             ["type", "status", "reason", "message"].iter().all(|f| old[f] == condition[f])
@@ -28,7 +28,7 @@ pub fn status<'a>(stored: &Value, wanted: &'a Value) -> Cow<'a, Value> {
             condition["lastTransitionTime"] = time;
         }
     }
-    Cow::Owned(told)
+    Cow::Owned(redacted)
 }
 
 #[cfg(test)]
