@@ -160,9 +160,11 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
         (Phase::Healthy, Some(_)) => unproven(),
         (Phase::Healthy, None) => Listing::Wish,
         (Phase::Waiting, Some(_)) if member.is_listed => Listing::Must,
+        // If it were omitted, the next reconcile would restore it as Healthy, although
+        // the recorded operation may not have started.
         (Phase::Waiting, Some(record)) => {
             match record.implies_healthy(member.spec, &entry.target_revisions) {
-                true => Listing::Wish,
+                true => Listing::Must,
                 false => Listing::Implied,
             }
         }

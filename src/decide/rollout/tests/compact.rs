@@ -300,3 +300,18 @@ proptest! {
         }
     }
 }
+
+/// A status without entries, while an operation was requested in a step that had closed
+/// again: the Application was Waiting with the record of a start, was not listed for lack
+/// of room, and so became Healthy without ever having been synced.
+#[test]
+fn a_requested_operation_is_not_taken_for_a_finished_one_after_a_loss_of_the_status() {
+    let before = [0, 1, 0, 0, 0, 2, 2, 2, 1, 0, 1].map(Turn::Advance);
+    let commit = [Turn::Commit, Turn::Advance(1), Turn::Revert, Turn::Advance(1)];
+    let loss = [Turn::Wipe, Turn::Advance(0)];
+    let mut fleet = Fleet::new(&[3, 6], 500);
+    for turn in before.iter().chain(&commit).chain(&loss) {
+        fleet.take(turn);
+        fleet.reconcile(usize::MAX);
+    }
+}
