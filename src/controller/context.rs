@@ -1,73 +1,39 @@
-//! The state that all reconciles of ApplicationSets share.
+//! What both controllers share.
 
-use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use kube::Client;
-use parking_lot::Mutex;
 
-use super::application_set::Memory;
-use crate::act::events::Events;
-use crate::api::ObjectKey;
+use crate::act::events::Recorder;
 use crate::clock::Clock;
-use crate::decide::application_set;
-use crate::settings::ApplicationSetSettings;
-use crate::watch::control_plane::ControlPlane;
+use crate::watch::control_plane::{ControlPlane, Scope};
 
-/// The state that all reconciles share.
-pub struct Context {
-    /// Client for writes.
+/// The part of the context that both controllers have: one set of watches, one memory
+/// of own writes, one recorder of Events, one clock.
+#[derive(Clone)]
+pub struct Core {
+    /// The client for writes.
     pub client: Client,
-    /// Settings of the controller.
-    pub settings: ApplicationSetSettings,
-    /// Source of the current time.
+    /// The clock.
     pub clock: Clock,
-    /// Cache of the control plane.
+    /// The watched ApplicationSets, Applications, projects and Secrets.
     pub control_plane: Arc<ControlPlane>,
-    /// Events about ApplicationSets.
-    pub events: Events,
-    /// Cached state of each ApplicationSet between reconciles: everything can be computed
-    /// again.
-    pub memory: Mutex<HashMap<ObjectKey, Memory>>,
-    /// The names of Applications that changed since the last reconcile of their ApplicationSet.
-    pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
-    /// The reconcile function, replaceable in tests.
-    pub rules: application_set::Settings,
+    /// Writes Kubernetes Events.
+    pub recorder: Recorder,
 }
 
-impl Context {
-    /// Whether the controller watches a namespace.
-    pub fn is_watched(&self, namespace: &str) -> bool {
-        namespace == self.settings.control_plane_namespace
-            || self.settings.namespaces.matches(namespace)
+impl Core {
+    /// With empty caches: nothing is watched, and no Event is written, until
+    /// [`ControlPlane::run`] and [`Recorder::run`] are called.
+    pub fn new(client: Client, scope: Scope, clock: Clock) -> Self {
+        let recorder = Recorder::new(client.clone(), clock.clone());
+        Self { client, clock, control_plane: Arc::new(ControlPlane::new(scope)), recorder }
     }
+}
 
-    /// Takes the cached state of an ApplicationSet; it is put back after the reconcile.
-    pub fn take_memory(&self, key: &ObjectKey, uid: &str) -> Memory {
-        let memory = self.memory.lock().remove(key).filter(|memory| memory.uid == uid);
-        memory.unwrap_or_else(|| Memory::of(uid))
-    }
-
-    /// Puts back the cached state of an ApplicationSet.
-    pub fn put_memory(&self, key: &ObjectKey, memory: Memory) {
-        self.memory.lock().insert(key.clone(), memory);
-    }
-
-    /// Drops the cached state of a deleted ApplicationSet.
-    pub fn forget(&self, key: &ObjectKey) {
-        self.memory.lock().remove(key);
-        self.changed.lock().remove(key);
-    }
-
-    /// Records that Applications of an ApplicationSet have changed.
-    pub fn changed<'a>(&self, key: &ObjectKey, names: impl IntoIterator<Item = &'a str>) {
-        let mut changed = self.changed.lock();
-        let known = changed.entry(key.clone()).or_default();
-        known.extend(names.into_iter().map(str::to_owned));
-    }
-
-    /// Takes the names of the changed Applications.
-    pub fn take_changed(&self, key: &ObjectKey) -> BTreeSet<String> {
-        self.changed.lock().remove(key).unwrap_or_default()
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").finish_non_exhaustive()
     }
 }

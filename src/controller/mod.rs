@@ -16,11 +16,11 @@ use std::sync::Arc;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::act::events::Recorder;
+use self::context::Core;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::source::Repositories;
-use crate::watch::control_plane::{ControlPlane, Forbidden, Scope};
+use crate::watch::control_plane::{Forbidden, Scope};
 use crate::watch::read_only;
 
 /// Why the controllers stopped without a shutdown.
@@ -55,35 +55,20 @@ pub async fn run(
     let stop = shutdown.child_token();
     // All tasks are stopped when this function returns.
     let _guard = stop.clone().drop_guard();
-    let control_plane = Arc::new(ControlPlane::new(scope(&settings)));
+    let core = Core::new(client, scope(&settings), clock);
     let watches = async {
-        let ended = control_plane.run(&client, &stop).await.map_err(Stopped::Application);
-        ended.and(until(&shutdown))
+        let watched = core.control_plane.run(&core.client, &stop).await;
+        watched.map_err(Stopped::Application).and(until(&shutdown))
     };
-    let recorder = Recorder::new(client.clone(), clock.clone());
     let sets = async {
-        let (client, caches) = (client.clone(), control_plane.clone());
-        let settings = settings.application_sets;
-        application_set::run(client, caches, settings, clock.clone(), &recorder, stop.clone())
-            .await;
+        application_set::run(core.clone(), settings.application_sets, stop.clone()).await;
         until(&shutdown)
     };
     let applications = async {
         match settings.applications {
             None => shutdown.cancelled().await,
             Some(settings) => {
-                let (client, caches) = (client.clone(), control_plane.clone());
-                let recorder = recorder.clone();
-                application::run(
-                    client,
-                    caches,
-                    settings,
-                    sources,
-                    recorder,
-                    clock.clone(),
-                    stop.clone(),
-                )
-                .await;
+                application::run(core.clone(), settings, sources, stop.clone()).await;
             }
         }
         until(&shutdown)
@@ -95,7 +80,7 @@ pub async fn run(
         result
     };
     // The Events of the last reconciles are written, too.
-    tokio::join!(controllers, recorder.run(&ended)).0
+    tokio::join!(controllers, core.recorder.run(&ended)).0
 }
 
 /// A controller may end only on shutdown.

@@ -25,14 +25,14 @@ use kube::core::gvk::GroupVersionKind;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
-use wavegate::act::events::Recorder;
 use wavegate::api::crds;
 use wavegate::clock::Clock;
 use wavegate::controller::application;
+use wavegate::controller::context::Core;
 use wavegate::embedded::{Effect, Fault, RequestRecord, Server, workloads};
 use wavegate::settings::ApplicationSettings;
 use wavegate::source::{self, Allow, Repositories};
-use wavegate::watch::control_plane::{ControlPlane, Scope};
+use wavegate::watch::control_plane::Scope;
 
 mod conditions;
 mod gaps;
@@ -115,18 +115,13 @@ impl World {
             applications_everywhere: !self.settings.namespaces.is_empty(),
             syncs: true,
         };
-        let caches = Arc::new(ControlPlane::new(scope));
-        let client = self.server.client_as(CONTROLLER);
+        let core = Core::new(self.server.client_as(CONTROLLER), scope, Clock::system());
         let (settings, sources) = (self.settings.clone(), self.sources.clone());
         let token = stop.clone();
         let task = tokio::spawn(async move {
-            let recorder = Recorder::new(client.clone(), Clock::system());
-            let (own, events, clock) = (client.clone(), recorder.clone(), Clock::system());
-            let stop = token.clone();
-            let work =
-                application::run(own, caches.clone(), settings, sources, events, clock, stop);
-            let watches = async { caches.run(&client, &token).await.unwrap() };
-            tokio::join!(work, watches, recorder.run(&token));
+            let work = application::run(core.clone(), settings, sources, token.clone());
+            let watches = async { core.control_plane.run(&core.client, &token).await.unwrap() };
+            tokio::join!(work, watches, core.recorder.run(&token));
         });
         self.controller = Some((task, stop));
     }

@@ -17,17 +17,17 @@ use super::projects::Projects;
 use super::queue::Queue;
 use super::revisions::Revisions;
 use crate::act::application_status;
-use crate::act::events::{Events, Recorder};
+use crate::act::events::Events;
 use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
-use crate::clock::Clock;
+use crate::controller::context::Core;
 use crate::controller::runtime::Slots;
 use crate::redact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::clusters::Clusters;
-use crate::watch::control_plane::{ControlPlane, Origin};
+use crate::watch::control_plane::Origin;
 
 /// Thirty years: effectively never.
 const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
@@ -50,18 +50,14 @@ pub fn off_worker<T>(short: bool, work: impl FnOnce() -> T) -> T {
 /// The state that all reconciles share.
 #[derive(Debug)]
 pub struct Context {
-    /// Client of the control plane.
-    pub client: crate::watch::cluster_cache::Client,
-    /// Source of the current time.
-    pub clock: Clock,
+    /// What both controllers share.
+    pub core: Core,
     /// Settings.
     pub settings: ApplicationSettings,
     /// Repositories.
     pub sources: Arc<Repositories>,
     /// Revisions of the repositories.
     pub revisions: Revisions,
-    /// Cache of the control plane.
-    pub control_plane: Arc<ControlPlane>,
     /// Parsed projects.
     pub projects: Projects,
     /// Repository credentials.
@@ -70,8 +66,6 @@ pub struct Context {
     pub clusters: Clusters,
     /// Applications to be reconciled.
     pub queue: Arc<Queue>,
-    /// Recorder of Kubernetes Events.
-    pub recorder: Recorder,
     /// Events about Applications.
     pub events: Events,
     /// Worker slots: a reconcile holds one while it runs.
@@ -109,34 +103,27 @@ impl Kept {
 
 impl Context {
     /// A context with empty caches.
-    #[expect(clippy::too_many_arguments, reason = "each part is given once, at start")]
     pub fn new(
-        client: kube::Client,
+        core: Core,
         settings: ApplicationSettings,
         sources: Arc<Repositories>,
-        control_plane: Arc<ControlPlane>,
         clusters: Clusters,
         queue: Arc<Queue>,
-        recorder: Recorder,
-        clock: Clock,
     ) -> Self {
         let slots = Slots::new(settings.parallel);
         let enabled = settings.events && !settings.dry_run;
-        let events = recorder.events(COMPONENT, application_status::resource(), enabled);
+        let events = core.recorder.events(COMPONENT, application_status::resource(), enabled);
         let namespace = settings.control_plane_namespace.clone();
-        let projects = Projects::new(control_plane.projects.clone(), namespace);
+        let projects = Projects::new(core.control_plane.projects.clone(), namespace);
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
-            client: crate::watch::cluster_cache::Client(client),
+            core,
             settings,
             sources,
             projects,
             credentials: RepositorySecrets::default(),
-            control_plane,
             clusters,
             queue,
-            clock,
-            recorder,
             events,
             slots,
             terminating: Notify::new(),
@@ -190,18 +177,21 @@ impl Context {
 
     /// The latest known version of an Application.
     pub fn application(&self, key: &ObjectKey) -> Option<Value> {
-        Some(self.control_plane.applications.get(key)?.parse())
+        Some(self.core.control_plane.applications.get(key)?.parse())
     }
 
     /// Adds an Application as returned by the API server to the cache.
     pub fn wrote(&self, application: &Value) {
         redact::know_urls_of(&application["spec"]);
-        self.control_plane.applications.wrote(application.clone().into(), Origin::Applications);
+        self.core
+            .control_plane
+            .applications
+            .wrote(application.clone().into(), Origin::Applications);
     }
 
     /// The current time.
     pub fn now(&self) -> Timestamp {
-        self.clock.now()
+        self.core.clock.now()
     }
 
     /// The cached state of an Application.

@@ -41,13 +41,12 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
+use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Reconciler};
 use crate::act::application_status;
-use crate::act::events::Recorder;
 use crate::api::conditions::application::UNKNOWN_ERROR;
 use crate::api::tracking::from_instance_name;
-use crate::clock::Clock;
 use crate::decide::app_state::Condition;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::decide::app_state::status::conditions;
@@ -55,7 +54,6 @@ use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::cluster_cache::Mark;
 use crate::watch::clusters::Clusters;
-use crate::watch::control_plane::ControlPlane;
 
 use crate::api::ObjectKey;
 use context::Context;
@@ -72,12 +70,9 @@ const BACKOFF: Backoff = Backoff { longest: Duration::from_secs(120) };
 /// It can be interrupted at any time: the next run continues, without repeating or
 /// skipping a step.
 pub async fn run(
-    client: kube::Client,
-    control_plane: Arc<ControlPlane>,
+    core: Core,
     settings: ApplicationSettings,
     sources: Arc<Repositories>,
-    recorder: Recorder,
-    clock: Clock,
     shutdown: CancellationToken,
 ) {
     let stop = shutdown.child_token();
@@ -86,24 +81,15 @@ pub async fn run(
     let queue = Arc::new(Queue::new(BACKOFF));
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(client.clone(), mark, trigger, stop.clone());
+    let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone());
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
-    let ctx = Arc::new(Context::new(
-        client,
-        settings,
-        sources,
-        control_plane,
-        clusters,
-        queue,
-        recorder,
-        clock,
-    ));
-    let caches = &ctx.control_plane;
+    let ctx = Arc::new(Context::new(core, settings, sources, clusters, queue));
+    let caches = &ctx.core.control_plane;
     let changes = [&caches.applications, &caches.projects, &caches.secrets];
     let changes = changes.map(|cache| triggers::run(&ctx, cache.subscribe()));
     let work = async {
         // Without projects, clusters and credentials, all Applications would fail at first.
-        ctx.control_plane.listed_for_applications().await;
+        ctx.core.control_plane.listed_for_applications().await;
         triggers::take_secrets(&ctx);
         let controller = Arc::new(Controller(ctx.clone()));
         runtime::run(controller, ctx.queue.clone(), ctx.slots.clone(), stop.clone()).await;
@@ -123,7 +109,7 @@ async fn forward(ctx: Arc<Context>, mut triggered: mpsc::UnboundedReceiver<Strin
         let control_plane = &ctx.settings.control_plane_namespace;
         let (namespace, name) = from_instance_name(&instance, control_plane);
         let key = ObjectKey { namespace: namespace.to_owned(), name: name.to_owned() };
-        if ctx.control_plane.applications.get(&key).is_some() {
+        if ctx.core.control_plane.applications.get(&key).is_some() {
             ctx.queue.enqueue(&key, Request::new(Level::Live));
         }
     }
@@ -166,7 +152,7 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     let now = ctx.now();
     conditions(status, &[UNKNOWN_ERROR], &[condition], now);
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
-    match application_status::send(&ctx.client.0, &application, patch, now).await {
+    match application_status::send(&ctx.core.client, &application, patch, now).await {
         Ok(written) => {
             events::publish(ctx, &application, &written);
             ctx.wrote(&written);

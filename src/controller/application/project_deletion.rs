@@ -38,7 +38,7 @@ pub fn is_terminating(project: &Value) -> bool {
 /// Removes finalizers of deleted projects until the controller stops.
 pub async fn run(ctx: Arc<Context>) {
     let enabled = ctx.settings.events && !ctx.settings.dry_run;
-    let events = ctx.recorder.events(COMPONENT, resource(AppProject::KIND), enabled);
+    let events = ctx.core.recorder.events(COMPONENT, resource(AppProject::KIND), enabled);
     let mut releasing = Releasing { ctx, events, reported: BTreeSet::new() };
     loop {
         let ctx = releasing.ctx.clone();
@@ -102,7 +102,7 @@ impl Releasing {
                 self.report(project, Report::Waits, text).await;
                 return Ok(());
             }
-            crate::act::project::remove_finalizer(&self.ctx.client.0, project).await?;
+            crate::act::project::remove_finalizer(&self.ctx.core.client, project).await?;
             tracing::info!(
                 project = name,
                 "removed the finalizer, since no Application refers to it"
@@ -130,7 +130,7 @@ impl Releasing {
         let spec = crate::api::read::<AppProject>(project).map(|project| project.spec);
         let elsewhere = !settings.namespaces.is_empty()
             || spec.as_ref().map_or(true, |spec| !spec.source_namespaces.is_empty());
-        let (client, resource) = (self.ctx.client.0.clone(), application_status::resource());
+        let (client, resource) = (self.ctx.core.client.clone(), application_status::resource());
         let api: Api<DynamicObject> = match elsewhere {
             true => Api::all_with(client, &resource),
             false => Api::namespaced_with(client, control_plane, &resource),

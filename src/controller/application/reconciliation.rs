@@ -85,7 +85,7 @@ impl<'a> Reconciliation<'a> {
         {
             return Ok(());
         }
-        let client = &self.ctx.client.0;
+        let client = &self.ctx.core.client;
         let written = application_status::send(client, &self.base, patch, self.now()).await;
         let written = match written {
             Ok(written) => written,

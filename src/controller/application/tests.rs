@@ -2,6 +2,7 @@ use kube::api::PostParams;
 use serde_json::json;
 
 use super::*;
+use crate::clock::Clock;
 use crate::embedded::Server;
 use crate::settings::ApplicationSettings;
 use crate::source::Settings as SourceSettings;
@@ -37,22 +38,14 @@ async fn a_reconcile_that_panics_is_reported_on_its_application() {
         applications_everywhere: true,
         syncs: true,
     };
-    let (caches, queue) = (Arc::new(ControlPlane::new(scope)), Arc::new(Queue::new(BACKOFF)));
+    let queue = Arc::new(Queue::new(BACKOFF));
     let mark =
         Mark { method: ApplicationSettings::default().tracking_method, label: String::new() };
     let (trigger, _triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(client.clone(), mark, trigger, CancellationToken::new());
-    let recorder = Recorder::new(client.clone(), Clock::system());
-    let ctx = Context::new(
-        client,
-        ApplicationSettings::default(),
-        Arc::new(sources),
-        caches,
-        clusters,
-        queue,
-        recorder,
-        Clock::system(),
-    );
+    let core = Core::new(client, scope, Clock::system());
+    let settings = ApplicationSettings::default();
+    let ctx = Context::new(core, settings, Arc::new(sources), clusters, queue);
     let key = ObjectKey { namespace: "default".to_owned(), name: "a".to_owned() };
     ctx.wrote(&serde_json::to_value(created).unwrap());
 

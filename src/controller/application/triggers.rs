@@ -90,7 +90,7 @@ pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
         let own = read.spec.project.as_str().unwrap_or_default();
         own == project || (own.is_empty() && project == "default")
     };
-    let all = ctx.control_plane.applications.all().into_iter();
+    let all = ctx.core.control_plane.applications.all().into_iter();
     all.filter(|object| is_handled(ctx, &object.key()) && is_of(object))
         .map(|object| object.key())
         .collect()
@@ -98,7 +98,7 @@ pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
 
 /// Reads the Secrets that are already in the cache.
 pub fn take_secrets(ctx: &Context) {
-    for secret in ctx.control_plane.secrets.all() {
+    for secret in ctx.core.control_plane.secrets.all() {
         take_secret(ctx, None, secret.read().ok());
     }
 }
@@ -109,7 +109,7 @@ fn secret(ctx: &Context, change: &Change) {
         return;
     }
     // Clusters and credentials change rarely, and may affect any Application.
-    for key in ctx.control_plane.applications.keys() {
+    for key in ctx.core.control_plane.applications.keys() {
         if is_handled(ctx, &key) {
             ctx.queue.enqueue(&key, Request::new(Level::Live));
         }

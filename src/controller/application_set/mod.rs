@@ -11,6 +11,7 @@
 //! the changes that it describes, so that the next reconcile continues after a crash. A
 //! reconcile without changes writes nothing.
 
+mod context;
 mod dry_run;
 mod log;
 mod observe;
@@ -21,23 +22,21 @@ mod tests;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tracing::Span;
 
-use super::context::Context;
+use super::context::Core;
 use super::error::Error;
 use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger};
-use crate::act::events::Recorder;
 use crate::api::ObjectKey;
-use crate::clock::Clock;
 use crate::decide::application_set::reconcile::Next;
 use crate::settings::ApplicationSetSettings;
-use crate::watch::control_plane::{Change, ControlPlane, Kind, Origin, owner};
+use crate::watch::control_plane::{Change, Kind, Origin, owner};
 use crate::watch::object::resource;
+use context::Context;
 pub use observe::Memory;
 
 /// The component in Events and in requested operations.
@@ -62,25 +61,17 @@ impl runtime::Request for Request {
 }
 
 /// Runs until `shutdown`; running reconciles are completed.
-pub async fn run(
-    client: Client,
-    control_plane: Arc<ControlPlane>,
-    settings: ApplicationSetSettings,
-    clock: Clock,
-    recorder: &Recorder,
-    shutdown: CancellationToken,
-) {
-    let events = recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
+pub async fn run(core: Core, settings: ApplicationSetSettings, shutdown: CancellationToken) {
+    let events = core.recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
     let slots = Slots::new(settings.concurrent_reconciliations.into());
-    let changes = [&control_plane.sets, &control_plane.applications]
+    let caches = &core.control_plane;
+    let changes = [&caches.sets, &caches.applications]
         .into_iter()
-        .chain([&control_plane.projects, &control_plane.secrets])
+        .chain([&caches.projects, &caches.secrets])
         .map(|cache| cache.subscribe());
     let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
     let context = Arc::new(Context {
-        client,
-        clock,
-        control_plane,
+        core,
         events,
         memory: Mutex::default(),
         changed: Mutex::default(),
@@ -92,7 +83,7 @@ pub async fn run(
     let triggers = futures::future::join_all(triggers);
     let work = async {
         // With incomplete caches, existing objects would look absent.
-        if shutdown.run_until_cancelled(context.control_plane.listed()).await.is_some() {
+        if shutdown.run_until_cancelled(context.core.control_plane.listed()).await.is_some() {
             let controller = Arc::new(Controller(Arc::clone(&context)));
             runtime::run(controller, Arc::clone(&queue), slots, shutdown.clone()).await;
         }
@@ -131,7 +122,7 @@ async fn enqueue_changes(
                 }
             }
             Kind::Project | Kind::Secret => {
-                context.control_plane.sets.keys().iter().for_each(enqueue);
+                context.core.control_plane.sets.keys().iter().for_each(enqueue);
             }
         }
     }
@@ -153,7 +144,7 @@ impl Reconciler for Controller {
         trigger: Trigger<Request>,
     ) -> Result<ReconcileResult, Error> {
         let context = &self.0;
-        let Some(set) = context.control_plane.sets.get(key) else {
+        let Some(set) = context.core.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
         };
         // After a panic it is discarded, since it may be inconsistent; all of it can be

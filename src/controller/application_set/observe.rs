@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
+use super::context::Context;
 use crate::api::ObjectKey;
-use crate::controller::context::Context;
 use crate::decide::application_set::deletion::Leaving;
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
@@ -114,7 +114,7 @@ impl Memory {
     }
 
     fn observe_all(&mut self, set: &Set, generated: &Generated, context: &Context) {
-        let cache = &context.control_plane.applications;
+        let cache = &context.core.control_plane.applications;
         let mut objects: BTreeMap<String, Object> = cache
             .owned_by(&set.id.uid)
             .into_iter()
@@ -139,7 +139,7 @@ impl Memory {
         names: BTreeSet<String>,
         context: &Context,
     ) {
-        let cache = &context.control_plane.applications;
+        let cache = &context.core.control_plane.applications;
         for name in names {
             let place = self.existing.binary_search_by(|one| (*one.name).cmp(&name));
             let object = cache.get(&ObjectKey::new(&set.id.namespace, &name));
@@ -162,7 +162,7 @@ impl Memory {
     }
 
     fn observe_leaving(&mut self, set: &Set, generated: &Generated, context: &Context) {
-        let owned = context.control_plane.applications.owned_by(&set.id.uid).into_iter();
+        let owned = context.core.control_plane.applications.owned_by(&set.id.uid).into_iter();
         self.leaving = owned
             .filter(|object| object.namespace() == set.id.namespace)
             .map(|object| Leaving::read(&object.parse(), &set.id, &generated.strategy))
@@ -214,7 +214,7 @@ pub fn redact(text: &str) -> String {
 impl Surroundings {
     /// Reads projects and clusters again if one of them has changed; returns whether.
     fn observe(&mut self, context: &Context) -> bool {
-        let plane = &context.control_plane;
+        let plane = &context.core.control_plane;
         let projects = plane.projects.in_namespace(&context.settings.control_plane_namespace);
         let secrets = plane.secrets.all();
         let version =

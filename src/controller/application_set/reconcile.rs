@@ -9,6 +9,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
+use super::context::Context;
 use super::observe::{Memory, redact};
 use super::{dry_run, log};
 use crate::act::application_set_status::{self as status_writer, Written};
@@ -16,7 +17,6 @@ use crate::act::applications::{Writer, cause};
 use crate::act::events::EventRecord;
 use crate::api::ObjectKey;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
-use crate::controller::context::Context;
 use crate::controller::error::Error;
 use crate::decide::application_set::events::{self, Event};
 use crate::decide::application_set::outcome::Outcome;
@@ -41,7 +41,7 @@ pub async fn reconcile(
     memory: &mut Memory,
     conflicts: u32,
 ) -> Result<Next, Error> {
-    let now = context.clock.now();
+    let now = context.core.clock.now();
     let (decision, set) = decide(object, context, memory, now).await;
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
@@ -97,7 +97,7 @@ async fn decide(
         let began = tokio::time::Instant::now();
         let key = object.key();
         // Writes since the request are newer than the request.
-        let object = context.control_plane.sets.get(&key).unwrap_or(object);
+        let object = context.core.control_plane.sets.get(&key).unwrap_or(object);
         let changed = context.take_changed(&key);
         taken.observe(&object, changed, &context, now);
         let set = taken.set().cloned().unwrap_or_default();
@@ -139,9 +139,9 @@ fn record(
 /// Writes the Applications.
 async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<Outcome> {
     let writer = Writer::new(
-        &context.client,
+        &context.core.client,
         &set.id.namespace,
-        Arc::clone(&context.control_plane.applications),
+        Arc::clone(&context.core.control_plane.applications),
         context.settings.concurrent_application_updates,
     );
     writer.write(&decision.writes).await
@@ -159,7 +159,7 @@ async fn write_status(
     now: Timestamp,
 ) -> Result<Option<Arc<Set>>, Error> {
     let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
-    let error = match status_writer::write(&context.client, set, wanted).await {
+    let error = match status_writer::write(&context.core.client, set, wanted).await {
         Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
         Ok(Written::Changed(object)) => {
             return Ok(Some(take_over(set, wanted.clone(), object, context, memory, now)));
@@ -173,7 +173,7 @@ async fn write_status(
         && let Some(snapshot) = memory.snapshot(set, context, now)
     {
         let (status, event) = reconcile::refused(&snapshot, &cause);
-        match status_writer::write(&context.client, set, &status).await {
+        match status_writer::write(&context.core.client, set, &status).await {
             Ok(Written::Changed(object)) => {
                 publish(&object, context, event.as_slice());
                 take_over(set, status, object, context, memory, now);
@@ -205,7 +205,7 @@ fn take_over(
         status,
     });
     memory.wrote(Arc::clone(&new), now);
-    context.control_plane.sets.wrote(object, Origin::ApplicationSets);
+    context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
     new
 }
 
@@ -257,7 +257,7 @@ async fn end_refresh(set: &Set, context: &Context) -> Result<(), Error> {
 async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Error> {
     let namespace = &set.id.namespace;
     let api: Api<Object> =
-        Api::namespaced_with(context.client.clone(), namespace, &resource("ApplicationSet"));
+        Api::namespaced_with(context.core.client.clone(), namespace, &resource("ApplicationSet"));
     match api.patch(&set.id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
         Ok(_) => Ok(()),
         Err(error) if status_writer::is_conflict(&error) => Ok(()),
@@ -274,14 +274,14 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     if context.settings.dry_run {
         return;
     }
-    let Some(object) = context.control_plane.sets.get(key) else { return };
+    let Some(object) = context.core.control_plane.sets.get(key) else { return };
     let set = Set::read(&object.parse());
     let error = error.to_string();
-    let (status, event) = reconcile::failed(&set, &error, redact, context.clock.now());
-    match status_writer::write(&context.client, &set, &status).await {
+    let (status, event) = reconcile::failed(&set, &error, redact, context.core.clock.now());
+    match status_writer::write(&context.core.client, &set, &status).await {
         Ok(Written::Changed(object)) => {
             publish(&object, context, event.as_slice());
-            context.control_plane.sets.wrote(object, Origin::ApplicationSets);
+            context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
         }
         Ok(Written::Unchanged | Written::Conflict) => {}
         Err(error) => {

@@ -5,7 +5,6 @@ mod differences;
 mod rollouts;
 mod room;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
@@ -13,11 +12,11 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::act::events::Recorder;
 use crate::clock::Clock;
+use crate::controller::context::Core;
 use crate::embedded::Server;
 use crate::settings::ApplicationSetSettings;
-use crate::watch::control_plane::{ControlPlane, Scope};
+use crate::watch::control_plane::Scope;
 use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
@@ -56,13 +55,12 @@ impl ClusterState {
             applications_everywhere: false,
             syncs: false,
         };
-        let caches = Arc::new(ControlPlane::new(scope));
+        let core = Core::new(client, scope, Clock::system());
         let token = stop.clone();
         tokio::spawn(async move {
-            let recorder = Recorder::new(client.clone(), Clock::system());
-            let (own, clock) = (client.clone(), Clock::system());
-            let run = super::run(own, caches.clone(), settings, clock, &recorder, token.clone());
-            tokio::join!(run, caches.run(&client, &token), recorder.run(&token))
+            let run = super::run(core.clone(), settings, token.clone());
+            let watches = core.control_plane.run(&core.client, &token);
+            tokio::join!(run, watches, core.recorder.run(&token))
         });
         stop.drop_guard()
     }

@@ -1,5 +1,7 @@
 //! Statuses that are too large for all Applications, and statuses that the API server rejects.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::api::annotations::ROLLOUT;
 use crate::decide::application_set::Room;
