@@ -1,75 +1,73 @@
-//! When a new status is written: at once where it records a decision, at most
-//! once per second where it only informs.
+//! When a new status is written: at once where the next decision or a user depends on
+//! it, at most once per second otherwise.
 //!
-//! Each Application that syncs changes its sync status, health and message
-//! several times. A status of a large set is hundreds of kilobytes, so writing
-//! each of these changes costs the API server more than the rollout itself.
+//! A status of a large ApplicationSet has hundreds of kilobytes, so the API server needs
+//! more time for each write than the rollout for its decision. Most changes need no write
+//! of their own: sync status, health and messages of Applications, and phases that let
+//! nothing start. A phase that is not written is decided again by the next reconcile, from
+//! the same stored entry.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::observe::Existing;
 use super::stored::Status;
-use crate::decide::rollout::phase::Entry;
+use crate::decide::rollout::RolloutPlan;
+use crate::decide::rollout::phase::Phase;
 
-/// The least time between two status writes that only inform.
-pub const INFORM_EVERY: SignedDuration = SignedDuration::from_secs(1);
+/// The least time between two status writes that are not urgent.
+pub const WRITE_EVERY: SignedDuration = SignedDuration::from_secs(1);
 
-/// Fields of `status.rollout` that only inform.
-const TEXTS: [&str; 2] = ["message", "waitingFor"];
+/// Fields of `status.rollout` that follow the entries. The number of listed entries is
+/// written together with them.
+const FOLLOWING: [&str; 4] = ["message", "waitingFor", "progress", "listed"];
 
 /// When the status may be written at the earliest; `None` means now. `written_at` is
-/// when this controller wrote the status last.
+/// when this controller wrote the status last, `urgent` whether the rollout needs it.
 pub fn due_at(
     old: &Status,
     new: &Status,
+    urgent: bool,
     written_at: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    let due = written_at?.checked_add(INFORM_EVERY).ok()?;
+    let due = written_at?.checked_add(WRITE_EVERY).ok()?;
     // A clock that was set back must not delay a status for longer.
     let is_early = due > now && written_at <= Some(now);
-    (is_early && old != new && only_informs(old, new)).then_some(due)
+    (is_early && !urgent && old != new && may_wait(old, new)).then_some(due)
 }
 
-/// Whether only what people read differs: sync status and health of Applications,
-/// messages, and what the rollout is waiting for.
-fn only_informs(old: &Status, new: &Status) -> bool {
+/// Whether a transition has to be stored before anything else may happen: an Application
+/// is promoted or put back, or it is Healthy and would be held back by its phase.
+pub fn is_urgent(plan: &RolloutPlan, existing: &[Existing]) -> bool {
+    let is_done = |application: &str| {
+        let at = existing.binary_search_by(|one| (*one.name).cmp(application));
+        at.is_ok_and(|at| existing[at].observed.is_synced_and_healthy())
+    };
+    plan.transitions.iter().any(|transition| match transition.to {
+        Phase::Waiting => transition.from.is_some(),
+        Phase::Pending => true,
+        Phase::Progressing => is_done(&transition.application),
+        Phase::Healthy => transition.timed_out,
+    })
+}
+
+/// Whether nothing differs but entries, resources, and what follows from them.
+fn may_wait(old: &Status, new: &Status) -> bool {
     let is_exact =
         |status: &Status| status.exists && status.entries_are_exact && status.resources_are_exact;
-    let same_resources = old.resources.len() == new.resources.len()
-        && old.resources.iter().zip(&new.resources).all(|(old, new)| old.name == new.name);
     is_exact(old)
         && is_exact(new)
         && old.conditions == new.conditions
         && old.health == new.health
-        && old.resources_count == new.resources_count
-        && same_resources
-        && same_entries(old.entries.as_deref(), new.entries.as_deref())
+        && old.entries.is_some() == new.entries.is_some()
         && same_rollout(&old.rollout, &new.rollout)
-}
-
-fn same_entries(old: Option<&[Entry]>, new: Option<&[Entry]>) -> bool {
-    let (Some(old), Some(new)) = (old, new) else { return old.is_none() && new.is_none() };
-    let same = |(old, new): (&Entry, &Entry)| {
-        // A message that carries a mark is part of the state; the mark is compared.
-        let Entry { application, phase, step, message: _, mark, target_revisions, since } = old;
-        (application, phase, step, mark, target_revisions, since)
-            == (
-                &new.application,
-                &new.phase,
-                &new.step,
-                &new.mark,
-                &new.target_revisions,
-                &new.since,
-            )
-    };
-    old.len() == new.len() && old.iter().zip(new).all(same)
 }
 
 fn same_rollout(old: &Value, new: &Value) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
     let fields = |fields: &serde_json::Map<String, Value>| {
-        let kept = fields.iter().filter(|(field, _)| !TEXTS.contains(&field.as_str()));
+        let kept = fields.iter().filter(|(field, _)| !FOLLOWING.contains(&field.as_str()));
         kept.map(|(field, value)| (field.clone(), value.clone())).collect::<Vec<_>>()
     };
     fields(old) == fields(new)
@@ -100,35 +98,39 @@ mod tests {
     }
 
     #[test]
-    fn what_only_informs_waits_for_a_second_and_all_else_is_written_at_once() {
+    fn a_status_that_nothing_depends_on_is_written_once_per_second() {
         let now: Timestamp = "2026-01-02T03:04:10Z".parse().unwrap();
-        let cases: [(&str, bool, fn(&mut Value)); 10] = [
+        let cases: [(&str, bool, fn(&mut Value)); 9] = [
             ("health", true, |s| s["resources"][0]["health"]["status"] = "Healthy".into()),
-            ("message of an entry", true, |s| s["applicationStatus"][0]["message"] = "n".into()),
-            ("message of the rollout", true, |s| s["rollout"]["message"] = "y".into()),
+            ("message", true, |s| s["applicationStatus"][0]["message"] = "n".into()),
             ("waits", true, |s| s["rollout"]["waitingFor"] = json!([{"application": "a"}])),
-            ("phase", false, |s| s["applicationStatus"][0]["status"] = "Healthy".into()),
-            ("no entry", false, |s| s["applicationStatus"] = json!([])),
+            ("phase", true, |s| s["applicationStatus"][0]["status"] = "Healthy".into()),
+            ("progress", true, |s| s["rollout"]["progress"] = "1/1".into()),
             ("step", false, |s| s["rollout"]["step"] = 2.into()),
             ("stalled", false, |s| s["rollout"]["stalled"] = json!([])),
             ("condition", false, |s| s["conditions"][0]["status"] = "False".into()),
-            ("another Application", false, |s| s["resources"][0]["name"] = "b".into()),
+            ("number", true, |s| s["resourcesCount"] = 2.into()),
         ];
         let old = status(|_| {});
         let before = |seconds| now.checked_sub(SignedDuration::from_millis(seconds)).unwrap();
         for (name, waits, change) in cases {
             let new = status(change);
-            let due = due_at(&old, &new, Some(before(400)), now);
-            let want = waits.then(|| before(400).checked_add(INFORM_EVERY).unwrap());
+            let due = due_at(&old, &new, false, Some(before(400)), now);
+            let want = waits.then(|| before(400).checked_add(WRITE_EVERY).unwrap());
             assert_eq!(due, want, "{name}");
-            assert_eq!(due_at(&old, &new, Some(before(1000)), now), None, "{name}: a second later");
-            assert_eq!(due_at(&old, &new, None, now), None, "{name}: after a start");
+            assert_eq!(
+                due_at(&old, &new, false, Some(before(1000)), now),
+                None,
+                "{name}: a second later"
+            );
+            assert_eq!(due_at(&old, &new, false, None, now), None, "{name}: after a start");
+            assert_eq!(due_at(&old, &new, true, Some(before(400)), now), None, "{name}: urgent");
             assert_eq!(
                 due_at(&old, &new, Some(before(-5000)), now),
                 None,
                 "{name}: clock set back"
             );
         }
-        assert_eq!(due_at(&old, &old, Some(before(400)), now), None, "nothing to write");
+        assert_eq!(due_at(&old, &old, false, Some(before(400)), now), None, "nothing to write");
     }
 }

@@ -141,7 +141,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         unwritable.entry(wanted.name.to_string()).or_insert(why);
     }
     let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
-    let (plan, listed) = decided.unzip();
+    let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
     let writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
     let failure = bad_input(snapshot, &writes);
@@ -169,6 +169,14 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .and_then(|plan| plan.wake_at)
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
     let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
+    let urgent = plan.as_ref().is_some_and(|plan| pace::is_urgent(plan, snapshot.existing));
+    let due_at = pace::due_at(&set.status, &status, urgent, snapshot.written_at, now);
+    let due = due_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
+    if let (Some(plan), Some(_)) = (&mut plan, due_at) {
+        // The next reconcile decides them again; they are reported once they are stored.
+        plan.transitions.clear();
+        events.clear();
+    }
     // An Application that enters Progressing may be Healthy already, and no
     // further event arrives: entries advance by one phase per reconcile.
     let moves_on = plan
@@ -176,8 +184,6 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
     let postponed = (writes.postponed > 0 || moves_on).then_some(Duration::ZERO);
-    let due_at = pace::due_at(&set.status, &status, snapshot.written_at, now);
-    let due = due_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
     let after = [wake, bad_input, postponed, due].into_iter().flatten().min();
     Decision {
         finalizers: None,

@@ -367,7 +367,8 @@ impl Observed {
         }
     }
 
-    fn is_synced_and_healthy(&self) -> bool {
+    /// Whether it is Synced and Healthy, whatever that was compared with.
+    pub fn is_synced_and_healthy(&self) -> bool {
         self.sync == SyncStatusCode::Synced && self.health == health::Status::Healthy
     }
 }
