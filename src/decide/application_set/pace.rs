@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(due_at(&old, &new, false, None, now), None, "{name}: after a start");
             assert_eq!(due_at(&old, &new, true, Some(before(400)), now), None, "{name}: urgent");
             assert_eq!(
-                due_at(&old, &new, Some(before(-5000)), now),
+                due_at(&old, &new, false, Some(before(-5000)), now),
                 None,
                 "{name}: clock set back"
             );
