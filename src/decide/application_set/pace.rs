@@ -79,6 +79,8 @@ mod tests {
 
     use super::*;
 
+    type Change = fn(&mut Value);
+
     fn status(change: impl FnOnce(&mut Value)) -> Status {
         let mut status = json!({
             "conditions": [{"type": "RolloutProgressing", "status": "True"}],
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn a_status_that_nothing_depends_on_is_written_once_per_second() {
         let now: Timestamp = "2026-01-02T03:04:10Z".parse().unwrap();
-        let cases: [(&str, bool, fn(&mut Value)); 9] = [
+        let cases: [(&str, bool, Change); 9] = [
             ("health", true, |s| s["resources"][0]["health"]["status"] = "Healthy".into()),
             ("message", true, |s| s["applicationStatus"][0]["message"] = "n".into()),
             ("waits", true, |s| s["rollout"]["waitingFor"] = json!([{"application": "a"}])),

@@ -71,7 +71,7 @@ async fn a_hook_never_changes_objects_of_others() {
                 "managed by Application argocd/other",
                 config_map("shared", "mine", &notes),
             ),
-            ("ConfigMap web/own", "no hook", config_map("own", "2", &notes)),
+            ("ConfigMap web/own", "not a hook", config_map("own", "2", &notes)),
         ];
         for (name, owner, manifest) in hooks {
             world.write("base/own.json", &config_map("own", "1", &[]));

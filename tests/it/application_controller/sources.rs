@@ -73,6 +73,6 @@ async fn values_files_come_from_the_referenced_source() {
     let twice = json!([source(json!({"ref": "x"})), source(json!({"ref": "x"}))]);
     world.patch("many", json!({"spec": {"sources": twice}})).await;
     world
-        .until("many", "reported", |app| condition(app, "InvalidSpecError", "ref x is that of"))
+        .until("many", "reported", |app| condition(app, "InvalidSpecError", "ref x is used by"))
         .await;
 }
