@@ -129,7 +129,7 @@ async fn bare_client(site: &Site, applications: usize, status: &Value) -> Bare {
         let name = fleet::name(number);
         let mut spec = template["spec"].clone();
         spec["source"]["path"] = format!("apps/{name}").into();
-        let metadata = json!({ "name": name, "labels": { "step": "step-0000" } });
+        let metadata = json!({ "name": name, "labels": { "step": "step-0" } });
         let application = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata, "spec": spec,
         });

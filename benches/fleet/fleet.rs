@@ -30,13 +30,14 @@ pub fn set(steps: &[Step], repository: &str, target: &str) -> Value {
     let labels = labels.flat_map(|(at, step)| std::iter::repeat_n(at, step.applications));
     let elements: Vec<Value> = labels
         .enumerate()
-        .map(|(number, step)| json!({ "name": name(number), "step": format!("step-{step:04}") }))
+        // Short, so that 50,000 of them fit into an object of the API server.
+        .map(|(number, step)| json!({ "n": format!("{number:05}"), "s": step.to_string() }))
         .collect();
     let steps: Vec<Value> = steps
         .iter()
         .enumerate()
         .map(|(at, step)| {
-            let values = [format!("step-{at:04}")];
+            let values = [format!("step-{at}")];
             let mut step_of = json!({ "matchExpressions": [{ "key": "step", "operator": "In", "values": values }] });
             if !step.max_update.is_null() {
                 step_of["maxUpdate"] = step.max_update.clone();
@@ -53,10 +54,10 @@ pub fn set(steps: &[Step], repository: &str, target: &str) -> Value {
             "generators": [{ "list": { "elements": elements } }],
             "strategy": { "type": "RollingSync", "rollingSync": { "steps": steps } },
             "template": {
-                "metadata": { "name": "{{.name}}", "labels": { "step": "{{.step}}" } },
+                "metadata": { "name": "app-{{.n}}", "labels": { "step": "step-{{.s}}" } },
                 "spec": {
                     "project": "default",
-                    "source": { "repoURL": repository, "targetRevision": "HEAD", "path": "apps/{{.name}}" },
+                    "source": { "repoURL": repository, "targetRevision": "HEAD", "path": "apps/app-{{.n}}" },
                     "destination": { "server": IN_CLUSTER, "namespace": target },
                 },
             },

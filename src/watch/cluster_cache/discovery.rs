@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::kube_kind;
 use crate::api::kind::{GroupVersionKind, Served};
-use crate::watch::failure::{self, reason};
+use crate::watch::failure::{has_code, is_transient, reason};
 
 /// A missing kind does not cause another discovery within this time, unless a definition
 /// has changed: a typo must not cause one per reconcile.
@@ -86,8 +86,10 @@ impl Known {
         error: kube::Error,
     ) -> Result<Discovery, kube::Error> {
         for group in client.list_api_groups().await?.groups {
-            if let Err(error) = kube::discovery::group(client, &group.name).await {
-                self.silent.insert(group.name, reason(&error));
+            match kube::discovery::group(client, &group.name).await {
+                Ok(_) => {}
+                Err(error) if has_code(&error, 404) => {}
+                Err(error) => drop(self.silent.insert(group.name, reason(&error))),
             }
         }
         if self.silent.is_empty() {
@@ -165,10 +167,19 @@ impl Known {
 }
 
 /// Discovers all groups, with retries on transient errors: a group that counts as
-/// unavailable fails all its users.
+/// unavailable fails all its users. A group that was removed after the server had named
+/// it is 404.
 async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
-    let request = || Discovery::new(client.clone()).run();
-    failure::retry(TRIES, |_, tries| PAUSE * tries, request).await
+    let mut tries = 1;
+    loop {
+        match Discovery::new(client.clone()).run().await {
+            Err(error) if tries < TRIES && (is_transient(&error) || has_code(&error, 404)) => {
+                tokio::time::sleep(PAUSE * tries).await;
+                tries += 1;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {
