@@ -135,3 +135,37 @@ async fn the_time_of_a_step_that_closed_does_not_count() {
     assert_eq!(b["status"], "Waiting", "{b}");
     assert!(b["message"].as_str().unwrap().starts_with("Step closed"), "{b}");
 }
+
+#[tokio::test]
+async fn changes_that_nothing_depends_on_share_a_write_of_the_status() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let held = json!({"type": "RollingSync", "rollingSync": {"steps": [{"maxUpdate": 0}]}});
+    world.create("ApplicationSet", "set", pair(held)).await;
+    world.compare("a", "OutOfSync", "Missing", "r1").await;
+    let is_known = |set: &Value| entry_of(set, "a")["targetRevisions"] == json!(["r1"]);
+    world.until("ApplicationSet", "set", is_known).await;
+
+    let writes = || {
+        let requests = world.server.requests().into_iter();
+        let of_status =
+            requests.filter(|r| r.client == "sets" && r.subresource == "status" && r.code == 200);
+        of_status.count() as u64
+    };
+    let (before, start) = (writes(), tokio::time::Instant::now());
+    let rounds = 20_u64;
+    for round in 0..rounds {
+        let health = json!({"status": "Missing", "message": format!("round {round}")});
+        world.patch("Application", "a", json!({"status": {"health": health}})).await;
+        // The annotation is removed by a reconcile that observed the message.
+        let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
+        let asked = json!({"metadata": {"annotations": {refresh: "true"}}});
+        world.patch("ApplicationSet", "set", asked).await;
+        let is_done = |set: &Value| set["metadata"]["annotations"][refresh].is_null();
+        world.until("ApplicationSet", "set", is_done).await;
+    }
+    let (written, seconds) = (writes() - before, start.elapsed().as_secs());
+    assert!(written <= seconds + 2, "{written} writes of {rounds} changes in {seconds} s");
+    let last = format!("round {}", rounds - 1);
+    let is_shown = |set: &Value| set["status"]["resources"].to_string().contains(&last);
+    world.until("ApplicationSet", "set", is_shown).await;
+}
