@@ -256,7 +256,7 @@ impl Config {
     /// # Errors
     ///
     /// A policy or a namespace pattern that cannot be read: guessing there
-    /// could delete Applications, or touch namespaces that nobody named.
+    /// could delete Applications, or change namespaces that are not configured.
     pub fn resolve(
         flags: Flags,
         environment: &dyn Fn(&str) -> Option<String>,

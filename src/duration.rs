@@ -20,7 +20,7 @@ const SECOND: i128 = 1_000_000_000;
 const MINUTE: i128 = 60 * SECOND;
 const HOUR: i128 = 60 * MINUTE;
 
-/// Digits of a fraction that are looked at; further ones are below a
+/// Digits of a fraction that are read; further ones are below a
 /// nanosecond in every unit.
 const FRACTION: usize = 18;
 

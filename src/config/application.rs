@@ -32,7 +32,7 @@ pub struct ApplicationFlags {
     /// How much later than that at the most, each at its own time
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     pub app_resync_jitter: Option<Duration>,
-    /// After how long its manifests are rendered anew; 0 is never
+    /// Interval after which its manifests are rendered again; 0 means never
     #[arg(long, value_name = "DURATION", value_parser = pause)]
     pub app_hard_resync: Option<Duration>,
     /// For how many seconds a repository that cannot be reached changes nothing

@@ -192,7 +192,7 @@ pub(crate) fn delete_collection(
     Ok(Reply::Json(200, to_json(&list).into()))
 }
 
-/// `pods/eviction`: a deletion; disruption budgets are not looked at.
+/// `pods/eviction`: a deletion; disruption budgets are ignored.
 pub(crate) fn evict(writer: &mut Writer<'_>) -> Result<Reply, ApiError> {
     writer.found()?;
     if !writer.dry_run {

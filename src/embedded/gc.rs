@@ -111,7 +111,7 @@ impl State {
     ) {
         let Some(stored) = self.store.get(&place.0, &place.1).cloned() else { return };
         let mut list: Vec<&str> = stored.finalizers.iter().map(AsRef::as_ref).collect();
-        // A deletion that already waits for dependents goes on doing so.
+        // A deletion that already waits for dependents continues to wait.
         if propagation != Propagation::Background || !stored.deleting {
             list.retain(|f| *f != FOREGROUND && *f != ORPHAN);
         }

@@ -122,8 +122,8 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether `host`, with or without a port, leads to this server by a name
-    /// that nobody else can have.
+    /// Whether `host`, with or without a port, is a name of this server that
+    /// no other server can have.
     fn is_meant(&self, listener: Option<SocketAddr>, host: &str) -> bool {
         let name = match host.rsplit_once(':') {
             Some((name, port)) if port.chars().all(|c| c.is_ascii_digit()) => name,
@@ -145,7 +145,7 @@ impl Guard {
         let (scheme, given) =
             text(headers, header::AUTHORIZATION).split_once(' ').unwrap_or_default();
         let (given, wanted) = (Sha256::digest(given.trim()), Sha256::digest(&self.token));
-        // All of it is looked at, so that the time tells nothing.
+        // All of it is compared, so that the time reveals nothing.
         let differs = given.iter().zip(wanted.iter()).fold(0, |all, (a, b)| all | (a ^ b));
         scheme.eq_ignore_ascii_case("bearer") && differs == 0
     }

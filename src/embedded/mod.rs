@@ -10,8 +10,8 @@
 //! It differs in this: garbage collection and the emptying of namespaces happen
 //! inside the request that causes them; pods go at once, since no kubelet waits;
 //! CEL rules and admission webhooks are not run; there are no users and no
-//! roles: whoever has the token of a [`Guard`] may do everything, and without one
-//! ([`Server::serve`], for tests) anybody.
+//! roles: each client with the token of a [`Guard`] may do everything, and without a
+//! guard ([`Server::serve`], for tests) each client.
 //!
 //! ```text
 //! http ──> handler ──> read, write, patching, deletion ──> store ──> log ──> watch

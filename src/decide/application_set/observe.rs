@@ -80,7 +80,7 @@ impl Existing {
         let update = match (&owner, wanted) {
             _ if is_going => Update::None,
             (Owner::Other(_), _) | (_, None) => Update::None,
-            (Owner::Set | Owner::Nobody, Some(wanted)) => Update::plan(live, wanted, &owner, rules),
+            (Owner::Set | Owner::None, Some(wanted)) => Update::plan(live, wanted, &owner, rules),
         };
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),

@@ -29,7 +29,7 @@ pub enum Owner {
     /// The set.
     Set,
     /// Not owned.
-    Nobody,
+    None,
     /// Owned by another object: its kind and name.
     Other(Box<str>),
 }
@@ -37,7 +37,7 @@ pub enum Owner {
 impl Owner {
     /// The controlling owner of an Application.
     pub(super) fn of(application: &Value, set: &Identity) -> Self {
-        let Some(owner) = controller_of(application) else { return Self::Nobody };
+        let Some(owner) = controller_of(application) else { return Self::None };
         if owner["kind"] == "ApplicationSet"
             && owner["apiVersion"] == API_VERSION
             && owner["uid"] == *set.uid

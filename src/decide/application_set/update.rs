@@ -23,7 +23,7 @@ impl Update {
     pub(super) fn plan(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
         if !rules.policy.updates() {
             return match owner {
-                Owner::Nobody => Self::Refused(
+                Owner::None => Self::Refused(
                     "it already exists and is not owned by an ApplicationSet, and the policy forbids \
                      to update it"
                         .into(),

@@ -104,6 +104,6 @@ async fn watches_that_are_not_read_hold_little() {
     }
     let held = resident().saturating_sub(before);
     assert!(held < 700 << 20, "{WATCHES} watches hold {} MiB", held >> 20);
-    // Others are served all the same.
+    // Others are served anyway.
     assert_eq!(get(&client, MAPS).await.0, 200);
 }

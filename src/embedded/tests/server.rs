@@ -36,7 +36,7 @@ async fn requests_are_recorded_by_client_and_verb() {
     let seen: Vec<(String, String, u16, bool)> =
         server.requests().into_iter().map(|r| (r.client, r.verb, r.code, r.dry_run)).collect();
     let entry = |verb: &str, code, dry| ("tester".to_owned(), verb.to_owned(), code, dry);
-    // The apply says what is there already, so that nobody is in its way.
+    // The apply says what is there already, so that there is no conflict.
     assert_eq!(
         seen,
         [
@@ -75,7 +75,7 @@ async fn faults_happen_as_often_as_asked() {
         .body(kube::client::Body::from(serde_json::to_vec(&map("b")).unwrap()))
         .unwrap();
     client.send(request).await.expect_err("the connection is cut");
-    // It was carried out all the same.
+    // It was executed anyway.
     assert_eq!(get(&client, &format!("{MAPS}/b")).await.0, 200);
     server.inject(Fault::new(Effect::Status(500), |_| true).times(9));
     server.clear_faults();

@@ -114,7 +114,7 @@ async fn a_reader_that_falls_behind_the_log_is_told_so() {
     let (server, client) = with_maps(1).await;
     let mut events = open(&client, "").await;
     assert_eq!(events.next().await.unwrap().0, "ADDED");
-    // More than the log keeps, while nobody reads: the log is 10,000 changes long.
+    // More than the log keeps, while no client reads: the log is 10,000 changes long.
     let patch = |i: usize| json!({"data": {"a": i.to_string()}});
     for i in 0..20 {
         send(
@@ -146,7 +146,7 @@ async fn a_kube_watcher_recovers_from_drops_and_compaction() {
                 server.compact();
                 post(&client, MAPS, &map("z-done")).await;
             }
-            // It reports errors and goes on.
+            // It reports errors and continues.
             Ok(Some(_)) | Err(_) => {}
             Ok(None) => break,
         }

@@ -54,7 +54,7 @@ pub(super) struct Engine {
 
 /// What is known of one object.
 struct Tracked {
-    /// What the progress belongs to: another generation or outcome starts anew.
+    /// What the progress belongs to: another generation or outcome restarts it.
     generation: i64,
     outcome: Outcome,
     due: Instant,

@@ -37,7 +37,7 @@
 //!
 //! # Timing
 //!
-//! The delay starts anew for each generation and for each change of the outcome.
+//! The delay restarts for each generation and for each change of the outcome.
 //! Timers are tokio's, so that paused time moves them. An object that is found
 //! finished stays finished: a restart of the simulation repeats nothing.
 //!
@@ -79,7 +79,7 @@ pub struct Options {
     /// The part of the kubelet: Pods run, complete, and end when deleted.
     pub kubelet: bool,
     /// With `controllers`: creates ReplicaSets for Deployments and Pods for
-    /// ReplicaSets and Jobs. Without it their status changes all the same.
+    /// ReplicaSets and Jobs. Without it, their status changes anyway.
     pub pods: bool,
     /// Names of Applications whose objects fail, as if annotated so; an
     /// annotation goes first. An object belongs to the Application that its

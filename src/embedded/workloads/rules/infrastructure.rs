@@ -17,7 +17,7 @@ pub(in crate::embedded::workloads) fn claim(object: &View<'_>, stage: Stage) -> 
     })
 }
 
-/// A Service of type LoadBalancer gets an address; others are nobody's business.
+/// A Service of type LoadBalancer gets an address; others are not changed.
 pub(in crate::embedded::workloads) fn service(object: &View<'_>, stage: Stage) -> Option<Value> {
     if object.spec["type"] == "LoadBalancer" { load_balancer(object, stage) } else { None }
 }

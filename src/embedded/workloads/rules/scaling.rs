@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::condition;
 use crate::embedded::workloads::kind::{Stage, View};
 
-/// A budget over healthy Pods, one more than it needs. What it selects is not
-/// looked at: there may be no Pods at all.
+/// A budget over healthy Pods, one more than it needs. Its selector
+/// is ignored, since there may be no Pods at all.
 pub(in crate::embedded::workloads) fn disruption_budget(
     object: &View<'_>,
     now: Timestamp,
