@@ -5,16 +5,16 @@
 //! facts in               decisions                  effects out
 //! watch/  source/  ──▶   desired/  decide/    ──▶   act/   ──▶ the cluster
 //! clock                  (pure: no await)            ▲
-//!    ▲                                          controller/ drives one pass
+//!    ▲                                          controller/ reconciles
 //!    └────────────────── the cluster; status is part of it
 //! ```
 //!
 //! In reading order: [`api`] holds the words that users write; [`template`] and
-//! [`desired`] turn a set into Applications; [`decide`] says what to do next;
+//! [`desired`] turn a set into Applications; [`decide`] decides what to do next;
 //! [`watch`] and [`source`] bring the facts; [`act`] writes; [`controller`]
-//! drives a pass. [`embedded`] is a Kubernetes API server in memory, for the
-//! demo and for tests, and [`cli`] the command line. ARCHITECTURE.md tells the
-//! rest.
+//! reconciles. [`embedded`] is a Kubernetes API server in memory, for the
+//! demo and for tests, and [`cli`] the command line. ARCHITECTURE.md has
+//! the rest.
 
 pub mod api;
 pub mod duration;

@@ -5,10 +5,11 @@
 //! twice.
 
 use std::future::Future;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::Hash;
 use std::time::Duration;
 
 use crate::api::resource_key::ResourceKey;
+use crate::decide::app_state::refresh::digest;
 use crate::watch::failure;
 
 /// Maximum number of attempts.
@@ -32,9 +33,12 @@ where
     F: Future<Output = Result<T, kube::Error>>,
 {
     let pause = |error: &kube::Error, tries| {
+        if !failure::is_transient(error) {
+            return None;
+        }
         let error = failure::reason(error);
         tracing::debug!(resource = %key, tries, error, "retrying the request");
-        length(key, tries)
+        Some(length(key, tries))
     };
     failure::retry(TRIES, pause, request).await
 }
@@ -55,9 +59,7 @@ fn length(key: &ResourceKey, tries: u32) -> Duration {
 /// A number between 0 and 1, derived from a value such as a key, so that objects are spread
 /// evenly and tests are deterministic.
 pub fn jitter(of: &impl Hash) -> f64 {
-    let mut hasher = DefaultHasher::new();
-    of.hash(&mut hasher);
-    (hasher.finish() % 1000) as f64 / 1000.0
+    (digest(of) % 1000) as f64 / 1000.0
 }
 
 #[cfg(test)]

@@ -145,14 +145,15 @@ fn bounded(text: String) -> String {
 }
 
 /// Sends a request until it succeeds, fails permanently, or `tries` is reached. `pause`
-/// returns the delay after a failed attempt, counted from 1.
+/// returns the delay after a failed attempt, counted from 1; `None` for an error that is
+/// permanent.
 ///
 /// # Errors
 ///
 /// That of the last attempt.
 pub async fn retry<T, F>(
     tries: u32,
-    pause: impl Fn(&kube::Error, u32) -> Duration,
+    pause: impl Fn(&kube::Error, u32) -> Option<Duration>,
     mut request: impl FnMut() -> F,
 ) -> Result<T, kube::Error>
 where
@@ -160,12 +161,13 @@ where
 {
     let mut tried = 1;
     loop {
-        match request().await {
-            Err(error) if tried < tries && is_transient(&error) => {
-                tokio::time::sleep(pause(&error, tried)).await;
-                tried += 1;
-            }
-            answer => return answer,
-        }
+        let answer = request().await;
+        let pause = match &answer {
+            Err(error) if tried < tries => pause(error, tried),
+            _ => None,
+        };
+        let Some(pause) = pause else { return answer };
+        tokio::time::sleep(pause).await;
+        tried += 1;
     }
 }

@@ -34,7 +34,7 @@ pub fn due_at(
     let due = written_at?.checked_add(WRITE_EVERY).ok()?;
     // A clock that was set back must not delay a status for longer.
     let is_early = due > now && written_at <= Some(now);
-    (is_early && !urgent && old != new && may_wait(old, new)).then_some(due)
+    (is_early && !urgent && may_wait(old, new) && old != new).then_some(due)
 }
 
 /// Whether a transition has to be stored before anything else may happen: an Application
@@ -66,11 +66,8 @@ fn may_wait(old: &Status, new: &Status) -> bool {
 
 fn same_rollout(old: &Value, new: &Value) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
-    let fields = |fields: &serde_json::Map<String, Value>| {
-        let kept = fields.iter().filter(|(field, _)| !FOLLOWING.contains(&field.as_str()));
-        kept.map(|(field, value)| (field.clone(), value.clone())).collect::<Vec<_>>()
-    };
-    fields(old) == fields(new)
+    let leads = |(field, _): &(&String, &Value)| !FOLLOWING.contains(&field.as_str());
+    old.iter().filter(leads).eq(new.iter().filter(leads))
 }
 
 #[cfg(test)]

@@ -69,11 +69,6 @@ pub fn problem_here(application: &Value, known: &Known) -> Option<String> {
     problem_of_target(&Target::of(application), known)
 }
 
-/// The error of the destination of an Application, if any.
-pub fn problem_of_destination(application: &Value, known: &Known) -> Option<String> {
-    destination_problem(&Target::of(application), known)
-}
-
 /// Project and destination of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::kube_kind;
 use crate::api::kind::{GroupVersionKind, Served};
-use crate::watch::failure::{has_code, is_transient, reason};
+use crate::watch::failure::{self, has_code, is_transient, reason};
 
 /// A missing kind does not cause another discovery within this time, unless a definition
 /// has changed: a typo must not cause one per reconcile.
@@ -170,16 +170,10 @@ impl Known {
 /// unavailable fails all its users. A group that was removed after the server had named
 /// it is 404.
 async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
-    let mut tries = 1;
-    loop {
-        match Discovery::new(client.clone()).run().await {
-            Err(error) if tries < TRIES && (is_transient(&error) || has_code(&error, 404)) => {
-                tokio::time::sleep(PAUSE * tries).await;
-                tries += 1;
-            }
-            answer => return answer,
-        }
-    }
+    let pause = |error: &kube::Error, tries| {
+        (is_transient(error) || has_code(error, 404)).then(|| PAUSE * tries)
+    };
+    failure::retry(TRIES, pause, || Discovery::new(client.clone()).run()).await
 }
 
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {

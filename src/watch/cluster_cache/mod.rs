@@ -101,7 +101,7 @@ pub struct ClusterCache {
 
 /// A client with a `Debug` implementation.
 #[derive(Clone)]
-pub struct Client(pub kube::Client);
+struct Client(kube::Client);
 
 impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -121,11 +121,12 @@ impl ClusterCache {
                 continue;
             }
             self.survey.done.send_replace(true);
-            let failing = !failed.is_empty();
-            let pause = match failing {
-                _ if !self.survey.not_found.lock().is_empty() => AGAIN_AFTER_NOT_FOUND,
-                true => AGAIN_AFTER_FAILURE,
-                false => AGAIN,
+            let pause = if !self.survey.not_found.lock().is_empty() {
+                AGAIN_AFTER_NOT_FOUND
+            } else if !failed.is_empty() {
+                AGAIN_AFTER_FAILURE
+            } else {
+                AGAIN
             };
             tokio::select! {
                 () = self.survey.again.notified() => {}
