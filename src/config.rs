@@ -20,6 +20,8 @@ use crate::decide::application_set::Room;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::rollout;
 use crate::decide::rollout::phase::Rules;
+use crate::desired::generators::path_pattern::Globbing;
+use crate::desired::inputs::REQUEUE_AFTER;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings, Namespaces, Settings};
 
 /// The ConfigMaps whose keys are read; a key of the first wins.
@@ -105,6 +107,10 @@ pub struct Flags {
     /// The most Applications that a status lists; 0 is all
     #[arg(long, value_name = "N")]
     pub max_resources_status_count: Option<u32>,
+    /// A `*` in the file patterns of git generators stays within a directory, and `**`
+    /// crosses directories
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    pub enable_new_git_file_globbing: Option<bool>,
     /// Allow sources that are directories or repositories of this machine
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_sources: Option<bool>,
@@ -343,6 +349,20 @@ fn application_sets(
             policy_name.is_empty(),
         ),
         dry_run: read.flag(flags.dry_run, ("DRY_RUN", "dryrun"), false),
+        git_file_globbing: match read.flag(
+            flags.enable_new_git_file_globbing,
+            ("ENABLE_NEW_GIT_FILE_GLOBBING", "enable.new.git.file.globbing"),
+            false,
+        ) {
+            true => Globbing::BySegment,
+            false => Globbing::Greedy,
+        },
+        requeue_after: read.pick(
+            None,
+            ("REQUEUE_AFTER", "requeue.after"),
+            |text| application::pause(text).ok().filter(|pause| !pause.is_zero()),
+            REQUEUE_AFTER,
+        ),
         concurrent_reconciliations: read.pick(
             flags.concurrent_reconciliations,
             ("CONCURRENT_RECONCILIATIONS", "concurrent.reconciliations.max"),

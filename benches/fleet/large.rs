@@ -53,7 +53,7 @@ pub async fn measure(
     };
     let case = format!("{applications} Applications, external sync engine, {server}");
     let limit = Duration::from_secs(120)
-        + Duration::from_millis(60) * u32::try_from(applications).unwrap_or(u32::MAX);
+        + Duration::from_millis(180) * u32::try_from(applications).unwrap_or(u32::MAX);
     let argo = StandIn::start(&site, &format!("{:040x}", 1)).await;
     let mut run = site.run(binary, "external");
     run.until_at_rest(LIMIT).await;

@@ -10,13 +10,12 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::Value;
 
+use super::annotations::LAST_APPLIED;
 use super::application::ApplicationSpec;
 use super::application_set::ApplicationSetSpec;
 use super::crds::{self, PRESERVE};
 use super::operation::Operation;
 
-/// Annotation with the last configuration of `kubectl apply`.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Longer names get no suggestion.
 const LONGEST_NAME: usize = 64;
 /// Fields of `metadata`, whatever the kind.

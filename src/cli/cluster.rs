@@ -11,10 +11,8 @@ use kube::{Api, Client, Config};
 use serde_json::Value;
 
 use super::error::Error;
-use crate::api::Cluster;
-use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::watch::connection::{self, Unusable};
-use crate::watch::control_plane;
 use crate::watch::failure::{chain, has_code, reason};
 use crate::watch::object::{Object, api, resource};
 
@@ -142,13 +140,12 @@ impl ClusterConnection {
         self.list("AppProject", Some(namespace)).await
     }
 
-    /// The clusters registered in a control plane, including the local one.
-    pub async fn clusters(&self, namespace: &str) -> Result<Vec<Cluster>, Error> {
+    /// The Secrets of clusters and repositories of a control plane.
+    pub async fn secrets(&self, namespace: &str) -> Result<Vec<Secret>, Error> {
         let api: Api<Secret> = Api::namespaced(self.client.clone(), namespace);
-        let labels = format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}");
-        let place = format!("cluster Secrets of namespace {namespace}");
-        let secrets = within(place, api.list(&ListParams::default().labels(&labels))).await?;
-        Ok(control_plane::clusters_of(secrets.items.iter()))
+        let params = ListParams::default().labels(SECRET_TYPE_LABEL);
+        let place = format!("Secrets of clusters and repositories in namespace {namespace}");
+        Ok(within(place, api.list(&params)).await?.items)
     }
 
     /// The keys of a ConfigMap; empty when it does not exist.

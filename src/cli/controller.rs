@@ -3,12 +3,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use k8s_openapi::api::core::v1::Secret;
+
 use super::cluster::ClusterConnection;
 use super::error::{Error, note};
+use super::facts::Facts;
+use crate::api::cluster::ClusterSecret;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use crate::decide::application_set::validate::Known;
+use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
 use crate::settings::ApplicationSetSettings;
+use crate::watch::control_plane::{cluster_secret, clusters_of};
 
 /// Flags of the controller that affect what it writes. Its environment and its ConfigMaps
 /// are read separately.
@@ -43,8 +49,8 @@ pub(super) struct Controller {
     pub settings: ApplicationSetSettings,
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeSet<String>>,
-    /// The clusters that exist; `None` when they cannot be read.
-    clusters: Option<Vec<crate::api::Cluster>>,
+    /// The Secrets of clusters and repositories; `None` when they cannot be read.
+    secrets: Option<Vec<Secret>>,
 }
 
 impl Controller {
@@ -84,16 +90,26 @@ impl Controller {
         let projects = unless_unreadable(cluster.projects(&namespace).await);
         let projects = projects
             .map(|projects| projects.iter().map(|project| name_of(project).to_owned()).collect());
-        let clusters = unless_unreadable(cluster.clusters(&namespace).await);
-        Ok(Self { settings, projects, clusters })
+        let secrets = unless_unreadable(cluster.secrets(&namespace).await);
+        Ok(Self { settings, projects, secrets })
     }
 
     /// The existing projects and clusters; `assumed` where they cannot be read.
     pub fn known(&self, assumed: Known) -> Known {
         Known {
             projects: self.projects.clone().unwrap_or(assumed.projects),
-            clusters: self.clusters.clone().unwrap_or(assumed.clusters),
+            clusters: self.secrets.as_ref().map_or(assumed.clusters, |secrets| {
+                let clusters: Vec<ClusterSecret> =
+                    secrets.iter().filter_map(cluster_secret).collect();
+                clusters_of(&clusters)
+            }),
         }
+    }
+
+    /// What generators read.
+    pub fn facts(&self) -> Facts {
+        let settings = Inputs { projects: self.projects.clone(), ..self.settings.inputs() };
+        Facts::of(self.secrets.as_deref().unwrap_or_default(), settings)
     }
 }
 

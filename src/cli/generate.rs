@@ -6,19 +6,18 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::error::{Error, fault};
+use super::facts::Facts;
 use super::input::Object;
 use crate::api::Cluster;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
-use crate::clock::Clock;
 use crate::decide::application_set::validate::{self, Known};
-use crate::desired::{self, Generation};
-use crate::entropy::environment;
+use crate::desired::Generation;
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
-pub(super) fn generate(set: &Object) -> Result<Generation, Error> {
-    let generated = generate_known(set);
+pub(super) async fn generate(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
+    let generated = generate_known(set, facts).await;
     let unknown = unknown::in_application_set(&set.value);
     match generated {
         Err(error) if !unknown.is_empty() => {
@@ -40,7 +39,7 @@ pub(super) fn report_unknown(set: &Object, unknown: &[Unknown]) {
 /// Generates the Applications of a set, in name order.
 ///
 /// Fails when the set is invalid, or when its generators or template fail.
-pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
+pub(super) async fn generate_known(set: &Object, facts: &mut Facts) -> Result<Generation, Error> {
     if let Err(error) = api::read::<ApplicationSet>(&set.value) {
         return Err(Error::input(
             "cannot read",
@@ -48,8 +47,7 @@ pub(super) fn generate_known(set: &Object) -> Result<Generation, Error> {
             error,
         ));
     }
-    let mut env = environment(Clock::system().now());
-    desired::generate(&set.value, &mut env).map_err(|error| {
+    facts.generate(&set.value).await.map_err(|error| {
         Error::check("cannot generate", format!("{}: {}", set.place(), set.title()), error)
     })
 }

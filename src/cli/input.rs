@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::error::{Error, note};
+use super::facts::Facts;
 use super::output::some_of;
 use crate::api;
 use crate::yaml;
@@ -98,12 +99,12 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
     Ok(objects)
 }
 
-/// The ApplicationSets among the documents, all or those with one name; at least one.
-/// Other documents are reported and ignored.
+/// The ApplicationSets among the documents, all or those with one name; at least one. The
+/// Secrets among the documents are the facts of generators; others are reported and ignored.
 pub(super) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
-) -> Result<Vec<Object>, Error> {
+) -> Result<(Vec<Object>, Facts), Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
         // A document that is not an object is ignored, too.
@@ -132,13 +133,16 @@ pub(super) fn application_sets(
         };
         return Err(Error::input(what, place, why));
     }
+    let facts = Facts::of_objects(others.iter().map(|object| &object.value));
+    let is_used = |object: &Object| object.value["kind"] == "Secret";
+    let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {
         let titles: Vec<String> =
             others.iter().map(|other| format!("{} (line {})", other.title(), other.line)).collect();
         let titles = some_of(titles.iter().map(String::as_str), 5);
-        note(&format!("{place}: only ApplicationSets are used, ignored: {titles}"));
+        note(&format!("{place}: only ApplicationSets and Secrets are used, ignored: {titles}"));
     }
-    let Some(name) = name else { return Ok(sets) };
+    let Some(name) = name else { return Ok((sets, facts)) };
     let names: Vec<String> =
         sets.iter().map(|set| crate::desired::name_of(&set.value).to_owned()).collect();
     let sets: Vec<Object> =
@@ -151,7 +155,7 @@ pub(super) fn application_sets(
             format!("no ApplicationSet is named {name}; found {there}"),
         ));
     }
-    Ok(sets)
+    Ok((sets, facts))
 }
 
 fn is_application_set(value: &Value) -> bool {

@@ -11,6 +11,7 @@ use crate::decide::application_set::generated::Collector;
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::{self, Gate, Identity, Snapshot, WritePlan, patch, stored};
 use crate::desired::Generation;
+use crate::desired::inputs::Reads;
 use crate::settings::ApplicationSetSettings;
 
 /// Maximum number of fields that the table shows for an update.
@@ -92,7 +93,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     for (application, origin) in seen.generation.applications.iter().zip(&seen.generation.origins) {
         collector.add(application.clone(), origin);
     }
-    let generated = collector.finish(&set, &rules, None);
+    let generated = collector.finish(&set, &rules, Ok(Reads::default()));
     let mut refused = seen.invalid.clone();
     for wanted in &generated.applications {
         if let Some(problem) = &wanted.unusable_rule {

@@ -13,6 +13,7 @@ pub mod demo;
 mod diff;
 mod error;
 mod explain;
+mod facts;
 mod generate;
 mod health;
 mod input;

@@ -94,7 +94,8 @@ struct Problem {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let reports = if args.live { block_on(live_reports(&args))? } else { file_reports(&args)? };
+    let reports =
+        if args.live { block_on(live_reports(&args))? } else { block_on(file_reports(&args))? };
     if let ([first, second, ..], Format::Json | Format::Yaml) =
         (reports.as_slice(), args.output.format)
     {
@@ -119,16 +120,19 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
-fn file_reports(args: &Args) -> anyhow::Result<Vec<Report>> {
-    let sets = input::application_sets(&args.files, args.name.as_deref())?;
-    let report = |set: &Object| match generate::generate_known(set) {
-        Ok(generation) => {
-            let invalid = generate::invalid(&generation);
-            Ok(report(set, &generation, &invalid, None))
-        }
-        Err(error) => not_generated(set, error).map_err(anyhow::Error::from),
-    };
-    sets.iter().map(report).collect()
+async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
+    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref())?;
+    let mut reports = Vec::new();
+    for set in &sets {
+        reports.push(match generate::generate_known(set, &mut facts).await {
+            Ok(generation) => {
+                let invalid = generate::invalid(&generation);
+                report(set, &generation, &invalid, None)
+            }
+            Err(error) => not_generated(set, error)?,
+        });
+    }
+    Ok(reports)
 }
 
 /// The report for a set that cannot be generated: the error, or its unknown fields, since
@@ -172,9 +176,10 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let stored = cluster.expect_application_set(name).await?;
         vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
     } else {
-        input::application_sets(&args.files, args.name.as_deref())?
+        input::application_sets(&args.files, args.name.as_deref())?.0
     };
     let controller = Controller::read(&cluster, &args.controller).await?;
+    let mut facts = controller.facts();
     let mut reports = Vec::new();
     for mut set in sets {
         let own = set.value["metadata"]["namespace"].as_str().map(str::to_owned);
@@ -184,7 +189,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         }
         let stored = cluster.application_set(&namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(&namespace).await?;
-        let generation = match generate::generate_known(&set) {
+        let generation = match generate::generate_known(&set, &mut facts).await {
             Ok(generation) => generation,
             Err(error) => {
                 reports.push(not_generated(&set, error)?);

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use super::cluster::block_on;
 use super::error::{CHECK_FAILED, Error, fault, note};
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
@@ -31,10 +32,26 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (mut applications, code) = block_on(generated(&args))?;
+    // Stable, and sorted by name across all sets.
+    applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
+    output::print(&match args.output {
+        Format::Yaml => output::yaml(&applications)?,
+        Format::Json => {
+            output::json(&json!({"apiVersion": "v1", "kind": "List", "items": applications}))?
+        }
+        Format::Table => table(&applications),
+    })?;
+    Ok(code)
+}
+
+/// The Applications of all sets, and the exit code.
+async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
     let mut applications = Vec::new();
     let mut code = ExitCode::SUCCESS;
-    for set in input::application_sets(&args.files, args.name.as_deref())? {
-        let generation = generate::generate(&set)?;
+    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref())?;
+    for set in sets {
+        let generation = generate::generate(&set, &mut facts).await?;
         let unknown = unknown::in_application_set(&set.value);
         if !unknown.is_empty() {
             generate::report_unknown(&set, &unknown);
@@ -51,16 +68,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         applications.extend(generation.applications);
     }
-    // Stable, and sorted by name across all sets.
-    applications.sort_by(|a, b| name_of(a).cmp(name_of(b)));
-    output::print(&match args.output {
-        Format::Yaml => output::yaml(&applications)?,
-        Format::Json => {
-            output::json(&json!({"apiVersion": "v1", "kind": "List", "items": applications}))?
-        }
-        Format::Table => table(&applications),
-    })?;
-    Ok(code)
+    Ok((applications, code))
 }
 
 fn table(applications: &[Value]) -> String {

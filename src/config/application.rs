@@ -82,7 +82,7 @@ pub struct ApplicationFlags {
 
 /// A duration as people write it, such as `3m`, `1h 30min` or `2 days`, in Go's
 /// notation as Argo CD has it, or whole seconds.
-fn pause(text: &str) -> Result<Duration, String> {
+pub(super) fn pause(text: &str) -> Result<Duration, String> {
     let read = match text.parse() {
         Ok(seconds) => SignedDuration::from_secs(seconds),
         Err(_) => match duration::parse(text) {

@@ -7,6 +7,7 @@
 pub mod application;
 pub mod application_set;
 pub mod context;
+pub mod credentials;
 pub mod error;
 pub mod leader;
 mod runtime;
@@ -61,14 +62,20 @@ pub async fn run(
         watched.map_err(Stopped::Application).and(until(&shutdown))
     };
     let sets = async {
-        application_set::run(core.clone(), settings.application_sets, stop.clone()).await;
+        application_set::run(
+            core.clone(),
+            settings.application_sets,
+            sources.clone(),
+            stop.clone(),
+        )
+        .await;
         until(&shutdown)
     };
     let applications = async {
         match settings.applications {
             None => shutdown.cancelled().await,
             Some(settings) => {
-                application::run(core.clone(), settings, sources, stop.clone()).await;
+                application::run(core.clone(), settings, sources.clone(), stop.clone()).await;
             }
         }
         until(&shutdown)

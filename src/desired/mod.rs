@@ -12,7 +12,9 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod flatten;
 pub mod generators;
+pub mod inputs;
 pub mod overrides;
 pub mod patch;
 pub mod selector;
@@ -20,10 +22,13 @@ pub mod template;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use self::generators::{Evaluation, Output};
+use self::inputs::{GitRequest, Inputs, Reads};
 use self::template::Engine;
 use crate::api::unknown;
 use crate::api::{
@@ -44,6 +49,9 @@ pub struct Limits {
     pub application_bytes: usize,
     /// The limits of each template.
     pub template: go::Limits,
+    /// The most parameter sets of all generators together, those inside of matrix and
+    /// merge generators included.
+    pub parameter_sets: usize,
 }
 
 impl Default for Limits {
@@ -53,6 +61,7 @@ impl Default for Limits {
             bytes: 256 << 20,
             application_bytes: 4 << 20,
             template: go::Limits::default(),
+            parameter_sets: 400_000,
         }
     }
 }
@@ -68,6 +77,8 @@ pub struct Generation {
     pub origins: Vec<String>,
     /// Warnings.
     pub warnings: Vec<String>,
+    /// What its generators used.
+    pub reads: Reads,
 }
 
 impl Generation {
@@ -76,7 +87,7 @@ impl Generation {
     pub fn of(applications: impl IntoIterator<Item = Value>) -> Self {
         let applications: Vec<Value> = applications.into_iter().collect();
         let origins = (0..applications.len()).map(|index| format!("elements[{index}]")).collect();
-        Self { applications, origins, warnings: Vec::new() }
+        Self { applications, origins, ..Self::default() }
     }
 
     /// Every Application with its name, or its origin if the name is empty or
@@ -99,7 +110,12 @@ pub enum Error {
         place: String,
         /// The error, and how to fix it.
         cause: String,
+        /// Whether a limit was exceeded.
+        limit: bool,
     },
+    /// Parts of repositories are needed that were not read yet ([`Inputs::git`]).
+    #[error("spec.generators: {} must be read first", unread(.0))]
+    Unread(BTreeSet<GitRequest>),
     /// The template or the patch failed for a parameter set.
     #[error("{place}: {cause} (parameters of {parameters})")]
     Render {
@@ -129,7 +145,9 @@ impl Error {
     /// The reason of the resulting condition (AS-140).
     pub fn reason(&self) -> &'static str {
         match self {
-            Self::Generator { .. } => reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR,
+            Self::Generator { .. } | Self::Unread(_) => {
+                reason::APPLICATION_GENERATION_FROM_PARAMS_ERROR
+            }
             Self::Render { .. } | Self::Limit { .. } | Self::Options(_) => {
                 reason::RENDER_TEMPLATE_PARAMS_ERROR
             }
@@ -138,7 +156,12 @@ impl Error {
 
     /// Whether a limit was exceeded: then generating stops at once.
     fn is_limit(&self) -> bool {
-        matches!(self, Self::Render { limit: true, .. } | Self::Limit { .. })
+        matches!(
+            self,
+            Self::Generator { limit: true, .. }
+                | Self::Render { limit: true, .. }
+                | Self::Limit { .. }
+        )
     }
 }
 
@@ -149,11 +172,11 @@ impl Error {
 ///
 /// # Errors
 ///
-/// The first error of any generator or parameter set, after all were tried; at
-/// once when a limit is exceeded. A retry is pointless until the set has
-/// changed.
-pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
-    generate_within(set, Limits::default(), env)
+/// [`Error::Unread`] when `inputs` lack a part of a repository; otherwise the first error
+/// of any generator or parameter set, after all were tried; at once when a limit is
+/// exceeded. A retry is pointless until the set or the inputs have changed.
+pub fn generate(set: &Value, inputs: &Inputs, env: &mut Env) -> Result<Generation, Error> {
+    generate_within(set, inputs, Limits::default(), env)
 }
 
 /// As [`generate`], with other limits.
@@ -161,13 +184,19 @@ pub fn generate(set: &Value, env: &mut Env) -> Result<Generation, Error> {
 /// # Errors
 ///
 /// As [`generate`].
-pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Generation, Error> {
+pub fn generate_within(
+    set: &Value,
+    inputs: &Inputs,
+    limits: Limits,
+    env: &mut Env,
+) -> Result<Generation, Error> {
     let mut made: Vec<(Value, String)> = Vec::new();
-    generate_into(set, limits, env, &mut |application, origin| made.push((application, origin)))?;
+    let take = &mut |application, origin| made.push((application, origin));
+    let reads = generate_into(set, inputs, limits, env, take)?;
     // The sort is stable, so Applications of one name keep their order.
     made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
     let (applications, origins) = made.into_iter().unzip();
-    Ok(Generation { applications, origins, warnings: Vec::new() })
+    Ok(Generation { applications, origins, warnings: Vec::new(), reads })
 }
 
 /// As [`generate`], but passes on each Application with its origin as soon as
@@ -179,46 +208,88 @@ pub fn generate_within(set: &Value, limits: Limits, env: &mut Env) -> Result<Gen
 /// As [`generate`].
 pub fn generate_each(
     set: &Value,
+    inputs: &Inputs,
     env: &mut Env,
     take: &mut dyn FnMut(Value, String),
-) -> Result<(), Error> {
-    generate_into(set, Limits::default(), env, take)
+) -> Result<Reads, Error> {
+    generate_into(set, inputs, Limits::default(), env, take)
 }
 
 fn generate_into(
     set: &Value,
+    inputs: &Inputs,
     limits: Limits,
     env: &mut Env,
     take: &mut dyn FnMut(Value, String),
-) -> Result<(), Error> {
+) -> Result<Reads, Error> {
     let spec = &set["spec"];
     let mut engine = Engine::of(spec, limits, env)?;
-    let mut first_error = None;
+    let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
+    let project = if project.contains("{{") { "" } else { project };
+    let (reads, unread) = (Reads::default(), BTreeSet::new());
+    let engine_ref = &mut engine;
+    let mut evaluation =
+        Evaluation { engine: engine_ref, env: &mut *env, inputs, project, reads, unread };
+    let mut evaluated = Vec::new();
     for (index, element) in generators::elements(spec)?.iter().enumerate() {
         let place = format!("spec.generators[{index}]");
-        let outputs = match generators::parameter_sets(element, &place, engine.is_go()) {
-            Ok(outputs) => outputs,
+        let outputs = evaluation.parameter_sets(element, &place);
+        let outputs =
+            outputs.map_err(|error| generators::with_key_of_user(error, set, index, &place));
+        match outputs {
+            Err(error) if error.is_limit() => return Err(error),
+            outputs => evaluated.push(outputs),
+        }
+    }
+    let Evaluation { reads, unread, .. } = evaluation;
+    if !unread.is_empty() {
+        return Err(Error::Unread(unread));
+    }
+    let mut first_error = None;
+    for outputs in evaluated {
+        match outputs {
             Err(error) => {
-                first_error
-                    .get_or_insert_with(|| generators::with_key_of_user(error, set, index, &place));
-                continue;
+                first_error.get_or_insert(error);
             }
-        };
-        for output in outputs {
-            let template = overrides::merge(&output.template, &spec["template"]);
-            for parameters in output.sets {
-                let which = || parameters.origin.clone();
-                match render_one(set, &template, &parameters.values, &mut engine, env, &which) {
-                    Ok(application) => take(application, parameters.origin),
-                    Err(error) if error.is_limit() => return Err(error),
-                    Err(error) => {
-                        first_error.get_or_insert(error);
-                    }
+            Ok(outputs) => {
+                for output in outputs {
+                    let failed = render_output(set, output, &mut engine, env, take)?;
+                    first_error = first_error.or(failed);
                 }
             }
         }
     }
-    first_error.map_or(Ok(()), Err)
+    first_error.map_or(Ok(reads), Err)
+}
+
+/// Renders the Applications of one generator; returns the first error, or fails when a
+/// limit is exceeded.
+fn render_output(
+    set: &Value,
+    output: Output,
+    engine: &mut Engine,
+    env: &mut Env,
+    take: &mut dyn FnMut(Value, String),
+) -> Result<Option<Error>, Error> {
+    let template = overrides::merge(&output.template, &set["spec"]["template"]);
+    let mut first_error = None;
+    for parameters in output.sets {
+        let which = || parameters.origin.clone();
+        match render_one(set, &template, &parameters.values, engine, env, &which) {
+            Ok(application) => take(application, parameters.origin),
+            Err(error) if error.is_limit() => return Err(error),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Ok(first_error)
+}
+
+/// The repositories of some requests, for a message.
+fn unread(requests: &BTreeSet<GitRequest>) -> String {
+    let urls: BTreeSet<&str> = requests.iter().map(|request| &*request.repo_url).collect();
+    urls.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// An object's `metadata.name`; empty when it has none.

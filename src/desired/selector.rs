@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use crate::template::float_text;
+use super::flatten::flatten;
 
 /// A parsed selector. An empty one matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,18 +75,24 @@ impl Selector {
         Ok(Self { requirements })
     }
 
+    /// Whether it matches everything.
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty()
+    }
+
     /// Whether a parameter set is selected. The keys of nested values are
     /// joined with dots, in both template modes.
     pub fn matches(&self, set: &Map<String, Value>) -> bool {
         if self.requirements.is_empty() {
             return true;
         }
-        let mut flat = BTreeMap::new();
-        for (key, value) in set {
-            flatten(key.clone(), value, &mut flat);
-        }
+        self.selects(&flatten(set))
+    }
+
+    /// Whether labels are selected.
+    pub fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
         self.requirements.iter().all(|requirement| {
-            let value = flat.get(&requirement.key);
+            let value = labels.get(&requirement.key);
             match &requirement.rule {
                 Rule::In(values) => value.is_some_and(|value| values.contains(value)),
                 Rule::NotIn(values) => value.is_none_or(|value| !values.contains(value)),
@@ -94,34 +100,6 @@ impl Selector {
                 Rule::DoesNotExist => value.is_none(),
             }
         })
-    }
-}
-
-/// One leaf per key, printed as in AS-111.
-fn flatten(key: String, value: &Value, flat: &mut BTreeMap<String, String>) {
-    match value {
-        Value::Object(object) => {
-            for (inner, value) in object {
-                flatten(format!("{key}.{inner}"), value, flat);
-            }
-        }
-        Value::Array(list) => {
-            for (index, value) in list.iter().enumerate() {
-                flatten(format!("{key}.{index}"), value, flat);
-            }
-        }
-        leaf => {
-            flat.insert(key, leaf_text(leaf));
-        }
-    }
-}
-
-fn leaf_text(leaf: &Value) -> String {
-    match leaf {
-        Value::String(text) => text.clone(),
-        Value::Number(number) => number.as_f64().map_or_else(|| number.to_string(), float_text),
-        Value::Null => "<nil>".to_owned(),
-        other => other.to_string(),
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::{Error, Limits};
-use crate::template::go::{Env, Options, Template};
+use crate::template::go::{Env, MissingKey, Options, Template};
 use crate::template::simple;
 
 /// The engine selected by `goTemplate`, and its remaining limits.
@@ -22,6 +22,8 @@ pub struct Engine {
     bytes: usize,
     /// The size of the current one.
     application_bytes: usize,
+    /// The number of parameter sets so far, and their size in bytes.
+    parameters: (usize, usize),
 }
 
 /// A language, with its compiled templates: each distinct string is compiled
@@ -36,6 +38,8 @@ enum Language {
         options: Options,
         /// Compiled templates by their text.
         compiled: HashMap<String, Template>,
+        /// The same, compiled so that a missing key is an error.
+        strict: HashMap<String, Template>,
     },
 }
 
@@ -49,7 +53,7 @@ impl Language {
             listed.filter_map(|option| option.as_str().map(str::to_owned)).collect();
         let options =
             Options::parse(&options).map_err(|error| Error::Options(error.to_string()))?;
-        Ok(Self::Go { options, compiled: HashMap::new() })
+        Ok(Self::Go { options, compiled: HashMap::new(), strict: HashMap::new() })
     }
 }
 
@@ -71,7 +75,15 @@ impl Engine {
     pub fn of(spec: &Value, limits: Limits, env: &Env) -> Result<Self, Error> {
         let language = Language::of(spec)?;
         let began = (env.used)();
-        Ok(Self { language, limits, began, unwatched: 0, bytes: 0, application_bytes: 0 })
+        Ok(Self {
+            language,
+            limits,
+            began,
+            unwatched: 0,
+            bytes: 0,
+            application_bytes: 0,
+            parameters: (0, 0),
+        })
     }
 
     /// Whether it is the Go engine.
@@ -89,7 +101,12 @@ impl Engine {
         self.check_time("spec.template", env)
     }
 
-    fn check_time(&mut self, place: &str, env: &Env) -> Result<(), Error> {
+    /// Checks the time limit of the set.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Limit`] when it is exceeded.
+    pub fn check_time(&mut self, place: &str, env: &Env) -> Result<(), Error> {
         self.unwatched = 0;
         let (used, limit) = ((env.used)().saturating_sub(self.began), self.limits.time);
         if used <= limit {
@@ -179,6 +196,75 @@ impl Engine {
         })
     }
 
+    /// Renders every string of a part of a generator with the parameters of another one
+    /// (AS-071).
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::render`].
+    pub fn interpolate(
+        &mut self,
+        value: &Value,
+        place: &str,
+        parameters: &Map<String, Value>,
+        env: &mut Env,
+    ) -> Result<Value, Error> {
+        self.application_bytes = 0;
+        self.render(value, place, parameters, env, &String::new)
+    }
+
+    /// Renders a text if all keys that it uses exist, and returns it unchanged otherwise
+    /// (AS-073). The simple engine replaces the placeholders that exist.
+    ///
+    /// # Errors
+    ///
+    /// Any other failure of the template.
+    pub fn render_if_known(
+        &mut self,
+        text: &str,
+        parameters: &Map<String, Value>,
+        env: &mut Env,
+    ) -> Result<String, crate::template::Error> {
+        match self.execute(text, parameters, env, true) {
+            Err(error) if error.is_missing() => Ok(text.to_owned()),
+            rendered => rendered,
+        }
+    }
+
+    /// Renders a text of `values` (AS-112).
+    ///
+    /// # Errors
+    ///
+    /// The failure of the template.
+    pub fn render_value(
+        &mut self,
+        text: &str,
+        parameters: &Map<String, Value>,
+        env: &mut Env,
+    ) -> Result<String, crate::template::Error> {
+        self.execute(text, parameters, env, false)
+    }
+
+    /// Counts a parameter set.
+    ///
+    /// # Errors
+    ///
+    /// The exceeded limit.
+    pub fn count_parameters(&mut self, values: &Map<String, Value>) -> Result<(), String> {
+        let (count, bytes) = &mut self.parameters;
+        *count += 1;
+        *bytes = values.iter().fold(*bytes, |sum, (key, value)| sum + key.len() + size(value));
+        if *count > self.limits.parameter_sets {
+            let limit = self.limits.parameter_sets;
+            return Err(format!("limit exceeded: more than {limit} parameter sets"));
+        }
+        if *bytes > self.limits.bytes {
+            let limit = self.limits.bytes;
+            return Err(format!("limit exceeded: the parameters take more than {limit} bytes"));
+        }
+        Ok(())
+    }
+
     /// Renders one string, by the same rules.
     fn render_text(
         &mut self,
@@ -192,32 +278,63 @@ impl Engine {
             self.count(place, text.len())?;
             return Ok(text.to_owned());
         }
-        let failed = |error: crate::template::Error| Error::Render {
+        let rendered = self.execute(text, parameters, env, false);
+        self.unwatched += 1;
+        if std::mem::take(&mut env.looked) || self.unwatched >= WATCH {
+            self.check_time(place, env)?;
+        }
+        let rendered = rendered.map_err(|error| Error::Render {
             place: place.to_owned(),
             limit: error.is_limit(),
             cause: error.to_string(),
             parameters: which(),
-        };
+        })?;
+        self.count(place, rendered.len())?;
+        Ok(rendered)
+    }
+
+    /// Executes a template; with `strict`, a missing key is an error.
+    fn execute(
+        &mut self,
+        text: &str,
+        parameters: &Map<String, Value>,
+        env: &mut Env,
+        strict: bool,
+    ) -> Result<String, crate::template::Error> {
+        if parameters.is_empty() || !text.contains("{{") {
+            return Ok(text.to_owned());
+        }
         let limits = &self.limits.template;
-        let rendered = match &mut self.language {
+        match &mut self.language {
             Language::Simple => simple::render(text, parameters, limits.output_bytes),
-            Language::Go { options, compiled } => {
+            Language::Go { options, compiled, strict: compiled_strictly } => {
+                let (compiled, options) = if strict {
+                    (compiled_strictly, Options { missing_key: MissingKey::Error })
+                } else {
+                    (compiled, *options)
+                };
                 let template = match compiled.get(text) {
                     Some(template) => template,
                     None => {
-                        let template = Template::parse(text, options).map_err(failed)?;
+                        let template = Template::parse(text, &options)?;
                         compiled.entry(text.to_owned()).or_insert(template)
                     }
                 };
                 template.execute_in(parameters, limits, env)
             }
-        };
-        self.unwatched += 1;
-        if std::mem::take(&mut env.looked) || self.unwatched >= WATCH {
-            self.check_time(place, env)?;
         }
-        let rendered = rendered.map_err(failed)?;
-        self.count(place, rendered.len())?;
-        Ok(rendered)
     }
+}
+
+/// The size of a value in bytes, as the limits count it.
+fn size(value: &Value) -> usize {
+    VALUE
+        + match value {
+            Value::String(text) => text.len(),
+            Value::Array(list) => list.iter().map(size).sum(),
+            Value::Object(object) => {
+                object.iter().map(|(key, value)| key.len() + size(value)).sum()
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
 }

@@ -1,9 +1,13 @@
 //! Settings of the ApplicationSet controller.
 
+use std::time::Duration;
+
 use super::Namespaces;
 use crate::decide::application_set::policy::Policy;
 use crate::decide::application_set::{self, Room};
 use crate::decide::rollout;
+use crate::desired::generators::path_pattern::Globbing;
+use crate::desired::inputs::{Inputs, REQUEUE_AFTER};
 
 /// Settings of the ApplicationSet controller (AS-500 to AS-505).
 #[derive(Clone, Debug)]
@@ -37,9 +41,22 @@ pub struct ApplicationSetSettings {
     pub windows_by_hand: bool,
     /// Size limits of a status.
     pub room: Room,
+    /// How the patterns of git generators are read (AS-096).
+    pub git_file_globbing: Globbing,
+    /// Interval at which repositories are read again (AS-503).
+    pub requeue_after: Duration,
 }
 
 impl ApplicationSetSettings {
+    /// The settings of generators; nothing is observed yet.
+    pub fn inputs(&self) -> Inputs {
+        Inputs {
+            globbing: self.git_file_globbing,
+            requeue_after: self.requeue_after,
+            ..Inputs::default()
+        }
+    }
+
     /// The settings that decisions need.
     pub fn rules(&self) -> application_set::Settings {
         application_set::Settings {
@@ -73,6 +90,8 @@ impl Default for ApplicationSetSettings {
             max_resources: 5000,
             windows_by_hand: true,
             room: Room::default(),
+            git_file_globbing: Globbing::default(),
+            requeue_after: REQUEUE_AFTER,
         }
     }
 }

@@ -27,6 +27,7 @@ mod git;
 mod hosts;
 mod kind;
 mod limits;
+mod listing;
 mod manifests;
 mod objects;
 mod process;
@@ -48,6 +49,7 @@ pub use directory::{DEFAULT_MAX_BYTES, DEFAULT_MAX_MEMORY, DirectoryOptions, Man
 pub use error::Error;
 pub use kind::{EnabledTypes, SourceType, explicit_type};
 pub use limits::{Limits, Settings};
+pub use listing::{directories, files};
 pub use manifests::RenderError;
 pub use programs::{Programs, RenderFor};
 pub use refs::{Revision, Target};

@@ -1,5 +1,16 @@
 //! Errors of templates, with their position.
 
+/// The kind of a failed execution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// A key or a field does not exist.
+    Missing,
+    /// A limit was exceeded.
+    Limit,
+    /// Anything else.
+    Other,
+}
+
 /// Why a template could not be parsed or rendered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
@@ -26,8 +37,8 @@ pub enum Error {
         context: String,
         /// The problem.
         message: String,
-        /// Whether a limit was exceeded.
-        limit: bool,
+        /// What kind of failure it is.
+        fault: Fault,
     },
     /// An unknown option.
     #[error(
@@ -65,10 +76,15 @@ impl Error {
     /// Whether a limit was exceeded: the same template fails in the same way for nearly all parameters.
     pub const fn is_limit(&self) -> bool {
         match self {
-            Self::Execute { limit, .. } => *limit,
+            Self::Execute { fault, .. } => matches!(fault, Fault::Limit),
             Self::TooLong { .. } => true,
             Self::Parse { .. } | Self::Option { .. } | Self::Unclosed { .. } => false,
         }
+    }
+
+    /// Whether a key or a field does not exist: other parameters may have it.
+    pub const fn is_missing(&self) -> bool {
+        matches!(self, Self::Execute { fault: Fault::Missing, .. })
     }
 
     /// The column of the error in bytes, counted from 0, if known.

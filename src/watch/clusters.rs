@@ -25,12 +25,8 @@ use super::cluster_cache::{ClusterCache, Mark};
 use super::connection::{self, Unusable};
 use super::read_only;
 use crate::api::application::ApplicationDestination;
+use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::redact;
-
-/// URL of the cluster that the controller runs in.
-pub const IN_CLUSTER: &str = "https://kubernetes.default.svc";
-/// Its name.
-pub const IN_CLUSTER_NAME: &str = "in-cluster";
 
 /// Why a destination cannot be used. A retry does not help before the Application or the
 /// Secret changes.
@@ -177,18 +173,20 @@ impl Clusters {
             };
             entries.values().find(by).cloned()
         };
-        let own = server == IN_CLUSTER || (server.is_empty() && name == IN_CLUSTER_NAME);
+        let own = server == IN_CLUSTER_SERVER || (server.is_empty() && name == IN_CLUSTER_NAME);
         let mut connections = self.connections.lock().await;
         let (version, found) = match &entry {
             // A Secret may set a name or other credentials for the own cluster.
-            Some(entry) if entry.server != IN_CLUSTER => (entry.version.clone(), Some(entry)),
+            Some(entry) if entry.server != IN_CLUSTER_SERVER => {
+                (entry.version.clone(), Some(entry))
+            }
             _ if own || entry.is_some() => (String::new(), None),
             _ if name.is_empty() => {
                 return Err(Error::Unknown { field: "server", value: redact::url(server) });
             }
             _ => return Err(Error::Unknown { field: "name", value: name.clone() }),
         };
-        let server = found.map_or(IN_CLUSTER, |entry| &entry.server).to_owned();
+        let server = found.map_or(IN_CLUSTER_SERVER, |entry| &entry.server).to_owned();
         let name = entry.as_ref().map_or(IN_CLUSTER_NAME, |entry| &entry.name).to_owned();
         let project = entry.as_ref().map(|entry| entry.project.clone()).unwrap_or_default();
         if let Some(kept) = connections.get(&server)

@@ -27,8 +27,8 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ("terminal", &[]),
     ("serve", &[]),
     ("telemetry", &["redact", "terminal"]),
-    ("settings", &["api", "decide", "glob", "source"]),
-    ("config", &["api", "decide", "duration", "settings", "source"]),
+    ("settings", &["api", "decide", "desired", "glob", "source"]),
+    ("config", &["api", "decide", "desired", "duration", "settings", "source"]),
     (
         "controller",
         &[

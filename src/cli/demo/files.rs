@@ -5,15 +5,16 @@ use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::fixtures::is_set;
 use crate::api;
+use crate::cli::cluster::block_on;
 use crate::cli::error::Error;
+use crate::cli::facts::Facts;
 use crate::cli::input::{self, Object};
 use crate::desired;
-use crate::entropy::environment;
+use crate::desired::inputs::Inputs;
 
 /// Default namespace of ApplicationSets.
 const CONTROL_PLANE: &str = "argocd";
@@ -28,13 +29,14 @@ const SERVER_METADATA: [&str; 7] = [
     "uid",
 ];
 
-/// Reads the files: the control plane's namespace and the objects to create.
+/// Reads the files: the control plane's namespace, the objects to create, and what the
+/// generators read.
 ///
 /// # Errors
 ///
 /// Files that cannot be read or contain no ApplicationSet, sets in several namespaces,
 /// and sources that are not local.
-pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>)> {
+pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inputs)> {
     let mut objects = input::objects(files)?;
     let shown = files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>().join(", ");
     if !objects.iter().any(|object| is_set(&object.value)) {
@@ -66,10 +68,12 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>)> {
             resolve_relative_urls(&mut object.value, &folder);
         }
     }
+    let mut facts = Facts::of_objects(objects.iter().map(|object| &object.value));
     for object in &objects {
-        check(object)?;
+        check(object, &mut facts)?;
     }
-    Ok((namespace, objects.into_iter().map(|object| object.value).collect()))
+    let inputs = facts.inputs().clone();
+    Ok((namespace, objects.into_iter().map(|object| object.value).collect(), inputs))
 }
 
 fn namespace_of(object: &Value) -> Option<&str> {
@@ -144,17 +148,18 @@ fn plain(path: &Path) -> PathBuf {
 }
 
 /// Rejects objects that the demo cannot use.
-fn check(object: &Object) -> anyhow::Result<()> {
+fn check(object: &Object, facts: &mut Facts) -> anyhow::Result<()> {
     let wrong = |what: &str, why: String| {
         let place = format!("{}: {}", object.place(), object.title());
         anyhow::Error::from(Error::input(what, place, why))
     };
     if is_set(&object.value) {
-        let mut env = environment(Timestamp::now());
         api::read::<api::ApplicationSet>(&object.value)
             .map_err(|error| wrong("cannot read", error.to_string()))?;
-        let generation = desired::generate(&object.value, &mut env)
-            .map_err(|error| wrong("cannot generate", error.to_string()))?;
+        check_repositories(&object.value["spec"]["generators"])
+            .map_err(|why| wrong("cannot use the generator", why))?;
+        let generated = block_on(async { Ok(facts.generate(&object.value).await) })?;
+        let generation = generated.map_err(|error| wrong("cannot generate", error.to_string()))?;
         for application in &generation.applications {
             let name = desired::name_of(application);
             check_sources(application).map_err(|why| {
@@ -167,27 +172,46 @@ fn check(object: &Object) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whether all repositories of generators are local.
+fn check_repositories(generators: &Value) -> Result<(), String> {
+    match generators {
+        Value::Array(list) => list.iter().try_for_each(check_repositories),
+        Value::Object(fields) => fields.iter().try_for_each(|(key, value)| match value {
+            Value::String(address) if key == "repoURL" && !address.contains("{{") => {
+                check_repository(address)
+            }
+            value => check_repositories(value),
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// Whether all sources of an Application are local.
 fn check_sources(application: &Value) -> Result<(), String> {
     let spec = &application["spec"];
     let many = spec["sources"].as_array().filter(|sources| !sources.is_empty());
     let sources = many.map_or(std::slice::from_ref(&spec["source"]), Vec::as_slice);
     for source in sources {
-        let address = source["repoURL"].as_str().unwrap_or_default();
-        let shown = crate::redact::url(address);
-        let path = address.strip_prefix("file://").unwrap_or(address);
-        if relative(address).is_some() {
-            return Err(format!(
-                "repoURL {shown}: a relative path is understood only where the template has it as it is; \
-                 write it as an absolute path"
-            ));
-        }
-        if !path.starts_with('/') {
-            return Err(format!(
-                "repoURL {shown}: the demo uses no network; use a local directory or repository, such as \
-                 file:///path, /path or ./path"
-            ));
-        }
+        check_repository(source["repoURL"].as_str().unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+/// Whether the address of a repository is local.
+fn check_repository(address: &str) -> Result<(), String> {
+    let shown = crate::redact::url(address);
+    let path = address.strip_prefix("file://").unwrap_or(address);
+    if relative(address).is_some() {
+        return Err(format!(
+            "repoURL {shown}: a relative path is understood only where the template has it as it is; \
+             write it as an absolute path"
+        ));
+    }
+    if !path.starts_with('/') {
+        return Err(format!(
+            "repoURL {shown}: the demo uses no network; use a local directory or repository, such as \
+             file:///path, /path or ./path"
+        ));
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{files, steps};
 use crate::api;
 use crate::cli::error::Error;
+use crate::desired::inputs::Inputs;
 use crate::yaml;
 
 const SET: &str = include_str!("../../../examples/demo/applicationset.yaml");
@@ -39,6 +40,8 @@ pub(super) struct Fixtures {
     pub objects: Vec<Value>,
     /// Names of all generated Applications.
     pub applications: BTreeSet<String>,
+    /// What the generators read.
+    pub inputs: Inputs,
 }
 
 impl Fixtures {
@@ -55,19 +58,19 @@ impl Fixtures {
             .prefix("wavegate-demo-")
             .tempdir()
             .context("cannot create a temporary directory")?;
-        let (namespace, objects) = match own {
+        let (namespace, objects, inputs) = match own {
             Some(own) => own,
-            None => ("argocd".to_owned(), own_objects(folder.path())?),
+            None => ("argocd".to_owned(), own_objects(folder.path())?, Inputs::default()),
         };
         let mut applications = BTreeSet::new();
         for set in objects.iter().filter(|object| is_set(object)) {
             let name = crate::desired::name_of(set);
-            let plan = steps::plan(set, Timestamp::now()).map_err(|error| {
+            let plan = steps::plan(set, &inputs, Timestamp::now()).map_err(|error| {
                 Error::input("cannot generate", format!("ApplicationSet {name}"), error)
             })?;
             applications.extend(plan.applications.into_keys());
         }
-        let mut world = Self { folder, namespace, objects, applications };
+        let mut world = Self { folder, namespace, objects, applications, inputs };
         world.complete();
         Ok(world)
     }
@@ -137,7 +140,8 @@ fn own_objects(folder: &Path) -> anyhow::Result<Vec<Value>> {
     let address = repository.display().to_string();
     let set = yaml::value(SET).context("the demo's own ApplicationSet")?;
     let set = replace(set, REPOSITORY, &address);
-    let plan = steps::plan(&set, Timestamp::now()).context("the demo's own ApplicationSet")?;
+    let plan = steps::plan(&set, &Inputs::default(), Timestamp::now())
+        .context("the demo's own ApplicationSet")?;
     for application in plan.applications.keys() {
         let directory = repository.join("apps").join(application);
         std::fs::create_dir_all(&directory).with_context(|| format!("cannot create {address}"))?;

@@ -18,6 +18,7 @@ use crate::api::application_set::{
     WaitingFor,
 };
 use crate::api::conditions::application_set as condition;
+use crate::desired::inputs::Inputs;
 use crate::watch::control_plane::owner;
 use crate::watch::object::Object;
 
@@ -25,6 +26,8 @@ use crate::watch::object::Object;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fleet {
     pub sets: BTreeMap<String, Set>,
+    /// What their generators read.
+    inputs: Inputs,
     /// Completed syncs, by Application and start time.
     syncs: BTreeSet<(String, String)>,
     /// Completed hooks, by Application, start time of the sync, and hook.
@@ -170,6 +173,11 @@ pub(super) struct Transition {
 }
 
 impl Fleet {
+    /// No set is known yet.
+    pub fn new(inputs: Inputs) -> Self {
+        Self { inputs, ..Self::default() }
+    }
+
     /// A set was created or changed.
     pub fn set(&mut self, object: &Object, now: Timestamp, at: Duration) -> Vec<Transition> {
         let set = self.sets.entry(object.name().to_owned()).or_default();
@@ -179,7 +187,7 @@ impl Fleet {
         // The status changes much more often than the spec.
         let version = (object.uid().to_owned(), view.metadata.generation);
         if version.1.is_none() || version != set.version {
-            match steps::plan(&object.parse(), now) {
+            match steps::plan(&object.parse(), &self.inputs, now) {
                 Ok(plan) => {
                     set.error = None;
                     set.adopt(plan);

@@ -136,7 +136,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     let play = DemoRun {
-        fleet: Fleet::default(),
+        fleet: Fleet::new(world.inputs.clone()),
         start: Instant::now(),
         served: args.listen.is_some(),
         notes,

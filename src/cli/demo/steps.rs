@@ -9,7 +9,8 @@ use serde_json::Value;
 
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::{Expression, Labels, Operator, Step, Strategy, memberships};
-use crate::desired;
+use crate::desired::inputs::Inputs;
+use crate::desired::{self, Generation};
 use crate::entropy::environment;
 
 /// A step, or the whole set without steps.
@@ -38,9 +39,17 @@ pub(super) struct ExpectedSteps {
 /// Reads a raw ApplicationSet.
 ///
 /// Fails when the template or a generator fails.
-pub(super) fn plan(set: &Value, now: Timestamp) -> Result<ExpectedSteps, desired::Error> {
-    let mut env = environment(now);
-    let generation = desired::generate(set, &mut env)?;
+pub(super) fn plan(
+    set: &Value,
+    inputs: &Inputs,
+    now: Timestamp,
+) -> Result<ExpectedSteps, desired::Error> {
+    let generation = desired::generate(set, inputs, &mut environment(now))?;
+    Ok(expected(set, &generation))
+}
+
+/// The steps of a set and its generated Applications.
+pub(super) fn expected(set: &Value, generation: &Generation) -> ExpectedSteps {
     let generated: BTreeMap<String, Labels> = generation
         .called()
         .map(|(name, application)| (name.to_owned(), labels(application)))
@@ -53,7 +62,7 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<ExpectedSteps, desired
             limit: None,
         };
         let applications = generated.into_keys().map(|name| (name, Some(0))).collect();
-        return Ok(ExpectedSteps { rolling: false, steps: vec![all], applications });
+        return ExpectedSteps { rolling: false, steps: vec![all], applications };
     };
     let members =
         memberships(steps, generated.iter().map(|(name, labels)| (name.as_str(), labels)));
@@ -75,7 +84,7 @@ pub(super) fn plan(set: &Value, now: Timestamp) -> Result<ExpectedSteps, desired
             },
         })
         .collect();
-    Ok(ExpectedSteps { rolling: true, steps, applications })
+    ExpectedSteps { rolling: true, steps, applications }
 }
 
 fn labels(application: &Value) -> Labels {
@@ -125,6 +134,7 @@ mod tests {
                 {"matchExpressions": expressions("dev")},
                 {"matchExpressions": expressions("prod"), "maxUpdate": "60%"},
             ]}})),
+            &Inputs::default(),
             Timestamp::UNIX_EPOCH,
         )
         .unwrap();
@@ -141,7 +151,7 @@ mod tests {
 
     #[test]
     fn without_a_rolling_sync_all_applications_sync_at_once() {
-        let plan = plan(&set(&Value::Null), Timestamp::UNIX_EPOCH).unwrap();
+        let plan = plan(&set(&Value::Null), &Inputs::default(), Timestamp::UNIX_EPOCH).unwrap();
         assert!(!plan.rolling);
         assert_eq!(plan.steps.len(), 1);
         assert!(plan.applications.values().all(|step| *step == Some(0)));

@@ -12,7 +12,6 @@ use tokio::time::Instant;
 
 use super::COMPONENT;
 use super::cached_state::{CachedState, Shared};
-use super::credentials::RepositorySecrets;
 use super::projects::Projects;
 use super::queue::Queue;
 use super::revisions::Revisions;
@@ -22,6 +21,7 @@ use crate::act::retry::jitter;
 use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
 use crate::controller::context::Core;
+use crate::controller::credentials::RepositorySecrets;
 use crate::controller::runtime::Slots;
 use crate::redact;
 use crate::settings::ApplicationSettings;

@@ -18,7 +18,6 @@
 
 mod cached_state;
 mod context;
-mod credentials;
 mod dry_run;
 mod events;
 mod execute;

@@ -10,7 +10,7 @@ use super::cached_state::Rendered;
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
-use super::target_state::revisions;
+use super::target_state::{project_of, revisions};
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::sync_options::CREATE_NAMESPACE;
@@ -302,7 +302,8 @@ impl Reconciliation<'_> {
             self.cached.checked_at = Some(self.now());
         }
         let fresh = self.freshness(reason);
-        let revisions = revisions(self.ctx, self.key, &sources, &known, fresh).await;
+        let of = (self.key, project_of(&self.application));
+        let revisions = revisions(self.ctx, of, &sources, &known, fresh).await;
         self.cached.sources = wanted;
         let revisions = revisions?;
         let raw = raw_sources(&self.application);
@@ -356,13 +357,14 @@ impl Reconciliation<'_> {
             let sources = destination.spec.sources();
             let known = operation::given(&self.application["status"]["sync"]);
             let age = self.age();
+            let of = (self.key, project_of(&self.application));
             let newest = match finalize::needs_newest(&self.application) {
-                true => revisions(self.ctx, self.key, sources, &[], age).await.ok(),
+                true => revisions(self.ctx, of, sources, &[], age).await.ok(),
                 false => None,
             };
             let revisions = match newest {
                 Some(newest) => newest,
-                None => revisions(self.ctx, self.key, sources, &known, age).await?,
+                None => revisions(self.ctx, of, sources, &known, age).await?,
             };
             let raw = raw_sources(&self.application);
             let namespace = &destination.spec.destination.namespace;

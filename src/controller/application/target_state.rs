@@ -61,7 +61,7 @@ impl Reconciliation<'_> {
         let mut references = BTreeMap::new();
         for (raw, revision) in raw_sources.iter().zip(revisions) {
             let url = raw["repoURL"].as_str().unwrap_or_default();
-            let credentials = ctx.credentials.of(url);
+            let credentials = ctx.credentials.of(url, project_of(&self.application));
             let checkout = ctx.sources.checkout(url, revision, credentials.as_ref());
             let checkout = ctx.aside(checkout).await.map_err(of_source)?;
             if let Some(name) = raw["ref"].as_str().filter(|name| !name.is_empty()) {
@@ -124,7 +124,8 @@ impl Reconciliation<'_> {
             return Err(ObserveError::Operation(message).into());
         }
         let age = self.age();
-        let resolve = revisions(self.ctx, self.key, &sources, &known, age);
+        let project = project_of(&self.application).to_owned();
+        let resolve = revisions(self.ctx, (self.key, &project), &sources, &known, age);
         tokio::pin!(resolve);
         let revisions = match tokio::time::timeout(SHOWN_AFTER, &mut resolve).await {
             Ok(revisions) => revisions?,
@@ -173,10 +174,17 @@ impl Reconciliation<'_> {
     }
 }
 
-/// The commits of sources; `known` ones are not resolved again.
+/// The project of an Application.
+pub(super) fn project_of(application: &Value) -> &str {
+    let project = application["spec"]["project"].as_str().unwrap_or_default();
+    if project.is_empty() { "default" } else { project }
+}
+
+/// The commits of the sources of an Application in `project`; `known` ones are not resolved
+/// again.
 pub(super) async fn revisions(
     ctx: &Context,
-    key: &ObjectKey,
+    (key, project): (&ObjectKey, &str),
     sources: &[ApplicationSource],
     known: &[String],
     fresh: Duration,
@@ -191,7 +199,7 @@ pub(super) async fn revisions(
         if let Some(revision) = known.get(index).filter(|revision| !revision.is_empty()) {
             source.target_revision.clone_from(revision);
         }
-        let credentials = ctx.credentials.of(&source.repo_url);
+        let credentials = ctx.credentials.of(&source.repo_url, project);
         let resolved = ctx.revisions.resolve(key, &source, credentials.as_ref(), fresh);
         let resolved = ctx.aside(resolved).await;
         revisions.push(resolved.map_err(of_source)?);

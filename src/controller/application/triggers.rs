@@ -15,9 +15,6 @@ use crate::redact;
 use crate::watch::control_plane::{Change, Kind, Origin};
 use crate::watch::object::Object;
 
-/// Values of the label of repository Secrets, and whether they are credential templates.
-const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
-
 /// Triggers Applications until the changes end.
 pub async fn run(ctx: &Context, mut changes: UnboundedReceiver<Change>) {
     while let Some(change) = changes.recv().await {
@@ -129,12 +126,10 @@ fn take_secret(ctx: &Context, old: Option<Secret>, new: Option<Secret>) -> bool 
         ctx.clusters.remove(&old);
     }
     if let (Some(new), Some(now)) = (&new, &now) {
-        match REPOSITORIES.into_iter().find(|(name, _)| name == now) {
-            Some((_, prefix)) => ctx.credentials.put(new, prefix),
-            None if now == SECRET_TYPE_CLUSTER => {
-                ctx.clusters.put(new);
-            }
-            None => return false,
+        if now == SECRET_TYPE_CLUSTER {
+            ctx.clusters.put(new);
+        } else if !ctx.credentials.put(new) {
+            return false;
         }
     }
     before.is_some() || now.is_some()

@@ -1,6 +1,7 @@
 //! The state that all reconciles of ApplicationSets share.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 
@@ -8,8 +9,10 @@ use super::Memory;
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::controller::context::Core;
+use crate::controller::runtime::Slots;
 use crate::decide::application_set;
 use crate::settings::ApplicationSetSettings;
+use crate::source::Repositories;
 
 /// The state that all reconciles share.
 pub struct Context {
@@ -24,6 +27,10 @@ pub struct Context {
     pub memory: Mutex<HashMap<ObjectKey, Memory>>,
     /// The names of Applications that changed since the last reconcile of their ApplicationSet.
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
+    /// Repositories of git generators.
+    pub sources: Arc<Repositories>,
+    /// Worker slots: a reconcile holds one while it runs.
+    pub slots: Slots,
     /// The part of the settings that decisions use.
     pub rules: application_set::Settings,
 }

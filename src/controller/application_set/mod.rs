@@ -16,6 +16,7 @@ mod dry_run;
 mod log;
 mod observe;
 mod reconcile;
+mod repositories;
 #[cfg(test)]
 mod tests;
 
@@ -34,10 +35,12 @@ use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, T
 use crate::api::ObjectKey;
 use crate::decide::application_set::reconcile::Next;
 use crate::settings::ApplicationSetSettings;
+use crate::source::Repositories;
 use crate::watch::control_plane::{Change, Kind, Origin, owner};
 use crate::watch::object::resource;
 use context::Context;
 pub use observe::Memory;
+pub use repositories::read as read_repository;
 
 /// The component in Events and in requested operations.
 pub const COMPONENT: &str = "applicationset-controller";
@@ -61,7 +64,12 @@ impl runtime::Request for Request {
 }
 
 /// Runs until `shutdown`; running reconciles are completed.
-pub async fn run(core: Core, settings: ApplicationSetSettings, shutdown: CancellationToken) {
+pub async fn run(
+    core: Core,
+    settings: ApplicationSetSettings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+) {
     let events = core.recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
     let slots = Slots::new(settings.concurrent_reconciliations.into());
     let caches = &core.control_plane;
@@ -75,6 +83,8 @@ pub async fn run(core: Core, settings: ApplicationSetSettings, shutdown: Cancell
         events,
         memory: Mutex::default(),
         changed: Mutex::default(),
+        sources,
+        slots: slots.clone(),
         rules: settings.rules(),
         settings,
     });

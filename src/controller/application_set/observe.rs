@@ -3,11 +3,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
 
 use super::context::Context;
+use super::repositories::Answers;
 use crate::api::ObjectKey;
+use crate::api::cluster::ClusterSecret;
+use crate::controller::credentials::RepositorySecrets;
 use crate::decide::application_set::deletion::Leaving;
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
@@ -17,7 +23,10 @@ use crate::decide::application_set::validate::Known;
 use crate::decide::application_set::windows::Facts;
 use crate::decide::windows::{self, Window};
 use crate::desired;
+use crate::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
 use crate::entropy::environment;
+use crate::source::Freshness;
+use crate::watch::control_plane::clusters_of;
 use crate::watch::object::Object;
 
 /// Cached state of an ApplicationSet. It only saves work: everything can be computed again.
@@ -31,6 +40,10 @@ pub struct Memory {
     written_at: Option<Timestamp>,
     /// The Applications generated from its spec.
     generated: Option<Arc<Generated>>,
+    /// What they were generated from.
+    generated_from: GeneratedFrom,
+    /// What was read of repositories.
+    pub answers: Answers,
     /// The Applications that it owns or generates, by name.
     existing: Vec<Existing>,
     /// Its owned Applications, while it is being deleted.
@@ -46,12 +59,34 @@ pub struct Memory {
     pub last: Option<(tokio::time::Instant, std::time::Duration)>,
 }
 
+/// The inputs of a generation besides the spec.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct GeneratedFrom {
+    /// The version of [`Memory::answers`].
+    answers: u64,
+    /// The cluster Secrets; `None` when they were not used.
+    clusters: Option<Arc<[ClusterSecret]>>,
+    /// The AppProjects; `None` when they were not used.
+    projects: Option<BTreeSet<String>>,
+}
+
+/// Repositories that must be read before the reconcile can continue.
+#[derive(Debug)]
+pub struct Unread {
+    /// What is read.
+    pub requests: BTreeSet<GitRequest>,
+    /// Maximum age of an answer.
+    pub freshness: Freshness,
+}
+
 /// Projects and clusters.
 #[derive(Debug, Default)]
 struct Surroundings {
     /// The observed versions of these objects.
     versions: Vec<(String, String)>,
     known: Known,
+    clusters: Arc<[ClusterSecret]>,
+    credentials: Arc<RepositorySecrets>,
     windows: BTreeMap<String, Vec<Window>>,
 }
 
@@ -61,32 +96,43 @@ impl Memory {
         Self { uid: uid.to_owned(), ..Self::default() }
     }
 
-    /// Observes the changes since the last reconcile. `changed` are the names of changed
-    /// Applications.
+    /// Observes the changes since the last reconcile; the changed Applications are taken
+    /// from the context. `may_refresh` is false when repositories were read again for this
+    /// reconcile already.
+    ///
+    /// # Errors
+    ///
+    /// The repositories to read first. Nothing is taken from the context then.
     pub fn observe(
         &mut self,
         object: &Object,
-        changed: BTreeSet<String>,
         context: &Context,
+        may_refresh: bool,
         now: Timestamp,
-    ) {
+    ) -> Result<(), Unread> {
         let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
         let set = match known {
             Some(set) => Arc::clone(set),
             None => Arc::new(Set::read(&object.parse())),
         };
         self.set = Some(Arc::clone(&set));
-        let is_new = self.generated.as_ref().is_none_or(|made| made.generation != set.generation);
-        let generated = match &self.generated {
-            Some(made) if !is_new => Arc::clone(made),
-            _ => Arc::new(generate(object, context, now)),
+        let moved = self.surroundings.observe(context);
+        if may_refresh && !set.is_deleting {
+            self.check_answers(&set, now)?;
+        }
+        let is_current = |made: &Arc<Generated>| made.generation == set.generation;
+        let current = self.generated.clone().filter(is_current);
+        let is_new = current.is_none() || (!set.is_deleting && self.inputs_moved());
+        let generated = match current {
+            Some(made) if !is_new => made,
+            _ => Arc::new(self.generate(object, &set, context, now)?),
         };
         self.generated = Some(Arc::clone(&generated));
         if set.is_deleting {
             self.observe_leaving(&set, &generated, context);
-            return;
+            return Ok(());
         }
-        let moved = self.surroundings.observe(context);
+        let changed = context.take_changed(&object.key());
         if is_new || moved {
             self.invalid = reconcile::invalid(&generated, &self.surroundings.known);
         }
@@ -96,6 +142,75 @@ impl Memory {
             let names = self.not_owned(&generated).chain(changed).collect();
             self.observe_some(&set, &generated, names, context);
         }
+        Ok(())
+    }
+
+    /// Whether repositories are read again: at their interval, after a failure, and when a
+    /// user asks for it (AS-097).
+    fn check_answers(&self, set: &Set, now: Timestamp) -> Result<(), Unread> {
+        let requests = self.answers.requests();
+        let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
+        let is_due = self.answers.due_at(interval).is_some_and(|at| at <= now);
+        if requests.is_empty() || !(is_due || set.is_refreshing) {
+            return Ok(());
+        }
+        let freshness = match set.is_refreshing {
+            true => Freshness::NOW,
+            false => fresh(interval),
+        };
+        Err(Unread { requests, freshness })
+    }
+
+    /// Whether what the Applications were generated from has changed, besides the spec.
+    fn inputs_moved(&self) -> bool {
+        let from = &self.generated_from;
+        from.answers != self.answers.version
+            || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
+            || from.projects.as_ref().is_some_and(|used| *used != self.surroundings.known.projects)
+    }
+
+    /// Generates the Applications, in a compact form.
+    fn generate(
+        &mut self,
+        object: &Object,
+        set: &Set,
+        context: &Context,
+        now: Timestamp,
+    ) -> Result<Generated, Unread> {
+        let inputs = Inputs {
+            clusters: Arc::clone(&self.surroundings.clusters),
+            git: self.answers.all(),
+            projects: Some(self.surroundings.known.projects.clone()),
+            ..context.settings.inputs()
+        };
+        let object = object.parse();
+        crate::redact::know_urls_of(&object["spec"]);
+        // Only the strategy of a set that is being deleted is needed.
+        let generated = if set.is_deleting {
+            let collector = Collector::new(&object, &context.rules);
+            collector.finish(&object, &context.rules, Ok(Reads::default()))
+        } else {
+            generate(&object, &inputs, context, now)
+        };
+        if let Some(desired::Error::Unread(requests)) = &generated.error {
+            let freshness = fresh(Some(inputs.requeue_after));
+            return Err(Unread { requests: requests.clone(), freshness });
+        }
+        let uses_git = !generated.reads.git.is_empty();
+        self.generated_from = GeneratedFrom {
+            answers: self.answers.version,
+            clusters: generated.reads.clusters.then_some(inputs.clusters),
+            projects: inputs.projects.filter(|_| uses_git),
+        };
+        if generated.error.is_none() {
+            self.answers.retain(&generated.reads.git);
+        }
+        Ok(generated)
+    }
+
+    /// The credentials of repositories.
+    pub fn credentials(&self) -> Arc<RepositorySecrets> {
+        Arc::clone(&self.surroundings.credentials)
     }
 
     /// The generated Applications that do not exist or are not owned by the
@@ -201,6 +316,10 @@ impl Memory {
             },
             redact,
             written_at: self.written_at,
+            generate_at: self
+                .generated
+                .as_ref()
+                .and_then(|made| self.answers.due_at(made.reads.requeue_after)),
             now,
         })
     }
@@ -229,23 +348,30 @@ impl Surroundings {
             .map(|(name, project)| (name.clone(), windows::windows(&project.parse())))
             .collect();
         let projects = projects.into_keys().collect();
-        self.known = Known { projects, clusters: plane.clusters() };
+        let clusters = plane.clusters();
+        self.known = Known { projects, clusters: clusters_of(&clusters) };
+        self.clusters = clusters.into();
+        let secrets: Vec<Secret> = secrets.iter().filter_map(|object| object.read().ok()).collect();
+        self.credentials = Arc::new(RepositorySecrets::read(&secrets));
         true
     }
 }
 
+/// Repositories of several ApplicationSets are read together.
+fn fresh(interval: Option<Duration>) -> Freshness {
+    Freshness(interval.unwrap_or(REQUEUE_AFTER) / 4)
+}
+
 /// Generates the Applications of an ApplicationSet, in a compact form.
-fn generate(object: &Object, context: &Context, now: Timestamp) -> Generated {
-    let set = object.parse();
-    crate::redact::know_urls_of(&set["spec"]);
-    let mut collector = Collector::new(&set, &context.rules);
+fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> Generated {
+    let mut collector = Collector::new(set, &context.rules);
     let mut env = environment(now);
-    let generated = desired::generate_each(&set, &mut env, &mut |application, origin| {
+    let generated = desired::generate_each(set, inputs, &mut env, &mut |application, origin| {
         // For all messages about them.
         crate::redact::know_urls_of(&application["spec"]);
         collector.add(application, &origin);
     });
-    let generated = collector.finish(&set, &context.rules, generated.err());
+    let generated = collector.finish(set, &context.rules, generated);
     if generated.error.is_none() {
         tracing::info!(applications = generated.applications.len(), "generated");
         for application in generated.switched_off() {

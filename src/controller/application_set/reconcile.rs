@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::observe::{Memory, redact};
+use super::observe::{Memory, Unread, redact};
 use super::{dry_run, log};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -79,8 +79,11 @@ pub async fn reconcile(
     Ok(recorded.next)
 }
 
-/// Observes and decides on a blocking thread, since templates and jq rules of users may
-/// take long.
+/// How often repositories are read for one reconcile: once for each nesting of generators,
+/// since the parameters of one may name the repository of another.
+const MAX_READS: usize = 6;
+
+/// Observes and decides.
 async fn decide(
     object: &Object,
     context: &Arc<Context>,
@@ -90,27 +93,54 @@ async fn decide(
     if let Some((ended, took)) = memory.last {
         tokio::time::sleep_until(ended + (took * PACE).min(LONGEST_PACE)).await;
     }
+    let mut reads = 0;
+    loop {
+        let unread = match decide_once(object, context, memory, reads == 0, now).await {
+            Ok(decided) => return decided,
+            Err(unread) => unread,
+        };
+        let credentials = memory.credentials();
+        let Unread { mut requests, freshness } = unread;
+        if reads == MAX_READS {
+            // Not reached: the nesting of generators is limited.
+            tracing::error!("generators ask for more and more repositories; this is a bug");
+            requests.clear();
+        }
+        let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
+        context.slots.aside(read).await;
+        reads += 1;
+    }
+}
+
+/// The same on a blocking thread, since templates and jq rules of users may take long.
+async fn decide_once(
+    object: &Object,
+    context: &Arc<Context>,
+    memory: &mut Memory,
+    may_refresh: bool,
+    now: Timestamp,
+) -> Result<(Decision, Arc<Set>), Unread> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
     let mut taken = std::mem::take(memory);
     let work = move || {
         let _entered = span.entered();
         let began = tokio::time::Instant::now();
-        let key = object.key();
         // Writes since the request are newer than the request.
-        let object = context.core.control_plane.sets.get(&key).unwrap_or(object);
-        let changed = context.take_changed(&key);
-        taken.observe(&object, changed, &context, now);
+        let object = context.core.control_plane.sets.get(&object.key()).unwrap_or(object);
+        if let Err(unread) = taken.observe(&object, &context, may_refresh, now) {
+            return (Err(unread), taken);
+        }
         let set = taken.set().cloned().unwrap_or_default();
         let snapshot = taken.snapshot(&set, &context, now);
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         taken.last = Some((ended, ended - began));
-        (decision, set, taken)
+        (Ok((decision, set)), taken)
     };
     match tokio::task::spawn_blocking(work).await {
-        Ok((decision, set, taken)) => {
+        Ok((decided, taken)) => {
             *memory = taken;
-            (decision, set)
+            decided
         }
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),

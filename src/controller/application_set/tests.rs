@@ -5,6 +5,7 @@ mod differences;
 mod rollouts;
 mod room;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Api;
@@ -16,6 +17,7 @@ use crate::clock::Clock;
 use crate::controller::context::Core;
 use crate::embedded::Server;
 use crate::settings::ApplicationSetSettings;
+use crate::source::Repositories;
 use crate::watch::control_plane::Scope;
 use crate::watch::object::{Object, resource};
 
@@ -58,7 +60,11 @@ impl ClusterState {
         let core = Core::new(client, scope, Clock::system());
         let token = stop.clone();
         tokio::spawn(async move {
-            let run = super::run(core.clone(), settings, token.clone());
+            let folder = tempfile::tempdir().unwrap();
+            let mut allowed = crate::source::Settings::default();
+            allowed.allow.local = true;
+            let sources = Arc::new(Repositories::open(folder.path(), allowed).unwrap());
+            let run = super::run(core.clone(), settings, sources, token.clone());
             let watches = core.control_plane.run(&core.client, &token);
             tokio::join!(run, watches, core.recorder.run(&token))
         });

@@ -15,6 +15,7 @@ use crate::api::annotations::ROLLOUT;
 use crate::decide::rollout::steps::{self, Labels, Membership, Problem, Strategy};
 use crate::decide::rollout::{self};
 use crate::desired;
+use crate::desired::inputs::Reads;
 
 /// The result of reading the spec of a set.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub struct Generated {
     pub ignore_problems: Vec<ignore::Problem>,
     /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
+    /// What the generators used; nothing is known of it after an error.
+    pub reads: Reads,
     /// The Applications by name ([`crate::desired::Generation::called`]); empty when
     /// generating failed.
     pub applications: Vec<Wanted>,
@@ -185,8 +188,12 @@ impl Collector {
         mut self,
         set: &Value,
         settings: &Settings,
-        error: Option<desired::Error>,
+        generated: Result<Reads, desired::Error>,
     ) -> Generated {
+        let (reads, error) = match generated {
+            Ok(reads) => (reads, None),
+            Err(error) => (Reads::default(), Some(error)),
+        };
         if error.is_some() {
             self.applications.clear();
         }
@@ -216,6 +223,7 @@ impl Collector {
             ignore,
             ignore_problems,
             error,
+            reads,
             applications,
         }
     }

@@ -62,6 +62,8 @@ pub struct Snapshot<'a> {
     pub redact: fn(&str) -> String,
     /// When the status was written last, as far as this controller knows.
     pub written_at: Option<Timestamp>,
+    /// When repositories are read again, if ever.
+    pub generate_at: Option<Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
@@ -184,7 +186,10 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
     let postponed = (writes.postponed > 0 || moves_on).then_some(Duration::ZERO);
-    let after = [wake, bad_input, postponed, due].into_iter().flatten().min();
+    let generate = snapshot
+        .generate_at
+        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
+    let after = [wake, bad_input, postponed, due, generate].into_iter().flatten().min();
     Decision {
         finalizers: None,
         status: due_at.is_none().then_some(status),

@@ -11,6 +11,7 @@ use super::*;
 use crate::api::{API_VERSION, Cluster};
 use crate::decide::rollout::Start;
 use crate::desired::Generation;
+use crate::desired::inputs::Reads;
 use validate::Known;
 
 fn set() -> Value {
@@ -36,7 +37,7 @@ fn generated_by(set: &Value, settings: &Settings, applications: &[Value]) -> Gen
     for (index, application) in applications.iter().enumerate() {
         collector.add(application.clone(), &format!("elements[{index}]"));
     }
-    collector.finish(set, settings, None)
+    collector.finish(set, settings, Ok(Reads::default()))
 }
 
 /// Plans for one generated and one live Application.

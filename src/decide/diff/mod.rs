@@ -52,7 +52,6 @@ pub use ignore::respect_ignored;
 pub use jq::Expression;
 pub use keys::{ListKind, list_kind};
 pub use mask::is_secret;
-pub use normalize::LAST_APPLIED;
 pub use schema::Schemas;
 pub use sync_status::{Circumstances, Resource, SyncStatus, of_application};
 pub use unified::unified;
@@ -61,6 +60,7 @@ use fields::Owners;
 use merge::{Basis, Past, merge};
 use normalize::{Purpose, strip_nulls};
 
+use crate::api::annotations::LAST_APPLIED;
 use crate::api::kind::KindRef;
 
 /// What the merge takes away from live.

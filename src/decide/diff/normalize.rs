@@ -8,15 +8,13 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value};
 
 use super::quantity;
+use crate::api::annotations::LAST_APPLIED;
 use crate::api::kind::KindRef;
 
 /// Fields that the server sets on every object, never a difference (SE-160, SE-161), as
 /// is `status` of every kind (SE-163).
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
-
-/// Annotation of kubectl's last-applied configuration.
-pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// Purpose of normalizing an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,17 +2,34 @@
 
 use serde_json::{Map, Value};
 
-use super::kind;
+use super::scope::Scope;
+use super::{Element, Failure, Generator, kind, list_of};
 use crate::yaml;
 
-/// The fields of a list generator.
-const FIELDS: [&str; 3] = ["elements", "elementsYaml", "template"];
+/// The list generator.
+pub struct List;
 
-/// The path of an error in the generator, and the error.
-type Failure = (String, String);
+impl Generator for List {
+    fn key(&self) -> &'static str {
+        "list"
+    }
 
-/// A parameter set, and the path of its element, such as `elements[2]`.
-type Element = (String, Map<String, Value>);
+    fn fields(&self) -> &'static [&'static str] {
+        &["elements", "elementsYaml", "template"]
+    }
+
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure> {
+        let elements = parameter_sets(generator, scope.is_go())?;
+        for element in &elements {
+            scope.count(&element.values)?;
+        }
+        Ok(elements)
+    }
+}
 
 /// One parameter set per element of `elements`, then per element of
 /// `elementsYaml`.
@@ -23,15 +40,7 @@ type Element = (String, Map<String, Value>);
 /// A list without `elements` and `elementsYaml` is an error, since a field may
 /// be misspelt and no elements would delete every Application. Use an empty
 /// list for no Applications.
-pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
-    let Value::Object(fields) = list else {
-        return Err((String::new(), format!("must be an object, is {}", kind(list))));
-    };
-    if let Some(unknown) = fields.keys().find(|key| !FIELDS.contains(&key.as_str())) {
-        let cause =
-            format!("is not a field of a list generator; its fields are {}", FIELDS.join(", "));
-        return Err((unknown.clone(), cause));
-    }
+fn parameter_sets(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
     let listed = !list["elements"].is_null();
     let written = match &list["elementsYaml"] {
         Value::Null => false,
@@ -45,32 +54,23 @@ pub fn generate(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
         let cause = "has neither elements nor elementsYaml; write elements: [] for no \
                      applications"
             .to_owned();
-        return Err((String::new(), cause));
+        return Err(Failure::new("", cause));
     }
     let mut sets = Vec::new();
-    let elements = match &list["elements"] {
-        Value::Null => &[],
-        Value::Array(elements) => elements.as_slice(),
-        other => {
-            return Err(("elements".to_owned(), format!("must be a list, is {}", kind(other))));
-        }
-    };
-    for (index, element) in elements.iter().enumerate() {
+    for (index, element) in list_of(list, "elements")?.iter().enumerate() {
         let place = format!("elements[{index}]");
         let Value::Object(element) = element else {
-            return Err((place, format!("must be an object, is {}", kind(element))));
+            return Err(Failure::new(place, format!("must be an object, is {}", kind(element))));
         };
-        let set = if go { element.clone() } else { flat(element, &place)? };
-        sets.push((place, set));
+        let values = if go { element.clone() } else { flat(element, &place)? };
+        sets.push(Element { field: place, values });
     }
     match &list["elementsYaml"] {
         Value::Null => {}
         Value::String(text) => sets.extend(from_yaml(text)?),
         other => {
-            return Err((
-                "elementsYaml".to_owned(),
-                format!("must be a string, is {}", kind(other)),
-            ));
+            let cause = format!("must be a string, is {}", kind(other));
+            return Err(Failure::new("elementsYaml", cause));
         }
     }
     Ok(sets)
@@ -85,18 +85,21 @@ fn flat(element: &Map<String, Value>, place: &str) -> Result<Map<String, Value>,
                 for (inner, value) in values {
                     if !value.is_string() {
                         let cause = not_a_string(value);
-                        return Err((format!("{place}.{inner}"), cause));
+                        return Err(Failure::new(format!("{place}.{inner}"), cause));
                     }
                     set.insert(format!("values.{inner}"), value.clone());
                 }
             }
             other if key == "values" => {
-                return Err((place, format!("must be an object of strings, is {}", kind(other))));
+                return Err(Failure::new(
+                    place,
+                    format!("must be an object of strings, is {}", kind(other)),
+                ));
             }
             Value::String(_) => {
                 set.insert(key.clone(), value.clone());
             }
-            other => return Err((place, not_a_string(other))),
+            other => return Err(Failure::new(place, not_a_string(other))),
         }
     }
     Ok(set)
@@ -107,20 +110,24 @@ fn not_a_string(value: &Value) -> String {
 }
 
 fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
-    let place = "elementsYaml".to_owned();
+    let place = "elementsYaml";
     let value = match yaml::value(text) {
         Err(yaml::Error::Count { found: 0 }) => return Ok(Vec::new()),
-        read => read.map_err(|error| (place.clone(), error.to_string()))?,
+        read => read.map_err(|error| Failure::new(place, error.to_string()))?,
     };
     let elements = match value {
         Value::Null => return Ok(Vec::new()),
         Value::Array(elements) => elements,
-        other => return Err((place, format!("must be a list of objects, is {}", kind(&other)))),
-    };
-    let object = |(index, element): (usize, Value)| match element {
-        Value::Object(object) => Ok((format!("{place}[{index}]"), object)),
         other => {
-            Err((format!("{place}[{index}]"), format!("must be an object, is {}", kind(&other))))
+            let cause = format!("must be a list of objects, is {}", kind(&other));
+            return Err(Failure::new(place, cause));
+        }
+    };
+    let object = |(index, element): (usize, Value)| {
+        let field = format!("{place}[{index}]");
+        match element {
+            Value::Object(values) => Ok(Element { field, values }),
+            other => Err(Failure::new(field, format!("must be an object, is {}", kind(&other)))),
         }
     };
     elements.into_iter().enumerate().map(object).collect()

@@ -113,12 +113,13 @@ impl<'t> Exec<'t, '_> {
         match &receiver {
             Value::Absent => {
                 if self.missing_key == MissingKey::Error {
-                    return self.fail(format_args!("nil data; no entry for key {name:?}"));
+                    return self.fail_missing(format_args!("nil data; no entry for key {name:?}"));
                 }
                 return Ok(Value::Absent);
             }
             Value::Nil => {
-                return self.fail(format_args!("nil pointer evaluating interface {{}}.{name}"));
+                return self
+                    .fail_missing(format_args!("nil pointer evaluating interface {{}}.{name}"));
             }
             _ => {}
         }
@@ -148,7 +149,7 @@ impl<'t> Exec<'t, '_> {
                     MissingKey::Zero if dict.text => Ok(Value::str("")),
                     MissingKey::Zero => Ok(Value::Nil),
                     MissingKey::Error => {
-                        self.fail(format_args!("map has no entry for key {name:?}"))
+                        self.fail_missing(format_args!("map has no entry for key {name:?}"))
                     }
                 }
             }
@@ -161,8 +162,10 @@ impl<'t> Exec<'t, '_> {
                     receiver.type_name()
                 )),
             },
-            _ => self
-                .fail(format_args!("can't evaluate field {name} in type {}", receiver.type_name())),
+            _ => self.fail_missing(format_args!(
+                "can't evaluate field {name} in type {}",
+                receiver.type_name()
+            )),
         }
     }
 

@@ -12,7 +12,7 @@ use super::function::{Fail, Outcome};
 use super::parse::Trees;
 use super::run::Run;
 use super::value::Value;
-use super::{Error, MissingKey, position};
+use super::{Error, Fault, MissingKey, position};
 
 /// The node of an error.
 #[derive(Clone, Copy)]
@@ -93,21 +93,26 @@ impl<'t, 'e> Exec<'t, 'e> {
 
     /// An error at the current node.
     pub fn fail<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
-        Err(self.error(message.to_string(), false))
+        Err(self.error(message.to_string(), Fault::Other))
+    }
+
+    /// A missing key or field at the current node.
+    pub fn fail_missing<T>(&self, message: impl fmt::Display) -> Result<T, Error> {
+        Err(self.error(message.to_string(), Fault::Missing))
     }
 
     /// An exceeded limit at the current node; `context` comes before it.
     pub fn fail_limit<T>(&self, context: &str, limit: impl fmt::Display) -> Result<T, Error> {
-        Err(self.error(format!("{context}limit exceeded: {limit}"), true))
+        Err(self.error(format!("{context}limit exceeded: {limit}"), Fault::Limit))
     }
 
-    fn error(&self, message: String, limit: bool) -> Error {
+    fn error(&self, message: String, fault: Fault) -> Error {
         let (line, column) = position(self.source, self.at.pos());
         let mut context = self.at.to_string();
         if context.chars().count() > 200 {
             context = context.chars().take(200).chain("...".chars()).collect();
         }
-        Error::Execute { name: self.name.to_owned(), line, column, context, message, limit }
+        Error::Execute { name: self.name.to_owned(), line, column, context, message, fault }
     }
 
     /// Converts an outcome without position into an error at the current node.

@@ -31,7 +31,7 @@ pub(in crate::template) use layout::parse as layout_parse;
 pub(in crate::template) use run::{Args, Run};
 pub use run::{Env, Limits, Random};
 
-use super::Error;
+use super::{Error, Fault};
 
 /// Meaning of `{{.x}}` when the parameters have no `x` (AS-132).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

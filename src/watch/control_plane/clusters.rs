@@ -4,26 +4,42 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Resource;
 
 use crate::api::Cluster;
+use crate::api::annotations::{LAST_APPLIED, SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 
-/// Address of the cluster of the controller.
-pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
-/// Its name.
-pub const IN_CLUSTER_NAME: &str = "in-cluster";
+/// The cluster that a Secret describes, without its credentials; `None` for other Secrets,
+/// and for one that is being deleted.
+pub fn cluster_secret(secret: &Secret) -> Option<ClusterSecret> {
+    let labels = secret.metadata.labels.clone().unwrap_or_default();
+    let is_cluster = labels.get(SECRET_TYPE_LABEL).is_some_and(|kind| kind == SECRET_TYPE_CLUSTER);
+    if !is_cluster || secret.meta().deletion_timestamp.is_some() {
+        return None;
+    }
+    let text = |key: &str| {
+        let bytes = secret.data.as_ref().and_then(|data| data.get(key));
+        let read = bytes.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+        // As the API server does when it stores a Secret.
+        let written = || secret.string_data.as_ref().and_then(|data| data.get(key)).cloned();
+        written().or(read).unwrap_or_default()
+    };
+    let mut annotations = secret.metadata.annotations.clone().unwrap_or_default();
+    annotations.remove(LAST_APPLIED);
+    Some(ClusterSecret {
+        name: text("name"),
+        server: text("server").trim_end_matches('/').to_owned(),
+        project: text("project"),
+        labels,
+        annotations,
+    })
+}
 
-/// The clusters of a list of Secrets, and the local one.
-pub fn clusters_of<'a>(secrets: impl Iterator<Item = &'a Secret>) -> Vec<Cluster> {
-    let mut clusters: Vec<Cluster> = secrets
-        .filter(|secret| secret.meta().deletion_timestamp.is_none())
-        .map(|secret| {
-            let text = |key: &str| {
-                let bytes = secret.data.as_ref().and_then(|data| data.get(key));
-                bytes
-                    .map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned())
-                    .unwrap_or_default()
-            };
-            Cluster { name: text("name"), server: text("server").trim_end_matches('/').to_owned() }
-        })
-        .collect();
+/// The clusters of Secrets, and the local one.
+pub fn clusters_of(secrets: &[ClusterSecret]) -> Vec<Cluster> {
+    let of = |secret: &ClusterSecret| Cluster {
+        name: secret.name.clone(),
+        server: secret.server.clone(),
+    };
+    let mut clusters: Vec<Cluster> = secrets.iter().map(of).collect();
     if !clusters.iter().any(|cluster| cluster.server == IN_CLUSTER_SERVER) {
         clusters.push(Cluster {
             name: IN_CLUSTER_NAME.to_owned(),

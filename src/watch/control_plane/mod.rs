@@ -30,10 +30,10 @@ use super::follow::{follow_listings, with_log};
 use super::object::{Object, api, resource};
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 
-use crate::api::Cluster;
+use crate::api::cluster::ClusterSecret;
 
 pub use cache::{Cache, Change, Origin, Owner, owner};
-pub use clusters::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER, clusters_of};
+pub use clusters::{cluster_secret, clusters_of};
 
 /// Objects per page of a listing.
 const PAGE: u32 = 500;
@@ -92,8 +92,8 @@ pub struct Scope {
     /// The same for Applications.
     pub applications_everywhere: bool,
     /// Whether Applications are synced by this process. Then the credentials of clusters
-    /// and repositories are needed, and a forbidden kind is an error; otherwise Secrets
-    /// are kept without credentials.
+    /// are needed, and a forbidden kind is an error; otherwise the Secrets of clusters are
+    /// kept without credentials.
     pub syncs: bool,
 }
 
@@ -136,12 +136,13 @@ impl ControlPlane {
         self.secrets.listed().await;
     }
 
-    /// The clusters that Applications may use, including the local one.
-    pub fn clusters(&self) -> Vec<Cluster> {
+    /// The cluster Secrets, without their credentials, by name.
+    pub fn clusters(&self) -> Vec<ClusterSecret> {
         let secrets = self.secrets.all();
-        let secrets: Vec<Secret> =
-            secrets.iter().filter_map(|secret| secret.read().ok()).filter(is_cluster).collect();
-        clusters_of(secrets.iter())
+        let read = |object: &Object| cluster_secret(&object.read::<Secret>().ok()?);
+        let mut clusters: Vec<ClusterSecret> = secrets.iter().filter_map(read).collect();
+        clusters.sort();
+        clusters
     }
 
     /// Watches until `stop`.
@@ -171,10 +172,7 @@ impl ControlPlane {
         let api = api(client, namespace, &kind.resource());
         let mut config = watcher::Config::default().page_size(PAGE);
         if kind == Kind::Secret {
-            config = config.labels(&match self.scope.syncs {
-                true => SECRET_TYPE_LABEL.to_owned(),
-                false => format!("{SECRET_TYPE_LABEL}={SECRET_TYPE_CLUSTER}"),
-            });
+            config = config.labels(SECRET_TYPE_LABEL);
         }
         let asked = Arc::clone(cache);
         let events = follow_listings(api, config, move || asked.begin());
@@ -205,8 +203,10 @@ impl ControlPlane {
             return object;
         }
         let mut secret = object.parse();
-        if let Some(data) = secret.get_mut("data").and_then(Value::as_object_mut) {
-            data.retain(|key, _| key == "name" || key == "server");
+        if secret["metadata"]["labels"][SECRET_TYPE_LABEL] == SECRET_TYPE_CLUSTER
+            && let Some(data) = secret.get_mut("data").and_then(Value::as_object_mut)
+        {
+            data.retain(|key, _| matches!(key.as_str(), "name" | "server" | "project"));
         }
         secret.into()
     }
@@ -237,12 +237,4 @@ impl ControlPlane {
             }
         }
     }
-}
-
-/// Whether a Secret describes a cluster.
-fn is_cluster(secret: &Secret) -> bool {
-    let labels = secret.metadata.labels.as_ref();
-    labels
-        .and_then(|labels| labels.get(SECRET_TYPE_LABEL))
-        .is_some_and(|t| t == SECRET_TYPE_CLUSTER)
 }

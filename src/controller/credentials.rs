@@ -5,8 +5,12 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::Secret;
 use parking_lot::RwLock;
 
+use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::redact;
 use crate::source::Credentials;
+
+/// Values of the label of repository Secrets, and whether they are credential templates.
+const REPOSITORIES: [(&str, bool); 2] = [("repository", false), ("repo-creds", true)];
 
 /// The credentials of all repositories.
 #[derive(Debug, Default)]
@@ -17,21 +21,37 @@ pub struct RepositorySecrets {
 #[derive(Debug)]
 struct Repository {
     url: String,
+    /// The AppProject that it is reserved for; empty for none.
+    project: String,
     /// Whether it applies to all repositories with this URL prefix.
     prefix: bool,
     credentials: Credentials,
 }
 
 impl RepositorySecrets {
-    /// The credentials of a repository: those of its own Secret, else of the longest
-    /// matching URL prefix.
-    pub fn of(&self, url: &str) -> Option<Credentials> {
+    /// The credentials of some Secrets.
+    pub fn read<'a>(secrets: impl IntoIterator<Item = &'a Secret>) -> Self {
+        let credentials = Self::default();
+        for secret in secrets {
+            credentials.put(secret);
+        }
+        credentials
+    }
+
+    /// The credentials of a repository for a project: those of its own Secret, else of the
+    /// longest matching URL prefix. Secrets of other projects are not used; for an unknown
+    /// project, which is empty, only those of all projects.
+    pub fn of(&self, url: &str, project: &str) -> Option<Credentials> {
         let bare = |url: &str| url.trim_end_matches('/').trim_end_matches(".git").to_lowercase();
         let wanted = bare(url);
         let all = self.all.read();
-        let own = all.values().find(|entry| !entry.prefix && bare(&entry.url) == wanted);
+        let usable =
+            || all.values().filter(|entry| entry.project.is_empty() || entry.project == project);
+        let mut own = usable().filter(|entry| !entry.prefix && bare(&entry.url) == wanted);
+        // That of the project before that of all projects.
+        let own = own.clone().find(|entry| !entry.project.is_empty()).or_else(|| own.next());
         let template = || {
-            let fit = all.values().filter(|entry| {
+            let fit = usable().filter(|entry| {
                 entry.prefix && !entry.url.is_empty() && is_below(&wanted, &bare(&entry.url))
             });
             fit.max_by_key(|entry| entry.url.len())
@@ -40,8 +60,12 @@ impl RepositorySecrets {
         own.filter(has_any).or_else(template).map(|entry| entry.credentials.clone())
     }
 
-    /// Adds or updates a repository Secret.
-    pub fn put(&self, secret: &Secret, prefix: bool) {
+    /// Adds or updates a repository Secret. Returns whether it is one, by its label.
+    pub fn put(&self, secret: &Secret) -> bool {
+        let labels = secret.metadata.labels.as_ref();
+        let label = labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL));
+        let kind = REPOSITORIES.into_iter().find(|(name, _)| label.is_some_and(|l| l == name));
+        let Some((_, prefix)) = kind else { return false };
         let text = |field: &str| {
             let data = secret.data.as_ref().and_then(|data| data.get(field));
             data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
@@ -54,10 +78,16 @@ impl RepositorySecrets {
                 || text("insecureIgnoreHostKey").trim() == "true",
             ..Credentials::default()
         };
-        let entry = Repository { url: text("url").trim().to_owned(), prefix, credentials };
+        let entry = Repository {
+            url: text("url").trim().to_owned(),
+            project: text("project").trim().to_owned(),
+            prefix,
+            credentials,
+        };
         redact::know_url(&entry.url);
         redact::know_secret(&entry.credentials.password);
         self.all.write().insert(name(secret), entry);
+        true
     }
 
     /// Removes a deleted repository Secret.

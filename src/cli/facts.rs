@@ -1,0 +1,107 @@
+//! What the generators of an ApplicationSet read, for the command line: cluster Secrets and
+//! repositories.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
+
+use super::error::Error;
+use crate::clock::Clock;
+use crate::controller::application_set::read_repository;
+use crate::controller::credentials::RepositorySecrets;
+use crate::desired::inputs::{GitRequest, Inputs};
+use crate::desired::{self, Generation};
+use crate::entropy::environment;
+use crate::source::{Freshness, Repositories};
+use crate::watch::control_plane::cluster_secret;
+
+/// How often repositories are read for one ApplicationSet: once for each nesting of its
+/// generators.
+const MAX_READS: usize = 6;
+
+/// The facts, and how to read more.
+#[derive(Debug, Default)]
+pub(super) struct Facts {
+    /// What is known.
+    inputs: Inputs,
+    /// Credentials of repositories.
+    credentials: RepositorySecrets,
+    /// Opened when a generator reads a repository first; removed with this value.
+    repositories: Option<(Arc<Repositories>, tempfile::TempDir)>,
+}
+
+impl Facts {
+    /// The facts of some Secrets, with these settings of generators.
+    pub fn of(secrets: &[Secret], settings: Inputs) -> Self {
+        Self {
+            inputs: Inputs {
+                clusters: secrets.iter().filter_map(cluster_secret).collect(),
+                ..settings
+            },
+            credentials: RepositorySecrets::read(secrets),
+            repositories: None,
+        }
+    }
+
+    /// The facts of the Secrets among some objects.
+    pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+        let is_secret =
+            |object: &&Value| object["kind"] == "Secret" && object["apiVersion"] == "v1";
+        let secrets = objects.into_iter().filter(is_secret);
+        let secrets: Vec<Secret> =
+            secrets.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect();
+        Self::of(&secrets, Inputs::default())
+    }
+
+    /// What is known so far.
+    pub fn inputs(&self) -> &Inputs {
+        &self.inputs
+    }
+
+    /// Generates the Applications of a raw ApplicationSet, and reads the repositories that
+    /// its generators name.
+    pub async fn generate(&mut self, set: &Value) -> Result<Generation, desired::Error> {
+        for _ in 0..MAX_READS {
+            let mut env = environment(Clock::system().now());
+            match desired::generate(set, &self.inputs, &mut env) {
+                Err(desired::Error::Unread(requests)) => {
+                    for request in requests {
+                        self.read(request).await;
+                    }
+                }
+                generated => return generated,
+            }
+        }
+        desired::generate(set, &self.inputs, &mut environment(Clock::system().now()))
+    }
+
+    /// Reads a part of a repository.
+    async fn read(&mut self, request: GitRequest) {
+        let answer = match self.open() {
+            Ok(sources) => {
+                let fresh = Freshness(std::time::Duration::from_secs(60));
+                read_repository(&request, None, &sources, &self.credentials, fresh).await
+            }
+            Err(error) => Err(error.to_string()),
+        };
+        let answer = answer.and_then(|read| read.ok_or_else(|| "nothing was read".to_owned()));
+        self.inputs.git.insert(request, answer.map(|(_, answer)| Arc::new(answer)));
+    }
+
+    fn open(&mut self) -> Result<Arc<Repositories>, Error> {
+        if let Some((sources, _)) = &self.repositories {
+            return Ok(Arc::clone(sources));
+        }
+        let failed = |error: &dyn std::fmt::Display| {
+            Error::input("cannot read repositories", "a temporary directory", error)
+        };
+        let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
+        let folder = folder.map_err(|error| failed(&error))?;
+        // A user may read what is on their own machine.
+        let sources = super::run::open_sources(folder.path(), true);
+        let sources = Arc::new(sources.map_err(|error| failed(&error))?);
+        self.repositories = Some((Arc::clone(&sources), folder));
+        Ok(sources)
+    }
+}

@@ -1,0 +1,132 @@
+//! What git generators read of repositories, kept between reconciles.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jiff::Timestamp;
+
+use crate::controller::credentials::RepositorySecrets;
+use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
+use crate::source::{self, Freshness, Repositories};
+
+/// Requests of one ApplicationSet that are answered in parallel.
+const PARALLEL: usize = 8;
+
+/// After a failure, repositories are read again after this time at the latest (AS-505).
+const AFTER_FAILURE: Duration = Duration::from_secs(180);
+
+/// An answer, or why there is none.
+pub type Answered = Result<Arc<GitAnswer>, String>;
+
+/// The answers of one ApplicationSet.
+#[derive(Debug, Default)]
+pub struct Answers {
+    known: BTreeMap<GitRequest, Known>,
+    read_at: Option<Timestamp>,
+    /// Increased when an answer changes.
+    pub version: u64,
+}
+
+#[derive(Debug)]
+struct Known {
+    /// The commit; empty after a failure.
+    commit: String,
+    answer: Answered,
+}
+
+impl Answers {
+    /// The answers, as generators take them.
+    pub fn all(&self) -> BTreeMap<GitRequest, Answered> {
+        let answer =
+            |(request, known): (&GitRequest, &Known)| (request.clone(), known.answer.clone());
+        self.known.iter().map(answer).collect()
+    }
+
+    /// The requests that have an answer.
+    pub fn requests(&self) -> BTreeSet<GitRequest> {
+        self.known.keys().cloned().collect()
+    }
+
+    /// When to read again; `interval` is that of the generators, and does not apply after
+    /// a failure. `None` for never.
+    pub fn due_at(&self, interval: Option<Duration>) -> Option<Timestamp> {
+        let failed = self.known.values().any(|known| known.answer.is_err());
+        let interval = if failed { Some(AFTER_FAILURE) } else { interval };
+        self.read_at?.checked_add(interval?).ok()
+    }
+
+    /// Drops the answers to requests that are no longer made.
+    pub fn retain(&mut self, requests: &BTreeSet<GitRequest>) {
+        self.known.retain(|request, _| requests.contains(request));
+    }
+
+    /// Reads repositories. What is known of a commit is not read again.
+    pub async fn read(
+        &mut self,
+        requests: BTreeSet<GitRequest>,
+        sources: &Arc<Repositories>,
+        credentials: &RepositorySecrets,
+        freshness: Freshness,
+        now: Timestamp,
+    ) {
+        let reads = requests.into_iter().map(|request| {
+            let known = self.known.get(&request).filter(|known| known.answer.is_ok());
+            let commit = known.map(|known| known.commit.clone());
+            async move {
+                let read = read(&request, commit.as_deref(), sources, credentials, freshness).await;
+                (request, read)
+            }
+        });
+        let answered: Vec<_> =
+            futures::stream::iter(reads).buffer_unordered(PARALLEL).collect().await;
+        for (request, read) in answered {
+            let (commit, answer) = match read {
+                Ok(None) => continue,
+                Ok(Some((commit, answer))) => (commit, Ok(Arc::new(answer))),
+                Err(error) => (String::new(), Err(error)),
+            };
+            let known = Known { commit, answer };
+            if self.known.get(&request).is_none_or(|before| before.answer != known.answer) {
+                self.version += 1;
+            }
+            self.known.insert(request, known);
+        }
+        self.read_at = Some(now);
+    }
+}
+
+/// Reads what a request names; `None` when the commit is still the known one.
+pub async fn read(
+    request: &GitRequest,
+    known: Option<&str>,
+    sources: &Arc<Repositories>,
+    credentials: &RepositorySecrets,
+    freshness: Freshness,
+) -> Result<Option<(String, GitAnswer)>, String> {
+    let url = &request.repo_url;
+    let credentials = credentials.of(url, &request.project);
+    let target = request.revision.as_str().into();
+    let resolved = sources.resolve_fresh(url, &target, credentials.as_ref(), freshness).await;
+    let revision = resolved.map_err(|error| error.to_string())?;
+    if known == Some(revision.sha.as_str()) {
+        return Ok(None);
+    }
+    let checkout = sources.checkout(url, &revision, credentials.as_ref()).await;
+    let checkout = checkout.map_err(|error| error.to_string())?;
+    let request = request.clone();
+    let work = move || {
+        let shown = checkout.repo().to_owned();
+        let answer = match &request.what {
+            GitRead::Directories => source::directories(&checkout).map(GitAnswer::Directories),
+            GitRead::Files { .. } => {
+                let wanted = request.files()?;
+                source::files(&checkout, &wanted).map(GitAnswer::Files)
+            }
+        };
+        answer.map_err(|error| format!("repository {shown}: {error}"))
+    };
+    let answer = tokio::task::spawn_blocking(work).await.map_err(|error| error.to_string())??;
+    Ok(Some((revision.sha, answer)))
+}

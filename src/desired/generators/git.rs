@@ -1,0 +1,252 @@
+//! The git generator: one parameter set per directory or file of a repository (AS-090 to
+//! AS-097).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+
+use super::path_pattern::PathPattern;
+use super::scope::Scope;
+use super::{Element, Failure, Generator, kind, list_of, text};
+use crate::desired::flatten::flatten;
+use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
+use crate::template::normalize;
+use crate::yaml;
+
+/// The git generator.
+pub struct Git;
+
+impl Generator for Git {
+    fn key(&self) -> &'static str {
+        "git"
+    }
+
+    fn fields(&self) -> &'static [&'static str] {
+        &[
+            "repoURL",
+            "revision",
+            "directories",
+            "files",
+            "requeueAfterSeconds",
+            "pathParamPrefix",
+            "values",
+            "template",
+        ]
+    }
+
+    fn generate(
+        &self,
+        generator: &Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<Vec<Element>, Failure> {
+        let repo_url = text(generator, "repoURL")?;
+        if repo_url.is_empty() {
+            return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
+        }
+        requeue(generator, scope)?;
+        let project = scope.project();
+        let projects = scope.inputs().projects.as_ref();
+        if !project.is_empty() && projects.is_some_and(|known| !known.contains(project)) {
+            let cause = format!(
+                "spec.template.spec.project: AppProject {project} does not exist; create it, \
+                 since it decides which repositories may be read"
+            );
+            return Err(Failure::new("", cause));
+        }
+        let directories = patterns(generator, "directories")?;
+        let files = patterns(generator, "files")?;
+        let what = match (directories.is_empty(), files.is_empty()) {
+            (false, _) => GitRead::Directories,
+            (true, false) => GitRead::Files {
+                include: paths(&files, false),
+                exclude: paths(&files, true),
+                globbing: scope.inputs().globbing,
+            },
+            (true, true) => {
+                return Err(Failure::new("", "has neither directories nor files; write one"));
+            }
+        };
+        let request = GitRequest {
+            repo_url: repo_url.to_owned(),
+            revision: text(generator, "revision")?.to_owned(),
+            project: project.to_owned(),
+            what,
+        };
+        if let GitRead::Files { .. } = &request.what {
+            request.files().map(drop).map_err(|cause| Failure::new("files", cause))?;
+        }
+        // Without an answer the caller reads it and generates again.
+        let Some(answer) = scope.git(request) else { return Ok(Vec::new()) };
+        let answer = answer.map_err(|cause| Failure::new("", cause))?;
+        let prefix = text(generator, "pathParamPrefix")?;
+        let mut elements = match &*answer {
+            GitAnswer::Directories(all) => of_directories(all, &directories, prefix, scope),
+            GitAnswer::Files(contents) => {
+                let mut elements = Vec::new();
+                for (path, content) in contents {
+                    let sets = of_file(path, content, prefix, scope.is_go());
+                    elements.extend(sets.map_err(|cause| {
+                        Failure::new(format!("[{path}]"), format!("{cause} (in {repo_url})"))
+                    })?);
+                }
+                elements
+            }
+        };
+        for element in &mut elements {
+            scope.add_values(generator, &mut element.values)?;
+            scope.count(&element.values)?;
+        }
+        Ok(elements)
+    }
+}
+
+fn requeue(generator: &Value, scope: &mut Scope<'_, '_>) -> Result<(), Failure> {
+    let seconds = match &generator["requeueAfterSeconds"] {
+        Value::Null => None,
+        value => Some(value.as_u64().ok_or_else(|| {
+            let cause = "must be a number of seconds; 0 disables the interval";
+            Failure::new("requeueAfterSeconds", cause)
+        })?),
+    };
+    let default = scope.inputs().requeue_after;
+    scope.requeue_after(seconds.map_or(default, Duration::from_secs));
+    Ok(())
+}
+
+/// A pattern, and whether what it matches is excluded.
+type Pattern<'a> = (&'a str, bool);
+
+fn patterns<'a>(generator: &'a Value, field: &str) -> Result<Vec<Pattern<'a>>, Failure> {
+    let mut patterns = Vec::new();
+    for (index, item) in list_of(generator, field)?.iter().enumerate() {
+        let place = format!("{field}[{index}]");
+        if !item.is_object() {
+            let cause = format!("must be an object with a path, is {}", kind(item));
+            return Err(Failure::new(place, cause));
+        }
+        let path = text(item, "path").map_err(|failure| failure.below(&place))?;
+        if path.is_empty() {
+            return Err(Failure::new(format!("{place}.path"), "is missing; write a pattern"));
+        }
+        let exclude = match &item["exclude"] {
+            Value::Null => false,
+            Value::Bool(exclude) => *exclude,
+            other => {
+                let cause = format!("must be a boolean, is {}", kind(other));
+                return Err(Failure::new(format!("{place}.exclude"), cause));
+            }
+        };
+        patterns.push((path, exclude));
+    }
+    Ok(patterns)
+}
+
+fn paths(patterns: &[Pattern<'_>], excluded: bool) -> BTreeSet<String> {
+    let wanted = patterns.iter().filter(|(_, exclude)| *exclude == excluded);
+    wanted.map(|(path, _)| (*path).to_owned()).collect()
+}
+
+/// The directories that a pattern includes and none excludes (AS-092). An invalid pattern
+/// includes nothing; an invalid exclusion excludes everything, since what it should have
+/// excluded is not known.
+fn of_directories(
+    all: &[String],
+    patterns: &[Pattern<'_>],
+    prefix: &str,
+    scope: &Scope<'_, '_>,
+) -> Vec<Element> {
+    let (exclude, include): (Vec<&Pattern<'_>>, Vec<&Pattern<'_>>) =
+        patterns.iter().partition(|(_, exclude)| *exclude);
+    let compile = |patterns: Vec<&Pattern<'_>>| {
+        let read = |(text, _): &&Pattern<'_>| PathPattern::of_directories(text);
+        patterns.iter().map(read).collect::<Vec<_>>()
+    };
+    let (include, exclude) = (compile(include), compile(exclude));
+    let selected = |path: &&String| {
+        include.iter().flatten().any(|pattern| pattern.matches(path))
+            && !exclude.iter().any(|pattern| match pattern {
+                Ok(pattern) => pattern.matches(path),
+                Err(_) => true,
+            })
+    };
+    let element = |path: &String| Element {
+        field: format!("[{path}]"),
+        values: path_parameters(path, None, prefix, scope.is_go(), Map::new()),
+    };
+    all.iter().filter(selected).map(element).collect()
+}
+
+/// The sets of a file (AS-094): one of an object, one of each object in a list.
+fn of_file(path: &str, content: &str, prefix: &str, go: bool) -> Result<Vec<Element>, String> {
+    let objects = match yaml::value(content) {
+        Err(yaml::Error::Count { found: 0 }) | Ok(Value::Null) => vec![Map::new()],
+        Ok(Value::Object(object)) => vec![object],
+        Ok(Value::Array(list)) => {
+            let mut objects = Vec::new();
+            for (index, item) in list.into_iter().enumerate() {
+                let Value::Object(object) = item else {
+                    return Err(format!("[{index}]: must be an object, is {}", kind(&item)));
+                };
+                objects.push(object);
+            }
+            objects
+        }
+        Ok(other) => {
+            return Err(format!("must be an object or a list of objects, is {}", kind(&other)));
+        }
+        Err(error) => return Err(format!("is neither YAML nor JSON: {error}")),
+    };
+    let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
+    let several = objects.len() > 1;
+    let element = |(index, object): (usize, Map<String, Value>)| {
+        let content = if go {
+            object
+        } else {
+            flatten(&object).into_iter().map(|(key, value)| (key, value.into())).collect()
+        };
+        Element {
+            field: if several { format!("[{path}][{index}]") } else { format!("[{path}]") },
+            values: path_parameters(directory, Some(name), prefix, go, content),
+        }
+    };
+    Ok(objects.into_iter().enumerate().map(element).collect())
+}
+
+/// Adds the parameters of a directory (AS-093), and of a file in it (AS-094).
+fn path_parameters(
+    directory: &str,
+    file: Option<&str>,
+    prefix: &str,
+    go: bool,
+    mut parameters: Map<String, Value>,
+) -> Map<String, Value> {
+    let basename = directory.rsplit('/').next().unwrap_or(directory);
+    let segments: Vec<&str> = directory.split('/').collect();
+    let names = [("basename", Some(basename)), ("filename", file)];
+    let names = names.into_iter().filter_map(|(key, name)| Some((key, name?)));
+    let names = names.flat_map(|(key, name)| {
+        [(key.to_owned(), name.to_owned()), (format!("{key}Normalized"), normalize(name))]
+    });
+    if go {
+        let mut path = Map::from_iter([
+            ("path".to_owned(), directory.into()),
+            ("segments".to_owned(), segments.into()),
+        ]);
+        path.extend(names.map(|(key, name)| (key, name.into())));
+        if prefix.is_empty() {
+            parameters.insert("path".to_owned(), path.into());
+        } else {
+            let inner = Map::from_iter([("path".to_owned(), path.into())]);
+            parameters.insert(prefix.to_owned(), inner.into());
+        }
+        return parameters;
+    }
+    let path = if prefix.is_empty() { "path".to_owned() } else { format!("{prefix}.path") };
+    parameters.extend(names.map(|(key, name)| (format!("{path}.{key}"), name.into())));
+    for (index, segment) in segments.iter().enumerate().filter(|(_, segment)| !segment.is_empty()) {
+        parameters.insert(format!("{path}[{index}]"), (*segment).into());
+    }
+    parameters.insert(path, directory.into());
+    parameters
+}

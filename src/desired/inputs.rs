@@ -1,0 +1,127 @@
+//! What generators read besides the ApplicationSet: clusters, repositories and projects.
+//!
+//! The caller observes these facts. Which parts of which repositories are needed is known
+//! only while generating, since the second generator of a matrix is interpolated with the
+//! parameters of the first: [`Error::Unread`](super::Error::Unread) names the missing
+//! ones, and the caller generates again when it has read them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::generators::path_pattern::{Globbing, PathPattern};
+use crate::api::cluster::ClusterSecret;
+
+/// Default interval at which repositories are read again (AS-047, AS-503).
+pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
+
+/// The observed facts.
+#[derive(Clone, Debug)]
+pub struct Inputs {
+    /// The cluster Secrets.
+    pub clusters: Arc<[ClusterSecret]>,
+    /// What was read of repositories, or why it could not be read.
+    pub git: BTreeMap<GitRequest, Result<Arc<GitAnswer>, String>>,
+    /// The AppProjects that exist; `None` when they are not known, as for a file.
+    pub projects: Option<BTreeSet<String>>,
+    /// How the patterns of files are read (AS-096).
+    pub globbing: Globbing,
+    /// Interval at which a repository is read again when the generator has none.
+    pub requeue_after: Duration,
+}
+
+impl Default for Inputs {
+    fn default() -> Self {
+        Self {
+            clusters: Arc::default(),
+            git: BTreeMap::new(),
+            projects: None,
+            globbing: Globbing::Greedy,
+            requeue_after: REQUEUE_AFTER,
+        }
+    }
+}
+
+/// The part of a repository that a generator needs.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GitRequest {
+    /// URL of the repository.
+    pub repo_url: String,
+    /// Branch, tag or commit.
+    pub revision: String,
+    /// The AppProject whose credentials may be used besides those of all projects; empty
+    /// when it is not known before rendering (AS-091).
+    pub project: String,
+    /// What is read.
+    pub what: GitRead,
+}
+
+/// What is read of a repository.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GitRead {
+    /// The paths of all directories, except hidden ones.
+    Directories,
+    /// The contents of files.
+    Files {
+        /// Patterns of the files.
+        include: BTreeSet<String>,
+        /// Patterns of files that are not read, whatever others match.
+        exclude: BTreeSet<String>,
+        /// How they are read.
+        globbing: Globbing,
+    },
+}
+
+impl GitRequest {
+    /// Which files to read: a function of the path relative to the root of the repository.
+    /// Selects nothing for directories.
+    ///
+    /// # Errors
+    ///
+    /// The pattern that is invalid, and why.
+    pub fn files(&self) -> Result<impl Fn(&str) -> bool + Send + Sync + use<>, String> {
+        let (include, exclude) = match &self.what {
+            GitRead::Directories => (Vec::new(), Vec::new()),
+            GitRead::Files { include, exclude, globbing } => {
+                let read = |patterns: &BTreeSet<String>| -> Result<Vec<PathPattern>, String> {
+                    patterns.iter().map(|text| PathPattern::of_files(text, *globbing)).collect()
+                };
+                (read(include)?, read(exclude)?)
+            }
+        };
+        Ok(move |path: &str| {
+            let any = |patterns: &[PathPattern]| patterns.iter().any(|one| one.matches(path));
+            any(&include) && !any(&exclude)
+        })
+    }
+}
+
+/// What was read of a repository, at one commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum GitAnswer {
+    /// Paths of directories, relative to the root, in the order of the repository.
+    Directories(Vec<String>),
+    /// Paths of files, relative to the root, and their contents.
+    Files(BTreeMap<String, String>),
+}
+
+/// What was used while generating.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reads {
+    /// Whether the registered clusters were used.
+    pub clusters: bool,
+    /// The parts of repositories that were used.
+    pub git: BTreeSet<GitRequest>,
+    /// After how long to generate again without a change (AS-047); `None` for never.
+    pub requeue_after: Option<Duration>,
+}
+
+impl Reads {
+    /// Shortens the interval; zero means no interval.
+    pub fn requeue_after(&mut self, interval: Duration) {
+        if !interval.is_zero() {
+            let shortest = self.requeue_after.unwrap_or(interval).min(interval);
+            self.requeue_after = Some(shortest);
+        }
+    }
+}
