@@ -9,8 +9,9 @@ use super::owner::{Identity, Owner};
 use super::policy::Policy;
 use super::preserve::Preserve;
 use super::update::{Update, spec_differs};
+use super::validate::Target;
 use super::{normalize, operation, record};
-use crate::api::annotations::{REFRESH, annotation};
+use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::blocking_resource;
@@ -51,6 +52,29 @@ pub struct Existing {
     /// The first of its resources that is not healthy, as
     /// `group/Kind:namespace/name`.
     pub blocking_resource: Option<Box<str>>,
+    /// The finalizer for its resources, if it has that and is no longer generated.
+    pub held: Option<Box<HeldResources>>,
+}
+
+/// A finalizer that keeps an Application until its resources are deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldResources {
+    /// The cluster of the resources.
+    pub target: Target,
+    /// The merge patch that removes only this finalizer.
+    pub release: Box<str>,
+}
+
+impl HeldResources {
+    fn read(live: &Value) -> Option<Self> {
+        let metadata = &live["metadata"];
+        let (own, others): (Vec<&str>, Vec<&str>) =
+            finalizers(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
+        let version = &metadata["resourceVersion"];
+        let release = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
+        (!own.is_empty())
+            .then(|| Self { target: Target::of(live), release: release.to_string().into() })
+    }
 }
 
 /// How existing Applications of a set are compared.
@@ -91,7 +115,6 @@ impl Existing {
             is_running: status["operationState"]["phase"] == "Running",
             observed: observe(live, written, rules.ignore),
             update,
-            owner,
             record: record::read(live).map(Box::new),
             sync: text(&status["sync"]["status"]),
             health: text(&status["health"]["status"])
@@ -99,6 +122,10 @@ impl Existing {
             blocking_resource: blocking_resource::of(live)
                 .resource
                 .map(|resource| resource.key().to_string().into()),
+            held: (wanted.is_none() && owner == Owner::Set && !is_going)
+                .then(|| HeldResources::read(live).map(Box::new))
+                .flatten(),
+            owner,
         }
     }
 

@@ -75,6 +75,7 @@ fn plan_with<'a>(
         generated: &generated.applications,
         invalid: &BTreeMap::new(),
         existing: &existing,
+        clusters: &[],
         in_rollout: false,
         policy,
         operations,
