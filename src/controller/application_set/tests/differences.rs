@@ -2,19 +2,9 @@
 
 use super::*;
 
-const REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
-
-/// Waits until a reconcile of the ApplicationSet is complete.
-async fn reconcile(world: &ClusterState) {
-    let trigger = json!({"metadata": {"annotations": {REFRESH: "true"}}});
-    world.patch("ApplicationSet", "set", trigger).await;
-    let is_over = |set: &Value| set["metadata"]["annotations"][REFRESH].is_null();
-    world.until("ApplicationSet", "set", is_over).await;
-}
-
 /// Number of Application patches by the controller.
 fn patches(world: &ClusterState) -> usize {
-    let of_application = |request: &&crate::embedded::RequestRecord| {
+    let of_application = |request: &&RequestRecord| {
         request.client == "sets" && request.verb == "patch" && request.resource == "applications"
     };
     world.server.requests().iter().filter(of_application).count()
@@ -37,7 +27,7 @@ async fn dropped_zero_values_are_not_written_again() {
     }});
     world.patch("Application", "app", dropped).await;
     for _ in 0..3 {
-        reconcile(&world).await;
+        world.reconcile().await;
     }
     assert_eq!(patches(&world), 0);
     // Zero values that differ from an absent field are written.
@@ -77,7 +67,7 @@ async fn an_ignored_value_stays_with_its_element_of_a_list() {
         (0..3).map(|at| &live["spec"]["sources"][at]["targetRevision"]).collect();
     assert_eq!(revisions, ["main", "main", "hotfix"]);
     for _ in 0..3 {
-        reconcile(&world).await;
+        world.reconcile().await;
     }
     assert_eq!(patches(&world), 1, "it is written once");
     let live = world.until("Application", "app", |_| true).await;

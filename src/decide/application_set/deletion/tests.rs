@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 
-use proptest::prelude::*;
+use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, proptest};
+use proptest::strategy::Strategy as _;
 
 use super::*;
 
