@@ -135,6 +135,17 @@ impl ClusterState {
         self.until("ApplicationSet", "set", holds).await
     }
 
+    /// Creates a ConfigMap; returns an owner reference to it.
+    async fn team(&self) -> Value {
+        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+            Api::namespaced(self.server.client_as("test"), NAMESPACE);
+        let map = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
+        let map = maps.create(&PostParams::default(), &map).await.unwrap();
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": map.metadata.uid,
+        })
+    }
+
     /// Waits until it is gone.
     async fn until_gone(&self, kind: &str, name: &str) {
         let api = self.api(kind);

@@ -48,7 +48,7 @@ use self::observe::Existing;
 use self::owner::owner_reference;
 pub use self::owner::{Identity, Owner, is_owned};
 use self::policy::Policy;
-pub use self::update::{Update, spec_differs};
+pub use self::update::{Comparison, Update};
 pub use self::write_plan::{Create, Delete, Gate, Held, Patch, Release, WritePlan};
 use crate::api::Cluster;
 use crate::api::annotations::{REFRESH, ROLLOUT};

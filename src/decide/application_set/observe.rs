@@ -8,7 +8,7 @@ use super::ignore::Ignore;
 use super::owner::{Identity, Owner};
 use super::policy::Policy;
 use super::preserve::Preserve;
-use super::update::{Update, spec_differs};
+use super::update::{Comparison, Update};
 use super::validate::Target;
 use super::{normalize, operation, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
@@ -97,15 +97,10 @@ impl Existing {
         let (metadata, status) = (&live["metadata"], &live["status"]);
         let text = |value: &Value| value.as_str().map(Box::<str>::from);
         let owner = Owner::of(live, rules.set);
-        // If the policy forbids updates, no spec is written, so none differs
-        // (invariant I13).
-        let written = wanted.filter(|_| rules.policy.updates());
         let is_going = !metadata["deletionTimestamp"].is_null();
-        let update = match (&owner, wanted) {
-            _ if is_going => Update::None,
-            (Owner::Other(_), _) | (_, None) => Update::None,
-            (Owner::Set | Owner::None, Some(wanted)) => Update::plan(live, wanted, &owner, rules),
-        };
+        let compared = wanted.map(|wanted| Comparison::of(live, wanted, &owner, rules));
+        let spec_differs = compared.as_ref().is_some_and(|compared| compared.spec_differs);
+        let update = compared.filter(|_| !is_going).map(|compared| compared.update);
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),
             uid: text(&metadata["uid"]).unwrap_or_default(),
@@ -113,8 +108,8 @@ impl Existing {
             is_going,
             is_refreshing: annotation(live, REFRESH).is_some(),
             is_running: status["operationState"]["phase"] == "Running",
-            observed: observe(live, written, rules.ignore),
-            update,
+            observed: observe(live, spec_differs),
+            update: update.unwrap_or(Update::None),
             record: record::read(live).map(Box::new),
             sync: text(&status["sync"]["status"]),
             health: text(&status["health"]["status"])
@@ -135,12 +130,12 @@ impl Existing {
     }
 }
 
-/// Reads what a rollout observes. `generated` is the generated Application,
-/// adapted to the strategy; `None` when it is no longer generated.
+/// Reads what a rollout observes. `spec_differs`: whether the generated spec is a
+/// different one ([`Comparison`]).
 ///
 /// A field of an unexpected type counts as absent: an unknown state is never
 /// read as Synced or Healthy.
-pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Observed {
+pub fn observe(live: &Value, spec_differs: bool) -> Observed {
     let status = &live["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -154,7 +149,7 @@ pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Obse
         revisions: revisions(&status["sync"]),
         reconciled_at: time(&status["reconciledAt"]),
         compared: compared(live),
-        spec_differs: generated.is_some_and(|generated| spec_differs(generated, live, ignore)),
+        spec_differs,
         requested: live["operation"]
             .is_object()
             .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
@@ -319,10 +314,10 @@ mod tests {
         ];
         for (name, spec, to, want) in cases {
             let live = json!({"spec": spec, "status": {"sync": {"comparedTo": to}}});
-            assert_eq!(observe(&live, None, &Ignore::default()).compared, want, "{name}");
+            assert_eq!(observe(&live, false).compared, want, "{name}");
         }
         let live = json!({"spec": hydrated});
-        let of = |live: &Value| observe(live, None, &Ignore::default()).sources;
+        let of = |live: &Value| observe(live, false).sources;
         assert_eq!(of(&live), of(&json!({"spec": spec()})), "or all of them would share a key");
     }
 }

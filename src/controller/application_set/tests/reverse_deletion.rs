@@ -141,6 +141,7 @@ async fn a_stuck_deletion_is_reported_and_continues_when_it_ends_as_383_as_611()
     assert_eq!(world.events("DeletionStuck").await.len(), 1, "AS-611: once");
     assert_eq!(world.sent("delete", "applications").len(), 1, "row 249: no second delete");
 
+    world.restart(on());
     world.release("prod").await;
     world.until_going(&["dev"], &[]).await;
     let set = world.until_condition(kind, "False", "ApplicationSetUpToDate", "").await;
@@ -193,7 +194,7 @@ async fn a_new_application_of_the_same_name_is_not_deleted_as_383() {
 #[tokio::test]
 async fn a_policy_without_deletion_comes_before_the_order_as_167_as_384() {
     let world = deployed(&[("dev", "dev"), ("prod", "prod")], in_reverse()).await;
-    let team = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": "team-uid"});
+    let team = world.team().await;
     let live = world.until("Application", "dev", |_| true).await;
     let mut owners = live["metadata"]["ownerReferences"].as_array().unwrap().clone();
     owners.push(team);

@@ -1,8 +1,6 @@
 //! Which Applications are written and deleted: policies, owners, preserved fields (tables
 //! A.11, AS-150 to AS-160, AS-166, AS-306).
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-
 use super::*;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::embedded::{Effect, Fault};
@@ -83,15 +81,19 @@ async fn the_owner_reference_is_ours_and_others_stay_as_158() {
         "uid": set["metadata"]["uid"], "controller": true, "blockOwnerDeletion": true,
     });
     assert_eq!(live["metadata"]["ownerReferences"], json!([ours]));
-    let team = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": "x"});
+    let team = world.team().await;
     let owners = json!({"metadata": {"ownerReferences": [team]}});
     world.patch("Application", "app", owners).await;
     let both = json!([team, ours]);
     world.until("Application", "app", |live| live["metadata"]["ownerReferences"] == both).await;
     // Another controller took it over: it is left alone, and reported.
+    let mut spec = all_at_once(&[]);
+    spec["syncPolicy"] = json!({"applicationsSync": "create-only"});
+    world.create("ApplicationSet", "other", spec).await;
     let mut other = ours.clone();
     other["name"] = "other".into();
-    other["uid"] = "other-uid".into();
+    other["uid"] =
+        world.until("ApplicationSet", "other", |_| true).await["metadata"]["uid"].clone();
     world.until("Application", "taken", |_| true).await;
     let owners = json!({"metadata": {"ownerReferences": [other]}});
     world.patch("Application", "taken", owners).await;
@@ -104,33 +106,42 @@ async fn the_owner_reference_is_ours_and_others_stay_as_158() {
 #[tokio::test]
 async fn the_first_failure_by_name_is_reported_and_all_are_tried_as_157() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
-    let creates = |request: &RequestRecord| {
-        request.client == "sets" && request.verb == "create" && request.resource == "applications"
+    let names = ["zeta", "alpha", "beta"];
+    world.create("ApplicationSet", "set", all_at_once(&names)).await;
+    for name in names {
+        world.until("Application", name, |_| true).await;
+    }
+    let of_two = |request: &RequestRecord| {
+        request.client == "sets"
+            && request.verb == "patch"
+            && ["alpha", "zeta"].contains(&request.name.as_str())
     };
-    // In the order of names: alpha and zeta are refused.
-    let count = AtomicUsize::new(0);
-    let first_and_third = move |request: &RequestRecord| {
-        creates(request) && [0, 2].contains(&count.fetch_add(1, Ordering::Relaxed))
-    };
-    world.server.inject(Fault::new(Effect::Status(403), first_and_third).times(2));
-    world.create("ApplicationSet", "set", all_at_once(&["zeta", "alpha", "beta"])).await;
+    world.server.inject(Fault::new(Effect::Status(403), of_two).times(1000));
+    world.patch("ApplicationSet", "set", path("q")).await;
     let text = "application alpha: ";
     let set = world.until_condition("ErrorOccurred", "True", "UpdateApplicationError", text).await;
     assert_eq!(condition(&set, "ResourcesUpToDate")["reason"], "ErrorOccurred", "row 254");
-    let codes: Vec<u16> =
-        world.sent("create", "applications").iter().map(|request| request.code).collect();
-    assert_eq!(codes[..3], [403, 201, 403], "row 222: all are tried");
-    for name in ["alpha", "beta", "zeta"] {
-        world.until("Application", name, |_| true).await;
-    }
-    let done = "ApplicationSetUpToDate";
-    world.until_condition("ErrorOccurred", "False", done, "").await;
+    world.until("Application", "beta", |live| live["spec"]["source"]["path"] == "q").await;
+    let mut tried: Vec<String> =
+        world.sent("patch", "applications").into_iter().map(|request| request.name).collect();
+    tried.sort();
+    tried.dedup();
+    assert_eq!(tried, ["alpha", "beta", "zeta"], "row 222: all are tried");
+    world.until_event("ApplicationError").await;
+    world.server.clear_faults();
+    world.until_condition("ErrorOccurred", "False", "ApplicationSetUpToDate", "").await;
+
     // Without updates, the reason names the creation.
     let policy = json!({"spec": {"syncPolicy": {"applicationsSync": "create-only"}}});
     world.patch("ApplicationSet", "set", policy).await;
-    world.server.inject(Fault::new(Effect::Status(403), creates).times(1));
+    let creates = |request: &RequestRecord| {
+        request.client == "sets" && request.verb == "create" && request.resource == "applications"
+    };
+    world.server.inject(Fault::new(Effect::Status(403), creates).times(1000));
     world.patch("ApplicationSet", "set", elements(&["zeta", "alpha", "beta", "new"])).await;
     world.until_condition("ErrorOccurred", "True", "CreateApplicationError", "new").await;
+    world.server.clear_faults();
+    world.until("Application", "new", |_| true).await;
 }
 
 #[tokio::test]
