@@ -1,5 +1,5 @@
 //! Which Applications are written and deleted: policies, owners, preserved fields (tables
-//! A.11, AS-150 to AS-160, AS-166, AS-306).
+//! A.11, AS-150 to AS-160, AS-161, AS-166, AS-306).
 
 use super::*;
 use crate::api::annotations::RESOURCES_FINALIZER;
@@ -322,4 +322,56 @@ async fn specs_are_written_whatever_step_is_open_as_306() {
     }
     let set = world.until("ApplicationSet", "set", |set| entry_of(set, "new").is_object()).await;
     assert_eq!(entry_of(&set, "prod")["status"], "Waiting");
+}
+
+#[tokio::test]
+async fn a_dry_run_writes_nothing_at_all_as_161() {
+    let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut strategy = rolling();
+    strategy["deletionOrder"] = "Reverse".into();
+    world.create("ApplicationSet", "set", fleet(&[("a", "x"), ("b", "x")], strategy)).await;
+    world.create("ApplicationSet", "gone", fleet(&[("c", "x")], Value::Null)).await;
+    for name in ["a", "b", "c"] {
+        world.until("Application", name, |_| true).await;
+    }
+    let settings = ApplicationSetSettings { progressive_syncs: true, ..Default::default() };
+    world.restart(ApplicationSetSettings { dry_run: true, ..settings });
+    let before = world.server.requests().len();
+    // An update, a creation, a deletion, a sync, a refresh, and a set that is deleted.
+    let mut spec = elements(&["a", "new"])["spec"].clone();
+    spec["template"] = path("q")["spec"]["template"].clone();
+    world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
+    world.compare("a", "OutOfSync", "Missing", "r1").await;
+    let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
+    let asked = json!({"metadata": {"annotations": {refresh: "true"}}});
+    world.patch("ApplicationSet", "set", asked).await;
+    let held = json!({"metadata": {"finalizers": [RESOURCES_FINALIZER]}});
+    world.patch("ApplicationSet", "gone", held).await;
+    world.delete("ApplicationSet", "gone").await;
+    // The next controller does all of it, so nothing of it was done before.
+    let sent = world.server.requests();
+    let reads = ["get", "list", "watch"];
+    let writes = |sent: &[RequestRecord]| {
+        let own = sent.iter().filter(|request| request.client == "sets");
+        own.filter(|request| !reads.contains(&request.verb.as_str())).cloned().collect::<Vec<_>>()
+    };
+    assert_eq!(writes(&sent[before..]), []);
+    let logged = || world.server.requests().len();
+    let calm = async {
+        let mut last = 0;
+        loop {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let now = logged();
+            if now == last {
+                return;
+            }
+            last = now;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
+    assert_eq!(writes(&world.server.requests()[before..]), []);
+    world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
+    world.until("Application", "new", |_| true).await;
+    world.until("Application", "a", |live| live["spec"]["source"]["path"] == "q").await;
+    world.until_gone("ApplicationSet", "gone").await;
 }
