@@ -4,6 +4,7 @@ mod conditions;
 mod deletions;
 mod differences;
 mod generators;
+mod panics;
 mod reverse_deletion;
 mod rollouts;
 mod room;
@@ -17,6 +18,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::{Context, Controller, Reconciler, Request};
 use crate::clock::Clock;
 use crate::controller::context::Core;
 use crate::embedded::{RequestRecord, Server};
@@ -57,6 +59,15 @@ impl ClusterState {
     }
 
     fn run_at(server: &Server, settings: ApplicationSetSettings, clock: Clock) -> DropGuard {
+        Self::run_with(server, settings, clock, Controller)
+    }
+
+    fn run_with<C: Reconciler<Request = Request>>(
+        server: &Server,
+        settings: ApplicationSetSettings,
+        clock: Clock,
+        controller: impl FnOnce(Arc<Context>) -> C + Send + 'static,
+    ) -> DropGuard {
         let stop = CancellationToken::new();
         let client = server.client_as("sets");
         let scope = Scope {
@@ -72,7 +83,7 @@ impl ClusterState {
             let mut allowed = crate::source::Settings::default();
             allowed.allow.local = true;
             let sources = Arc::new(Repositories::open(folder.path(), allowed).unwrap());
-            let run = super::run(core.clone(), settings, sources, token.clone());
+            let run = super::run_with(core.clone(), settings, sources, token.clone(), controller);
             let watches = core.control_plane.run(&core.client, &token);
             tokio::join!(run, watches, core.recorder.run(&token))
         });
@@ -133,6 +144,32 @@ impl ClusterState {
                 && found["message"].as_str().is_some_and(|message| message.contains(text))
         };
         self.until("ApplicationSet", "set", holds).await
+    }
+
+    /// Waits until the controller has sent a request, and then sends none for a while.
+    async fn calm(&self) {
+        let sent = || self.server.requests().iter().filter(|r| r.client == "sets").count();
+        let calm = async {
+            let mut last = 0;
+            loop {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let now = sent();
+                if now > 0 && now == last {
+                    return;
+                }
+                last = now;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
+    }
+
+    /// The writes of the controller after this number of requests of all clients.
+    fn writes_since(&self, requests: usize) -> Vec<RequestRecord> {
+        let reads = ["get", "list", "watch"];
+        let own = |request: &RequestRecord| {
+            request.client == "sets" && !reads.contains(&request.verb.as_str())
+        };
+        self.server.requests().into_iter().skip(requests).filter(own).collect()
     }
 
     /// Creates a ConfigMap; returns an owner reference to it.
@@ -334,23 +371,8 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
     strategy["deletionOrder"] = "Reverse".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
     // After the first reconcile it does not request another one.
-    let sent = || world.server.requests().iter().filter(|r| r.client == "sets").count();
-    let calm = async {
-        let mut last = 0;
-        loop {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let now = sent();
-            if now > 0 && now == last {
-                return;
-            }
-            last = now;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
-    let reads = ["get", "list", "watch"];
-    let requests = world.server.requests().into_iter();
-    let writes = requests.filter(|r| r.client == "sets" && !reads.contains(&r.verb.as_str()));
-    assert_eq!(writes.collect::<Vec<_>>(), []);
+    world.calm().await;
+    assert_eq!(world.writes_since(0), []);
 }
 
 #[tokio::test]

@@ -127,6 +127,33 @@ async fn an_unknown_generator_is_named_and_deletes_nothing_as_043() {
 }
 
 #[tokio::test]
+async fn the_definition_requires_generators_and_template_as_001_as_002() {
+    let world = start().await;
+    for (field, value) in
+        [("generators", json!([])), ("template", set(Value::Null)["template"].clone())]
+    {
+        let object = json!({
+            "apiVersion": crate::api::API_VERSION, "kind": "ApplicationSet",
+            "metadata": {"name": "set"}, "spec": {field: value},
+        });
+        let refused =
+            world.api("ApplicationSet").create(&PostParams::default(), &object.into()).await;
+        let error = refused.unwrap_err().to_string();
+        let missing = if field == "template" { "spec.generators" } else { "spec.template" };
+        assert!(error.contains(missing), "{error}");
+    }
+    // Unknown fields are dropped; those of elements are parameters, and kept.
+    let mut spec = set(Value::Null);
+    spec["misspelt"] = json!({"x": 1});
+    spec["generators"][0]["list"]["elements"][0]["more"] = json!({"x": 1});
+    world.create("ApplicationSet", "set", spec).await;
+    let stored = world.until("ApplicationSet", "set", |set| set["status"].is_object()).await;
+    assert!(stored["spec"]["misspelt"].is_null(), "{}", stored["spec"]);
+    assert_eq!(stored["spec"]["generators"][0]["list"]["elements"][0]["more"], json!({"x": 1}));
+    assert_eq!(stored["metadata"]["generation"], 1, "the status is a subresource");
+}
+
+#[tokio::test]
 async fn target_revisions_of_null_are_replaced_first_as_009() {
     let world = start().await;
     let crds: Api<crate::api::crds::CustomResourceDefinition> =

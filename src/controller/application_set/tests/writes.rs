@@ -334,6 +334,7 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     for name in ["a", "b", "c"] {
         world.until("Application", name, |_| true).await;
     }
+    world.calm().await;
     let settings = ApplicationSetSettings { progressive_syncs: true, ..Default::default() };
     world.restart(ApplicationSetSettings { dry_run: true, ..settings });
     let before = world.server.requests().len();
@@ -348,28 +349,9 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     let held = json!({"metadata": {"finalizers": [RESOURCES_FINALIZER]}});
     world.patch("ApplicationSet", "gone", held).await;
     world.delete("ApplicationSet", "gone").await;
-    // The next controller does all of it, so nothing of it was done before.
-    let sent = world.server.requests();
-    let reads = ["get", "list", "watch"];
-    let writes = |sent: &[RequestRecord]| {
-        let own = sent.iter().filter(|request| request.client == "sets");
-        own.filter(|request| !reads.contains(&request.verb.as_str())).cloned().collect::<Vec<_>>()
-    };
-    assert_eq!(writes(&sent[before..]), []);
-    let logged = || world.server.requests().len();
-    let calm = async {
-        let mut last = 0;
-        loop {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let now = logged();
-            if now == last {
-                return;
-            }
-            last = now;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
-    assert_eq!(writes(&world.server.requests()[before..]), []);
+    world.calm().await;
+    assert_eq!(world.writes_since(before), []);
+    // Without the dry run, all of it is done.
     world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
     world.until("Application", "new", |_| true).await;
     world.until("Application", "a", |live| live["spec"]["source"]["path"] == "q").await;
