@@ -18,6 +18,7 @@ use crate::act::events::EventRecord;
 use crate::api::ObjectKey;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::controller::error::Error;
+use crate::decide::application_set::deletion::{Presence, Stuck};
 use crate::decide::application_set::events::{self, Event};
 use crate::decide::application_set::outcome::Outcome;
 use crate::decide::application_set::reconcile::{self, Carried, Decision, Next, Recorded};
@@ -42,11 +43,16 @@ pub async fn reconcile(
     conflicts: u32,
 ) -> Result<Next, Error> {
     let now = context.core.clock.now();
-    let (decision, set) = decide(object, context, memory, now).await;
+    let (mut decision, mut set) = decide(object, context, memory, now).await;
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
         return Ok(dry_run::next(&decision, now));
+    }
+    if !decision.unsure.is_empty() {
+        memory.presence = writer(&set, context).read(&decision.unsure).await;
+        (decision, set) = decide(object, context, memory, now).await;
+        memory.presence.clear();
     }
     if let Some(finalizers) = &decision.finalizers {
         write_finalizers(&set, context, finalizers).await?;
@@ -61,6 +67,7 @@ pub async fn reconcile(
     let outcomes = write(&set, context, &decision).await;
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
+    report_stuck(object, context, memory, &decision.stuck).await;
     let recorded = {
         let carried = Carried { set: &set, outcomes: &outcomes, stalled: &stalled, conflicts };
         record(&decision, &carried, context, memory, now)
@@ -73,8 +80,13 @@ pub async fn reconcile(
     if let Some((count, first)) = recorded.error {
         return Err(Error::Applications { name: object.key().to_string(), count, first });
     }
+    if let Some(first) = decision.stuck.first() {
+        let (name, count) = (object.key().to_string(), decision.stuck.len());
+        let first = format!("{} {}", first.name, first.why());
+        return Err(Error::DeletionStuck { name, count, first });
+    }
     if decision.ends_refresh {
-        end_refresh(&set, context).await?;
+        return end_refresh(&set, context, memory, recorded.next, now).await;
     }
     Ok(recorded.next)
 }
@@ -165,13 +177,16 @@ fn record(
 
 /// Writes the Applications.
 async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<Outcome> {
-    let writer = Writer::new(
+    writer(set, context).write(&decision.writes).await
+}
+
+fn writer(set: &Set, context: &Context) -> Writer {
+    Writer::new(
         &context.core.client,
         &set.id.namespace,
         Arc::clone(&context.core.control_plane.applications),
         context.settings.concurrent_application_updates,
-    );
-    writer.write(&decision.writes).await
+    )
 }
 
 /// Writes the status; `None` when the ApplicationSet has changed in the meantime.
@@ -264,6 +279,25 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
     futures::stream::iter(stalled).filter_map(report).collect().await
 }
 
+/// Reports Applications whose deletion is stuck, each of them once: the Event has a stable
+/// name.
+async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, stuck: &[Stuck]) {
+    for one in stuck {
+        if let Presence::Unreadable(error) = &one.presence {
+            tracing::warn!(application = one.name, error, "cannot read the Application");
+        }
+        if memory.told_stuck.contains(&one.uid) {
+            continue;
+        }
+        let event = events::deletion_stuck(one);
+        tracing::warn!(application = one.name, "{}", event.text);
+        let once = format!("deletion.{}", one.uid);
+        if context.events.publish_once(about, event_record(&event), &once).await {
+            memory.told_stuck.insert(one.uid.clone());
+        }
+    }
+}
+
 /// Writes the finalizers of the ApplicationSet; after a conflict, the next reconcile does it.
 async fn write_finalizers(
     set: &Set,
@@ -275,10 +309,38 @@ async fn write_finalizers(
     patch_set(set, context, patch).await
 }
 
-/// Removes the refresh annotation at the end of a reconcile (AS-420).
-async fn end_refresh(set: &Set, context: &Context) -> Result<(), Error> {
+/// Removes the refresh annotation at the end of a reconcile (AS-148, AS-420). If that
+/// fails, the status reports it until it succeeds.
+async fn end_refresh(
+    set: &Arc<Set>,
+    context: &Context,
+    memory: &mut Memory,
+    next: Next,
+    now: Timestamp,
+) -> Result<Next, Error> {
     let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH: null}}});
-    patch_set(set, context, patch).await
+    let Err(error) = patch_set(set, context, patch).await else {
+        // A reported failure is removed from the status.
+        return Ok(match memory.refresh_failure.take() {
+            Some(_) => Next::After(Duration::ZERO),
+            None => next,
+        });
+    };
+    let Error::Patch { reason, .. } = &error else { return Err(error) };
+    tracing::warn!(error = reason, "cannot remove the annotation {APPLICATION_SET_REFRESH}");
+    let known = memory.refresh_failure.get_or_insert_with(|| {
+        format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
+    });
+    let (status, event) = reconcile::refresh_failed(set, known, redact, now);
+    write_status(set, Some(&status), context, memory, now).await?;
+    if let Some(object) = context.core.control_plane.sets.get(&key_of(set)) {
+        publish(&object, context, event.as_slice());
+    }
+    Err(error)
+}
+
+fn key_of(set: &Set) -> ObjectKey {
+    ObjectKey::new(&set.id.namespace, &set.id.name)
 }
 
 async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Error> {
