@@ -42,17 +42,18 @@ pub async fn reconcile(
     memory: &mut Memory,
     conflicts: u32,
 ) -> Result<Next, Error> {
-    let now = context.core.clock.now();
-    let (mut decision, mut set) = decide(object, context, memory, now).await;
+    let mut decided = decide(object, context, memory).await;
+    if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
+        let unsure = &decided.decision.unsure;
+        memory.presence = writer(&decided.set, context).read(unsure).await;
+        decided = decide(object, context, memory).await;
+        memory.presence.clear();
+    }
+    let Decided { decision, set, now } = decided;
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
         return Ok(dry_run::next(&decision, now));
-    }
-    if !decision.unsure.is_empty() {
-        memory.presence = writer(&set, context).read(&decision.unsure).await;
-        (decision, set) = decide(object, context, memory, now).await;
-        memory.presence.clear();
     }
     if let Some(finalizers) = &decision.finalizers {
         write_finalizers(&set, context, finalizers).await?;
@@ -96,25 +97,30 @@ pub async fn reconcile(
 /// value names another repository each time.
 const MAX_READS: usize = 6;
 
-/// Observes and decides.
-async fn decide(
-    object: &Object,
-    context: &Arc<Context>,
-    memory: &mut Memory,
+/// A decision, and what it is based on.
+#[derive(Default)]
+struct Decided {
+    decision: Decision,
+    set: Arc<Set>,
+    /// The time of the observation.
     now: Timestamp,
-) -> (Decision, Arc<Set>) {
+}
+
+/// Observes and decides.
+async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
     if let Some((ended, took)) = memory.last {
         tokio::time::sleep_until(ended + (took * PACE).min(LONGEST_PACE)).await;
     }
     let mut reads = 0;
     loop {
         let may_read = MayRead { again: reads == 0, more: reads < MAX_READS };
-        let unread = match decide_once(object, context, memory, may_read, now).await {
+        let unread = match decide_once(object, context, memory, may_read).await {
             Ok(decided) => return decided,
             Err(unread) => unread,
         };
         let credentials = memory.credentials();
         let Unread { requests, freshness } = unread;
+        let now = context.core.clock.now();
         let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
         context.slots.aside(read).await;
         reads += 1;
@@ -127,15 +133,21 @@ async fn decide_once(
     context: &Arc<Context>,
     memory: &mut Memory,
     may_read: MayRead,
-    now: Timestamp,
-) -> Result<(Decision, Arc<Set>), Unread> {
+) -> Result<Decided, Unread> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
     let mut taken = std::mem::take(memory);
     let work = move || {
         let _entered = span.entered();
         let began = tokio::time::Instant::now();
-        // Writes since the request are newer than the request.
-        let object = context.core.control_plane.sets.get(&object.key()).unwrap_or(object);
+        let now = context.core.clock.now();
+        // Writes since the request are newer than the request. Another ApplicationSet of
+        // this name is reconciled on its own.
+        let newest = context.core.control_plane.sets.get(&object.key());
+        let Some(object) = newest.filter(|newest| newest.uid() == object.uid()) else {
+            let mut outdated = Decided::default();
+            outdated.decision.next = Next::Again;
+            return (Ok(outdated), taken);
+        };
         if let Err(unread) = taken.observe(&object, &context, may_read, now) {
             return (Err(unread), taken);
         }
@@ -144,7 +156,7 @@ async fn decide_once(
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         taken.last = Some((ended, ended - began));
-        (Ok((decision, set)), taken)
+        (Ok(Decided { decision, set, now }), taken)
     };
     match tokio::task::spawn_blocking(work).await {
         Ok((decided, taken)) => {
@@ -318,7 +330,9 @@ async fn end_refresh(
     next: Next,
     now: Timestamp,
 ) -> Result<Next, Error> {
-    let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH: null}}});
+    // A request since the observation is one for the next reconcile.
+    let annotations = json!({APPLICATION_SET_REFRESH: null});
+    let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": set.version}});
     let Err(error) = patch_set(set, context, patch).await else {
         // A reported failure is removed from the status.
         return Ok(match memory.refresh_failure.take() {
@@ -348,7 +362,13 @@ async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Err
     let api: Api<Object> =
         Api::namespaced_with(context.core.client.clone(), namespace, &resource("ApplicationSet"));
     match api.patch(&set.id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(_) => Ok(()),
+        Ok(object) => {
+            // One that was held by its last finalizer is gone now.
+            if !Set::read(&object.parse()).is_deleting {
+                context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
+            }
+            Ok(())
+        }
         Err(error) if status_writer::is_conflict(&error) => Ok(()),
         Err(error) => {
             let name = format!("{namespace}/{}", set.id.name);
