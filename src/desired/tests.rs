@@ -27,15 +27,8 @@ fn generate(set: &Value) -> Result<Generation, Error> {
 fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, Error> {
     let (mut env, inputs) = (env(), Inputs::default());
     let mut engine = Engine::of(&json!({ "goTemplate": go }), Limits::default(), &env)?;
-    let mut evaluation = Evaluation {
-        engine: &mut engine,
-        env: &mut env,
-        inputs: &inputs,
-        project: "",
-        reads: Reads::default(),
-        unread: BTreeSet::new(),
-    };
-    evaluation.parameter_sets(element, "g")
+    let spec = Value::Null;
+    Evaluation::new(&spec, &mut engine, &mut env, &inputs).parameter_sets(element, "g")
 }
 
 /// A set with one list generator and a template that prints `text` as an
