@@ -27,8 +27,9 @@ fn generate(set: &Value) -> Result<Generation, Error> {
 fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, Error> {
     let (mut env, inputs) = (env(), Inputs::default());
     let mut engine = Engine::of(&json!({ "goTemplate": go }), Limits::default(), &env)?;
-    let spec = Value::Null;
-    Evaluation::new(&spec, &mut engine, &mut env, &inputs).parameter_sets(element, "g")
+    let (spec, mut reads) = (Value::Null, Reads::default());
+    let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
+    evaluation.parameter_sets(element, "g")
 }
 
 /// A set with one list generator and a template that prints `text` as an

@@ -153,22 +153,23 @@ pub struct Evaluation<'a> {
     /// The project of the template; empty when it contains placeholders (AS-091).
     pub project: &'a str,
     /// What was used.
-    pub reads: Reads,
+    pub reads: &'a mut Reads,
     /// The parts of repositories that are missing in `inputs`.
     pub unread: std::collections::BTreeSet<super::inputs::GitRequest>,
 }
 
 impl<'a> Evaluation<'a> {
-    /// The evaluation of the generators of a spec.
+    /// The evaluation of the generators of a spec; what they use is added to `reads`.
     pub fn new(
         spec: &'a Value,
         engine: &'a mut Engine,
         env: &'a mut Env,
         inputs: &'a Inputs,
+        reads: &'a mut Reads,
     ) -> Self {
         let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
         let project = if project.contains("{{") { "" } else { project };
-        let (reads, unread) = (Reads::default(), std::collections::BTreeSet::new());
+        let unread = std::collections::BTreeSet::new();
         Self { engine, env, inputs, project, reads, unread }
     }
 

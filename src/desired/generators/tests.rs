@@ -36,9 +36,10 @@ impl World {
         loop {
             let mut env = crate::entropy::environment("2026-01-02T12:00:00Z".parse().unwrap());
             let mut engine = Engine::of(&spec, Limits::default(), &env).unwrap();
-            let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs);
+            let mut reads = Reads::default();
+            let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
             let outputs = evaluation.parameter_sets(element, "g");
-            let (reads, unread) = (evaluation.reads, evaluation.unread);
+            let unread = evaluation.unread;
             if unread.is_empty() {
                 let outputs = outputs.map_err(|error| error.to_string())?;
                 let sets = outputs.into_iter().flat_map(|output| output.sets);
