@@ -4,6 +4,9 @@
 
 mod dry_run;
 mod embedded;
+mod generators;
+mod generators_live;
+mod generators_template;
 mod hostile_text;
 mod live_plan;
 mod manifests;
