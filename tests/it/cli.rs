@@ -4,6 +4,7 @@
 
 mod dry_run;
 mod embedded;
+mod generator_examples;
 mod generators;
 mod generators_live;
 mod generators_template;
