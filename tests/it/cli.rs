@@ -5,6 +5,10 @@
 mod deletion;
 mod dry_run;
 mod embedded;
+mod generator_examples;
+mod generators;
+mod generators_live;
+mod generators_template;
 mod hostile_text;
 mod live_plan;
 mod manifests;

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod ignored;
+mod mutations;
 
 use serde_json::json;
 
