@@ -195,6 +195,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             generation: &generation,
             invalid: &invalid,
             existing: &existing,
+            clusters: &known.clusters,
             settings: &controller.settings,
         };
         let live = live_diff::compare(&seen);
