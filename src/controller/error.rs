@@ -86,7 +86,10 @@ impl Error {
             }
             Self::ApplicationStatus(application_status::Error::Gone { .. }) => ErrorAction::Gone,
             Self::Panic(_) => ErrorAction::Bug,
-            Self::ApplicationStatus(application_status::Error::Failed { .. })
+            Self::ApplicationStatus(
+                application_status::Error::Failed { .. }
+                | application_status::Error::TooLarge { .. },
+            )
             | Self::Status { .. }
             | Self::Patch { .. }
             | Self::Applications { .. }
