@@ -314,11 +314,17 @@ impl World {
         .await;
     }
 
-    /// Waits until a reconcile of the set is complete.
+    /// Waits until a reconcile of the set is complete. While generating fails, the request
+    /// stays (AS-420): then until nothing happens any more.
     pub async fn pass_over(&self, set: &str) {
         let key = "argocd.argoproj.io/application-set-refresh";
         let ask = json!({ "metadata": { "annotations": { key: "true" } } });
         let asked = self.patch(Kind::ApplicationSet, set, &ask).await;
+        let conditions = asked["status"]["conditions"].as_array().into_iter().flatten();
+        let mut conditions = conditions.filter(|one| one["type"] == "ParametersGenerated");
+        if conditions.any(|generated| generated["status"] == "False") {
+            return self.until_calm("after a request that cannot be fulfilled").await;
+        }
         let asked = super::recorder::version(&asked);
         self.until(&format!("a pass over ApplicationSet {set} ends"), |log| {
             let set = log.get(Kind::ApplicationSet, set)?;

@@ -334,12 +334,8 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     for name in ["a", "b", "c"] {
         world.until("Application", name, |_| true).await;
     }
-    world.calm().await;
     let settings = ApplicationSetSettings { progressive_syncs: true, ..Default::default() };
     world.restart(ApplicationSetSettings { dry_run: true, ..settings });
-    // The controller before it writes its last Events when it stops.
-    world.calm().await;
-    let before = world.server.requests().len();
     // An update, a creation, a deletion, a sync, a refresh, and a set that is deleted.
     let mut spec = elements(&["a", "new"])["spec"].clone();
     spec["template"] = path("q")["spec"]["template"].clone();
@@ -351,8 +347,8 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     let held = json!({"metadata": {"finalizers": [RESOURCES_FINALIZER]}});
     world.patch("ApplicationSet", "gone", held).await;
     world.delete("ApplicationSet", "gone").await;
-    world.calm().await;
-    assert_eq!(world.writes_since(before), []);
+    world.calm(DRY).await;
+    assert_eq!(world.writes_of_dry_run(), []);
     // Without the dry run, all of it is done.
     world.restart(ApplicationSetSettings { progressive_syncs: true, ..Default::default() });
     world.until("Application", "new", |_| true).await;
