@@ -318,7 +318,8 @@ impl World {
     /// stays (AS-420): then until nothing happens any more.
     pub async fn pass_over(&self, set: &str) {
         let key = "argocd.argoproj.io/application-set-refresh";
-        let ask = json!({ "metadata": { "annotations": { key: "true" } } });
+        // Another value each time, since the one before may still be there.
+        let ask = json!({ "metadata": { "annotations": { key: random().to_string() } } });
         let asked = self.patch(Kind::ApplicationSet, set, &ask).await;
         let conditions = asked["status"]["conditions"].as_array().into_iter().flatten();
         let mut conditions = conditions.filter(|one| one["type"] == "ParametersGenerated");
