@@ -65,6 +65,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    for setting in &config.without_effect {
+        tracing::info!("{setting}");
+    }
     for (name, error) in unread {
         let error = crate::watch::failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");

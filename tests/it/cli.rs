@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod arguments;
 mod dry_run;
 mod embedded;
 mod hostile_text;
