@@ -52,6 +52,11 @@ pub struct ApplicationSetSettings {
 }
 
 impl ApplicationSetSettings {
+    /// Whether the ApplicationSets of a namespace are watched (AS-400).
+    pub fn covers(&self, namespace: &str) -> bool {
+        namespace == self.control_plane_namespace || self.namespaces.matches(namespace)
+    }
+
     /// The settings of generators; nothing is observed yet.
     pub fn inputs(&self) -> Inputs {
         Inputs {

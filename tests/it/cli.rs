@@ -8,6 +8,8 @@ mod embedded;
 mod hostile_text;
 mod live_plan;
 mod manifests;
+mod metrics;
+mod permissions;
 mod repeated;
 mod secrets;
 mod templates;

@@ -38,8 +38,7 @@ pub struct Context {
 impl Context {
     /// Whether the controller watches a namespace.
     pub fn is_watched(&self, namespace: &str) -> bool {
-        namespace == self.settings.control_plane_namespace
-            || self.settings.namespaces.matches(namespace)
+        self.settings.covers(namespace)
     }
 
     /// Takes the cached state of an ApplicationSet; it is put back after the reconcile.
@@ -55,6 +54,7 @@ impl Context {
 
     /// Drops the cached state of a deleted ApplicationSet.
     pub fn forget(&self, key: &ObjectKey) {
+        self.core.metrics.forget(key);
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
     }

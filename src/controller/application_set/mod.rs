@@ -89,6 +89,8 @@ pub async fn run(
         settings,
     });
     let queue = Arc::new(Queue::new(BACKOFF));
+    context.core.metrics.show(&context.settings);
+    context.core.metrics.queue("applicationset", queue.clone());
     let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
     let triggers = futures::future::join_all(triggers);
     let work = async {
@@ -145,7 +147,7 @@ impl Reconciler for Controller {
     const FINISHES: bool = true;
 
     fn span(key: &ObjectKey) -> Span {
-        tracing::info_span!("reconcile", application_set = %key)
+        tracing::info_span!("reconcile", applicationset = %key)
     }
 
     async fn reconcile(
@@ -157,6 +159,7 @@ impl Reconciler for Controller {
         let Some(set) = context.core.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
         };
+        let _timer = context.core.metrics.reconcile(key);
         // After a panic it is discarded, since it may be inconsistent; all of it can be
         // computed again.
         let mut memory = context.take_memory(key, set.uid());

@@ -43,6 +43,8 @@ pub async fn reconcile(
 ) -> Result<Next, Error> {
     let now = context.core.clock.now();
     let (decision, set) = decide(object, context, memory, now).await;
+    let metrics = &context.core.metrics;
+    metrics.rollout(&object.key(), decision.rollout.as_ref());
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
@@ -52,10 +54,14 @@ pub async fn reconcile(
         write_finalizers(&set, context, finalizers).await?;
         return Ok(decision.next);
     }
+    let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
     else {
         return Ok(Next::Again);
     };
+    if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
+        metrics.transitions(&object.key(), plan, opened, now);
+    }
     log::decided(&decision);
     publish(object, context, &decision.events);
     let outcomes = write(&set, context, &decision).await;
