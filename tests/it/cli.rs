@@ -7,6 +7,7 @@ mod dry_run;
 mod embedded;
 mod hostile_text;
 mod live_plan;
+mod logs;
 mod manifests;
 mod metrics;
 mod permissions;

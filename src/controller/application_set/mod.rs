@@ -83,6 +83,7 @@ pub async fn run(
         events,
         memory: Mutex::default(),
         changed: Mutex::default(),
+        logged: Mutex::default(),
         sources,
         slots: slots.clone(),
         rules: settings.rules(),
@@ -163,9 +164,12 @@ impl Reconciler for Controller {
         // After a panic it is discarded, since it may be inconsistent; all of it can be
         // computed again.
         let mut memory = context.take_memory(key, set.uid());
+        let began = Instant::now();
         let ended = reconcile::reconcile(&set, context, &mut memory, trigger.conflicts).await;
         context.put_memory(key, memory);
-        Ok(match ended? {
+        let reconcile::Reconciled { next, has_changed } = ended?;
+        log::ended(next, began.elapsed(), has_changed);
+        Ok(match next {
             Next::Gone => ReconcileResult::Gone,
             Next::Wait => ReconcileResult::Success(None),
             Next::Again => ReconcileResult::Outdated,

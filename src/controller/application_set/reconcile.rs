@@ -33,6 +33,14 @@ const PACE: u32 = 3;
 /// Maximum interval.
 const LONGEST_PACE: Duration = Duration::from_millis(50);
 
+/// The end of a reconcile.
+pub struct Reconciled {
+    /// What follows.
+    pub next: Next,
+    /// Whether something was written.
+    pub has_changed: bool,
+}
+
 /// Runs one reconcile. `conflicts` is the number of consecutive reconciles that were
 /// based on outdated objects.
 pub async fn reconcile(
@@ -40,7 +48,7 @@ pub async fn reconcile(
     context: &Arc<Context>,
     memory: &mut Memory,
     conflicts: u32,
-) -> Result<Next, Error> {
+) -> Result<Reconciled, Error> {
     let now = context.core.clock.now();
     let (decision, set) = decide(object, context, memory, now).await;
     let metrics = &context.core.metrics;
@@ -48,22 +56,24 @@ pub async fn reconcile(
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
-        return Ok(dry_run::next(&decision, now));
+        return Ok(Reconciled { next: dry_run::next(&decision, now), has_changed: false });
     }
     if let Some(finalizers) = &decision.finalizers {
         write_finalizers(&set, context, finalizers).await?;
-        return Ok(decision.next);
+        return Ok(Reconciled { next: decision.next, has_changed: true });
     }
+    let observed = set.version.clone();
     let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
     else {
-        return Ok(Next::Again);
+        return Ok(Reconciled { next: Next::Again, has_changed: false });
     };
     if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
         metrics.transitions(&object.key(), plan, opened, now);
     }
-    log::decided(&decision);
+    log::decided(context, &object.key(), &decision);
     publish(object, context, &decision.events);
+    log::patches(&decision.writes);
     let outcomes = write(&set, context, &decision).await;
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
@@ -71,7 +81,10 @@ pub async fn reconcile(
         let carried = Carried { set: &set, outcomes: &outcomes, stalled: &stalled, conflicts };
         record(&decision, &carried, context, memory, now)
     };
-    let Some(recorded) = recorded else { return Ok(decision.next) };
+    let has_changed = set.version != observed || !outcomes.is_empty();
+    let Some(recorded) = recorded else {
+        return Ok(Reconciled { next: decision.next, has_changed });
+    };
     publish(object, context, &recorded.events);
     if let Some(status) = &recorded.status {
         write_status(&set, Some(status), context, memory, now).await?;
@@ -82,7 +95,7 @@ pub async fn reconcile(
     if decision.ends_refresh {
         end_refresh(&set, context).await?;
     }
-    Ok(recorded.next)
+    Ok(Reconciled { next: recorded.next, has_changed })
 }
 
 /// How often repositories are read for one reconcile: once for each nesting of generators,
@@ -135,6 +148,9 @@ async fn decide_once(
         }
         let set = taken.set().cloned().unwrap_or_default();
         let snapshot = taken.snapshot(&set, &context, now);
+        if let Some(snapshot) = &snapshot {
+            log::generated(&context, &object.key(), snapshot);
+        }
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         taken.last = Some((ended, ended - began));
@@ -261,7 +277,7 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
         async move {
             let since = wait.since?;
             let event = events::stalled(&wait, since);
-            tracing::warn!(application = wait.application, step = wait.step + 1, "{}", event.text);
+            tracing::warn!(app.name = wait.application, step = wait.step + 1, "{}", event.text);
             let once = format!("{}.{}", wait.application, since.as_second());
             let published = context.events.publish_once(about, event_record(&event), &once).await;
             published.then_some(wait)

@@ -16,6 +16,7 @@
 pub mod autosync;
 pub mod deletion;
 pub mod events;
+mod failing;
 pub mod generated;
 pub mod ignore;
 pub mod normalize;

@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::deletion::{self, Leaving, Stage};
 use super::events::{self, Event};
+use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
 use super::outcome::{Act, Cause, Ended, Outcome};
@@ -421,7 +422,7 @@ pub struct Reported {
     /// The failure in the status, by Application and cause.
     failure: Option<(String, Cause)>,
     /// The Applications that could not be written.
-    failing: BTreeMap<String, Cause>,
+    failing: Failing,
 }
 
 /// The outcome of a decision.
@@ -460,7 +461,8 @@ pub fn record(
     reported: &mut Reported,
 ) -> Recorded {
     let mut events: Vec<Event> = carried.outcomes.iter().filter_map(events::written).collect();
-    events.extend(application_errors(decision, carried.outcomes, reported));
+    let failing = failing(decision, carried.outcomes);
+    events.extend(reported.failing.report(&failing, snapshot.now));
     let failed = first_failure(snapshot, carried.outcomes, reported);
     let held = held(carried.outcomes);
     let tells_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
@@ -501,13 +503,8 @@ pub fn record(
     Recorded { status: Some(status), events, error, next }
 }
 
-/// One Event for each Application that cannot be written, when the failure
-/// appears or its cause changes.
-fn application_errors(
-    decision: &Decision,
-    outcomes: &[Outcome],
-    reported: &mut Reported,
-) -> Vec<Event> {
+/// The Applications that cannot be written, with the causes.
+fn failing(decision: &Decision, outcomes: &[Outcome]) -> BTreeMap<String, Cause> {
     let failures = outcomes
         .iter()
         .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
@@ -515,15 +512,7 @@ fn application_errors(
     failing.extend(decision.writes.refused.iter().map(|(application, why)| {
         (application.clone(), Cause { code: Some(0), text: why.clone() })
     }));
-    let is_new = |(application, cause): &(&String, &Cause)| {
-        !reported.failing.get(*application).is_some_and(|known| known.is_same(cause))
-    };
-    let new = failing.iter().filter(is_new);
-    let events =
-        new.map(|(application, cause)| events::application_error(application, &cause.text));
-    let events = events.collect();
-    reported.failing = failing;
-    events
+    failing
 }
 
 /// The failure of the first Application by name that could not be written

@@ -65,7 +65,7 @@ async fn until(addr: &str, running: &Running, wanted: &[(&str, Option<f64>)]) ->
     }
 }
 
-async fn compare(cluster: &Cluster, name: &str, sync: &str, health: &str) {
+pub(super) async fn compare(cluster: &Cluster, name: &str, sync: &str, health: &str) {
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
     let until = Instant::now() + Duration::from_secs(60);
