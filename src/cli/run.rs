@@ -139,6 +139,16 @@ fn serve(
         let metrics = controllers.metrics();
         start(serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed());
     }
+    if let Some(addr) = config.webhook_addr.clone() {
+        let webhook = Arc::new(controllers.webhook());
+        let (processing, until) = (Arc::clone(&webhook), stop());
+        tokio::spawn(async move { processing.run(until).await });
+        let receive: serve::Receive = Arc::new(move |headers, body| {
+            let webhook = Arc::clone(&webhook);
+            async move { webhook.receive(&headers, &body).await }.boxed()
+        });
+        start(serve::webhook(addr, receive, stop()).boxed());
+    }
 }
 
 /// Runs the controllers while the lease is held.

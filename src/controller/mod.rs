@@ -67,6 +67,12 @@ impl Controllers {
         self.core.metrics.clone()
     }
 
+    /// The receiver of webhooks.
+    pub fn webhook(&self) -> application_set::Webhook {
+        let settings = self.settings.application_sets.clone();
+        application_set::Webhook::new(self.core.clone(), settings)
+    }
+
     /// Runs them until `shutdown`.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
-//! HTTP servers: health and readiness for the probes of a Deployment, and metrics.
+//! HTTP servers: health and readiness for the probes of a Deployment, metrics, and webhooks.
 
 mod metrics;
+mod webhook;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 pub use metrics::metrics;
+pub use webhook::{Receive, webhook};
 
 /// Readiness of the process, shared by its parts.
 #[derive(Clone, Debug, Default)]

@@ -15,6 +15,7 @@ mod repeated;
 mod secrets;
 mod templates;
 mod typos;
+mod webhooks;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -19,6 +19,7 @@ mod reconcile;
 mod repositories;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,7 @@ use crate::watch::object::resource;
 use context::Context;
 pub use observe::Memory;
 pub use repositories::read as read_repository;
+pub use webhook::Webhook;
 
 /// The component in Events and in requested operations.
 pub const COMPONENT: &str = "applicationset-controller";
