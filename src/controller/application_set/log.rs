@@ -88,6 +88,15 @@ pub fn decided(context: &Context, key: &ObjectKey, decision: &Decision) {
         starts(plan, &decision.writes);
         held(context, key, plan);
     }
+    for gone in &decision.writes.deletes {
+        if let Some(release) = &gone.release {
+            tracing::warn!(
+                app.name = gone.name,
+                why = release.why,
+                "the Application is deleted without its resources: its cluster is not known"
+            );
+        }
+    }
     if !decision.leaving.is_empty() {
         let apps = decision.leaving.join(",");
         tracing::info!(apps, "waiting for Applications to be deleted");
@@ -195,6 +204,9 @@ pub fn written(outcomes: &[Outcome]) {
             Ended::Written => match act {
                 Act::Create => tracing::info!(app.name = application, "created"),
                 Act::Update => tracing::info!(app.name = application, "updated"),
+                Act::Release => {
+                    tracing::info!(app.name = application, "finalizer for resources removed");
+                }
                 Act::Delete => tracing::info!(app.name = application, "deleted"),
                 Act::Start => tracing::debug!(app.name = application, "operation written"),
                 Act::Annotate => tracing::debug!(app.name = application, "annotated"),

@@ -7,7 +7,7 @@ use super::*;
 
 impl ClusterState {
     /// Waits until there is an Event with this reason and text, and returns all.
-    async fn until_event(&self, reason: &str, text: &str) -> Vec<Event> {
+    async fn events_with(&self, reason: &str, text: &str) -> Vec<Event> {
         let api: Api<Event> = Api::namespaced(self.server.client_as("test"), NAMESPACE);
         let look = async {
             loop {
@@ -44,7 +44,7 @@ fn elements(names: &[&str]) -> Value {
 async fn writes_are_reported_with_the_reasons_of_as_610_and_unchanged_applications_are_not() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", set(json!(null))).await;
-    let created = world.until_event("created", "app").await;
+    let created = world.events_with("created", "app").await;
     let event = of_reason(&created, "created")[0];
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.reporting_controller.as_deref(), Some("applicationset-controller"));
@@ -54,15 +54,15 @@ async fn writes_are_reported_with_the_reasons_of_as_610_and_unchanged_applicatio
 
     let more = json!({"spec": {"generators": elements(&["app", "other"])}});
     world.patch("ApplicationSet", "set", more).await;
-    let events = world.until_event("created", "other").await;
+    let events = world.events_with("created", "other").await;
     assert!(of_reason(&events, "updated").is_empty(), "AS-611: app has not changed: {events:#?}");
 
     let path = json!({"spec": {"template": {"spec": {"source": {"path": "q"}}}}});
     world.patch("ApplicationSet", "set", path).await;
-    world.until_event("updated", "Application").await;
+    world.events_with("updated", "Application").await;
     let fewer = json!({"spec": {"generators": elements(&["app"])}});
     world.patch("ApplicationSet", "set", fewer).await;
-    let events = world.until_event("Deleted", "Application other").await;
+    let events = world.events_with("Deleted", "Application other").await;
     assert!(events.iter().all(|event| event.type_.as_deref() == Some("Normal")), "{events:#?}");
 }
 
@@ -72,7 +72,7 @@ async fn an_application_that_cannot_be_written_is_reported_once_as_611() {
     world.create("ApplicationSet", "foreign", set(json!(null))).await;
     world.until("Application", "app", |_| true).await;
     world.create("ApplicationSet", "set", set(json!(null))).await;
-    let events = world.until_event("ApplicationError", "app").await;
+    let events = world.events_with("ApplicationError", "app").await;
     let first = of_reason(&events, "ApplicationError")[0];
     assert_eq!(first.type_.as_deref(), Some("Warning"));
     assert!(note(first).contains("foreign"), "{first:#?}");
@@ -80,9 +80,9 @@ async fn an_application_that_cannot_be_written_is_reported_once_as_611() {
     for name in ["b", "c"] {
         let more = json!({"spec": {"generators": elements(&["app", name])}});
         world.patch("ApplicationSet", "set", more).await;
-        world.until_event("created", &format!("Application {name}")).await;
+        world.events_with("created", &format!("Application {name}")).await;
     }
-    let events = world.until_event("created", "Application c").await;
+    let events = world.events_with("created", "Application c").await;
     let errors = of_reason(&events, "ApplicationError");
     assert_eq!(errors.len(), 1, "{errors:#?}");
 }
@@ -98,7 +98,7 @@ async fn a_timeout_names_application_step_and_seconds_as_612() {
     let world = ClusterState::start(with_timeout(1)).await;
     world.create("ApplicationSet", "set", set(rolling())).await;
     world.compare("app", "OutOfSync", "Missing", "r1").await;
-    let events = world.until_event("ProgressingTimeout", "application app of step 1").await;
+    let events = world.events_with("ProgressingTimeout", "application app of step 1").await;
     let timeouts = of_reason(&events, "ProgressingTimeout");
     assert_eq!(timeouts.len(), 1, "{timeouts:#?}");
     assert_eq!(timeouts[0].type_.as_deref(), Some("Warning"));
@@ -119,7 +119,7 @@ async fn a_wait_beyond_the_timeout_is_reported_once_as_611() {
     };
     let text = "step 1 waits for application app";
     let events = tokio::select! {
-        events = world.until_event("RolloutStalled", text) => events,
+        events = world.events_with("RolloutStalled", text) => events,
         () = moves => unreachable!("it does not end"),
     };
     assert_eq!(of_reason(&events, "RolloutStalled")[0].type_.as_deref(), Some("Warning"));
@@ -136,6 +136,6 @@ async fn a_wait_beyond_the_timeout_is_reported_once_as_611() {
         })
         .await;
     assert_eq!(entry(&set)["status"], "Progressing");
-    let events = world.until_event("RolloutStalled", "step 1").await;
+    let events = world.events_with("RolloutStalled", "step 1").await;
     assert_eq!(of_reason(&events, "RolloutStalled").len(), 1, "{events:#?}");
 }
