@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod arguments;
 mod deletion;
 mod dry_run;
 mod embedded;
@@ -11,11 +12,15 @@ mod generators_live;
 mod generators_template;
 mod hostile_text;
 mod live_plan;
+mod logs;
 mod manifests;
+mod metrics;
+mod permissions;
 mod repeated;
 mod secrets;
 mod templates;
 mod typos;
+mod webhooks;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -3,6 +3,7 @@
 mod conditions;
 mod deletions;
 mod differences;
+mod events;
 mod generators;
 mod panics;
 mod reverse_deletion;
