@@ -6,6 +6,7 @@
 //! failure names the seed of its case; run this one alone with
 //! `WAVEGATE_SEED=… WAVEGATE_CASES=1`.
 
+mod cases;
 mod checks;
 mod cluster;
 mod spec;
@@ -37,7 +38,7 @@ fn run(part: u64, parts: u64) {
         bytes[..8].copy_from_slice(&seed.to_le_bytes());
         let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
         let mut runner = TestRunner::new_with_rng(config, rng);
-        let tree = turns::cases().new_tree(&mut runner).unwrap();
+        let tree = cases::cases().new_tree(&mut runner).unwrap();
         let original = tree.current();
         let ended = runner.run_one(tree, |case| {
             std::panic::catch_unwind(AssertUnwindSafe(|| case.run()))

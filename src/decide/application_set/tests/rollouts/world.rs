@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::super::super::deletion::Leaving;
-use super::super::super::generated::Generated;
+use super::super::super::generated::{Generated, Wanted};
 use super::super::super::observe::{Existing, Rules};
 use super::super::super::outcome::{Act, Cause, Ended, Outcome};
 use super::super::super::reconcile::{self, Carried, Decision, Next, Reported, Snapshot};
@@ -52,6 +52,8 @@ pub struct Memory {
     pub cache: BTreeMap<String, Value>,
     /// The result of reading the spec.
     pub generated: Option<Generated>,
+    /// The generated Applications as written.
+    written: BTreeMap<String, Value>,
     /// The digests of the cached Applications.
     pub existing: Vec<Existing>,
     pub leaving: Vec<Leaving>,
@@ -135,8 +137,14 @@ impl World {
             true => Status::read(&self.set.status.to_json()),
             false => Status::default(),
         };
-        self.memory = Memory::default();
-        self.cluster.changed.extend(self.cluster.apps.keys().cloned());
+        let cache = self.cluster.apps.iter().map(|(name, app)| (name.clone(), app.object.clone()));
+        self.memory = Memory {
+            set: self.set.clone(),
+            spec: Some(Rc::clone(&self.spec)),
+            cache: cache.collect(),
+            ..Memory::default()
+        };
+        self.cluster.changed.clear();
         self.queued = true;
         self.wake = None;
     }
@@ -191,7 +199,11 @@ impl World {
         let is_current = |made: &Generated| made.generation == set.generation;
         let is_new = !memory.generated.as_ref().is_some_and(is_current);
         if is_new || set.is_deleting {
-            memory.generated = Some(spec.generate(set.generation, set.is_deleting, &self.settings));
+            let generated = spec.generate(set.generation, set.is_deleting, &self.settings);
+            let has_steps = generated.has_steps;
+            let written = |wanted: &Wanted| (wanted.name.to_string(), wanted.written(has_steps));
+            memory.written = generated.applications.iter().map(written).collect();
+            memory.generated = Some(generated);
         }
         memory.invalid =
             spec.invalid.iter().map(|name| (name.clone(), "it is rejected".to_owned())).collect();
@@ -228,9 +240,8 @@ impl World {
         };
         for name in names {
             let wanted = generated.get(name);
-            let written = wanted.map(|wanted| wanted.written(generated.has_steps));
             let live = memory.cache.get(name);
-            let read = live.map(|live| Existing::read(live, written.as_ref(), &rules));
+            let read = live.map(|live| Existing::read(live, memory.written.get(name), &rules));
             let read = read.filter(|one| wanted.is_some() || one.is_owned());
             if let Some(read) = &read {
                 super::checks::spec_change(read, generated.policy.updates());
