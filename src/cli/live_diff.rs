@@ -93,7 +93,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     for (application, origin) in seen.generation.applications.iter().zip(&seen.generation.origins) {
         collector.add(application.clone(), origin);
     }
-    let generated = collector.finish(&set, &rules, Ok(Reads::default()));
+    let generated = collector.finish(&set, &rules, Reads::default(), None);
     let mut refused = seen.invalid.clone();
     for wanted in &generated.applications {
         if let Some(problem) = &wanted.unusable_rule {

@@ -114,7 +114,10 @@ pub enum Error {
         limit: bool,
     },
     /// Parts of repositories are needed that were not read yet ([`Inputs::git`]).
-    #[error("spec.generators: {} must be read first", unread(.0))]
+    #[error(
+        "spec.generators: {} is not read; a repository and its revision must be the same in each evaluation",
+        unread(.0)
+    )]
     Unread(BTreeSet<GitRequest>),
     /// The template or the patch failed for a parameter set.
     #[error("{place}: {cause} (parameters of {parameters})")]
@@ -192,7 +195,8 @@ pub fn generate_within(
 ) -> Result<Generation, Error> {
     let mut made: Vec<(Value, String)> = Vec::new();
     let take = &mut |application, origin| made.push((application, origin));
-    let reads = generate_into(set, inputs, limits, env, take)?;
+    let mut reads = Reads::default();
+    generate_into(set, inputs, limits, env, &mut reads, take)?;
     // The sort is stable, so Applications of one name keep their order.
     made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
     let (applications, origins) = made.into_iter().unzip();
@@ -210,9 +214,10 @@ pub fn generate_each(
     set: &Value,
     inputs: &Inputs,
     env: &mut Env,
+    reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
-) -> Result<Reads, Error> {
-    generate_into(set, inputs, Limits::default(), env, take)
+) -> Result<(), Error> {
+    generate_into(set, inputs, Limits::default(), env, reads, take)
 }
 
 fn generate_into(
@@ -220,13 +225,14 @@ fn generate_into(
     inputs: &Inputs,
     limits: Limits,
     env: &mut Env,
+    reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
-) -> Result<Reads, Error> {
+) -> Result<(), Error> {
     let spec = &set["spec"];
     let mut engine = Engine::of(spec, limits, env)?;
     let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
     let project = if project.contains("{{") { "" } else { project };
-    let (reads, unread) = (Reads::default(), BTreeSet::new());
+    let unread = BTreeSet::new();
     let engine_ref = &mut engine;
     let mut evaluation =
         Evaluation { engine: engine_ref, env: &mut *env, inputs, project, reads, unread };
@@ -241,7 +247,7 @@ fn generate_into(
             outputs => evaluated.push(outputs),
         }
     }
-    let Evaluation { reads, unread, .. } = evaluation;
+    let Evaluation { unread, .. } = evaluation;
     if !unread.is_empty() {
         return Err(Error::Unread(unread));
     }
@@ -259,7 +265,7 @@ fn generate_into(
             }
         }
     }
-    first_error.map_or(Ok(reads), Err)
+    first_error.map_or(Ok(()), Err)
 }
 
 /// Renders the Applications of one generator; returns the first error, or fails when a

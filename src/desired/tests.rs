@@ -32,7 +32,7 @@ fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, Error> {
         env: &mut env,
         inputs: &inputs,
         project: "",
-        reads: Reads::default(),
+        reads: &mut Reads::default(),
         unread: BTreeSet::new(),
     };
     evaluation.parameter_sets(element, "g")

@@ -5,6 +5,7 @@
 //! dropped. Arguments and variables are never logged.
 
 use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -73,11 +74,32 @@ pub(super) enum Failure {
 }
 
 impl Run<'_> {
+    /// The path of the program. A program given by path is started without a copy of this
+    /// process's page tables, which takes as long as many a run of `git`; a name with its
+    /// own `PATH` is not. One with a limit on its files starts slowly, so that the limit is
+    /// there before it writes.
+    fn path(&self) -> PathBuf {
+        if self.file_limit.is_some() {
+            return self.program.to_owned();
+        }
+        let is_path = self.program.components().nth(1).is_some();
+        let searched = self.env.iter().find(|(key, _)| key == "PATH").filter(|_| !is_path);
+        let folders = searched.into_iter().flat_map(|(_, folders)| std::env::split_paths(folders));
+        let mut candidates =
+            folders.map(|folder| folder.join(self.program)).filter(|path| path.is_absolute());
+        let is_executable = |path: &PathBuf| {
+            let mode = path.metadata().map(|meta| (meta.is_file(), meta.permissions().mode()));
+            matches!(mode, Ok((true, mode)) if mode & 0o111 != 0)
+        };
+        // A missing program gives the error of the operating system.
+        candidates.find(is_executable).unwrap_or_else(|| self.program.to_owned())
+    }
+
     /// Runs the program until it exits.
     ///
     /// Cancel-safe: dropping the future kills the whole process group.
     pub(super) async fn wait(self) -> Result<Output, Failure> {
-        let mut child = Command::new(self.program)
+        let mut child = Command::new(self.path())
             .args(&self.args)
             .current_dir(self.directory)
             .env_clear()

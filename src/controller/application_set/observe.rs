@@ -70,6 +70,15 @@ struct GeneratedFrom {
     projects: Option<BTreeSet<String>>,
 }
 
+/// Which repositories may be read for a reconcile.
+#[derive(Clone, Copy, Debug)]
+pub struct MayRead {
+    /// Those that were read for an earlier one, again.
+    pub again: bool,
+    /// Others. Otherwise their generators fail.
+    pub more: bool,
+}
+
 /// Repositories that must be read before the reconcile can continue.
 #[derive(Debug)]
 pub struct Unread {
@@ -97,8 +106,7 @@ impl Memory {
     }
 
     /// Observes the changes since the last reconcile; the changed Applications are taken
-    /// from the context. `may_refresh` is false when repositories were read again for this
-    /// reconcile already.
+    /// from the context.
     ///
     /// # Errors
     ///
@@ -107,7 +115,7 @@ impl Memory {
         &mut self,
         object: &Object,
         context: &Context,
-        may_refresh: bool,
+        may_read: MayRead,
         now: Timestamp,
     ) -> Result<(), Unread> {
         let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
@@ -117,7 +125,7 @@ impl Memory {
         };
         self.set = Some(Arc::clone(&set));
         let moved = self.surroundings.observe(context);
-        if may_refresh && !set.is_deleting {
+        if may_read.again && !set.is_deleting {
             self.check_answers(&set, now)?;
         }
         let is_current = |made: &Arc<Generated>| made.generation == set.generation;
@@ -125,7 +133,7 @@ impl Memory {
         let is_new = current.is_none() || (!set.is_deleting && self.inputs_moved());
         let generated = match current {
             Some(made) if !is_new => made,
-            _ => Arc::new(self.generate(object, &set, context, now)?),
+            _ => Arc::new(self.generate(object, &set, context, may_read, now)?),
         };
         self.generated = Some(Arc::clone(&generated));
         if set.is_deleting {
@@ -149,16 +157,29 @@ impl Memory {
     /// user asks for it (AS-097).
     fn check_answers(&self, set: &Set, now: Timestamp) -> Result<(), Unread> {
         let requests = self.answers.requests();
+        let is_due = self.read_at().is_some_and(|at| at <= now);
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
-        let is_due = self.answers.due_at(interval).is_some_and(|at| at <= now);
-        if requests.is_empty() || !(is_due || set.is_refreshing) {
+        // The annotation stays after an error; events must not read them without a pause.
+        let failed = self.generated.as_ref().is_some_and(|made| made.error.is_some());
+        let is_early = self.answers.due_at(REFRESH_PAUSE).is_some_and(|at| at > now);
+        let is_asked = set.is_refreshing && !(failed && is_early);
+        if requests.is_empty() || !(is_due || is_asked) {
             return Ok(());
         }
-        let freshness = match set.is_refreshing {
+        let freshness = match is_asked {
             true => Freshness::NOW,
             false => fresh(interval),
         };
         Err(Unread { requests, freshness })
+    }
+
+    /// When repositories are read again: at the interval of the generators, and after an
+    /// error, which a commit may fix.
+    fn read_at(&self) -> Option<Timestamp> {
+        let made = self.generated.as_ref()?;
+        let after_error = made.error.is_some().then_some(AFTER_ERROR);
+        let interval = [made.reads.requeue_after, after_error].into_iter().flatten().min();
+        self.answers.due_at(interval?)
     }
 
     /// Whether what the Applications were generated from has changed, besides the spec.
@@ -175,6 +196,7 @@ impl Memory {
         object: &Object,
         set: &Set,
         context: &Context,
+        may_read: MayRead,
         now: Timestamp,
     ) -> Result<Generated, Unread> {
         let inputs = Inputs {
@@ -188,11 +210,13 @@ impl Memory {
         // Only the strategy of a set that is being deleted is needed.
         let generated = if set.is_deleting {
             let collector = Collector::new(&object, &context.rules);
-            collector.finish(&object, &context.rules, Ok(Reads::default()))
+            collector.finish(&object, &context.rules, Reads::default(), None)
         } else {
             generate(&object, &inputs, context, now)
         };
-        if let Some(desired::Error::Unread(requests)) = &generated.error {
+        if let Some(desired::Error::Unread(requests)) = &generated.error
+            && may_read.more
+        {
             let freshness = fresh(Some(inputs.requeue_after));
             return Err(Unread { requests: requests.clone(), freshness });
         }
@@ -316,10 +340,7 @@ impl Memory {
             },
             redact,
             written_at: self.written_at,
-            generate_at: self
-                .generated
-                .as_ref()
-                .and_then(|made| self.answers.due_at(made.reads.requeue_after)),
+            generate_at: self.read_at(),
             now,
         })
     }
@@ -357,6 +378,12 @@ impl Surroundings {
     }
 }
 
+/// After an error, repositories are read again after this time at the latest (AS-505).
+const AFTER_ERROR: Duration = Duration::from_secs(180);
+
+/// Minimum interval between two reads that a user asks for, after an error.
+const REFRESH_PAUSE: Duration = Duration::from_secs(5);
+
 /// Repositories of several ApplicationSets are read together.
 fn fresh(interval: Option<Duration>) -> Freshness {
     Freshness(interval.unwrap_or(REQUEUE_AFTER) / 4)
@@ -366,12 +393,14 @@ fn fresh(interval: Option<Duration>) -> Freshness {
 fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> Generated {
     let mut collector = Collector::new(set, &context.rules);
     let mut env = environment(now);
-    let generated = desired::generate_each(set, inputs, &mut env, &mut |application, origin| {
-        // For all messages about them.
-        crate::redact::know_urls_of(&application["spec"]);
-        collector.add(application, &origin);
-    });
-    let generated = collector.finish(set, &context.rules, generated);
+    let mut reads = Reads::default();
+    let generated =
+        desired::generate_each(set, inputs, &mut env, &mut reads, &mut |application, origin| {
+            // For all messages about them.
+            crate::redact::know_urls_of(&application["spec"]);
+            collector.add(application, &origin);
+        });
+    let generated = collector.finish(set, &context.rules, reads, generated.err());
     if generated.error.is_none() {
         tracing::info!(applications = generated.applications.len(), "generated");
         for application in generated.switched_off() {

@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 
 use super::context::Context;
-use super::observe::{Memory, Unread, redact};
+use super::observe::{MayRead, Memory, Unread, redact};
 use super::{dry_run, log};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
@@ -80,7 +80,8 @@ pub async fn reconcile(
 }
 
 /// How often repositories are read for one reconcile: once for each nesting of generators,
-/// since the parameters of one may name the repository of another.
+/// since the parameters of one may name the repository of another. A template with a random
+/// value names another repository each time.
 const MAX_READS: usize = 6;
 
 /// Observes and decides.
@@ -95,17 +96,13 @@ async fn decide(
     }
     let mut reads = 0;
     loop {
-        let unread = match decide_once(object, context, memory, reads == 0, now).await {
+        let may_read = MayRead { again: reads == 0, more: reads < MAX_READS };
+        let unread = match decide_once(object, context, memory, may_read, now).await {
             Ok(decided) => return decided,
             Err(unread) => unread,
         };
         let credentials = memory.credentials();
-        let Unread { mut requests, freshness } = unread;
-        if reads == MAX_READS {
-            // Not reached: the nesting of generators is limited.
-            tracing::error!("generators ask for more and more repositories; this is a bug");
-            requests.clear();
-        }
+        let Unread { requests, freshness } = unread;
         let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
         context.slots.aside(read).await;
         reads += 1;
@@ -117,7 +114,7 @@ async fn decide_once(
     object: &Object,
     context: &Arc<Context>,
     memory: &mut Memory,
-    may_refresh: bool,
+    may_read: MayRead,
     now: Timestamp,
 ) -> Result<(Decision, Arc<Set>), Unread> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
@@ -127,7 +124,7 @@ async fn decide_once(
         let began = tokio::time::Instant::now();
         // Writes since the request are newer than the request.
         let object = context.core.control_plane.sets.get(&object.key()).unwrap_or(object);
-        if let Err(unread) = taken.observe(&object, &context, may_refresh, now) {
+        if let Err(unread) = taken.observe(&object, &context, may_read, now) {
             return (Err(unread), taken);
         }
         let set = taken.set().cloned().unwrap_or_default();

@@ -14,9 +14,6 @@ use crate::source::{self, Freshness, Repositories};
 /// Requests of one ApplicationSet that are answered in parallel.
 const PARALLEL: usize = 8;
 
-/// After a failure, repositories are read again after this time at the latest (AS-505).
-const AFTER_FAILURE: Duration = Duration::from_secs(180);
-
 /// An answer, or why there is none.
 pub type Answered = Result<Arc<GitAnswer>, String>;
 
@@ -49,12 +46,9 @@ impl Answers {
         self.known.keys().cloned().collect()
     }
 
-    /// When to read again; `interval` is that of the generators, and does not apply after
-    /// a failure. `None` for never.
-    pub fn due_at(&self, interval: Option<Duration>) -> Option<Timestamp> {
-        let failed = self.known.values().any(|known| known.answer.is_err());
-        let interval = if failed { Some(AFTER_FAILURE) } else { interval };
-        self.read_at?.checked_add(interval?).ok()
+    /// When to read again, after an interval.
+    pub fn due_at(&self, interval: Duration) -> Option<Timestamp> {
+        self.read_at?.checked_add(interval).ok()
     }
 
     /// Drops the answers to requests that are no longer made.

@@ -2,6 +2,7 @@
 
 mod deletions;
 mod differences;
+mod generators;
 mod rollouts;
 mod room;
 

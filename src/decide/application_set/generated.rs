@@ -47,7 +47,7 @@ pub struct Generated {
     pub ignore_problems: Vec<ignore::Problem>,
     /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
-    /// What the generators used; nothing is known of it after an error.
+    /// What the generators used.
     pub reads: Reads,
     /// The Applications by name ([`crate::desired::Generation::called`]); empty when
     /// generating failed.
@@ -188,12 +188,9 @@ impl Collector {
         mut self,
         set: &Value,
         settings: &Settings,
-        generated: Result<Reads, desired::Error>,
+        reads: Reads,
+        error: Option<desired::Error>,
     ) -> Generated {
-        let (reads, error) = match generated {
-            Ok(reads) => (reads, None),
-            Err(error) => (Reads::default(), Some(error)),
-        };
         if error.is_some() {
             self.applications.clear();
         }

@@ -193,7 +193,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     Decision {
         finalizers: None,
         status: due_at.is_none().then_some(status),
-        ends_refresh: set.is_refreshing,
+        // It stays until the generators succeed, so that repositories are read again.
+        ends_refresh: set.is_refreshing && generated.error.is_none(),
         events,
         stalled,
         rollout: plan,

@@ -38,7 +38,7 @@ fn generated_by(set: &Value, settings: &Settings, applications: &[Value]) -> Gen
     for (index, application) in applications.iter().enumerate() {
         collector.add(application.clone(), &format!("elements[{index}]"));
     }
-    collector.finish(set, settings, Ok(Reads::default()))
+    collector.finish(set, settings, Reads::default(), None)
 }
 
 /// Plans for one generated and one live Application.

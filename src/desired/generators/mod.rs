@@ -143,7 +143,7 @@ pub struct Evaluation<'a> {
     /// The project of the template; empty when it contains placeholders (AS-091).
     pub project: &'a str,
     /// What was used.
-    pub reads: Reads,
+    pub reads: &'a mut Reads,
     /// The parts of repositories that are missing in `inputs`.
     pub unread: std::collections::BTreeSet<super::inputs::GitRequest>,
 }
