@@ -5,6 +5,8 @@ mod differences;
 mod generators;
 mod rollouts;
 mod room;
+mod steps;
+mod wakes;
 
 use std::sync::Arc;
 use std::time::Duration;

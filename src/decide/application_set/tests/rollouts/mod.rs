@@ -10,6 +10,7 @@ mod cases;
 mod checks;
 mod cluster;
 mod spec;
+mod trace;
 mod turns;
 mod world;
 

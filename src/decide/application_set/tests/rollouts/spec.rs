@@ -141,7 +141,7 @@ impl Spec {
             limit: false,
         };
         let fails = self.fails && !is_deleting;
-        collector.finish(&set, settings, if fails { Err(error) } else { Ok(Reads::default()) })
+        collector.finish(&set, settings, Reads::default(), fails.then_some(error))
     }
 }
 
