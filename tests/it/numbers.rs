@@ -59,12 +59,15 @@ impl Numbers {
 
 /// The numbers that a text cites. A name may cite several: `as_040_and_041`.
 fn citations(text: &str) -> BTreeSet<String> {
-    let cited = Regex::new(r"\b(?:AS-|\w*?_?as_)(\d{3})((?:(?:_as|_and|_to)?_\d{3})*)\b").unwrap();
+    let cited =
+        Regex::new(r"(?:\bAS-(\d{3})\b|(?:\b|_)as_(\d{3})((?:_(?:as_|and_|to_)?\d{3})*))").unwrap();
     let number = Regex::new(r"\d{3}").unwrap();
     let mut numbers = BTreeSet::new();
     for found in cited.captures_iter(text) {
-        numbers.insert(format!("AS-{}", &found[1]));
-        numbers.extend(number.find_iter(&found[2]).map(|more| format!("AS-{}", more.as_str())));
+        let text = found.get(1).or(found.get(2)).map_or("", |found| found.as_str());
+        numbers.insert(format!("AS-{text}"));
+        let more = found.get(3).map_or("", |found| found.as_str());
+        numbers.extend(number.find_iter(more).map(|more| format!("AS-{}", more.as_str())));
     }
     numbers
 }

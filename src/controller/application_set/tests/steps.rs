@@ -76,6 +76,9 @@ impl ClusterState {
     }
 }
 
+/// Number, expressions of each step, labels, and the wanted step and issues.
+type Row = (u32, Vec<Value>, Value, &'static str, &'static [&'static str]);
+
 /// A.6, rows 108 to 125, and AS-310 to AS-317: the step and the issues of one Application.
 #[tokio::test]
 async fn generated_labels_select_the_step_as_310_as_311_as_312_as_313_as_314_as_315_as_316_as_317()
@@ -83,9 +86,9 @@ async fn generated_labels_select_the_step_as_310_as_311_as_312_as_313_as_314_as_
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let by = |key: &str, operator: &str, values: &[&str]| json!({"key": key, "operator": operator, "values": values});
     let dev = || by("env", "In", &["dev"]);
-    let none: &[&str] = &[];
+    let none: &[&'static str] = &[];
     let us = || by("region", "NotIn", &["us-west-2"]);
-    let rows: Vec<(u32, Vec<Value>, Value, &str, &[&str])> = vec![
+    let rows: Vec<Row> = vec![
         (108, vec![json!([dev()])], json!({"env": "dev"}), "1", none),
         (
             109,

@@ -380,7 +380,7 @@ async fn drift_is_captured_unless_it_is_ignored_as_354_as_355() {
         }
         world.until_operation("app").await;
         // An older operation, with a status that was computed before the promotion.
-        let old = json!({"phase": "Succeeded", "startedAt": "2020-01-01T00:00:00Z", "finishedAt": "2020-01-01T00:00:01Z"});
+        let old = json!({"operation": {"sync": {}}, "phase": "Succeeded", "startedAt": "2020-01-01T00:00:00Z", "finishedAt": "2020-01-01T00:00:01Z"});
         let status = json!({"operationState": old, "reconciledAt": "2020-01-01T00:00:02Z"});
         world.patch("Application", "app", json!({ "status": status })).await;
         world.pass().await;
@@ -419,4 +419,27 @@ async fn an_ignored_field_is_no_change_of_the_spec_as_353() {
         "AS-353: {}",
         entry(&set)
     );
+}
+
+/// AS-300: only fields of Applications are observed; the health of single resources is the
+/// business of the application controller.
+#[tokio::test]
+async fn only_fields_of_applications_are_observed_as_300() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("ApplicationSet", "set", dev_and_prod()).await;
+    world.until("Application", "a", |_| true).await;
+    let rollout = json!({
+        "group": "argoproj.io", "version": "v1alpha1", "kind": "Rollout", "name": "r", "namespace": "x",
+        "status": "Synced", "health": {"status": "Degraded"},
+    });
+    world.patch("Application", "a", json!({"status": {"resources": [rollout]}})).await;
+    world.compare("a", "Synced", "Healthy", "r1").await;
+    world.until_phase("a", "Healthy").await;
+    let known = ["applicationsets", "applications", "appprojects", "secrets", "events"];
+    let requests = world.server.requests().into_iter().filter(|request| request.client == "sets");
+    let others: Vec<String> = requests
+        .map(|request| request.resource)
+        .filter(|resource| !known.contains(&resource.as_str()))
+        .collect();
+    assert_eq!(others, Vec::<String>::new(), "AS-300: other kinds are not read");
 }

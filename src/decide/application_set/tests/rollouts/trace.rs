@@ -172,7 +172,9 @@ fn the_seed_example_with_22_applications_runs_as_its_trace() {
 fn finish(world: &mut World, at_most: usize) {
     for _ in 0..200 {
         let names: Vec<String> = world.cluster.apps.keys().cloned().collect();
-        names.iter().for_each(|name| drop(world.cluster.advance(name)));
+        for name in &names {
+            world.cluster.advance(name);
+        }
         world.calm();
         assert!(world.flying().len() <= at_most, "AS-340: {:?}", world.flying());
         if world.set.status.has("RolloutProgressing", "False") {
@@ -304,4 +306,14 @@ fn an_application_of_two_steps_blocks_both_as_314() {
     world.calm();
     world.calm();
     assert_eq!(world.operations("c"), 0, "AS-314: a is not Healthy, so step 2 is not complete");
+}
+
+/// AS-317: a step without Applications is complete.
+#[test]
+fn a_step_without_applications_does_not_wait_as_317() {
+    let mut world = world(vec![("b".to_owned(), 3)], &[json!(1), json!(0), json!(1)]);
+    world.next();
+    world.continues("b", 1);
+    world.next();
+    assert_eq!((world.flying(), world.step()), (vec!["b"], &json!(3)), "AS-317");
 }
