@@ -12,6 +12,7 @@
 mod demo;
 mod first_sync;
 mod fleet;
+mod generators;
 mod large;
 mod latency;
 mod process;
@@ -29,9 +30,12 @@ use site::Cluster;
 use table::Table;
 
 /// What can be measured by itself.
-const CASES: [(&str, &str); 8] = [
+const CASES: [(&str, &str); 11] = [
     ("first-sync", "N Applications of 4 objects on a real API server, beside a bare client"),
     ("render", "10 N Applications generated"),
+    ("generate-directories", "2 N directories of a local Git repository"),
+    ("generate-matrix", "a matrix of 100 x 100"),
+    ("generate-merge", "10 N parameter sets merged with as many"),
     ("external", "10 N Applications beside another sync engine, embedded API server"),
     ("external-real", "10 N Applications beside another sync engine, real API server"),
     ("huge", "50 N Applications beside another sync engine, embedded API server"),
@@ -86,6 +90,9 @@ async fn run(table: &mut Table, case: &str, binary: &Path, applications: usize) 
     match case {
         "first-sync" => first_sync::measure(table, binary, &Cluster::up(), applications).await,
         "render" => large::render(table, binary, applications * 10),
+        "generate-directories" => generators::directories(table, binary, applications * 2),
+        "generate-matrix" => generators::matrix(table, binary, 100),
+        "generate-merge" => generators::merge(table, binary, applications * 10),
         "external" => large::measure(table, binary, applications * 10, None).await,
         "external-real" => {
             large::measure(table, binary, applications * 10, Some(&Cluster::up())).await
@@ -129,7 +136,7 @@ fn options(arguments: &[String]) -> Result<Options, String> {
             }
             unknown => {
                 let known: Vec<String> =
-                    CASES.iter().map(|(case, what)| format!("  {case:14} {what}")).collect();
+                    CASES.iter().map(|(case, what)| format!("  {case:20} {what}")).collect();
                 return Err(format!("{unknown}: no such case; there are\n{}", known.join("\n")));
             }
         }

@@ -39,6 +39,17 @@ pub enum Error {
         /// Its name.
         name: String,
     },
+    /// The status is too large to be stored; only a condition that says so was written
+    /// (SE-062). What the status describes must not be done.
+    #[error("the status of Application {name} is too large to be stored: {reason}")]
+    TooLarge {
+        /// Its name.
+        name: String,
+        /// The message of the server.
+        reason: String,
+        /// The stored object with the condition.
+        newest: Box<Value>,
+    },
     /// The server rejected the request or is not available.
     #[error("cannot write the status of Application {name}: {reason}")]
     Failed {
@@ -96,6 +107,15 @@ pub fn patch(base: &Value, wanted: &Value) -> Option<Value> {
     merge_patch(base, &redacted)
 }
 
+/// A stored object.
+#[derive(Debug)]
+pub struct Sent {
+    /// The object.
+    pub object: Value,
+    /// Whether it also contains changes of another client, made since it was observed.
+    pub merged: bool,
+}
+
 /// Sends a [`patch`] and returns the stored object. `now` is the time of the condition
 /// for a status that is too large.
 ///
@@ -111,15 +131,17 @@ pub async fn send(
     base: &Value,
     mut patch: Value,
     now: Timestamp,
-) -> Result<Value, Error> {
+) -> Result<Sent, Error> {
     let text = |field: &str| base["metadata"][field].as_str().unwrap_or_default();
     let (namespace, name) = (text("namespace"), text("name"));
     let api = applications(client, namespace);
     let mut version = base["metadata"]["resourceVersion"].clone();
-    for _ in 0..ATTEMPTS {
+    for attempt in 0..ATTEMPTS {
         patch["metadata"]["resourceVersion"] = version;
         match api.patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-            Ok(object) => return Ok(raw(object, &resource())),
+            Ok(object) => {
+                return Ok(Sent { object: raw(object, &resource()), merged: attempt > 0 });
+            }
             Err(error) if has_code(&error, 404) => {
                 return Err(Error::Gone { name: name.to_owned() });
             }
@@ -135,7 +157,7 @@ pub async fn send(
                 version = newest["metadata"]["resourceVersion"].clone();
             }
             Err(error) if is_too_large(&error) => {
-                return too_large(&api, base, name, &words(&error), now).await;
+                return Err(too_large(&api, base, name, &words(&error), now).await);
             }
             Err(error) => return Err(failed(name, &error)),
         }
@@ -180,7 +202,7 @@ async fn too_large(
     name: &str,
     reason: &str,
     now: Timestamp,
-) -> Result<Value, Error> {
+) -> Error {
     let mut wanted = base.clone();
     let message =
         format!("the status is too large to be stored, its old values are kept: {reason}");
@@ -191,9 +213,15 @@ async fn too_large(
     if let Some(status) = wanted["status"].as_object_mut() {
         conditions(status, &[UNKNOWN_ERROR], &[condition], now);
     }
-    let Some(patch) = merge_patch(base, &wanted) else { return Ok(base.clone()) };
-    let written = api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
-    written.map(|object| raw(object, &resource())).map_err(|error| failed(name, &error))
+    let (name_of, reason) = (name.to_owned(), reason.to_owned());
+    let too_large = |newest| Error::TooLarge { name: name_of, reason, newest: Box::new(newest) };
+    let Some(mut patch) = merge_patch(base, &wanted) else { return too_large(base.clone()) };
+    // The list of conditions is replaced as a whole.
+    patch["metadata"]["resourceVersion"] = base["metadata"]["resourceVersion"].clone();
+    match api.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await {
+        Ok(object) => too_large(raw(object, &resource())),
+        Err(error) => failed(name, &error),
+    }
 }
 
 fn failed(name: &str, error: &kube::Error) -> Error {

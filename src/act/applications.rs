@@ -1,13 +1,16 @@
 //! Creates, patches and deletes the Applications of a set.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures::StreamExt;
 use kube::api::{DeleteParams, Patch as KubePatch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client};
+use serde_json::Value;
 
 use super::application_set_status::is_conflict;
 use crate::api::ObjectKey;
+use crate::decide::application_set::deletion::{Presence, Unsure};
 use crate::decide::application_set::outcome::{Act, Cause, Ended, Outcome};
 use crate::decide::application_set::{Create, Delete, Patch, WritePlan};
 use crate::watch::control_plane::{Cache, Origin};
@@ -54,8 +57,9 @@ impl Writer {
                 ended: Ended::Held,
             }));
         } else {
-            let deletes = plan.deletes.iter().map(Write::Delete);
-            outcomes.extend(self.all(deletes, self.parallel).await);
+            let deletes: Vec<_> = plan.deletes.iter().map(|gone| self.delete(gone)).collect();
+            let deletes = futures::stream::iter(deletes).buffered(self.parallel);
+            outcomes.extend(deletes.concat().await);
         }
         outcomes
     }
@@ -72,7 +76,6 @@ impl Writer {
     async fn one(&self, write: Write<'_>) -> Outcome {
         let (application, act, ended) = match write {
             Write::Create(new) => (&new.name, Act::Create, self.create(new).await),
-            Write::Delete(gone) => (&gone.name, Act::Delete, self.delete(gone).await),
             Write::Patch(patch) => {
                 let act = match (patch.starts, patch.changes_spec) {
                     (true, _) => Act::Start,
@@ -99,27 +102,79 @@ impl Writer {
     }
 
     async fn patch(&self, patch: &Patch) -> Ended {
-        let params = PatchParams::default();
-        self.settle(self.api.patch(&patch.name, &params, &KubePatch::Merge(&patch.body())).await)
+        self.merge(&patch.name, &patch.body()).await
     }
 
-    async fn delete(&self, delete: &Delete) -> Ended {
+    async fn merge(&self, name: &str, body: &Value) -> Ended {
+        self.settle(self.api.patch(name, &PatchParams::default(), &KubePatch::Merge(body)).await)
+    }
+
+    /// Deletes an Application, without its finalizer if that must be removed first: then
+    /// it is deleted only after the patch (AS-166).
+    async fn delete(&self, delete: &Delete) -> Vec<Outcome> {
+        let application = &delete.name;
+        let outcome = |act, ended| Outcome { application: application.clone(), act, ended };
+        let mut outcomes = Vec::new();
+        if let Some(release) = &delete.release {
+            // It was serialized here.
+            let body: Value = serde_json::from_str(&release.json).unwrap_or_default();
+            outcomes.push(outcome(Act::Release, self.merge(application, &body).await));
+        }
+        if outcomes.iter().all(|outcome| outcome.ended == Ended::Written) {
+            outcomes.push(outcome(Act::Delete, self.request_deletion(delete).await));
+        }
+        outcomes
+    }
+
+    async fn request_deletion(&self, delete: &Delete) -> Ended {
         let preconditions = Preconditions { uid: Some(delete.uid.clone()), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match self.api.delete(&delete.name, &params).await {
             Ok(answer) => {
                 match answer.left() {
                     Some(object) => self.cache.wrote(object, Origin::ApplicationSets),
-                    None => {
-                        let key = ObjectKey::new(&self.namespace, &delete.name);
-                        self.cache.gone(&key, &delete.uid, Origin::ApplicationSets);
-                    }
+                    None => self.forget(&delete.name, &delete.uid),
                 }
                 Ended::Written
+            }
+            Err(error) if has_code(&error, 404) => {
+                // Another client was faster.
+                self.forget(&delete.name, &delete.uid);
+                Ended::Outdated
             }
             Err(error) if is_conflict(&error) => Ended::Outdated,
             Err(error) => Ended::Failed(cause(&error)),
         }
+    }
+
+    fn forget(&self, name: &str, uid: &str) {
+        self.cache.gone(&ObjectKey::new(&self.namespace, name), uid, Origin::ApplicationSets);
+    }
+
+    /// Reads Applications whose cached state may be outdated, and updates the cache: if the
+    /// API server has none with this UID, the cached one is dropped. Returns what is known
+    /// of the others, by UID (AS-383).
+    pub async fn read(&self, unsure: &[Unsure]) -> BTreeMap<String, Presence> {
+        let read = |one: &Unsure| {
+            let one = one.clone();
+            async move {
+                let presence = match self.api.get_opt(&one.name).await {
+                    Ok(Some(found)) if found.uid() == one.uid => {
+                        self.cache.wrote(found, Origin::ApplicationSets);
+                        Presence::Exists
+                    }
+                    Ok(_) => {
+                        self.forget(&one.name, &one.uid);
+                        return None;
+                    }
+                    Err(error) => Presence::Unreadable(reason(&error)),
+                };
+                Some((one.uid, presence))
+            }
+        };
+        let reads: Vec<_> = unsure.iter().map(read).collect();
+        let reads = futures::stream::iter(reads).buffered(self.parallel);
+        reads.filter_map(std::future::ready).collect().await
     }
 
     fn settle(&self, result: Result<Object, kube::Error>) -> Ended {
@@ -146,5 +201,4 @@ pub fn cause(error: &kube::Error) -> Cause {
 enum Write<'a> {
     Create(&'a Create),
     Patch(&'a Patch),
-    Delete(&'a Delete),
 }

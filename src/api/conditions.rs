@@ -32,6 +32,8 @@ pub mod application_set {
         pub const UPDATE_APPLICATION_ERROR: &str = "UpdateApplicationError";
         /// An Application could not be deleted.
         pub const DELETE_APPLICATION_ERROR: &str = "DeleteApplicationError";
+        /// The refresh annotation could not be removed.
+        pub const REFRESH_APPLICATION_ERROR: &str = "RefreshApplicationError";
         /// A rollout has no steps.
         pub const APPLICATION_SET_ROLLOUT_ERROR: &str = "ApplicationSetRolloutError";
         /// A reconcile failed by a bug.

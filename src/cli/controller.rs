@@ -1,5 +1,5 @@
 //! Settings of the controller in a cluster, and the projects and clusters it can use, for
-//! `plan --live`.
+//! `plan --live` and `render --live`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,23 +7,48 @@ use k8s_openapi::api::core::v1::Secret;
 
 use super::cluster::ClusterConnection;
 use super::error::{Error, note};
-use super::facts::Facts;
+use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
 use crate::decide::application_set::validate::Known;
+use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
 use crate::settings::ApplicationSetSettings;
 use crate::watch::control_plane::{cluster_secret, clusters_of};
+
+/// Flags of the controller that affect generators.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Settings of the controller")]
+pub(super) struct GeneratorArgs {
+    /// Namespace of the control plane, with its projects, Secrets and ConfigMaps; used with
+    /// --live
+    #[arg(long, value_name = "NAMESPACE")]
+    control_plane_namespace: Option<String>,
+    /// A `*` in the file patterns of git generators stays within a directory, and `**`
+    /// crosses directories
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    enable_new_git_file_globbing: Option<bool>,
+}
+
+impl GeneratorArgs {
+    /// The settings of generators without a cluster.
+    pub fn inputs(&self) -> Inputs {
+        let globbing = match self.enable_new_git_file_globbing {
+            Some(true) => Globbing::BySegment,
+            Some(false) | None => Globbing::Greedy,
+        };
+        Inputs { globbing, ..Inputs::default() }
+    }
+}
 
 /// Flags of the controller that affect what it writes. Its environment and its ConfigMaps
 /// are read separately.
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Settings of the controller, with --live")]
 pub(super) struct ControllerArgs {
-    /// Namespace of the control plane, with its projects, cluster Secrets and ConfigMaps
-    #[arg(long, value_name = "NAMESPACE")]
-    control_plane_namespace: Option<String>,
+    #[command(flatten)]
+    generators: GeneratorArgs,
     /// Whether progressive syncs (RollingSync) are enabled; true unless a ConfigMap
     /// disables them
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
@@ -43,14 +68,27 @@ pub(super) struct ControllerArgs {
     preserved_labels: Option<Vec<String>>,
 }
 
+impl From<GeneratorArgs> for ControllerArgs {
+    fn from(generators: GeneratorArgs) -> Self {
+        Self { generators, ..Self::default() }
+    }
+}
+
+impl ControllerArgs {
+    /// The settings of generators without a cluster.
+    pub fn inputs(&self) -> Inputs {
+        self.generators.inputs()
+    }
+}
+
 /// Settings and environment of the controller.
 pub(super) struct Controller {
     /// Settings.
     pub settings: ApplicationSetSettings,
     /// The projects that exist; `None` when they cannot be read.
     projects: Option<BTreeSet<String>>,
-    /// The Secrets of clusters and repositories; `None` when they cannot be read.
-    secrets: Option<Vec<Secret>>,
+    /// The Secrets of clusters and repositories, or why they cannot be read.
+    secrets: Result<Vec<Secret>, String>,
 }
 
 impl Controller {
@@ -62,7 +100,8 @@ impl Controller {
     /// When a setting is invalid: the controller would not start with it.
     pub async fn read(cluster: &ClusterConnection, args: &ControllerArgs) -> Result<Self, Error> {
         let flags = || Flags {
-            namespace: args.control_plane_namespace.clone(),
+            namespace: args.generators.control_plane_namespace.clone(),
+            enable_new_git_file_globbing: args.generators.enable_new_git_file_globbing,
             enable_progressive_syncs: args.enable_progressive_syncs,
             policy: args.policy.clone(),
             enable_policy_override: args.enable_policy_override,
@@ -72,7 +111,7 @@ impl Controller {
         };
         let environment = |name: &str| std::env::var(name).ok();
         let resolve = |keys: &BTreeMap<String, String>| {
-            let unusable = |error| Error::input("cannot plan", "the controller's settings", error);
+            let unusable = |error| Error::input("cannot use", "the controller's settings", error);
             Config::resolve(flags(), &environment, keys).map_err(unusable)
         };
         let namespace = resolve(&BTreeMap::new())?.application_sets.control_plane_namespace;
@@ -90,7 +129,10 @@ impl Controller {
         let projects = unless_unreadable(cluster.projects(&namespace).await);
         let projects = projects
             .map(|projects| projects.iter().map(|project| name_of(project).to_owned()).collect());
-        let secrets = unless_unreadable(cluster.secrets(&namespace).await);
+        let secrets = cluster.secrets(&namespace).await.map_err(|error| {
+            note(&format!("{error}; it is ignored"));
+            error.to_string()
+        });
         Ok(Self { settings, projects, secrets })
     }
 
@@ -98,22 +140,28 @@ impl Controller {
     pub fn known(&self, assumed: Known) -> Known {
         Known {
             projects: self.projects.clone().unwrap_or(assumed.projects),
-            clusters: self.secrets.as_ref().map_or(assumed.clusters, |secrets| {
-                let clusters: Vec<ClusterSecret> =
-                    secrets.iter().filter_map(cluster_secret).collect();
-                clusters_of(&clusters)
-            }),
+            clusters: match &self.secrets {
+                Err(_) => assumed.clusters,
+                Ok(secrets) => {
+                    let clusters: Vec<ClusterSecret> =
+                        secrets.iter().filter_map(cluster_secret).collect();
+                    clusters_of(&clusters)
+                }
+            },
         }
     }
 
     /// What generators read.
     pub fn facts(&self) -> Facts {
         let settings = Inputs { projects: self.projects.clone(), ..self.settings.inputs() };
-        Facts::of(self.secrets.as_deref().unwrap_or_default(), settings)
+        match &self.secrets {
+            Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
+            Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),
+        }
     }
 }
 
 /// The result of a read; reports an error and returns `None`.
 fn unless_unreadable<T>(read: Result<T, Error>) -> Option<T> {
-    read.map_err(|error| note(&format!("{error}; the plan ignores it"))).ok()
+    read.map_err(|error| note(&format!("{error}; it is ignored"))).ok()
 }

@@ -128,7 +128,8 @@ fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
         (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
         (State::AllAtOnce, None) => format!("{name} is not waiting: {}", rollout.message),
         (State::Failed, _) => format!("{name} is stopped by an error: {}", rollout.message),
-        (State::Deleting | State::Unseen | State::SwitchedOff, _) => {
+        (State::Deleting, _) => format!("{name}: {}", rollout.message),
+        (State::Unseen | State::SwitchedOff, _) => {
             format!("{name} does not roll out: {}", rollout.message)
         }
     }
@@ -144,6 +145,7 @@ fn unfinished(rollout: &RolloutSummary) -> impl Iterator<Item = &MemberSummary> 
                 && member.phase != Phase::Healthy.name()
         }
         State::AllAtOnce => member.health != "Healthy",
+        State::Deleting => member.is_going,
         _ => false,
     })
 }
@@ -189,9 +191,10 @@ fn wait_of(
     let of = |field: fn(&MemberSummary) -> &String| member.map(field).cloned().unwrap_or_default();
     let phase = of(|member| &member.phase);
     let step = member.and_then(|member| member.step);
+    let is_going = member.is_some_and(|member| member.is_going);
     // Resources do not block an Application whose sync has not started.
     let started = phase != Phase::Waiting.name();
-    let blocking = live.filter(|_| started).map(|live| blocking_resource::of(live));
+    let blocking = live.filter(|_| started && !is_going).map(|live| blocking_resource::of(live));
     let Blocking { resource, since, .. } = blocking.unwrap_or_default();
     let mut reason = of(|member| &member.message);
     if reason.is_empty() {
@@ -211,6 +214,9 @@ fn wait_of(
         sync: of(|member| &member.sync),
         health: of(|member| &member.health),
         since: match of(|member| &member.since) {
+            _ if is_going => {
+                live.map_or("", |live| live.text("/metadata/deletionTimestamp")).to_owned()
+            }
             entry if entry.is_empty() => since.map(to_rfc3339).unwrap_or_default(),
             entry => entry,
         },
@@ -234,6 +240,16 @@ fn advice(
     live: Option<&Value>,
     resource: Option<&BlockingResource>,
 ) -> String {
+    if live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null()) {
+        let namespace = match live.map_or("", Raw::namespace) {
+            "" => String::new(),
+            namespace => format!("-n {namespace} "),
+        };
+        return format!(
+            "its finalizers are removed when its resources are deleted; for what they wait for, see its \
+             conditions: kubectl {namespace}describe application {name}"
+        );
+    }
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
     let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
     let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));

@@ -20,11 +20,25 @@ use crate::watch::control_plane::cluster_secret;
 /// generators.
 const MAX_READS: usize = 6;
 
+/// Where the Secrets are from.
+#[derive(Debug, Default)]
+pub(super) enum Source {
+    /// Files, which may contain none.
+    #[default]
+    Files,
+    /// The cluster of the control plane.
+    Cluster,
+    /// They cannot be read, for this reason.
+    Unknown(String),
+}
+
 /// The facts, and how to read more.
 #[derive(Debug, Default)]
 pub(super) struct Facts {
     /// What is known.
     inputs: Inputs,
+    /// Where the Secrets are from.
+    source: Source,
     /// Credentials of repositories.
     credentials: RepositorySecrets,
     /// Opened when a generator reads a repository first; removed with this value.
@@ -33,30 +47,45 @@ pub(super) struct Facts {
 
 impl Facts {
     /// The facts of some Secrets, with these settings of generators.
-    pub fn of(secrets: &[Secret], settings: Inputs) -> Self {
+    pub fn of(secrets: &[Secret], settings: Inputs, source: Source) -> Self {
         Self {
             inputs: Inputs {
                 clusters: secrets.iter().filter_map(cluster_secret).collect(),
                 ..settings
             },
+            source,
             credentials: RepositorySecrets::read(secrets),
             repositories: None,
         }
     }
 
-    /// The facts of the Secrets among some objects.
-    pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>) -> Self {
+    /// The facts of the Secrets among some objects, with these settings of generators.
+    pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, settings: Inputs) -> Self {
         let is_secret =
             |object: &&Value| object["kind"] == "Secret" && object["apiVersion"] == "v1";
         let secrets = objects.into_iter().filter(is_secret);
         let secrets: Vec<Secret> =
             secrets.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect();
-        Self::of(&secrets, Inputs::default())
+        Self::of(&secrets, settings, Source::Files)
     }
 
     /// What is known so far.
     pub fn inputs(&self) -> &Inputs {
         &self.inputs
+    }
+
+    /// What a generation with the clusters generator lacks: the reason when the cluster
+    /// Secrets could not be read, and a note when the files contain none.
+    pub fn missing_clusters(&self, generation: &Generation) -> Option<Result<&'static str, &str>> {
+        match &self.source {
+            _ if !generation.reads.clusters => None,
+            Source::Unknown(why) => Some(Err(why)),
+            Source::Files if self.inputs.clusters.is_empty() => Some(Ok(
+                "the clusters generator knows only the local cluster, since the files contain no \
+                 cluster Secret; add them with -f, or use --live",
+            )),
+            Source::Files | Source::Cluster => None,
+        }
     }
 
     /// Generates the Applications of a raw ApplicationSet, and reads the repositories that

@@ -2,17 +2,20 @@
 //! `render` and `plan`.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::error::{Error, fault};
+use super::cluster::ClusterConnection;
+use super::error::{Error, fault, note};
 use super::facts::Facts;
-use super::input::Object;
+use super::input::{self, Object};
 use crate::api::Cluster;
 use crate::api::unknown::{self, Unknown};
 use crate::api::{self, ApplicationSet};
 use crate::decide::application_set::validate::{self, Known};
 use crate::desired::Generation;
+use crate::desired::inputs::Inputs;
 
 /// Like [`generate_known`], but reports all unknown fields first, since they may be the
 /// cause of an error.
@@ -47,9 +50,44 @@ pub(super) async fn generate_known(set: &Object, facts: &mut Facts) -> Result<Ge
             error,
         ));
     }
-    facts.generate(&set.value).await.map_err(|error| {
-        Error::check("cannot generate", format!("{}: {}", set.place(), set.title()), error)
-    })
+    let place = || format!("{}: {}", set.place(), set.title());
+    let generation = facts
+        .generate(&set.value)
+        .await
+        .map_err(|error| Error::check("cannot generate", place(), error))?;
+    match facts.missing_clusters(&generation) {
+        None => {}
+        Some(Ok(missing)) => note(&format!("{}: {missing}", place())),
+        Some(Err(why)) => {
+            let why = format!("the clusters generator needs the cluster Secrets: {why}");
+            return Err(Error::input("cannot generate", place(), why));
+        }
+    }
+    Ok(generation)
+}
+
+/// The ApplicationSets of the files, or without files the named one of the cluster, each
+/// with its namespace.
+pub(super) async fn live_sets(
+    cluster: &ClusterConnection,
+    files: &[PathBuf],
+    name: Option<&str>,
+) -> Result<Vec<Object>, Error> {
+    let mut sets = if files.is_empty() {
+        let stored = cluster.expect_application_set(name.unwrap_or_default()).await?;
+        vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
+    } else {
+        input::application_sets(files, name, Inputs::default())?.0
+    };
+    for set in &mut sets {
+        if let Some(metadata) = set.value["metadata"].as_object_mut() {
+            let namespace = metadata.entry("namespace").or_insert(Value::Null);
+            if !namespace.is_string() {
+                *namespace = cluster.namespace.clone().into();
+            }
+        }
+    }
+    Ok(sets)
 }
 
 /// Problems of generated Applications, by name, as far as they can be found without a

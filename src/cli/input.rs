@@ -12,6 +12,7 @@ use super::error::{Error, note};
 use super::facts::Facts;
 use super::output::some_of;
 use crate::api;
+use crate::desired::inputs::Inputs;
 use crate::yaml;
 
 /// Size limit of a file and of standard input, in bytes.
@@ -100,10 +101,12 @@ pub(super) fn objects(paths: &[PathBuf]) -> Result<Vec<Object>, Error> {
 }
 
 /// The ApplicationSets among the documents, all or those with one name; at least one. The
-/// Secrets among the documents are the facts of generators; others are reported and ignored.
+/// Secrets among the documents are the facts of generators, with these settings; others are
+/// reported and ignored.
 pub(super) fn application_sets(
     paths: &[PathBuf],
     name: Option<&str>,
+    settings: Inputs,
 ) -> Result<(Vec<Object>, Facts), Error> {
     let mut candidates = Vec::new();
     for document in documents(paths)? {
@@ -133,7 +136,7 @@ pub(super) fn application_sets(
         };
         return Err(Error::input(what, place, why));
     }
-    let facts = Facts::of_objects(others.iter().map(|object| &object.value));
+    let facts = Facts::of_objects(others.iter().map(|object| &object.value), settings);
     let is_used = |object: &Object| object.value["kind"] == "Secret";
     let others: Vec<Object> = others.into_iter().filter(|object| !is_used(object)).collect();
     if !others.is_empty() {

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::output::some_of;
+use crate::api::Cluster;
 use crate::decide::application_set::generated::Collector;
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::{self, Gate, Identity, Snapshot, WritePlan, patch, stored};
@@ -80,6 +81,8 @@ pub(super) struct Seen<'a> {
     pub invalid: &'a BTreeMap<String, String>,
     /// The Applications in its namespace.
     pub existing: &'a BTreeMap<String, Arc<Value>>,
+    /// The known clusters.
+    pub clusters: &'a [Cluster],
     /// The settings of the controller.
     pub settings: &'a ApplicationSetSettings,
 }
@@ -117,6 +120,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         generated: &generated.applications,
         invalid: &refused,
         existing: &observed,
+        clusters: seen.clusters,
         in_rollout: generated.has_steps,
         policy: generated.policy,
         operations: &BTreeMap::new(),
@@ -157,7 +161,11 @@ fn changes(
     }
     let plan = plan.behind(gate);
     plan.creates.iter().for_each(|create| mark(&create.name, Change::Create, ""));
-    plan.deletes.iter().for_each(|delete| mark(&delete.name, Change::Delete, ""));
+    for delete in &plan.deletes {
+        let release = delete.release.as_ref();
+        let message = release.map(|release| format!("its resources stay: {}", release.why));
+        mark(&delete.name, Change::Delete, &message.unwrap_or_default());
+    }
     if let Some(held) = &plan.held {
         let until = format!("deleted once {}", held.until);
         held.applications.iter().for_each(|name| mark(name, Change::Wait, &until));

@@ -121,7 +121,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn file_reports(args: &Args) -> Result<Vec<Report>, Error> {
-    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref())?;
+    let inputs = args.controller.inputs();
+    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref(), inputs)?;
     let mut reports = Vec::new();
     for set in &sets {
         reports.push(match generate::generate_known(set, &mut facts).await {
@@ -171,24 +172,14 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         return Err(Error::input("cannot plan", "--live", why));
     }
     let cluster = ClusterConnection::connect(&args.cluster).await?;
-    let sets = if args.files.is_empty() {
-        let name = args.name.as_deref().unwrap_or_default();
-        let stored = cluster.expect_application_set(name).await?;
-        vec![Object { file: "the cluster".to_owned(), line: 1, value: (*stored).clone() }]
-    } else {
-        input::application_sets(&args.files, args.name.as_deref())?.0
-    };
+    let sets = generate::live_sets(&cluster, &args.files, args.name.as_deref()).await?;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
     let mut reports = Vec::new();
-    for mut set in sets {
-        let own = set.value["metadata"]["namespace"].as_str().map(str::to_owned);
-        let namespace = own.unwrap_or_else(|| cluster.namespace.clone());
-        if let Some(metadata) = set.value["metadata"].as_object_mut() {
-            metadata.insert("namespace".to_owned(), namespace.clone().into());
-        }
-        let stored = cluster.application_set(&namespace, name_of(&set.value)).await?;
-        let existing = cluster.applications_by_name(&namespace).await?;
+    for set in sets {
+        let namespace = set.value["metadata"]["namespace"].as_str().unwrap_or(&cluster.namespace);
+        let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
+        let existing = cluster.applications_by_name(namespace).await?;
         let generation = match generate::generate_known(&set, &mut facts).await {
             Ok(generation) => generation,
             Err(error) => {
@@ -204,6 +195,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             generation: &generation,
             invalid: &invalid,
             existing: &existing,
+            clusters: &known.clusters,
             settings: &controller.settings,
         };
         let live = live_diff::compare(&seen);
@@ -286,7 +278,7 @@ fn blockers(
         problem("InvalidApplication", message)
     }));
     let warnings = generation.warnings.iter().cloned();
-    problems.extend(warnings.map(|message| problem("UnknownGenerator", message)));
+    problems.extend(warnings.map(|message| problem("GeneratorWarning", message)));
     problems
 }
 

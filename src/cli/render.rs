@@ -5,26 +5,39 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-use super::cluster::block_on;
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::controller::{Controller, ControllerArgs, GeneratorArgs};
 use super::error::{CHECK_FAILED, Error, fault, note};
+use super::input::Object;
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
 use crate::api::unknown;
+use crate::decide::application_set::validate;
 use crate::desired::name_of;
 
 /// Print the Applications that an ApplicationSet generates, by name
 ///
-/// YAML documents can be applied unchanged; JSON is one List. Exits with 1 when the set
-/// has unknown fields, cannot be generated, or generates invalid Applications: an empty
-/// or duplicate name, or an invalid destination.
+/// YAML documents can be applied unchanged; JSON is one List. Generators read cluster
+/// Secrets and credentials of repositories from the files; with --live from the control
+/// plane in the cluster of the kube context, and without -f the ApplicationSet, too. Exits
+/// with 1 when the set has unknown fields, cannot be generated, or generates invalid
+/// Applications: an empty or duplicate name, or an invalid destination.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
-    /// File with the ApplicationSet; - for standard input
-    #[arg(short, long = "filename", required = true, value_name = "FILE")]
+    /// File with the ApplicationSet, and Secrets that its generators read; - for standard
+    /// input
+    #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Only the ApplicationSet with this name
     #[arg(value_name = "APPSET")]
     name: Option<String>,
+    /// Read clusters, projects and credentials of repositories from the cluster
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    generators: GeneratorArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     /// Output format
     #[arg(short, long, value_enum, default_value = "yaml", value_name = "FORMAT")]
     output: Format,
@@ -49,7 +62,14 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
     let mut applications = Vec::new();
     let mut code = ExitCode::SUCCESS;
-    let (sets, mut facts) = input::application_sets(&args.files, args.name.as_deref())?;
+    let (sets, mut facts, controller) = if args.live {
+        let (sets, controller) = live(args).await?;
+        (sets, controller.facts(), Some(controller))
+    } else {
+        let inputs = args.generators.inputs();
+        let (sets, facts) = input::application_sets(&args.files, args.name.as_deref(), inputs)?;
+        (sets, facts, None)
+    };
     for set in sets {
         let generation = generate::generate(&set, &mut facts).await?;
         let unknown = unknown::in_application_set(&set.value);
@@ -60,7 +80,12 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
         for warning in &generation.warnings {
             note(&format!("{}: {}: {warning}", set.place(), set.title()));
         }
-        for (name, problem) in generate::invalid(&generation) {
+        let known = generate::assumed(&generation);
+        let known = match &controller {
+            Some(controller) => controller.known(known),
+            None => known,
+        };
+        for (name, problem) in validate::problems(&generation, &known) {
             let place = format!("{}: {}", set.place(), set.title());
             let why = format!("application {name}: {problem}");
             fault(&Error::check("invalid application", place, why));
@@ -69,6 +94,18 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
         applications.extend(generation.applications);
     }
     Ok((applications, code))
+}
+
+/// The sets, and the settings and Secrets of the control plane.
+async fn live(args: &Args) -> Result<(Vec<Object>, Controller), Error> {
+    if args.files.is_empty() && args.name.is_none() {
+        let why = "name the ApplicationSet to read from the cluster, or give a file with -f";
+        return Err(Error::input("cannot render", "--live", why));
+    }
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let sets = generate::live_sets(&cluster, &args.files, args.name.as_deref()).await?;
+    let settings = ControllerArgs::from(args.generators.clone());
+    Ok((sets, Controller::read(&cluster, &settings).await?))
 }
 
 fn table(applications: &[Value]) -> String {

@@ -9,8 +9,10 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::Raw;
+use crate::api::annotations;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
+use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::steps::Strategy;
@@ -37,6 +39,9 @@ pub(super) struct RolloutSummary {
     pub message: String,
     /// Sorted by name.
     pub applications: Vec<MemberSummary>,
+    /// Whether the set is kept by a finalizer while its Applications are deleted.
+    #[serde(skip)]
+    finalizers: Vec<String>,
 }
 
 /// State of a rollout.
@@ -72,8 +77,11 @@ pub(super) struct MemberSummary {
     pub health: String,
     /// Start of the phase; empty outside a rollout.
     pub since: String,
-    /// Message of the entry.
+    /// Message of the entry; what holds the Application while it is being deleted.
     pub message: String,
+    /// Whether it is being deleted.
+    #[serde(skip)]
+    pub is_going: bool,
 }
 
 impl RolloutSummary {
@@ -99,6 +107,7 @@ impl RolloutSummary {
             health: set.text("/status/health/status").to_owned(),
             message: String::new(),
             applications: members(set, &stored, applications),
+            finalizers: annotations::finalizers(set).map(str::to_owned).collect(),
         };
         summary.message = summary.message(set);
         summary
@@ -116,7 +125,7 @@ impl RolloutSummary {
     fn message(&self, set: &Value) -> String {
         let (complete, total, steps) = (self.complete, self.total, self.steps);
         match self.state {
-            State::Deleting => "it is being deleted".to_owned(),
+            State::Deleting => self.deletion_message(set),
             State::Unseen => {
                 "no controller has reconciled it yet; check that a controller is running and watches its namespace"
                     .to_owned()
@@ -139,6 +148,36 @@ impl RolloutSummary {
                     format!("step {step} of {steps}: {complete} of {total} applications are done")
                 }
             },
+        }
+    }
+}
+
+impl RolloutSummary {
+    /// How far a deletion is: its error, or the Application that it waits for.
+    fn deletion_message(&self, set: &Value) -> String {
+        if let Some(error) = true_condition(set, condition::ERROR_OCCURRED) {
+            return format!("it is being deleted, which has failed: {error}");
+        }
+        let left = match self.applications.len() {
+            0 if self.finalizers.is_empty() => return "it is being deleted".to_owned(),
+            0 => {
+                let finalizers = self.finalizers.join(", ");
+                return format!("it is being deleted, held by its finalizers: {finalizers}");
+            }
+            1 => "1 application is left".to_owned(),
+            left => format!("{left} applications are left"),
+        };
+        let mut going = self.applications.iter().filter(|member| member.is_going);
+        match going.next() {
+            Some(first) => {
+                let more = match going.count() {
+                    0 => String::new(),
+                    more => format!(" (and {more} more)"),
+                };
+                let (name, why) = (&first.application, &first.message);
+                format!("it is being deleted: {left}; {name} {why}{more}")
+            }
+            None => format!("it is being deleted: {left}"),
         }
     }
 }
@@ -226,14 +265,19 @@ fn members(
         let live = |pointer| {
             applications.get(name).map(|live| live.text(pointer).to_owned()).unwrap_or_default()
         };
+        let going = applications.get(name).and_then(|live| Going::read(live));
         MemberSummary {
+            is_going: going.is_some(),
             application: name.clone(),
             step: entry.and_then(|entry| entry.step).map(|step| step + 1),
             phase: entry.map(|entry| entry.phase.name().to_owned()).unwrap_or_default(),
             sync: live("/status/sync/status"),
             health: live("/status/health/status"),
             since: entry.map(|entry| to_rfc3339(entry.since)).unwrap_or_default(),
-            message: entry.map(|entry| entry.message.clone()).unwrap_or_default(),
+            message: match going {
+                Some(going) => going.to_string(),
+                None => entry.map(|entry| entry.message.clone()).unwrap_or_default(),
+            },
         }
     };
     names.into_iter().map(member).collect()

@@ -40,6 +40,19 @@ pub enum Error {
         /// The first one, with the reason.
         first: String,
     },
+    /// Applications of an ApplicationSet that is being deleted are not gone after a long
+    /// time, or could not be read (AS-383).
+    #[error(
+        "cannot delete {count} of the applications of ApplicationSet {name}; the first is {first}"
+    )]
+    DeletionStuck {
+        /// The ApplicationSet, as `namespace/name`.
+        name: String,
+        /// How many are stuck.
+        count: usize,
+        /// The first one, with the reason.
+        first: String,
+    },
     /// The reconcile panicked because of a bug; others are not affected.
     #[error("the reconcile failed unexpectedly: {0}")]
     Panic(String),
@@ -73,10 +86,14 @@ impl Error {
             }
             Self::ApplicationStatus(application_status::Error::Gone { .. }) => ErrorAction::Gone,
             Self::Panic(_) => ErrorAction::Bug,
-            Self::ApplicationStatus(application_status::Error::Failed { .. })
+            Self::ApplicationStatus(
+                application_status::Error::Failed { .. }
+                | application_status::Error::TooLarge { .. },
+            )
             | Self::Status { .. }
             | Self::Patch { .. }
             | Self::Applications { .. }
+            | Self::DeletionStuck { .. }
             | Self::TimeLimit(_)
             | Self::Watch(_) => ErrorAction::Retry,
         }

@@ -46,9 +46,9 @@ pub fn text(value: &Value) -> String {
             format!("[{}]", items.join(" "))
         }
         Value::Object(object) => {
-            let mut entries: Vec<String> =
-                object.iter().map(|(key, value)| format!("{key}:{}", text(value))).collect();
-            entries.sort();
+            let sorted: BTreeMap<&String, &Value> = object.iter().collect();
+            let entries: Vec<String> =
+                sorted.into_iter().map(|(key, value)| format!("{key}:{}", text(value))).collect();
             format!("map[{}]", entries.join(" "))
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::generators::path_pattern::{Globbing, PathPattern};
+use super::generators::path_pattern::{Globbing, PathPattern, PathPatterns};
 use crate::api::cluster::ClusterSecret;
 
 /// Default interval at which repositories are read again (AS-047, AS-503).
@@ -89,10 +89,8 @@ impl GitRequest {
                 (read(include)?, read(exclude)?)
             }
         };
-        Ok(move |path: &str| {
-            let any = |patterns: &[PathPattern]| patterns.iter().any(|one| one.matches(path));
-            any(&include) && !any(&exclude)
-        })
+        let (include, exclude) = (PathPatterns::new(&include)?, PathPatterns::new(&exclude)?);
+        Ok(move |path: &str| include.matches(path) && !exclude.matches(path))
     }
 }
 
@@ -114,9 +112,21 @@ pub struct Reads {
     pub git: BTreeSet<GitRequest>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
+    /// What was ignored, with the field; at most [`MAX_WARNINGS`].
+    pub warnings: BTreeSet<String>,
 }
 
+/// Most warnings of one generation.
+const MAX_WARNINGS: usize = 20;
+
 impl Reads {
+    /// Adds a warning, unless there are many already.
+    pub fn warn(&mut self, warning: String) {
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.insert(warning);
+        }
+    }
+
     /// Shortens the interval; zero means no interval.
     pub fn requeue_after(&mut self, interval: Duration) {
         if !interval.is_zero() {

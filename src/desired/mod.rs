@@ -21,6 +21,7 @@ pub mod selector;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod values_object;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,6 +53,9 @@ pub struct Limits {
     /// The most parameter sets of all generators together, those inside of matrix and
     /// merge generators included.
     pub parameter_sets: usize,
+    /// The most parts of repositories that all generators together read: a matrix may name
+    /// another repository for each parameter set.
+    pub repository_reads: usize,
 }
 
 impl Default for Limits {
@@ -62,6 +66,7 @@ impl Default for Limits {
             application_bytes: 4 << 20,
             template: go::Limits::default(),
             parameter_sets: 400_000,
+            repository_reads: 1_000,
         }
     }
 }
@@ -200,7 +205,8 @@ pub fn generate_within(
     // The sort is stable, so Applications of one name keep their order.
     made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
     let (applications, origins) = made.into_iter().unzip();
-    Ok(Generation { applications, origins, warnings: Vec::new(), reads })
+    let warnings = reads.warnings.iter().cloned().collect();
+    Ok(Generation { applications, origins, warnings, reads })
 }
 
 /// As [`generate`], but passes on each Application with its origin as soon as
@@ -230,12 +236,7 @@ fn generate_into(
 ) -> Result<(), Error> {
     let spec = &set["spec"];
     let mut engine = Engine::of(spec, limits, env)?;
-    let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
-    let project = if project.contains("{{") { "" } else { project };
-    let unread = BTreeSet::new();
-    let engine_ref = &mut engine;
-    let mut evaluation =
-        Evaluation { engine: engine_ref, env: &mut *env, inputs, project, reads, unread };
+    let mut evaluation = Evaluation::new(spec, &mut engine, &mut *env, inputs, reads);
     let mut evaluated = Vec::new();
     for (index, element) in generators::elements(spec)?.iter().enumerate() {
         let place = format!("spec.generators[{index}]");
@@ -277,7 +278,12 @@ fn render_output(
     env: &mut Env,
     take: &mut dyn FnMut(Value, String),
 ) -> Result<Option<Error>, Error> {
-    let template = overrides::merge(&output.template, &set["spec"]["template"]);
+    let mut template = overrides::merge(&output.template, &set["spec"]["template"]);
+    let Some(first) = output.sets.first() else { return Ok(None) };
+    if let Err((place, cause)) = values_object::parse(&mut template) {
+        let parameters = first.origin.clone();
+        return Ok(Some(Error::Render { place, cause, parameters, limit: false }));
+    }
     let mut first_error = None;
     for parameters in output.sets {
         let which = || parameters.origin.clone();

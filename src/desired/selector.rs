@@ -31,46 +31,63 @@ enum Rule {
 }
 
 impl Selector {
-    /// Parses `matchLabels` and `matchExpressions`; null matches everything.
+    /// Parses the selector of parameter sets: null matches everything, and values may be
+    /// any text.
     ///
     /// # Errors
     ///
-    /// The error, with the key.
+    /// The error, with the field.
     pub fn read(selector: &Value) -> Result<Self, String> {
+        Self::parse(selector, |_| Ok(()))
+    }
+
+    /// Parses a selector of labels, whose values must be those of labels (AS-060).
+    ///
+    /// # Errors
+    ///
+    /// The error, with the field.
+    pub fn read_of_labels(selector: &Value) -> Result<Self, String> {
+        Self::parse(selector, check_label_value)
+    }
+
+    fn parse(
+        selector: &Value,
+        check_value: impl Fn(&str) -> Result<(), String>,
+    ) -> Result<Self, String> {
+        const FIELDS: [&str; 2] = ["matchLabels", "matchExpressions"];
+        let empty = Map::new();
+        let fields = match selector {
+            Value::Null => &empty,
+            Value::Object(fields) => fields,
+            _ => return Err("must be an object".to_owned()),
+        };
+        if let Some(unknown) = fields.keys().find(|field| !FIELDS.contains(&field.as_str())) {
+            return Err(format!("{unknown}: is not a field; use {}", FIELDS.join(" or ")));
+        }
         let mut requirements = Vec::new();
-        for (key, value) in selector["matchLabels"].as_object().into_iter().flatten() {
-            let value = value
-                .as_str()
-                .ok_or_else(|| format!("matchLabels.{key}: must be a string; quote it"))?;
+        let labels = match &selector["matchLabels"] {
+            Value::Null => &empty,
+            Value::Object(labels) => labels,
+            _ => return Err("matchLabels: must be an object of strings".to_owned()),
+        };
+        for (key, value) in labels {
+            let failed = |cause: String| format!("matchLabels.{key}: {cause}");
+            let value =
+                value.as_str().ok_or_else(|| failed("must be a string; quote it".to_owned()))?;
             check_key(key)?;
+            check_value(value).map_err(failed)?;
             requirements
                 .push(Requirement { key: key.clone(), rule: Rule::In(vec![value.to_owned()]) });
         }
-        for expression in selector["matchExpressions"].as_array().into_iter().flatten() {
-            let key = expression["key"].as_str().unwrap_or_default();
-            check_key(key)?;
-            let listed = expression["values"].as_array().into_iter().flatten();
-            let values: Vec<String> =
-                listed.filter_map(|value| value.as_str().map(str::to_owned)).collect();
-            let operator = expression["operator"].as_str().unwrap_or_default();
-            let rule = match (operator, values.is_empty()) {
-                ("In", false) => Rule::In(values),
-                ("NotIn", false) => Rule::NotIn(values),
-                ("Exists", true) => Rule::Exists,
-                ("DoesNotExist", true) => Rule::DoesNotExist,
-                ("In" | "NotIn", true) => {
-                    return Err(format!("matchExpressions of {key}: {operator} needs values"));
-                }
-                ("Exists" | "DoesNotExist", false) => {
-                    return Err(format!("matchExpressions of {key}: {operator} takes no values"));
-                }
-                (other, _) => {
-                    return Err(format!(
-                        "matchExpressions of {key}: operator \"{other}\" is invalid; use In, NotIn, Exists or DoesNotExist"
-                    ));
-                }
-            };
-            requirements.push(Requirement { key: key.to_owned(), rule });
+        let expressions = match &selector["matchExpressions"] {
+            Value::Null => &[],
+            Value::Array(expressions) => expressions.as_slice(),
+            _ => return Err("matchExpressions: must be a list".to_owned()),
+        };
+        for (index, expression) in expressions.iter().enumerate() {
+            let failed = |cause: String| format!("matchExpressions[{index}]{cause}");
+            let requirement = requirement(expression, &check_value).map_err(failed)?;
+            requirements.push(requirement);
         }
         Ok(Self { requirements })
     }
@@ -101,6 +118,65 @@ impl Selector {
             }
         })
     }
+}
+
+/// One of `matchExpressions`; an error begins with the field.
+fn requirement(
+    expression: &Value,
+    check_value: &impl Fn(&str) -> Result<(), String>,
+) -> Result<Requirement, String> {
+    let Value::Object(fields) = expression else { return Err(": must be an object".to_owned()) };
+    let is_unknown = |field: &&String| !["key", "operator", "values"].contains(&field.as_str());
+    if let Some(unknown) = fields.keys().find(is_unknown) {
+        return Err(format!(".{unknown}: is not a field; use key, operator and values"));
+    }
+    let key = expression["key"].as_str().ok_or(".key: must be a string")?;
+    check_key(key).map_err(|cause| format!(".key: {cause}"))?;
+    let listed = match &expression["values"] {
+        Value::Null => &[],
+        Value::Array(listed) => listed.as_slice(),
+        _ => return Err(".values: must be a list of strings".to_owned()),
+    };
+    let mut values = Vec::with_capacity(listed.len());
+    for (index, value) in listed.iter().enumerate() {
+        let place = format!(".values[{index}]: ");
+        let value = value.as_str().ok_or_else(|| format!("{place}must be a string; quote it"))?;
+        check_value(value).map_err(|cause| format!("{place}{cause}"))?;
+        values.push(value.to_owned());
+    }
+    let operator = expression["operator"].as_str().unwrap_or_default();
+    let rule = match (operator, values.is_empty()) {
+        ("In", false) => Rule::In(values),
+        ("NotIn", false) => Rule::NotIn(values),
+        ("Exists", true) => Rule::Exists,
+        ("DoesNotExist", true) => Rule::DoesNotExist,
+        ("In" | "NotIn", true) => {
+            return Err(format!(".values: is empty, but {operator} of {key} needs values"));
+        }
+        ("Exists" | "DoesNotExist", false) => {
+            return Err(format!(".values: {operator} of {key} takes no values"));
+        }
+        (other, _) => {
+            return Err(format!(
+                ".operator: \"{other}\" is invalid; use In, NotIn, Exists or DoesNotExist"
+            ));
+        }
+    };
+    Ok(Requirement { key: key.to_owned(), rule })
+}
+
+/// A value of a label has at most 63 characters; another one selects nothing.
+fn check_label_value(value: &str) -> Result<(), String> {
+    let edge = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
+    let is_valid = value.len() <= 63
+        && value.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        && edge(value.chars().next())
+        && edge(value.chars().next_back());
+    if is_valid {
+        return Ok(());
+    }
+    let shown: String = value.chars().take(80).collect();
+    Err(format!("{shown:?} is not a value of a label, so no label has it"))
 }
 
 /// A key is a qualified name: an optional DNS prefix and a name of at most 63

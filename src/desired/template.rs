@@ -40,6 +40,8 @@ enum Language {
         compiled: HashMap<String, Template>,
         /// The same, compiled so that a missing key is an error.
         strict: HashMap<String, Template>,
+        /// The length of all of them.
+        bytes: usize,
     },
 }
 
@@ -53,7 +55,7 @@ impl Language {
             listed.filter_map(|option| option.as_str().map(str::to_owned)).collect();
         let options =
             Options::parse(&options).map_err(|error| Error::Options(error.to_string()))?;
-        Ok(Self::Go { options, compiled: HashMap::new(), strict: HashMap::new() })
+        Ok(Self::Go { options, compiled: HashMap::new(), strict: HashMap::new(), bytes: 0 })
     }
 }
 
@@ -62,6 +64,10 @@ const VALUE: usize = 32;
 
 /// The largest factor between the length of a patch and its size when parsed.
 const PATCH: usize = 8;
+
+/// Most bytes of compiled templates that are kept. Texts of a template are few; those of a
+/// generator that is interpolated may be another one for each parameter set.
+const MAX_COMPILED: usize = 16 << 20;
 
 /// Strings between two checks of the time, unless one of them takes long.
 const WATCH: usize = 64;
@@ -84,6 +90,11 @@ impl Engine {
             application_bytes: 0,
             parameters: (0, 0),
         })
+    }
+
+    /// The limits.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// Whether it is the Go engine.
@@ -210,7 +221,11 @@ impl Engine {
         env: &mut Env,
     ) -> Result<Value, Error> {
         self.application_bytes = 0;
-        self.render(value, place, parameters, env, &String::new)
+        // It is no Application, and counts for the set only.
+        let most = std::mem::replace(&mut self.limits.application_bytes, usize::MAX);
+        let rendered = self.render(value, place, parameters, env, &String::new);
+        self.limits.application_bytes = most;
+        rendered
     }
 
     /// Renders a text if all keys that it uses exist, and returns it unchanged otherwise
@@ -307,7 +322,12 @@ impl Engine {
         let limits = &self.limits.template;
         match &mut self.language {
             Language::Simple => simple::render(text, parameters, limits.output_bytes),
-            Language::Go { options, compiled, strict: compiled_strictly } => {
+            Language::Go { options, compiled, strict: compiled_strictly, bytes } => {
+                if *bytes > MAX_COMPILED {
+                    compiled.clear();
+                    compiled_strictly.clear();
+                    *bytes = 0;
+                }
                 let (compiled, options) = if strict {
                     (compiled_strictly, Options { missing_key: MissingKey::Error })
                 } else {
@@ -317,6 +337,7 @@ impl Engine {
                     Some(template) => template,
                     None => {
                         let template = Template::parse(text, &options)?;
+                        *bytes += text.len() + VALUE;
                         compiled.entry(text.to_owned()).or_insert(template)
                     }
                 };

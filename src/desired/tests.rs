@@ -27,14 +27,8 @@ fn generate(set: &Value) -> Result<Generation, Error> {
 fn outputs(element: &Value, go: bool) -> Result<Vec<Output>, Error> {
     let (mut env, inputs) = (env(), Inputs::default());
     let mut engine = Engine::of(&json!({ "goTemplate": go }), Limits::default(), &env)?;
-    let mut evaluation = Evaluation {
-        engine: &mut engine,
-        env: &mut env,
-        inputs: &inputs,
-        project: "",
-        reads: &mut Reads::default(),
-        unread: BTreeSet::new(),
-    };
+    let (spec, mut reads) = (Value::Null, Reads::default());
+    let mut evaluation = Evaluation::new(&spec, &mut engine, &mut env, &inputs, &mut reads);
     evaluation.parameter_sets(element, "g")
 }
 
@@ -385,4 +379,28 @@ fn a_generators_own_template_goes_first() {
     let mut own = set(true, json!([{"path": "P"}]), "base");
     own["spec"]["generators"][0]["list"]["template"] = json!({"metadata": {"annotations": {"text": "own {{.path}}"}}, "spec": {"project": "", "destination": {}}});
     assert_eq!(rendered(&own).unwrap(), ["own P"]);
+}
+
+#[test]
+fn each_text_is_compiled_once_as_134() {
+    let compiled = |count: usize| {
+        let numbers = |key: &str| -> Vec<Value> {
+            (0..count).map(|n| json!({ key: n, "of": "{{.a}}" })).collect()
+        };
+        let mut set = set(true, json!([]), "{{.a}}-{{.b}}");
+        let first =
+            json!({"list": {"elements": (0..count).map(|n| json!({"a": n})).collect::<Vec<_>>()}});
+        let second = json!({"list": {"elements": numbers("b")}});
+        set["spec"]["generators"] = json!([
+            {"matrix": {"generators": [first, second]}},
+            {"clusters": {"values": {"a": "{{.name}}"}}},
+        ]);
+        set["spec"]["template"]["metadata"]["name"] = "app-{{.a}}-{{.b}}".into();
+        set["spec"]["templatePatch"] = "{{/* nothing */}}".into();
+        go::COMPILED.with(|compiled| compiled.set(0));
+        assert_eq!(generate(&set).unwrap().applications.len(), count * count + 1);
+        go::COMPILED.with(std::cell::Cell::get)
+    };
+    // Of the second list, of the values, and three of the template.
+    assert_eq!((compiled(2), compiled(12)), (5, 5));
 }

@@ -7,7 +7,7 @@
 //!
 //! No credential leaves this module: errors name fields, never their values.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use base64::Engine;
@@ -155,6 +155,24 @@ impl Clusters {
         self.entries.lock().remove(&id(secret));
     }
 
+    /// Ends the connections of clusters that no Secret describes any more.
+    async fn drop_removed(&self) {
+        let mut connections = self.connections.lock().await;
+        let entries = self.entries.lock();
+        // The own cluster has a connection without a Secret.
+        if connections.len() <= entries.len() {
+            return;
+        }
+        let servers: HashSet<&str> = entries.values().map(|entry| entry.server.as_str()).collect();
+        connections.retain(|server, connection| {
+            let stays = server == IN_CLUSTER_SERVER || servers.contains(server.as_str());
+            if !stays {
+                connection.stop.cancel();
+            }
+            stays
+        });
+    }
+
     /// The cluster of a destination, with its client.
     ///
     /// # Errors
@@ -173,6 +191,7 @@ impl Clusters {
             };
             entries.values().find(by).cloned()
         };
+        self.drop_removed().await;
         let own = server == IN_CLUSTER_SERVER || (server.is_empty() && name == IN_CLUSTER_NAME);
         let mut connections = self.connections.lock().await;
         let (version, found) = match &entry {

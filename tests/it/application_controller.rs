@@ -38,6 +38,7 @@ mod conditions;
 mod gaps;
 mod retries;
 mod sources;
+mod writes;
 
 /// Timeout of a wait.
 const LIMIT: Duration = Duration::from_secs(120);

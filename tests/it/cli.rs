@@ -2,8 +2,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod deletion;
 mod dry_run;
 mod embedded;
+mod generator_examples;
+mod generators;
+mod generators_live;
+mod generators_template;
 mod hostile_text;
 mod live_plan;
 mod manifests;

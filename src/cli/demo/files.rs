@@ -68,7 +68,8 @@ pub(super) fn load(files: &[PathBuf]) -> anyhow::Result<(String, Vec<Value>, Inp
             resolve_relative_urls(&mut object.value, &folder);
         }
     }
-    let mut facts = Facts::of_objects(objects.iter().map(|object| &object.value));
+    let values = objects.iter().map(|object| &object.value);
+    let mut facts = Facts::of_objects(values, Inputs::default());
     for object in &objects {
         check(object, &mut facts)?;
     }

@@ -152,9 +152,9 @@ async fn report(ctx: &Context, key: &ObjectKey, error: &Error) {
     conditions(status, &[UNKNOWN_ERROR], &[condition], now);
     let Some(patch) = application_status::patch(&application, &wanted) else { return };
     match application_status::send(&ctx.core.client, &application, patch, now).await {
-        Ok(written) => {
-            events::publish(ctx, &application, &written);
-            ctx.wrote(&written);
+        Ok(application_status::Sent { object, .. }) => {
+            events::publish(ctx, &application, &object);
+            ctx.wrote(&object);
         }
         Err(error) => {
             tracing::warn!(application = %key, %error, "cannot write the failure to the status")

@@ -217,7 +217,8 @@ impl Reconciliation<'_> {
             Some((from, kinds, _)) if *from == rendered.from => kinds.keys().cloned().collect(),
             _ => manifests.insert(rendered.objects()).iter().map(kind_of).collect(),
         };
-        let kinds = cluster.kinds(instance, wanted).await.map_err(of_cluster)?;
+        // A server that does not answer must not take the slots of all Applications.
+        let kinds = self.ctx.aside(cluster.kinds(instance, wanted)).await.map_err(of_cluster)?;
         // The scope of each kind must be known before any decision.
         let silent = kinds.iter().find_map(|(kind, found)| match found {
             Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
@@ -252,7 +253,7 @@ impl Reconciliation<'_> {
         watched.extend(inventory(&self.application));
         watched.extend(cluster.marked(instance));
         watched.insert(namespaces());
-        cluster.watch(watched).await.map_err(of_cluster)?;
+        self.ctx.aside(cluster.watch(watched)).await.map_err(of_cluster)?;
 
         let mut live = cluster.tracked(instance);
         for target in placed.targets.iter().filter(|target| !target.key.name.is_empty()) {
@@ -261,7 +262,8 @@ impl Reconciliation<'_> {
             if live.get(&target.key).is_some_and(|found| kind_of(found) == kind) {
                 continue;
             }
-            if let Some(found) = cluster.get(&kind, &target.key).await.map_err(of_cluster)? {
+            let found = self.ctx.aside(cluster.get(&kind, &target.key)).await;
+            if let Some(found) = found.map_err(of_cluster)? {
                 live.insert(target.key.clone(), found);
             }
         }
@@ -373,7 +375,7 @@ impl Reconciliation<'_> {
         self.cluster_state(&destination, &rendered, false).await?;
         // The resources to delete may be of any kind.
         let cluster = &destination.destination.cluster;
-        if !cluster.surveyed(SURVEYED_WITHIN).await {
+        if !self.ctx.aside(cluster.surveyed(SURVEYED_WITHIN)).await {
             let server = cluster.server();
             let message = format!("not all kinds of the cluster {server} are listed yet");
             return Err(ObserveError::Operation(message));

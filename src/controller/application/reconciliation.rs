@@ -14,7 +14,7 @@ use crate::act::application_status;
 use crate::api::ObjectKey;
 use crate::api::tracking::Tracking;
 use crate::controller::error::Error;
-use crate::decide::app_state::refresh::digest;
+use crate::decide::app_state::refresh::{Request, digest};
 
 /// The data of one reconcile.
 pub struct Reconciliation<'a> {
@@ -90,13 +90,21 @@ impl<'a> Reconciliation<'a> {
         let written = match written {
             Ok(written) => written,
             Err(error) => {
-                if let application_status::Error::Stale { newest, .. } = &error {
+                if let application_status::Error::Stale { newest, .. }
+                | application_status::Error::TooLarge { newest, .. } = &error
+                {
                     self.ctx.wrote(newest);
                 }
                 return Err(error.into());
             }
         };
+        let application_status::Sent { object: written, merged } = written;
         self.ctx.wrote(&written);
+        if merged {
+            // The watch reports the other client's change as known.
+            self.ctx.queue.enqueue(self.key, Request::default());
+            self.ctx.terminating.notify_one();
+        }
         self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
         events::publish(self.ctx, &self.base, &written);
         self.application = written.clone();

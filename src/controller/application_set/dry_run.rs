@@ -65,7 +65,15 @@ fn of_writes(writes: &WritePlan) -> Vec<String> {
             lines.push(format!("sync Application {name} to {}", revisions.join(", ")));
         }
     }
-    lines.extend(writes.deletes.iter().map(|gone| format!("delete Application {}", gone.name)));
+    for gone in &writes.deletes {
+        if let Some(release) = &gone.release {
+            lines.push(format!(
+                "remove the finalizer {RESOURCES_FINALIZER} of Application {}: {}",
+                gone.name, release.why
+            ));
+        }
+        lines.push(format!("delete Application {}", gone.name));
+    }
     lines
 }
 

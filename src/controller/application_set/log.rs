@@ -32,6 +32,15 @@ pub fn decided(decision: &Decision) {
             "starting the sync"
         );
     }
+    for gone in &decision.writes.deletes {
+        if let Some(release) = &gone.release {
+            tracing::warn!(
+                application = gone.name,
+                why = release.why,
+                "the Application is deleted without its resources: its cluster is not known"
+            );
+        }
+    }
     if !decision.leaving.is_empty() {
         let applications = decision.leaving.join(",");
         tracing::info!(applications, "waiting for Applications to be deleted");
@@ -54,6 +63,7 @@ pub fn written(outcomes: &[Outcome]) {
             Ended::Written => match act {
                 Act::Create => tracing::info!(application, "created"),
                 Act::Update => tracing::info!(application, "updated"),
+                Act::Release => tracing::info!(application, "finalizer for resources removed"),
                 Act::Delete => tracing::info!(application, "deleted"),
                 Act::Start => tracing::debug!(application, "operation written"),
                 Act::Annotate => tracing::debug!(application, "annotated"),

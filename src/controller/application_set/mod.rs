@@ -70,6 +70,16 @@ pub async fn run(
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) {
+    run_with(core, settings, sources, shutdown, Controller).await;
+}
+
+async fn run_with<C: Reconciler<Request = Request>>(
+    core: Core,
+    settings: ApplicationSetSettings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+    controller: impl FnOnce(Arc<Context>) -> C,
+) {
     let events = core.recorder.events(COMPONENT, resource("ApplicationSet"), !settings.dry_run);
     let slots = Slots::new(settings.concurrent_reconciliations.into());
     let caches = &core.control_plane;
@@ -94,7 +104,7 @@ pub async fn run(
     let work = async {
         // With incomplete caches, existing objects would look absent.
         if shutdown.run_until_cancelled(context.core.control_plane.listed()).await.is_some() {
-            let controller = Arc::new(Controller(Arc::clone(&context)));
+            let controller = Arc::new(controller(Arc::clone(&context)));
             runtime::run(controller, Arc::clone(&queue), slots, shutdown.clone()).await;
         }
     };

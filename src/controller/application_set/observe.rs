@@ -14,7 +14,7 @@ use super::repositories::Answers;
 use crate::api::ObjectKey;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::credentials::RepositorySecrets;
-use crate::decide::application_set::deletion::Leaving;
+use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::reconcile::{self, Reported, Snapshot};
@@ -48,6 +48,12 @@ pub struct Memory {
     existing: Vec<Existing>,
     /// Its owned Applications, while it is being deleted.
     leaving: Vec<Leaving>,
+    /// What the API server answered about some of them in this reconcile, by UID.
+    pub presence: BTreeMap<String, Presence>,
+    /// The UIDs of those whose deletion was reported as stuck.
+    pub told_stuck: BTreeSet<String>,
+    /// Why the refresh annotation could not be removed.
+    pub refresh_failure: Option<String>,
     surroundings: Surroundings,
     /// Why generated Applications are invalid.
     invalid: BTreeMap<String, String>,
@@ -304,7 +310,10 @@ impl Memory {
         let owned = context.core.control_plane.applications.owned_by(&set.id.uid).into_iter();
         self.leaving = owned
             .filter(|object| object.namespace() == set.id.namespace)
-            .map(|object| Leaving::read(&object.parse(), &set.id, &generated.strategy))
+            .map(|object| {
+                let answer = self.presence.get(object.uid()).cloned();
+                Leaving::read(&object.parse(), &set.id, &generated.strategy).with(answer)
+            })
             .collect();
     }
 
@@ -341,6 +350,7 @@ impl Memory {
             redact,
             written_at: self.written_at,
             generate_at: self.read_at(),
+            refresh_failure: self.refresh_failure.as_deref(),
             now,
         })
     }

@@ -18,6 +18,7 @@ use crate::act::events::EventRecord;
 use crate::api::ObjectKey;
 use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::controller::error::Error;
+use crate::decide::application_set::deletion::{Presence, Stuck};
 use crate::decide::application_set::events::{self, Event};
 use crate::decide::application_set::outcome::Outcome;
 use crate::decide::application_set::reconcile::{self, Carried, Decision, Next, Recorded};
@@ -41,8 +42,14 @@ pub async fn reconcile(
     memory: &mut Memory,
     conflicts: u32,
 ) -> Result<Next, Error> {
-    let now = context.core.clock.now();
-    let (decision, set) = decide(object, context, memory, now).await;
+    let mut decided = decide(object, context, memory).await;
+    if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
+        let unsure = &decided.decision.unsure;
+        memory.presence = writer(&decided.set, context).read(unsure).await;
+        decided = decide(object, context, memory).await;
+        memory.presence.clear();
+    }
+    let Decided { decision, set, now } = decided;
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
@@ -61,6 +68,7 @@ pub async fn reconcile(
     let outcomes = write(&set, context, &decision).await;
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
+    report_stuck(object, context, memory, &decision.stuck).await;
     let recorded = {
         let carried = Carried { set: &set, outcomes: &outcomes, stalled: &stalled, conflicts };
         record(&decision, &carried, context, memory, now)
@@ -73,8 +81,13 @@ pub async fn reconcile(
     if let Some((count, first)) = recorded.error {
         return Err(Error::Applications { name: object.key().to_string(), count, first });
     }
+    if let Some(first) = decision.stuck.first() {
+        let (name, count) = (object.key().to_string(), decision.stuck.len());
+        let first = format!("{} {}", first.name, first.why());
+        return Err(Error::DeletionStuck { name, count, first });
+    }
     if decision.ends_refresh {
-        end_refresh(&set, context).await?;
+        return end_refresh(&set, context, memory, recorded.next, now).await;
     }
     Ok(recorded.next)
 }
@@ -84,25 +97,30 @@ pub async fn reconcile(
 /// value names another repository each time.
 const MAX_READS: usize = 6;
 
-/// Observes and decides.
-async fn decide(
-    object: &Object,
-    context: &Arc<Context>,
-    memory: &mut Memory,
+/// A decision, and what it is based on.
+#[derive(Default)]
+struct Decided {
+    decision: Decision,
+    set: Arc<Set>,
+    /// The time of the observation.
     now: Timestamp,
-) -> (Decision, Arc<Set>) {
+}
+
+/// Observes and decides.
+async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
     if let Some((ended, took)) = memory.last {
         tokio::time::sleep_until(ended + (took * PACE).min(LONGEST_PACE)).await;
     }
     let mut reads = 0;
     loop {
         let may_read = MayRead { again: reads == 0, more: reads < MAX_READS };
-        let unread = match decide_once(object, context, memory, may_read, now).await {
+        let unread = match decide_once(object, context, memory, may_read).await {
             Ok(decided) => return decided,
             Err(unread) => unread,
         };
         let credentials = memory.credentials();
         let Unread { requests, freshness } = unread;
+        let now = context.core.clock.now();
         let read = memory.answers.read(requests, &context.sources, &credentials, freshness, now);
         context.slots.aside(read).await;
         reads += 1;
@@ -115,15 +133,21 @@ async fn decide_once(
     context: &Arc<Context>,
     memory: &mut Memory,
     may_read: MayRead,
-    now: Timestamp,
-) -> Result<(Decision, Arc<Set>), Unread> {
+) -> Result<Decided, Unread> {
     let (object, context, span) = (object.clone(), Arc::clone(context), tracing::Span::current());
     let mut taken = std::mem::take(memory);
     let work = move || {
         let _entered = span.entered();
         let began = tokio::time::Instant::now();
-        // Writes since the request are newer than the request.
-        let object = context.core.control_plane.sets.get(&object.key()).unwrap_or(object);
+        let now = context.core.clock.now();
+        // Writes since the request are newer than the request. Another ApplicationSet of
+        // this name is reconciled on its own.
+        let newest = context.core.control_plane.sets.get(&object.key());
+        let Some(object) = newest.filter(|newest| newest.uid() == object.uid()) else {
+            let mut outdated = Decided::default();
+            outdated.decision.next = Next::Again;
+            return (Ok(outdated), taken);
+        };
         if let Err(unread) = taken.observe(&object, &context, may_read, now) {
             return (Err(unread), taken);
         }
@@ -132,7 +156,7 @@ async fn decide_once(
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         taken.last = Some((ended, ended - began));
-        (Ok((decision, set)), taken)
+        (Ok(Decided { decision, set, now }), taken)
     };
     match tokio::task::spawn_blocking(work).await {
         Ok((decided, taken)) => {
@@ -165,13 +189,16 @@ fn record(
 
 /// Writes the Applications.
 async fn write(set: &Set, context: &Context, decision: &Decision) -> Vec<Outcome> {
-    let writer = Writer::new(
+    writer(set, context).write(&decision.writes).await
+}
+
+fn writer(set: &Set, context: &Context) -> Writer {
+    Writer::new(
         &context.core.client,
         &set.id.namespace,
         Arc::clone(&context.core.control_plane.applications),
         context.settings.concurrent_application_updates,
-    );
-    writer.write(&decision.writes).await
+    )
 }
 
 /// Writes the status; `None` when the ApplicationSet has changed in the meantime.
@@ -264,6 +291,25 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
     futures::stream::iter(stalled).filter_map(report).collect().await
 }
 
+/// Reports Applications whose deletion is stuck, each of them once: the Event has a stable
+/// name.
+async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, stuck: &[Stuck]) {
+    for one in stuck {
+        if let Presence::Unreadable(error) = &one.presence {
+            tracing::warn!(application = one.name, error, "cannot read the Application");
+        }
+        if memory.told_stuck.contains(&one.uid) {
+            continue;
+        }
+        let event = events::deletion_stuck(one);
+        tracing::warn!(application = one.name, "{}", event.text);
+        let once = format!("deletion.{}", one.uid);
+        if context.events.publish_once(about, event_record(&event), &once).await {
+            memory.told_stuck.insert(one.uid.clone());
+        }
+    }
+}
+
 /// Writes the finalizers of the ApplicationSet; after a conflict, the next reconcile does it.
 async fn write_finalizers(
     set: &Set,
@@ -275,10 +321,40 @@ async fn write_finalizers(
     patch_set(set, context, patch).await
 }
 
-/// Removes the refresh annotation at the end of a reconcile (AS-420).
-async fn end_refresh(set: &Set, context: &Context) -> Result<(), Error> {
-    let patch = json!({"metadata": {"annotations": {APPLICATION_SET_REFRESH: null}}});
-    patch_set(set, context, patch).await
+/// Removes the refresh annotation at the end of a reconcile (AS-148, AS-420). If that
+/// fails, the status reports it until it succeeds.
+async fn end_refresh(
+    set: &Arc<Set>,
+    context: &Context,
+    memory: &mut Memory,
+    next: Next,
+    now: Timestamp,
+) -> Result<Next, Error> {
+    // A request since the observation is one for the next reconcile.
+    let annotations = json!({APPLICATION_SET_REFRESH: null});
+    let patch = json!({"metadata": {"annotations": annotations, "resourceVersion": set.version}});
+    let Err(error) = patch_set(set, context, patch).await else {
+        // A reported failure is removed from the status.
+        return Ok(match memory.refresh_failure.take() {
+            Some(_) => Next::After(Duration::ZERO),
+            None => next,
+        });
+    };
+    let Error::Patch { reason, .. } = &error else { return Err(error) };
+    tracing::warn!(error = reason, "cannot remove the annotation {APPLICATION_SET_REFRESH}");
+    let known = memory.refresh_failure.get_or_insert_with(|| {
+        format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
+    });
+    let (status, event) = reconcile::refresh_failed(set, known, redact, now);
+    write_status(set, Some(&status), context, memory, now).await?;
+    if let Some(object) = context.core.control_plane.sets.get(&key_of(set)) {
+        publish(&object, context, event.as_slice());
+    }
+    Err(error)
+}
+
+fn key_of(set: &Set) -> ObjectKey {
+    ObjectKey::new(&set.id.namespace, &set.id.name)
 }
 
 async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Error> {
@@ -286,7 +362,13 @@ async fn patch_set(set: &Set, context: &Context, patch: Value) -> Result<(), Err
     let api: Api<Object> =
         Api::namespaced_with(context.core.client.clone(), namespace, &resource("ApplicationSet"));
     match api.patch(&set.id.name, &PatchParams::default(), &Patch::Merge(&patch)).await {
-        Ok(_) => Ok(()),
+        Ok(object) => {
+            // One that was held by its last finalizer is gone now.
+            if !Set::read(&object.parse()).is_deleting {
+                context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
+            }
+            Ok(())
+        }
         Err(error) if status_writer::is_conflict(&error) => Ok(()),
         Err(error) => {
             let name = format!("{namespace}/{}", set.id.name);

@@ -1,12 +1,16 @@
 //! The controller with the embedded API server; the tests compare the Applications.
 
+mod conditions;
 mod deletions;
 mod differences;
 mod generators;
+mod panics;
+mod reverse_deletion;
 mod rollouts;
 mod room;
 mod steps;
 mod wakes;
+mod writes;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,9 +20,10 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::{Context, Controller, Reconciler, Request};
 use crate::clock::Clock;
 use crate::controller::context::Core;
-use crate::embedded::Server;
+use crate::embedded::{RequestRecord, Server};
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
 use crate::watch::control_plane::Scope;
@@ -52,6 +57,19 @@ impl ClusterState {
     }
 
     fn run(server: &Server, settings: ApplicationSetSettings) -> DropGuard {
+        Self::run_at(server, settings, Clock::system())
+    }
+
+    fn run_at(server: &Server, settings: ApplicationSetSettings, clock: Clock) -> DropGuard {
+        Self::run_with(server, settings, clock, Controller)
+    }
+
+    fn run_with<C: Reconciler<Request = Request>>(
+        server: &Server,
+        settings: ApplicationSetSettings,
+        clock: Clock,
+        controller: impl FnOnce(Arc<Context>) -> C + Send + 'static,
+    ) -> DropGuard {
         let stop = CancellationToken::new();
         let client = server.client_as("sets");
         let scope = Scope {
@@ -60,14 +78,14 @@ impl ClusterState {
             applications_everywhere: false,
             syncs: false,
         };
-        let core = Core::new(client, scope, Clock::system());
+        let core = Core::new(client, scope, clock);
         let token = stop.clone();
         tokio::spawn(async move {
             let folder = tempfile::tempdir().unwrap();
             let mut allowed = crate::source::Settings::default();
             allowed.allow.local = true;
             let sources = Arc::new(Repositories::open(folder.path(), allowed).unwrap());
-            let run = super::run(core.clone(), settings, sources, token.clone());
+            let run = super::run_with(core.clone(), settings, sources, token.clone(), controller);
             let watches = core.control_plane.run(&core.client, &token);
             tokio::join!(run, watches, core.recorder.run(&token))
         });
@@ -77,6 +95,120 @@ impl ClusterState {
     /// Stops the controller and starts it with these settings.
     fn restart(&mut self, settings: ApplicationSetSettings) {
         self._stop = Self::run(&self.server, settings);
+    }
+
+    /// The same with a clock that is this many seconds ahead of the server's.
+    fn restart_ahead(&mut self, settings: ApplicationSetSettings, seconds: i64) {
+        let now = jiff::Timestamp::now();
+        let ahead = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+        self._stop = Self::run_at(&self.server, settings, Clock::standing_at(ahead));
+    }
+
+    /// The requests of the controller for this verb and kind, with their responses.
+    fn sent(&self, verb: &str, plural: &str) -> Vec<RequestRecord> {
+        let is_sent = |request: &RequestRecord| {
+            (request.client.as_str(), request.verb.as_str(), request.resource.as_str())
+                == ("sets", verb, plural)
+        };
+        self.server.requests().into_iter().filter(is_sent).collect()
+    }
+
+    /// The messages of Events with this reason.
+    async fn events(&self, reason: &str) -> Vec<String> {
+        let events: Api<k8s_openapi::api::events::v1::Event> =
+            Api::namespaced(self.server.client_as("test"), NAMESPACE);
+        let all = events.list(&ListParams::default()).await.unwrap();
+        let found = all.into_iter().filter(|event| event.reason.as_deref() == Some(reason));
+        found.map(|event| event.note.unwrap_or_default()).collect()
+    }
+
+    /// Waits for an Event with this reason.
+    async fn until_event(&self, reason: &str) -> String {
+        let look = async {
+            loop {
+                if let Some(note) = self.events(reason).await.into_iter().next() {
+                    return note;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let found = tokio::time::timeout(Duration::from_secs(30), look).await;
+        found.unwrap_or_else(|_| panic!("no Event {reason}"))
+    }
+
+    /// Waits until a condition of the ApplicationSet `set` has this status and reason, and a
+    /// message that contains a text.
+    async fn until_condition(&self, kind: &str, status: &str, reason: &str, text: &str) -> Value {
+        let holds = |set: &Value| {
+            let found = condition(set, kind);
+            found["status"] == status
+                && found["reason"] == reason
+                && found["message"].as_str().is_some_and(|message| message.contains(text))
+        };
+        self.until("ApplicationSet", "set", holds).await
+    }
+
+    /// Waits until the controller has sent a request, and then sends none for a while.
+    async fn calm(&self) {
+        let sent = || self.server.requests().iter().filter(|r| r.client == "sets").count();
+        let calm = async {
+            let mut last = 0;
+            loop {
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                let now = sent();
+                if now > 0 && now == last {
+                    return;
+                }
+                last = now;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
+    }
+
+    /// The writes of the controller after this number of requests of all clients.
+    fn writes_since(&self, requests: usize) -> Vec<RequestRecord> {
+        let reads = ["get", "list", "watch"];
+        let own = |request: &RequestRecord| {
+            request.client == "sets" && !reads.contains(&request.verb.as_str())
+        };
+        self.server.requests().into_iter().skip(requests).filter(own).collect()
+    }
+
+    /// Creates a ConfigMap; returns an owner reference to it.
+    async fn team(&self) -> Value {
+        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+            Api::namespaced(self.server.client_as("test"), NAMESPACE);
+        let map = serde_json::from_value(json!({"metadata": {"name": "team"}})).unwrap();
+        let map = maps.create(&PostParams::default(), &map).await.unwrap();
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "name": "team", "uid": map.metadata.uid,
+        })
+    }
+
+    /// Waits until it is gone.
+    async fn until_gone(&self, kind: &str, name: &str) {
+        let api = self.api(kind);
+        let look = async {
+            while api.get_opt(name).await.unwrap().is_some() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let gone = tokio::time::timeout(Duration::from_secs(30), look).await;
+        gone.unwrap_or_else(|_| panic!("{kind} {name} is still there"));
+    }
+
+    async fn delete(&self, kind: &str, name: &str) {
+        self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Waits until a reconcile of the ApplicationSet `set` is complete that began after this
+    /// call.
+    async fn reconcile(&self) {
+        let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
+        let trigger = json!({"metadata": {"annotations": {refresh: "true"}}});
+        self.patch("ApplicationSet", "set", trigger).await;
+        let is_over = |set: &Value| set["metadata"]["annotations"][refresh].is_null();
+        self.until("ApplicationSet", "set", is_over).await;
     }
 
     fn api(&self, kind: &str) -> Api<Object> {
@@ -149,6 +281,42 @@ fn rolling() -> Value {
     json!({"type": "RollingSync", "rollingSync": {"steps": [{}]}})
 }
 
+/// An ApplicationSet with one Application for each `(name, value of the label "env")`.
+fn fleet(members: &[(&str, &str)], strategy: Value) -> Value {
+    let elements: Vec<Value> =
+        members.iter().map(|(name, env)| json!({"n": name, "env": env})).collect();
+    let mut set = set(strategy);
+    set["generators"] = json!([{"list": {"elements": elements}}]);
+    set["template"]["metadata"]["labels"] = json!({"env": "{{env}}"});
+    set
+}
+
+/// A RollingSync with one step for each `(value of the label "env", maxUpdate)`.
+fn steps(steps: &[(&str, Value)]) -> Value {
+    let step = |(env, max_update): &(&str, Value)| {
+        let by = json!([{"key": "env", "operator": "In", "values": [env]}]);
+        json!({"matchExpressions": by, "maxUpdate": max_update})
+    };
+    let steps: Vec<Value> = steps.iter().map(step).collect();
+    json!({"type": "RollingSync", "rollingSync": {"steps": steps}})
+}
+
+fn condition<'a>(set: &'a Value, kind: &str) -> &'a Value {
+    let conditions = set["status"]["conditions"].as_array();
+    let found = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == kind));
+    found.unwrap_or(&Value::Null)
+}
+
+fn entry_of<'a>(set: &'a Value, name: &str) -> &'a Value {
+    let entries = set["status"]["applicationStatus"].as_array();
+    let found = entries.and_then(|all| all.iter().find(|entry| entry["application"] == name));
+    found.unwrap_or(&Value::Null)
+}
+
+fn is_going(live: &Value) -> bool {
+    live["metadata"]["deletionTimestamp"].is_string()
+}
+
 fn entry(set: &Value) -> &Value {
     &set["status"]["applicationStatus"][0]
 }
@@ -205,23 +373,8 @@ async fn a_dry_run_does_not_add_the_finalizer_again_and_again() {
     strategy["deletionOrder"] = "Reverse".into();
     world.create("ApplicationSet", "set", set(strategy)).await;
     // After the first reconcile it does not request another one.
-    let sent = || world.server.requests().iter().filter(|r| r.client == "sets").count();
-    let calm = async {
-        let mut last = 0;
-        loop {
-            tokio::time::sleep(Duration::from_millis(300)).await;
-            let now = sent();
-            if now > 0 && now == last {
-                return;
-            }
-            last = now;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
-    let reads = ["get", "list", "watch"];
-    let requests = world.server.requests().into_iter();
-    let writes = requests.filter(|r| r.client == "sets" && !reads.contains(&r.verb.as_str()));
-    assert_eq!(writes.collect::<Vec<_>>(), []);
+    world.calm().await;
+    assert_eq!(world.writes_since(0), []);
 }
 
 #[tokio::test]

@@ -1,21 +1,139 @@
 //! The order in which the Applications of a deleted set are deleted.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::generated::labels_of;
 use super::policy::Policy;
 use super::{Delete, Identity, Patch, WritePlan};
+use crate::api::annotations::finalizers;
+use crate::api::conditions::application::DELETION_ERROR;
+use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
+
+/// An Application that is being deleted for longer is read from the API server: the cache
+/// may be outdated, or its deletion is stuck (AS-383).
+pub const TAKES_LONG: SignedDuration = SignedDuration::from_secs(120);
+
+/// The most finalizers in a message.
+const FINALIZERS_TOLD: usize = 5;
 
 /// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stage {
     /// Apply these writes.
     Act(WritePlan),
+    /// Delete in reverse order.
+    Reverse(Reverse),
     /// Wait until these Applications are deleted.
     Wait(Vec<String>),
     /// Remove the finalizer of the set.
     Done,
+}
+
+/// The state of a deletion in reverse order: the Applications of one step.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reverse {
+    /// The Applications to delete now.
+    pub deletes: Vec<Delete>,
+    /// Those that are being deleted.
+    pub waits: Vec<String>,
+    /// Those of them to read from the API server first.
+    pub unsure: Vec<Unsure>,
+    /// Those of them that the API server still has after a long time, or that cannot be
+    /// read.
+    pub stuck: Vec<Stuck>,
+}
+
+/// An Application that should be gone for a long time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unsure {
+    /// Its name.
+    pub name: String,
+    /// Its UID: another Application of the same name is a new one.
+    pub uid: String,
+}
+
+/// What the API server answered about such an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// It is still there.
+    Exists,
+    /// It could not be read, for this reason.
+    Unreadable(String),
+}
+
+/// An Application whose deletion takes too long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// Its deletion.
+    pub going: Going,
+    /// Whether it could be read from the API server.
+    pub presence: Presence,
+}
+
+impl Stuck {
+    /// What it waits for, as the end of a sentence that begins with its name.
+    pub fn why(&self) -> String {
+        match self.presence {
+            // The error may differ between tries and is logged.
+            Presence::Unreadable(_) => {
+                format!("{}; it cannot be read from the API server", self.going)
+            }
+            Presence::Exists => self.going.to_string(),
+        }
+    }
+}
+
+/// The deletion of an Application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Going {
+    /// When it was requested, as in the object.
+    pub since: String,
+    /// The finalizers that hold it.
+    pub finalizers: Vec<String>,
+    /// The message of its condition `DeletionError`.
+    pub error: Option<String>,
+}
+
+impl Going {
+    /// From an Application; `None` when it is not being deleted.
+    pub fn read(live: &Value) -> Option<Self> {
+        let since = live["metadata"]["deletionTimestamp"].as_str()?.to_owned();
+        let conditions = live["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        let error = conditions.find(|condition| condition["type"] == DELETION_ERROR);
+        let error = error.and_then(|condition| condition["message"].as_str());
+        let finalizers = finalizers(live).map(str::to_owned).collect();
+        Some(Self { since, finalizers, error: error.map(str::to_owned) })
+    }
+
+    fn takes_long(&self, now: Timestamp) -> bool {
+        let since: Option<Timestamp> = self.since.parse().ok();
+        since.is_some_and(|since| now.duration_since(since) > TAKES_LONG)
+    }
+}
+
+impl std::fmt::Display for Going {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let count = self.finalizers.len();
+        let told = self.finalizers.iter().take(FINALIZERS_TOLD).map(String::as_str);
+        let told: Vec<&str> = told.collect();
+        write!(f, "is being deleted since {}, held by ", self.since)?;
+        match count {
+            0 => write!(f, "no finalizer")?,
+            1 => write!(f, "the finalizer {}", told.join(", "))?,
+            _ => write!(f, "the finalizers {}", told.join(", "))?,
+        }
+        if count > told.len() {
+            write!(f, " and {} more", count - told.len())?;
+        }
+        self.error.iter().try_for_each(|error| write!(f, ": {error}"))
+    }
 }
 
 /// An Application that is deleted with its set, or orphaned.
@@ -23,11 +141,14 @@ pub enum Stage {
 pub struct Leaving {
     name: String,
     uid: String,
-    is_going: bool,
+    /// Its deletion, if it was requested.
+    going: Option<Going>,
     /// The step selected by its live labels.
     step: Option<usize>,
     /// The merge patch that removes our owner reference only.
     release: String,
+    /// What the API server answered in this reconcile, if it was asked.
+    presence: Option<Presence>,
 }
 
 impl Leaving {
@@ -45,10 +166,22 @@ impl Leaving {
         Self {
             name: text("name"),
             uid: text("uid"),
-            is_going: !metadata["deletionTimestamp"].is_null(),
+            going: Going::read(live),
             step: strategy.steps().iter().position(|step| step.selects(&labels)),
             release: release.to_string(),
+            presence: None,
         }
+    }
+
+    /// Its UID.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The same with an answer of the API server.
+    #[must_use]
+    pub fn with(self, presence: Option<Presence>) -> Self {
+        Self { presence, ..self }
     }
 }
 
@@ -61,23 +194,34 @@ pub fn is_reverse(set: &Value) -> bool {
     order.eq_ignore_ascii_case("reverse") && !Strategy::read(strategy).0.steps().is_empty()
 }
 
-/// Decides the next step of the deletion of a set with these finalizers and
-/// controlled Applications.
+/// The input of a deletion.
+#[derive(Clone, Copy, Debug)]
+pub struct Deletion<'a> {
+    /// The finalizers of the set.
+    pub finalizers: &'a [String],
+    /// The Applications that it controls.
+    pub owned: &'a [Leaving],
+    /// The effective policy.
+    pub policy: Policy,
+    /// The steps, if they are deleted in reverse order.
+    pub reverse: Option<&'a Strategy>,
+    /// The time.
+    pub now: Timestamp,
+}
+
+/// Decides the next step of the deletion of a set.
 ///
 /// If the policy forbids deletion, the Applications are orphaned first
-/// (AS-167). In reverse order, Applications without a step are deleted first,
-/// then those of the last step, down to the first; each group at once, when the
-/// previous one is gone (AS-381).
-pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: bool) -> Stage {
+/// (AS-167, AS-384).
+pub fn stage(deletion: &Deletion<'_>) -> Stage {
+    let Deletion { finalizers, owned, policy, reverse, now } = *deletion;
     if owned.is_empty() {
         return Stage::Done;
     }
-    let names = |group: &[&Leaving]| group.iter().map(|one| one.name.clone()).collect();
-    let all: Vec<&Leaving> = owned.iter().collect();
     if finalizers.iter().any(|finalizer| finalizer == "orphan") {
         // `kubectl delete --cascade=orphan`: garbage collection orphans the
         // Applications, so they are kept (AS-169).
-        return Stage::Wait(names(&all));
+        return Stage::Wait(owned.iter().map(|one| one.name.clone()).collect());
     }
     if !policy.deletes() {
         let patches = owned.iter().map(|one| Patch {
@@ -89,124 +233,51 @@ pub fn stage(finalizers: &[String], owned: &[Leaving], policy: Policy, reverse: 
         });
         return Stage::Act(WritePlan { patches: patches.collect(), ..WritePlan::default() });
     }
-    if !reverse {
+    match reverse {
+        Some(strategy) => Stage::Reverse(in_reverse(owned, strategy, now)),
         // Garbage collection deletes them by their owner reference.
-        return Stage::Done;
+        None => Stage::Done,
     }
+}
+
+/// Applications without a step are deleted first, all at once; then those of the last
+/// step, down to the first, each step when the ones after it are gone, and at most
+/// `maxUpdate` of its Applications at a time (AS-381, AS-382).
+fn in_reverse(owned: &[Leaving], strategy: &Strategy, now: Timestamp) -> Reverse {
     // `None` sorts last, so that it is first in reverse.
-    let place = |one: &&Leaving| one.step.unwrap_or(usize::MAX);
-    let last = all.iter().map(place).max();
-    let group: Vec<&Leaving> = all.into_iter().filter(|one| Some(place(one)) == last).collect();
-    let deletes: Vec<Delete> = group
-        .iter()
-        .filter(|one| !one.is_going)
-        .map(|one| Delete { name: one.name.clone(), uid: one.uid.clone() })
-        .collect();
-    if deletes.is_empty() {
-        return Stage::Wait(names(&group));
+    let place = |one: &Leaving| one.step.unwrap_or(usize::MAX);
+    let last = owned.iter().map(place).max();
+    let mut group: Vec<&Leaving> = owned.iter().filter(|one| Some(place(one)) == last).collect();
+    group.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut reverse = Reverse::default();
+    for one in &group {
+        let Some(going) = &one.going else { continue };
+        reverse.waits.push(one.name.clone());
+        if !going.takes_long(now) {
+            continue;
+        }
+        let (name, uid) = (one.name.clone(), one.uid.clone());
+        match &one.presence {
+            None => reverse.unsure.push(Unsure { name, uid }),
+            Some(presence) => {
+                let (going, presence) = (going.clone(), presence.clone());
+                reverse.stuck.push(Stuck { name, uid, going, presence });
+            }
+        }
     }
-    Stage::Act(WritePlan { deletes, ..WritePlan::default() })
+    let step = last.and_then(|last| strategy.steps().get(last));
+    // A step with `maxUpdate: 0` waits for a manual sync; a deletion has none to wait for.
+    let limit = match step.map(|step| step.max_update.limit(group.len() as u64)) {
+        Some(Limit::AtMost(limit)) => usize::try_from(limit.max(1)).unwrap_or(usize::MAX),
+        Some(Limit::Unlimited) | None => usize::MAX,
+    };
+    let room = limit.saturating_sub(reverse.waits.len());
+    let rest = group.iter().filter(|one| one.going.is_none()).take(room);
+    let delete =
+        |one: &&Leaving| Delete { name: one.name.clone(), uid: one.uid.clone(), release: None };
+    reverse.deletes = rest.map(delete).collect();
+    reverse
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use super::*;
-
-    /// From a raw set and raw Applications.
-    fn stage(
-        set: &Value,
-        existing: &BTreeMap<String, Arc<Value>>,
-        policy: Policy,
-        reverse: bool,
-    ) -> Stage {
-        let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
-        let set_id = Identity::of(set);
-        let read = |live: &Arc<Value>| Leaving::read(live, &set_id, &strategy);
-        let owned: Vec<Leaving> = existing.values().map(read).collect();
-        let finalizers = crate::api::annotations::finalizers(set).map(str::to_owned);
-        super::stage(&finalizers.collect::<Vec<_>>(), &owned, policy, reverse)
-    }
-
-    fn set(order: &str) -> Value {
-        let step = |value: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]});
-        json!({
-            "metadata": {"uid": "u", "name": "set"},
-            "spec": {"strategy": {
-                "type": "RollingSync", "deletionOrder": order,
-                "rollingSync": {"steps": [step("dev"), step("prod")]},
-            }},
-        })
-    }
-
-    fn app(name: &str, env: &str, terminating: bool) -> (String, Arc<Value>) {
-        let mut app = json!({"metadata": {
-            "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "labels": {"env": env},
-            "ownerReferences": [
-                {"uid": "other"},
-                {"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": "u", "controller": true},
-            ],
-        }});
-        if terminating {
-            app["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        }
-        (name.to_owned(), Arc::new(app))
-    }
-
-    fn deleted(stage: &Stage) -> Vec<&str> {
-        match stage {
-            Stage::Act(plan) => plan.deletes.iter().map(|delete| delete.name.as_str()).collect(),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[test]
-    fn steps_go_from_the_last_to_the_first_as_381_as_382() {
-        let set = set("reverse");
-        assert!(is_reverse(&set));
-        let stage_of = |apps: &[(String, Arc<Value>)]| {
-            stage(&set, &apps.iter().cloned().collect(), Policy::Sync, true)
-        };
-        let (dev, prod, other) =
-            (app("dev", "dev", false), app("prod", "prod", false), app("x", "none", false));
-        assert_eq!(deleted(&stage_of(&[dev.clone(), prod.clone(), other])), ["x"]);
-        assert_eq!(
-            deleted(&stage_of(&[dev.clone(), prod.clone(), app("p2", "prod", true)])),
-            ["prod"]
-        );
-        assert_eq!(
-            stage_of(&[dev.clone(), app("p2", "prod", true)]),
-            Stage::Wait(vec!["p2".into()])
-        );
-        assert_eq!(deleted(&stage_of(&[dev])), ["dev"]);
-        assert_eq!(stage_of(&[]), Stage::Done);
-    }
-
-    #[test]
-    fn orphans_are_left_alone_whatever_the_order_as_169() {
-        let mut set = set("Reverse");
-        set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io", "orphan"]);
-        let apps: BTreeMap<_, _> = [app("dev", "dev", false)].into();
-        let stage = |set: &Value| super::tests::stage(set, &apps, Policy::Sync, true);
-        assert_eq!(stage(&set), Stage::Wait(vec!["dev".into()]));
-    }
-
-    #[test]
-    fn a_policy_without_deletion_sets_applications_free_as_167() {
-        let set = set("AllAtOnce");
-        assert!(!is_reverse(&set));
-        let apps: BTreeMap<_, _> = [app("dev", "dev", false)].into();
-        let Stage::Act(plan) = stage(&set, &apps, Policy::CreateOnly, false) else { panic!() };
-        assert_eq!(
-            plan.patches[0].body()["metadata"]["ownerReferences"],
-            json!([{"uid": "other"}])
-        );
-        assert_eq!(
-            stage(&set, &apps, Policy::Sync, false),
-            Stage::Done,
-            "garbage collection does it"
-        );
-    }
-}
+mod tests;

@@ -3,9 +3,12 @@
 
 use jiff::Timestamp;
 
+use super::deletion::Stuck;
 use super::outcome::{Act, Ended, Outcome};
 use super::status::{Failure, rollout_message};
 use super::stored::Status;
+use super::write_plan::WritePlan;
+use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::status::step_text;
 use crate::decide::rollout::{RolloutPlan, Waiting};
@@ -81,16 +84,38 @@ pub fn stalled(wait: &Waiting, since: Timestamp) -> Event {
     Event::warning("RolloutStalled", "Rollout", text)
 }
 
+/// An Application of a set that is being deleted is not gone after a long time
+/// (AS-611).
+pub fn deletion_stuck(stuck: &Stuck) -> Event {
+    let (application, why) = (&stuck.name, stuck.why());
+    let text = format!(
+        "application {application} {why}; the ApplicationSet stays until it is gone, and so do the \
+         Applications of the steps before it"
+    );
+    Event::warning("DeletionStuck", "Delete", text)
+}
+
 /// An Application was written.
-pub fn written(outcome: &Outcome) -> Option<Event> {
+pub fn written(outcome: &Outcome, writes: &WritePlan) -> Option<Event> {
+    let application = &outcome.application;
     let (reason, what) = match (&outcome.ended, outcome.act) {
         (Ended::Written, Act::Create) => ("created", "Created"),
         (Ended::Written, Act::Delete) => ("Deleted", "Deleted"),
         (Ended::Written, Act::Update) => ("updated", "Updated"),
+        (Ended::Written, Act::Release) => {
+            let mut deletes = writes.deletes.iter();
+            let release = deletes.find(|delete| delete.name == *application)?.release.as_ref()?;
+            let text = format!(
+                "Removed the finalizer {RESOURCES_FINALIZER} of Application {application}, since its \
+                 resources cannot be deleted: {}",
+                release.why
+            );
+            return Some(Event::normal("Updated", "Write", text));
+        }
         (Ended::Written, Act::Start | Act::Annotate)
         | (Ended::Outdated | Ended::Held | Ended::Failed(_), _) => return None,
     };
-    Some(Event::normal(reason, "Write", format!("{what} Application {}", outcome.application)))
+    Some(Event::normal(reason, "Write", format!("{what} Application {application}")))
 }
 
 /// An Application cannot be written.

@@ -12,9 +12,18 @@ use serde_json::Value;
 
 use crate::decide::diff::jq::{Budget, Error, Expression};
 use crate::decide::diff::path::{self, Path, Step};
+use crate::decide::merge_patch::without_nulls;
 
 /// The most jq expressions of a set.
 const MAX_EXPRESSIONS: usize = 500;
+
+/// How often the rules are applied until their result is stable. Each time, at least one
+/// element of a list gets another index.
+const ROUNDS: usize = 8;
+
+/// The error of rules without a stable result.
+const UNSTABLE: &str = "spec.ignoreApplicationDifferences: the rules select other list elements each time they are \
+                        applied; select elements by a field instead of their index";
 
 /// What is wrong with a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,10 +113,29 @@ impl Ignore {
     /// The rule that exceeds a limit, and the limit. The Application must not
     /// be written then, since its ignored fields are unknown.
     pub fn keep_live(&self, name: &str, target: &mut Value, live: &Value) -> Result<(), String> {
-        let rules = || self.rules.iter().filter(|rule| rule.name.is_empty() || rule.name == name);
-        if rules().next().is_none() {
+        if !self.rules.iter().any(|rule| rule.concerns(name)) {
             return Ok(());
         }
+        let generated = target.clone();
+        *target = self.kept(name, &generated, live)?;
+        // A rule may select by an index, and an element that is kept may get another
+        // one: what is written must be what the next comparison expects (AS-165).
+        let mut stored = live.clone();
+        for _ in 0..ROUNDS {
+            if !store(&mut stored, target) {
+                return Ok(());
+            }
+            let again = self.kept(name, &generated, &stored)?;
+            if again == *target {
+                return Ok(());
+            }
+            *target = again;
+        }
+        Err(UNSTABLE.to_owned())
+    }
+
+    fn kept(&self, name: &str, target: &Value, live: &Value) -> Result<Value, String> {
+        let rules = || self.rules.iter().filter(|rule| rule.concerns(name));
         let in_reach = |key: &str| key == "spec" || key == "metadata";
         let selected = |object: &Value| -> Result<Vec<Path>, String> {
             let mut paths = Vec::new();
@@ -127,12 +155,35 @@ impl Ignore {
             in_live: selected(live)?,
             pointers: &pointers,
         };
-        keep::live_values(target, live, &ignored);
-        Ok(())
+        let mut kept = target.clone();
+        keep::live_values(&mut kept, live, &ignored);
+        Ok(kept)
     }
 }
 
+/// Stores the spec and the metadata of an Application as a write would; returns whether
+/// that changes it.
+fn store(stored: &mut Value, target: &Value) -> bool {
+    let mut changes = false;
+    let mut put = |place: &mut Value, value: &Value| {
+        let value = without_nulls(value);
+        if *place != value {
+            *place = value;
+            changes = true;
+        }
+    };
+    put(&mut stored["spec"], &target["spec"]);
+    for (field, value) in target["metadata"].as_object().into_iter().flatten() {
+        put(&mut stored["metadata"][field], value);
+    }
+    changes
+}
+
 impl Rule {
+    fn concerns(&self, application: &str) -> bool {
+        self.name.is_empty() || self.name == application
+    }
+
     /// Adds the paths that the expressions select in an object.
     fn selected(
         &self,

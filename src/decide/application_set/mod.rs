@@ -48,8 +48,9 @@ use self::observe::Existing;
 use self::owner::owner_reference;
 pub use self::owner::{Identity, Owner, is_owned};
 use self::policy::Policy;
-pub use self::update::{Update, spec_differs};
-pub use self::write_plan::{Create, Delete, Gate, Held, Patch, WritePlan};
+pub use self::update::{Comparison, Update};
+pub use self::write_plan::{Create, Delete, Gate, Held, Patch, Release, WritePlan};
+use crate::api::Cluster;
 use crate::api::annotations::{REFRESH, ROLLOUT};
 use crate::decide::rollout;
 use crate::decide::rollout::listed::{ENTRIES_BYTES, Record};
@@ -127,6 +128,8 @@ pub struct Snapshot<'a> {
     pub invalid: &'a BTreeMap<String, String>,
     /// The existing Applications that the set owns or generates, by name.
     pub existing: &'a [Existing],
+    /// The known clusters, including the local one.
+    pub clusters: &'a [Cluster],
     /// Whether automated sync is disabled.
     pub in_rollout: bool,
     /// The writes that are allowed.
@@ -205,10 +208,18 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
         let is_generated = generated.peek().is_some_and(|wanted| wanted.name == existing.name);
         if existing.is_owned() && !is_generated && !existing.is_going {
             let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
-            deletes.push(Delete { name, uid });
+            deletes.push(Delete { name, uid, release: release(snapshot, existing) });
         }
     }
     deletes
+}
+
+/// The removal of the finalizer for the resources, if their cluster is unknown
+/// (AS-166).
+fn release(snapshot: &Snapshot<'_>, existing: &Existing) -> Option<Release> {
+    let held = existing.held.as_ref()?;
+    let why = validate::destination_problem(&held.target, snapshot.clusters)?;
+    Some(Release { json: held.release.to_string(), why })
 }
 
 /// What has to happen before anything is deleted; `None` when all generated

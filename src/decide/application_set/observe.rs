@@ -8,9 +8,10 @@ use super::ignore::Ignore;
 use super::owner::{Identity, Owner};
 use super::policy::Policy;
 use super::preserve::Preserve;
-use super::update::{Update, spec_differs};
+use super::update::{Comparison, Update};
+use super::validate::Target;
 use super::{normalize, operation, record};
-use crate::api::annotations::{REFRESH, annotation};
+use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::blocking_resource;
@@ -51,6 +52,29 @@ pub struct Existing {
     /// The first of its resources that is not healthy, as
     /// `group/Kind:namespace/name`.
     pub blocking_resource: Option<Box<str>>,
+    /// The finalizer for its resources, if it has that and is no longer generated.
+    pub held: Option<Box<HeldResources>>,
+}
+
+/// A finalizer that keeps an Application until its resources are deleted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldResources {
+    /// The cluster of the resources.
+    pub target: Target,
+    /// The merge patch that removes only this finalizer.
+    pub release: Box<str>,
+}
+
+impl HeldResources {
+    fn read(live: &Value) -> Option<Self> {
+        let metadata = &live["metadata"];
+        let (own, others): (Vec<&str>, Vec<&str>) =
+            finalizers(live).partition(|finalizer| *finalizer == RESOURCES_FINALIZER);
+        let version = &metadata["resourceVersion"];
+        let release = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
+        (!own.is_empty())
+            .then(|| Self { target: Target::of(live), release: release.to_string().into() })
+    }
 }
 
 /// How existing Applications of a set are compared.
@@ -73,15 +97,10 @@ impl Existing {
         let (metadata, status) = (&live["metadata"], &live["status"]);
         let text = |value: &Value| value.as_str().map(Box::<str>::from);
         let owner = Owner::of(live, rules.set);
-        // If the policy forbids updates, no spec is written, so none differs
-        // (invariant I13).
-        let written = wanted.filter(|_| rules.policy.updates());
         let is_going = !metadata["deletionTimestamp"].is_null();
-        let update = match (&owner, wanted) {
-            _ if is_going => Update::None,
-            (Owner::Other(_), _) | (_, None) => Update::None,
-            (Owner::Set | Owner::None, Some(wanted)) => Update::plan(live, wanted, &owner, rules),
-        };
+        let compared = wanted.map(|wanted| Comparison::of(live, wanted, &owner, rules));
+        let spec_differs = compared.as_ref().is_some_and(|compared| compared.spec_differs);
+        let update = compared.filter(|_| !is_going).map(|compared| compared.update);
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),
             uid: text(&metadata["uid"]).unwrap_or_default(),
@@ -89,9 +108,8 @@ impl Existing {
             is_going,
             is_refreshing: annotation(live, REFRESH).is_some(),
             is_running: status["operationState"]["phase"] == "Running",
-            observed: observe(live, written, rules.ignore),
-            update,
-            owner,
+            observed: observe(live, spec_differs),
+            update: update.unwrap_or(Update::None),
             record: record::read(live).map(Box::new),
             sync: text(&status["sync"]["status"]),
             health: text(&status["health"]["status"])
@@ -99,6 +117,10 @@ impl Existing {
             blocking_resource: blocking_resource::of(live)
                 .resource
                 .map(|resource| resource.key().to_string().into()),
+            held: (wanted.is_none() && owner == Owner::Set && !is_going)
+                .then(|| HeldResources::read(live).map(Box::new))
+                .flatten(),
+            owner,
         }
     }
 
@@ -108,12 +130,12 @@ impl Existing {
     }
 }
 
-/// Reads what a rollout observes. `generated` is the generated Application,
-/// adapted to the strategy; `None` when it is no longer generated.
+/// Reads what a rollout observes. `spec_differs`: whether the generated spec is a
+/// different one ([`Comparison`]).
 ///
 /// A field of an unexpected type counts as absent: an unknown state is never
 /// read as Synced or Healthy.
-pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Observed {
+pub fn observe(live: &Value, spec_differs: bool) -> Observed {
     let status = &live["status"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let conditions = status["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -127,7 +149,7 @@ pub fn observe(live: &Value, generated: Option<&Value>, ignore: &Ignore) -> Obse
         revisions: revisions(&status["sync"]),
         reconciled_at: time(&status["reconciledAt"]),
         compared: compared(live),
-        spec_differs: generated.is_some_and(|generated| spec_differs(generated, live, ignore)),
+        spec_differs,
         requested: live["operation"]
             .is_object()
             .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
@@ -292,10 +314,10 @@ mod tests {
         ];
         for (name, spec, to, want) in cases {
             let live = json!({"spec": spec, "status": {"sync": {"comparedTo": to}}});
-            assert_eq!(observe(&live, None, &Ignore::default()).compared, want, "{name}");
+            assert_eq!(observe(&live, false).compared, want, "{name}");
         }
         let live = json!({"spec": hydrated});
-        let of = |live: &Value| observe(live, None, &Ignore::default()).sources;
+        let of = |live: &Value| observe(live, false).sources;
         assert_eq!(of(&live), of(&json!({"spec": spec()})), "or all of them would share a key");
     }
 }

@@ -11,6 +11,8 @@ pub enum Act {
     Start,
     /// A refresh was requested or a rollout record was written.
     Annotate,
+    /// The finalizer for its resources was removed, before its deletion.
+    Release,
     /// It was deleted.
     Delete,
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::deletion::{self, Leaving, Stage};
+use super::deletion::{self, Deletion, Leaving, Reverse, Stage, Stuck, Unsure};
 use super::events::{self, Event};
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
@@ -22,7 +22,7 @@ use super::stored::{Set, Status};
 use super::validate::{self, Known};
 use super::{Gate, Held, Settings, WritePlan, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
-use crate::api::conditions::application_set::reason;
+use crate::api::conditions::application_set::{self as condition, reason};
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
@@ -64,6 +64,8 @@ pub struct Snapshot<'a> {
     pub written_at: Option<Timestamp>,
     /// When repositories are read again, if ever.
     pub generate_at: Option<Timestamp>,
+    /// Why the refresh annotation could not be removed, if that failed.
+    pub refresh_failure: Option<&'a str>,
     /// The time.
     pub now: Timestamp,
 }
@@ -89,6 +91,11 @@ pub struct Decision {
     pub rollout: Option<RolloutPlan>,
     /// The Applications that a deletion waits for.
     pub leaving: Vec<String>,
+    /// The Applications to read from the API server before the next decision: they
+    /// should be gone for a long time (AS-383).
+    pub unsure: Vec<Unsure>,
+    /// The Applications whose deletion takes too long: the reconcile fails.
+    pub stuck: Vec<Stuck>,
     /// What follows if all writes succeed.
     pub next: Next,
     listed: Listed,
@@ -126,7 +133,9 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     if set.is_deleting {
         return delete(snapshot);
     }
-    if generated.is_rolling() && generated.deletes_in_reverse && !has_finalizer(set) {
+    // Also while generating fails (AS-148): the order must hold from the start.
+    let is_readable = generated.has_steps && generated.misspelt.is_empty();
+    if is_readable && generated.deletes_in_reverse && !has_finalizer(set) {
         let mut finalizers = set.finalizers.clone();
         finalizers.push(RESOURCES_FINALIZER.to_owned());
         let rest = decide(snapshot);
@@ -146,7 +155,15 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
     let writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
-    let failure = bad_input(snapshot, &writes);
+    // Otherwise the reconcile did not get as far as to end a refresh (AS-420).
+    let is_complete = generated.error.is_none()
+        && generated.misspelt.is_empty()
+        && !generated.is_stuck(settings)
+        && writes.refused.is_empty();
+    let failure = bad_input(snapshot, &writes).or_else(|| {
+        let message = snapshot.refresh_failure.filter(|_| set.is_refreshing)?.to_owned();
+        Some(Failure { reason: reason::REFRESH_APPLICATION_ERROR, message })
+    });
     let (reported, stalled) = stalls(set, plan.as_ref());
     let findings = Findings {
         set,
@@ -193,12 +210,13 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     Decision {
         finalizers: None,
         status: due_at.is_none().then_some(status),
-        // It stays until the generators succeed, so that repositories are read again.
-        ends_refresh: set.is_refreshing && generated.error.is_none(),
+        ends_refresh: set.is_refreshing && is_complete,
         events,
         stalled,
         rollout: plan,
         leaving: Vec::new(),
+        unsure: Vec::new(),
+        stuck: Vec::new(),
         next: after.map_or(Next::Wait, Next::After),
         writes,
         listed,
@@ -326,6 +344,7 @@ fn decide_writes(
         generated: &generated.applications,
         invalid: unwritable,
         existing: snapshot.existing,
+        clusters: snapshot.windows.clusters,
         in_rollout: generated.has_steps,
         policy: generated.policy,
         operations: &starts.collect::<BTreeMap<_, (Value, Option<Record>)>>(),
@@ -398,8 +417,14 @@ fn delete(snapshot: &Snapshot<'_>) -> Decision {
         return Decision { status: Some(status), events, ..Decision::default() };
     }
     // Also when the feature is disabled: the finalizer was set for it (AS-380).
-    let (policy, reverse) = (generated.policy, generated.deletes_in_reverse);
-    match deletion::stage(&set.finalizers, snapshot.leaving, policy, reverse) {
+    let deletion = Deletion {
+        finalizers: &set.finalizers,
+        owned: snapshot.leaving,
+        policy: generated.policy,
+        reverse: generated.deletes_in_reverse.then_some(&generated.strategy),
+        now,
+    };
+    match deletion::stage(&deletion) {
         Stage::Done => {
             let mut finalizers = set.finalizers.clone();
             finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
@@ -411,7 +436,32 @@ fn delete(snapshot: &Snapshot<'_>) -> Decision {
         Stage::Wait(leaving) => {
             Decision { leaving, next: Next::After(WHILE_DELETING), ..Decision::default() }
         }
+        Stage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
     }
+}
+
+fn delete_in_reverse(snapshot: &Snapshot<'_>, reverse: Reverse) -> Decision {
+    let Reverse { deletes, waits, unsure, stuck } = reverse;
+    let (set, redact, now) = (snapshot.set, snapshot.redact, snapshot.now);
+    let failure = stuck.first().map(|first| {
+        let more = match stuck.len() - 1 {
+            0 => String::new(),
+            more => format!(" (and {more} more)"),
+        };
+        let message = format!("application {} {}{more}", first.name, first.why());
+        Failure { reason: reason::DELETE_APPLICATION_ERROR, message }
+    });
+    let failed = set.status.has(condition::ERROR_OCCURRED, "True");
+    let status = match &failure {
+        Some(failure) => Some(status::with_error(set, failure, redact, now)),
+        None if failed && unsure.is_empty() => Some(status::without_error(set, now)),
+        None => None,
+    };
+    let event = |status| events::failure(&set.status, status, failure.as_ref());
+    let events = status.as_ref().and_then(event).into_iter().collect();
+    let writes = WritePlan { deletes, ..WritePlan::default() };
+    let next = Next::After(WHILE_DELETING);
+    Decision { status, events, writes, leaving: waits, unsure, stuck, next, ..Decision::default() }
 }
 
 /// What the last reconcile reported, so that the next one does not repeat it.
@@ -459,7 +509,11 @@ pub fn record(
     carried: &Carried<'_>,
     reported: &mut Reported,
 ) -> Recorded {
-    let mut events: Vec<Event> = carried.outcomes.iter().filter_map(events::written).collect();
+    let mut events: Vec<Event> = carried
+        .outcomes
+        .iter()
+        .filter_map(|outcome| events::written(outcome, &decision.writes))
+        .collect();
     events.extend(application_errors(decision, carried.outcomes, reported));
     let failed = first_failure(snapshot, carried.outcomes, reported);
     let held = held(carried.outcomes);
@@ -541,7 +595,7 @@ fn first_failure(
         return None;
     };
     let reason = match first.act {
-        Act::Delete => reason::DELETE_APPLICATION_ERROR,
+        Act::Delete | Act::Release => reason::DELETE_APPLICATION_ERROR,
         _ if snapshot.generated.policy.updates() => reason::UPDATE_APPLICATION_ERROR,
         _ => reason::CREATE_APPLICATION_ERROR,
     };
@@ -580,6 +634,20 @@ pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>
     };
     let status = status::with_error(snapshot.set, &failure, snapshot.redact, snapshot.now);
     let event = events::failure(&snapshot.set.status, &status, Some(&failure));
+    (status, event)
+}
+
+/// The status of a set whose refresh annotation could not be removed, with an Event.
+pub fn refresh_failed(
+    set: &Set,
+    message: &str,
+    redact: fn(&str) -> String,
+    now: Timestamp,
+) -> (Status, Option<Event>) {
+    let message = message.chars().take(CAUSE_LIMIT).collect();
+    let failure = Failure { reason: reason::REFRESH_APPLICATION_ERROR, message };
+    let status = status::with_error(set, &failure, redact, now);
+    let event = events::failure(&set.status, &status, Some(&failure));
     (status, event)
 }
 

@@ -85,7 +85,7 @@ pub fn held(misspelt: &[Problem]) -> Option<Failure> {
     Some(Failure { reason: reason::APPLICATION_SET_ROLLOUT_ERROR, message })
 }
 
-/// The status of a set in which only the `ErrorOccurred` condition and its
+/// The status of a set in which only the conditions about errors and the
 /// health change.
 pub fn with_error(
     set: &Set,
@@ -97,6 +97,19 @@ pub fn with_error(
     let message = redact(&failure.message);
     let kind = condition::ERROR_OCCURRED;
     set_condition(&mut status.conditions, kind, true, failure.reason, &message, now);
+    let (kind, reason) = (condition::RESOURCES_UP_TO_DATE, reason::ERROR_OCCURRED);
+    set_condition(&mut status.conditions, kind, false, reason, &message, now);
+    sort(&mut status.conditions);
+    status.health = health(&status.conditions, &set.status.health, now);
+    Status { exists: true, ..status }
+}
+
+/// The status of a set that is being deleted, after an error was fixed.
+pub fn without_error(set: &Set, now: Timestamp) -> Status {
+    let mut status = set.status.clone();
+    let (kind, reason) = (condition::ERROR_OCCURRED, reason::APPLICATION_SET_UP_TO_DATE);
+    let message = "applications are being deleted";
+    set_condition(&mut status.conditions, kind, false, reason, message, now);
     sort(&mut status.conditions);
     status.health = health(&status.conditions, &set.status.health, now);
     Status { exists: true, ..status }

@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::generated::labels_of;
-use super::ignore::Ignore;
 use super::observe::observe;
 use super::{Identity, is_owned, record};
 use crate::api::SyncStatusCode;
@@ -204,7 +203,7 @@ pub fn entries(
         }
         let labels = labels_of(live);
         let step = strategy.steps().iter().position(|step| step.selects(&labels));
-        let seen = observe(live, None, &Ignore::default());
+        let seen = observe(live, false);
         let record = record::read(live)
             .filter(|_| seen.compared == Compared::Current && seen.sync == SyncStatusCode::Synced);
         let entry = listed::implied(name, step, record.as_ref(), None, &seen, began);

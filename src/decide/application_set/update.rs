@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::ignore::Ignore;
 use super::observe::Rules;
 use super::owner::{Owner, owner_references};
 use super::{normalize, preserve};
+use crate::api::API_VERSION;
 use crate::decide::merge_patch::merge_patch;
 
 /// What to write of an existing Application, apart from operations.
@@ -19,29 +19,51 @@ pub enum Update {
     Refused(Box<str>),
 }
 
-impl Update {
-    pub(super) fn plan(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
-        if !rules.policy.updates() {
-            return match owner {
-                Owner::None => Self::Refused(
-                    "it already exists and is not owned by an ApplicationSet, and the policy forbids \
-                     to update it"
-                        .into(),
-                ),
-                Owner::Set | Owner::Other(_) => Self::None,
-            };
-        }
-        match update(rules, wanted, live) {
-            Ok(Some(body)) => Self::Patch(body.to_string().into()),
-            Ok(None) => Self::None,
-            Err(why) => Self::Refused(why.into()),
+/// The difference between an existing Application and the generated one.
+///
+/// The rollout and the write use this one comparison: if they disagreed, an
+/// Application would be rolled out again and again, or never (AS-165, invariant
+/// I13).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Comparison {
+    /// What to write.
+    pub update: Update,
+    /// Whether that changes the spec (AS-353).
+    pub spec_differs: bool,
+}
+
+impl Comparison {
+    const NONE: Self = Self { update: Update::None, spec_differs: false };
+
+    /// Compares an Application that the set may write.
+    pub fn of(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
+        let update = |update| Self { update, spec_differs: false };
+        match owner {
+            Owner::Other(_) => Self::NONE,
+            // If the policy forbids updates, no spec is written, so none differs.
+            Owner::Set if !rules.policy.updates() => Self::NONE,
+            Owner::None if !rules.policy.updates() => update(Update::Refused(
+                "it already exists and is not owned by an ApplicationSet, and the policy forbids \
+                 to update it"
+                    .into(),
+            )),
+            Owner::Set | Owner::None => match patch(rules, wanted, live) {
+                Ok(Some(body)) => Self {
+                    spec_differs: body.get("spec").is_some(),
+                    update: Update::Patch(body.to_string().into()),
+                },
+                Ok(None) => Self::NONE,
+                // An Application that cannot be compared is not written, so this is
+                // not a change (AS-164).
+                Err(why) => update(Update::Refused(why.into())),
+            },
         }
     }
 }
 
 /// The merge patch that changes `live` to the generated Application; `None`
 /// when they are equal. Fails if the ignored fields are unknown.
-fn update(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
+fn patch(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
     let target = target(rules, generated, live)?;
     let mut body = json!({});
     if !normalize::equal_specs(&live["spec"], &target["spec"])
@@ -60,24 +82,23 @@ fn update(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<V
     Ok((body != json!({})).then_some(body))
 }
 
+/// The Application as it is to be. Rules of ignored fields see it whole, as they
+/// see the live one.
 fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, String> {
-    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
+    let mut target = json!({
+        "apiVersion": API_VERSION,
+        "kind": "Application",
+        "metadata": {
+            "name": live["metadata"]["name"],
+            "namespace": live["metadata"]["namespace"],
+            "labels": rules.preserve.labels(generated, live),
+            "annotations": rules.preserve.annotations(generated, live),
+            "finalizers": preserve::finalizers(generated, live),
+            "ownerReferences": owner_references(live, rules.set),
+        },
+        "spec": generated["spec"],
+    });
     normalize::empty_objects(&mut target["spec"]);
-    target["metadata"]["labels"] = rules.preserve.labels(generated, live);
-    target["metadata"]["annotations"] = rules.preserve.annotations(generated, live);
-    target["metadata"]["finalizers"] = preserve::finalizers(generated, live);
-    target["metadata"]["ownerReferences"] = owner_references(live, rules.set);
     rules.ignore.keep_live(crate::desired::name_of(generated), &mut target, live)?;
     Ok(target)
-}
-
-/// Whether the live spec differs from the generated one (AS-353): exactly when
-/// [`plan`](super::plan) would change it (AS-165, invariant I13).
-pub fn spec_differs(generated: &Value, live: &Value, ignore: &Ignore) -> bool {
-    let mut target = json!({ "spec": generated["spec"], "metadata": {} });
-    normalize::empty_objects(&mut target["spec"]);
-    // An Application that cannot be compared is not written, so this is not a
-    // change (AS-164).
-    ignore.keep_live(crate::desired::name_of(generated), &mut target, live).is_ok()
-        && !normalize::equal_specs(&live["spec"], &target["spec"])
 }

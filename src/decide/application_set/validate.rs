@@ -103,14 +103,15 @@ pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
     if !known.projects.contains(project) {
         return Some(format!("spec.project: AppProject {project} does not exist"));
     }
-    destination_problem(target, known)
+    destination_problem(target, &known.clusters)
 }
 
-fn destination_problem(target: &Target, known: &Known) -> Option<String> {
-    let named = |name: &str| known.clusters.iter().filter(|cluster| cluster.name == name).count();
+/// Validation errors of a destination.
+pub fn destination_problem(target: &Target, clusters: &[Cluster]) -> Option<String> {
+    let named = |name: &str| clusters.iter().filter(|cluster| cluster.name == name).count();
     match (&*target.cluster, &*target.server) {
         ("", "") => Some("spec.destination: needs a server or a name".to_owned()),
-        ("", server) if known.clusters.iter().any(|cluster| cluster.server == server) => None,
+        ("", server) if clusters.iter().any(|cluster| cluster.server == server) => None,
         ("", server) => {
             Some(format!("spec.destination.server: cluster {server} is not registered"))
         }

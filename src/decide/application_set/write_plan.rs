@@ -153,10 +153,23 @@ impl std::fmt::Display for Held {
 }
 
 /// An Application to delete.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delete {
     /// Its name.
     pub name: String,
     /// Its UID, so that only this object is deleted.
     pub uid: String,
+    /// Its resources cannot be deleted, so their finalizer is removed first (AS-166).
+    pub release: Option<Release>,
+}
+
+/// The removal of the finalizer `resources-finalizer.argocd.argoproj.io` from an Application
+/// whose cluster is unknown: nobody could delete the resources, and the Application would
+/// stay forever.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Release {
+    /// The merge patch, as JSON, with the resource version that it is based on.
+    pub json: String,
+    /// What is wrong with the destination.
+    pub why: String,
 }

@@ -29,7 +29,7 @@ impl Generator for Clusters {
         generator: &Value,
         scope: &mut Scope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
-        let selector = Selector::read(&generator["selector"])
+        let selector = Selector::read_of_labels(&generator["selector"])
             .map_err(|cause| Failure::new("selector", cause))?;
         let flat = match &generator["flatList"] {
             Value::Null => false,

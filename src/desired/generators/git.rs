@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::path_pattern::PathPattern;
+use super::path_pattern::{PathPattern, PathPatterns};
 use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of, text};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::template::normalize;
 use crate::yaml;
+
+/// Most patterns of one generator.
+const MAX_PATTERNS: usize = 1_000;
 
 /// The git generator.
 pub struct Git;
@@ -35,6 +38,15 @@ impl Generator for Git {
         ]
     }
 
+    fn declare<'a>(
+        &self,
+        generator: &'a Value,
+        scope: &mut Scope<'_, '_>,
+    ) -> Result<&'a [Value], Failure> {
+        requeue(generator, scope)?;
+        Ok(&[])
+    }
+
     fn generate(
         &self,
         generator: &Value,
@@ -44,7 +56,6 @@ impl Generator for Git {
         if repo_url.is_empty() {
             return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
         }
-        requeue(generator, scope)?;
         let project = scope.project();
         let projects = scope.inputs().projects.as_ref();
         if !project.is_empty() && projects.is_some_and(|known| !known.contains(project)) {
@@ -77,15 +88,15 @@ impl Generator for Git {
             request.files().map(drop).map_err(|cause| Failure::new("files", cause))?;
         }
         // Without an answer the caller reads it and generates again.
-        let Some(answer) = scope.git(request) else { return Ok(Vec::new()) };
+        let Some(answer) = scope.git(request)? else { return Ok(Vec::new()) };
         let answer = answer.map_err(|cause| Failure::new("", cause))?;
         let prefix = text(generator, "pathParamPrefix")?;
         let mut elements = match &*answer {
-            GitAnswer::Directories(all) => of_directories(all, &directories, prefix, scope),
+            GitAnswer::Directories(all) => of_directories(all, &directories, prefix, scope)?,
             GitAnswer::Files(contents) => {
                 let mut elements = Vec::new();
                 for (path, content) in contents {
-                    let sets = of_file(path, content, prefix, scope.is_go());
+                    let sets = of_file(path, content, prefix, scope);
                     elements.extend(sets.map_err(|cause| {
                         Failure::new(format!("[{path}]"), format!("{cause} (in {repo_url})"))
                     })?);
@@ -139,6 +150,10 @@ fn patterns<'a>(generator: &'a Value, field: &str) -> Result<Vec<Pattern<'a>>, F
         };
         patterns.push((path, exclude));
     }
+    if patterns.len() > MAX_PATTERNS {
+        let cause = format!("limit exceeded: more than {MAX_PATTERNS} patterns");
+        return Err(Failure { limit: true, ..Failure::new(field, cause) });
+    }
     Ok(patterns)
 }
 
@@ -147,55 +162,72 @@ fn paths(patterns: &[Pattern<'_>], excluded: bool) -> BTreeSet<String> {
     wanted.map(|(path, _)| (*path).to_owned()).collect()
 }
 
-/// The directories that a pattern includes and none excludes (AS-092). An invalid pattern
-/// includes nothing; an invalid exclusion excludes everything, since what it should have
-/// excluded is not known.
+/// The directories that a pattern includes and none excludes. An invalid pattern matches
+/// nothing (AS-092).
 fn of_directories(
     all: &[String],
     patterns: &[Pattern<'_>],
     prefix: &str,
-    scope: &Scope<'_, '_>,
-) -> Vec<Element> {
-    let (exclude, include): (Vec<&Pattern<'_>>, Vec<&Pattern<'_>>) =
-        patterns.iter().partition(|(_, exclude)| *exclude);
-    let compile = |patterns: Vec<&Pattern<'_>>| {
-        let read = |(text, _): &&Pattern<'_>| PathPattern::of_directories(text);
-        patterns.iter().map(read).collect::<Vec<_>>()
-    };
-    let (include, exclude) = (compile(include), compile(exclude));
-    let selected = |path: &&String| {
-        include.iter().flatten().any(|pattern| pattern.matches(path))
-            && !exclude.iter().any(|pattern| match pattern {
-                Ok(pattern) => pattern.matches(path),
-                Err(_) => true,
-            })
-    };
+    scope: &mut Scope<'_, '_>,
+) -> Result<Vec<Element>, Failure> {
+    let (mut include, mut exclude) = (Vec::new(), Vec::new());
+    for (index, (text, is_excluded)) in patterns.iter().enumerate() {
+        match PathPattern::of_directories(text) {
+            Ok(pattern) if *is_excluded => exclude.push(pattern),
+            Ok(pattern) => include.push(pattern),
+            Err(cause) => {
+                scope.warn(&format!("git.directories[{index}].path: {cause}; it matches nothing"));
+            }
+        }
+    }
+    let failed = |cause| Failure::new("directories", cause);
+    let include = PathPatterns::new(&include).map_err(failed)?;
+    let exclude = PathPatterns::new(&exclude).map_err(failed)?;
+    let selected = |path: &&String| include.matches(path) && !exclude.matches(path);
     let element = |path: &String| Element {
         field: format!("[{path}]"),
         values: path_parameters(path, None, prefix, scope.is_go(), Map::new()),
     };
-    all.iter().filter(selected).map(element).collect()
+    Ok(all.iter().filter(selected).map(element).collect())
 }
 
 /// The sets of a file (AS-094): one of an object, one of each object in a list.
-fn of_file(path: &str, content: &str, prefix: &str, go: bool) -> Result<Vec<Element>, String> {
-    let objects = match yaml::value(content) {
-        Err(yaml::Error::Count { found: 0 }) | Ok(Value::Null) => vec![Map::new()],
-        Ok(Value::Object(object)) => vec![object],
-        Ok(Value::Array(list)) => {
+fn of_file(
+    path: &str,
+    content: &str,
+    prefix: &str,
+    scope: &mut Scope<'_, '_>,
+) -> Result<Vec<Element>, String> {
+    let go = scope.is_go();
+    let documents = yaml::documents(content);
+    let documents = documents.map_err(|error| format!("is neither YAML nor JSON: {error}"))?;
+    if documents.len() > 1 {
+        let count = documents.len();
+        scope.warn(&format!("git[{path}]: only the first of its {count} documents is used"));
+    }
+    let first = documents.into_iter().next();
+    for repeated in first.iter().flat_map(|document| &document.repeated) {
+        scope.warn(&format!("git[{path}]: {repeated}"));
+    }
+    let objects = match first.map(|document| document.value) {
+        None | Some(Value::Null) => vec![Map::new()],
+        Some(Value::Object(object)) => vec![object],
+        Some(Value::Array(list)) => {
             let mut objects = Vec::new();
             for (index, item) in list.into_iter().enumerate() {
-                let Value::Object(object) = item else {
-                    return Err(format!("[{index}]: must be an object, is {}", kind(&item)));
-                };
-                objects.push(object);
+                match item {
+                    Value::Object(object) => objects.push(object),
+                    Value::Null => objects.push(Map::new()),
+                    other => {
+                        return Err(format!("[{index}]: must be an object, is {}", kind(&other)));
+                    }
+                }
             }
             objects
         }
-        Ok(other) => {
+        Some(other) => {
             return Err(format!("must be an object or a list of objects, is {}", kind(&other)));
         }
-        Err(error) => return Err(format!("is neither YAML nor JSON: {error}")),
     };
     let (directory, name) = path.rsplit_once('/').unwrap_or((".", path));
     let several = objects.len() > 1;

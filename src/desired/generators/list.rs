@@ -23,7 +23,7 @@ impl Generator for List {
         generator: &Value,
         scope: &mut Scope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
-        let elements = parameter_sets(generator, scope.is_go())?;
+        let elements = parameter_sets(generator, scope.is_go(), scope.is_interpolated())?;
         for element in &elements {
             scope.count(&element.values)?;
         }
@@ -39,14 +39,19 @@ impl Generator for List {
 ///
 /// A list without `elements` and `elementsYaml` is an error, since a field may
 /// be misspelt and no elements would delete every Application. Use an empty
-/// list for no Applications.
-fn parameter_sets(list: &Value, go: bool) -> Result<Vec<Element>, Failure> {
+/// list for no Applications. With parameters of another generator in it, the
+/// text of `elementsYaml` may become empty.
+fn parameter_sets(list: &Value, go: bool, is_interpolated: bool) -> Result<Vec<Element>, Failure> {
     let listed = !list["elements"].is_null();
     let written = match &list["elementsYaml"] {
         Value::Null => false,
         // Also when every line is a comment.
         Value::String(text) => {
-            !matches!(yaml::value(text), Ok(Value::Null) | Err(yaml::Error::Count { found: 0 }))
+            is_interpolated
+                || !matches!(
+                    yaml::value(text),
+                    Ok(Value::Null) | Err(yaml::Error::Count { found: 0 })
+                )
         }
         _ => true,
     };

@@ -21,6 +21,14 @@ impl Generator for Matrix {
         &["generators", "template"]
     }
 
+    fn declare<'a>(
+        &self,
+        generator: &'a Value,
+        _: &mut Scope<'_, '_>,
+    ) -> Result<&'a [Value], Failure> {
+        children(generator).map(<[Value; 2]>::as_slice)
+    }
+
     /// For each set of the first generator, all sets of the second one, which is
     /// interpolated with the former.
     fn generate(
@@ -28,17 +36,13 @@ impl Generator for Matrix {
         generator: &Value,
         scope: &mut Scope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
-        let children = list_of(generator, "generators")?;
-        let [first, second] = children else {
-            let cause =
-                format!("has {} elements; a matrix combines two generators", children.len());
-            return Err(Failure::new("generators", cause));
-        };
-        scope.check(second, SECOND)?;
+        let [first, second] = children(generator)?;
         let outer = scope.child(first, FIRST)?;
-        // Without a placeholder it is the same for each outer set.
+        // Without a placeholder it is the same for each outer set. Without an outer set it
+        // is not needed, unless these are not known yet.
         let is_fixed = !has_placeholder(second);
-        let fixed = if is_fixed { Some(scope.child(second, SECOND)?) } else { None };
+        let is_needed = is_fixed && (!outer.is_empty() || scope.has_unread());
+        let fixed = if is_needed { Some(scope.child(second, SECOND)?) } else { None };
         let mut combined = Vec::new();
         for a in outer {
             let evaluated;
@@ -54,7 +58,7 @@ impl Generator for Matrix {
                         ..failure
                     };
                     let element = scope.interpolate(second, SECOND, &a.values).map_err(with)?;
-                    evaluated = scope.child(&element, SECOND).map_err(with)?;
+                    evaluated = scope.interpolated_child(&element, SECOND).map_err(with)?;
                     &evaluated
                 }
             };
@@ -74,6 +78,14 @@ impl Generator for Matrix {
         }
         Ok(combined)
     }
+}
+
+fn children(generator: &Value) -> Result<&[Value; 2], Failure> {
+    let children = list_of(generator, "generators")?;
+    children.try_into().map_err(|_| {
+        let cause = format!("has {} elements; a matrix combines two generators", children.len());
+        Failure::new("generators", cause)
+    })
 }
 
 /// Whether interpolating an element may change it.

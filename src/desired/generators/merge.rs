@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::combine::merge_over;
+use super::combine::{as_text, merge_over};
 use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of};
 
@@ -20,6 +20,15 @@ impl Generator for Merge {
         &["generators", "mergeKeys", "template"]
     }
 
+    fn declare<'a>(
+        &self,
+        generator: &'a Value,
+        _: &mut Scope<'_, '_>,
+    ) -> Result<&'a [Value], Failure> {
+        merge_keys(generator)?;
+        children(generator)
+    }
+
     /// The sets of the first generator in their order, each with what those of the others
     /// with the same values of the keys contain, the last one first.
     fn generate(
@@ -27,27 +36,25 @@ impl Generator for Merge {
         generator: &Value,
         scope: &mut Scope<'_, '_>,
     ) -> Result<Vec<Element>, Failure> {
-        let children = list_of(generator, "generators")?;
-        let [first, others @ ..] = children else {
-            return Err(Failure::new("generators", "is empty; merge at least two generators"));
-        };
-        if others.is_empty() {
-            let cause = "has one element; merge at least two generators, or use it directly";
-            return Err(Failure::new("generators", cause));
-        }
-        let keys = merge_keys(generator)?;
-        let mut base = scope.child(first, "generators[0]")?;
-        let places = identities(&base, &keys)?;
-        for (index, other) in others.iter().enumerate() {
-            let sets = scope.child(other, &format!("generators[{}]", index + 1))?;
-            identities(&sets, &keys)?;
-            for set in sets {
-                let Some(place) = places.get(&identity(&set.values, &keys)) else { continue };
+        let keys = Keys { names: merge_keys(generator)?, dotted: scope.is_go() };
+        let mut base = Vec::new();
+        let mut places = HashMap::new();
+        for (index, child) in children(generator)?.iter().enumerate() {
+            let sets = scope.child(child, &format!("generators[{index}]"))?;
+            let identities = keys.identities(&sets)?;
+            if index == 0 {
+                places = identities.into_iter().enumerate().map(|(at, id)| (id, at)).collect();
+                base = sets;
+                continue;
+            }
+            for (set, identity) in sets.into_iter().zip(identities) {
+                let Some(place) = places.get(&identity) else { continue };
                 let values = &mut base[*place].values;
                 if scope.is_go() {
-                    merge_over(values, set.values)
+                    merge_over(values, set.values);
                 } else {
-                    values.extend(set.values)
+                    *values = as_text(std::mem::take(values));
+                    values.extend(as_text(set.values));
                 }
             }
         }
@@ -56,6 +63,18 @@ impl Generator for Merge {
         }
         Ok(base)
     }
+}
+
+fn children(generator: &Value) -> Result<&[Value], Failure> {
+    let children = list_of(generator, "generators")?;
+    if children.len() < 2 {
+        let cause = format!(
+            "has {} elements; merge at least two generators, or use one of them directly",
+            children.len()
+        );
+        return Err(Failure::new("generators", cause));
+    }
+    Ok(children)
 }
 
 fn merge_keys(generator: &Value) -> Result<BTreeSet<&str>, Failure> {
@@ -74,32 +93,62 @@ fn merge_keys(generator: &Value) -> Result<BTreeSet<&str>, Failure> {
     Ok(keys)
 }
 
-/// The position of each identity; two sets of one generator must differ.
-fn identities(sets: &[Element], keys: &BTreeSet<&str>) -> Result<HashMap<String, usize>, Failure> {
-    let mut places = HashMap::with_capacity(sets.len());
-    for (index, set) in sets.iter().enumerate() {
-        let identity = identity(&set.values, keys);
-        if let Some(first) = places.insert(identity.clone(), index) {
-            let cause = format!(
-                "{} and {} have the same values of the merge keys: {identity}; add a key that \
-                 distinguishes them to mergeKeys",
-                sets[first].field, set.field
-            );
-            return Err(Failure::new("", cause));
+/// The merge keys.
+struct Keys<'a> {
+    names: BTreeSet<&'a str>,
+    /// Whether a dotted key is also looked up in nested objects (AS-082).
+    dotted: bool,
+}
+
+impl Keys<'_> {
+    /// The identities of the sets of one generator; two of them must differ.
+    fn identities(&self, sets: &[Element]) -> Result<Vec<String>, Failure> {
+        let identities: Vec<String> = sets.iter().map(|set| self.identity(&set.values)).collect();
+        let mut places = HashMap::with_capacity(sets.len());
+        for (index, identity) in identities.iter().enumerate() {
+            if let Some(first) = places.insert(identity, index) {
+                let first: usize = first;
+                let cause = format!(
+                    "{} and {} have the same values of the merge keys: {identity}; add a key \
+                     that distinguishes them to mergeKeys",
+                    sets[first].field, sets[index].field
+                );
+                return Err(Failure::new("", cause));
+            }
         }
+        Ok(identities)
     }
-    Ok(places)
+
+    /// The values of the merge keys as a JSON object, null for a missing one.
+    fn identity(&self, values: &Map<String, Value>) -> String {
+        let value = |key: &&str| {
+            let nested = || nested(values, key).filter(|_| self.dotted);
+            values.get(*key).or_else(nested).map(canonical).unwrap_or_default()
+        };
+        let object: Map<String, Value> =
+            self.names.iter().map(|key| ((*key).to_owned(), value(key))).collect();
+        Value::from(object).to_string()
+    }
 }
 
-/// The values of the merge keys as a JSON object, null for a missing one.
-fn identity(values: &Map<String, Value>, keys: &BTreeSet<&str>) -> String {
-    let value = |key: &&str| values.get(*key).or_else(|| nested(values, key)).cloned();
-    let object: Map<String, Value> =
-        keys.iter().map(|key| ((*key).to_owned(), value(key).unwrap_or_default())).collect();
-    Value::from(object).to_string()
+/// A value whose numbers are equal as text when they are equal: 3.0 is 3.
+fn canonical(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => match number.as_f64() {
+            #[allow(clippy::cast_possible_truncation, reason = "it is a small integer")]
+            Some(float) if float.fract() == 0.0 && float.abs() < 1e15 => (float as i64).into(),
+            Some(float) => float.into(),
+            None => value.clone(),
+        },
+        Value::Array(list) => list.iter().map(canonical).collect(),
+        Value::Object(object) => {
+            object.iter().map(|(key, value)| (key.clone(), canonical(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::String(_) => value.clone(),
+    }
 }
 
-/// The value of a dotted key in nested objects (AS-082).
+/// The value of a dotted key in nested objects.
 fn nested<'a>(values: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
     let (first, rest) = key.split_once('.')?;
     let inner = values.get(first)?.as_object()?;

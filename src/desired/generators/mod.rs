@@ -34,6 +34,16 @@ trait Generator: Sync {
     /// Its fields.
     fn fields(&self) -> &'static [&'static str];
 
+    /// What is known without its parameter sets, which may never be needed: its interval is
+    /// taken, and the elements that it combines are returned.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be evaluated, whatever the parameters are.
+    fn declare<'a>(&self, _: &'a Value, _: &mut Scope<'_, '_>) -> Result<&'a [Value], Failure> {
+        Ok(&[])
+    }
+
     /// Its parameter sets, in order. `generator` is its object, with known fields only.
     fn generate(
         &self,
@@ -148,7 +158,21 @@ pub struct Evaluation<'a> {
     pub unread: std::collections::BTreeSet<super::inputs::GitRequest>,
 }
 
-impl Evaluation<'_> {
+impl<'a> Evaluation<'a> {
+    /// The evaluation of the generators of a spec; what they use is added to `reads`.
+    pub fn new(
+        spec: &'a Value,
+        engine: &'a mut Engine,
+        env: &'a mut Env,
+        inputs: &'a Inputs,
+        reads: &'a mut Reads,
+    ) -> Self {
+        let project = spec["template"]["spec"]["project"].as_str().unwrap_or_default();
+        let project = if project.contains("{{") { "" } else { project };
+        let unread = std::collections::BTreeSet::new();
+        Self { engine, env, inputs, project, reads, unread }
+    }
+
     /// Runs all generators of one element of `spec.generators` and keeps the
     /// parameter sets that its selector matches.
     ///
@@ -164,10 +188,11 @@ impl Evaluation<'_> {
             Error::Generator { place: field, cause, limit }
         };
         let selector = shape(element).map_err(failed)?;
+        Scope::top(self, place).declare(element, "").map_err(failed)?;
         let mut outputs = Vec::new();
         for generator in of(element) {
             let key = generator.key();
-            let mut scope = Scope::top(self);
+            let mut scope = Scope::top(self, place);
             let sets = scope.generate(generator, &element[key]).map_err(failed)?;
             let place = format!("{place}.{key}");
             let sets = sets.into_iter().filter(|set| selector.matches(&set.values));

@@ -5,18 +5,21 @@
 //! | `*` | any text without `/` | any text | any text without `/` |
 //! | `**` | as `*` | any text | any number of directories, as a whole segment |
 //! | `?` | one character but `/` | one character | one character but `/` |
-//! | `[a-z]`, `[^a]` | one such character | the same | the same |
+//! | `[a-z]`, `[^a]` | one such character | the same, also `[!a]` and `[[:digit:]]` | the same, also `[!a]` |
 //! | `{a,b}` | itself | itself | one of these |
 //! | a path of a directory | itself | all files below it | itself |
 //!
-//! A pattern becomes a regular expression, which takes linear time.
+//! The patterns of a generator become one set of regular expressions, which takes linear
+//! time.
 
-use regex::{Regex, RegexBuilder};
+use regex::{RegexBuilder, RegexSet, RegexSetBuilder};
 
 /// Longest pattern, in bytes.
 const MAX_PATTERN: usize = 4096;
 /// Limit on the memory of one compiled pattern, in bytes.
 const MAX_COMPILED: usize = 1 << 20;
+/// The same for all patterns of a generator.
+const MAX_COMPILED_TOGETHER: usize = 16 << 20;
 
 /// How patterns of files are read (AS-096).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -28,9 +31,9 @@ pub enum Globbing {
     BySegment,
 }
 
-/// A compiled pattern.
+/// A valid pattern, as a regular expression.
 #[derive(Clone, Debug)]
-pub struct PathPattern(Regex);
+pub struct PathPattern(String);
 
 impl PathPattern {
     /// A pattern of directories.
@@ -39,58 +42,113 @@ impl PathPattern {
     ///
     /// The pattern, and why it is invalid.
     pub fn of_directories(pattern: &str) -> Result<Self, String> {
-        Self::compile(pattern, Syntax { crosses: false, doubled: false })
+        Self::compile(pattern, pattern, Syntax::Directories)
     }
 
-    /// A pattern of files.
+    /// A pattern of files. It is relative to the root of the repository, and `.` and `..`
+    /// in it are resolved.
     ///
     /// # Errors
     ///
     /// The pattern, and why it is invalid.
     pub fn of_files(pattern: &str, globbing: Globbing) -> Result<Self, String> {
-        match globbing {
-            Globbing::Greedy => {
-                let pattern = pattern.strip_prefix("./").unwrap_or(pattern);
-                Self::compile(pattern, Syntax { crosses: true, doubled: false })
-            }
-            Globbing::BySegment => Self::compile(pattern, Syntax { crosses: false, doubled: true }),
-        }
-    }
-
-    /// Whether a path relative to the root of the repository matches.
-    pub fn matches(&self, path: &str) -> bool {
-        self.0.is_match(path)
-    }
-
-    fn compile(pattern: &str, syntax: Syntax) -> Result<Self, String> {
-        let invalid = |why: &str| {
-            let shown: String = pattern.chars().take(80).collect();
-            format!("pattern {shown:?}: {why}")
+        let syntax = match globbing {
+            Globbing::Greedy => Syntax::Greedy,
+            Globbing::BySegment => Syntax::BySegment,
         };
+        let relative = relative(pattern, syntax).map_err(|why| invalid(pattern, why))?;
+        Self::compile(&relative, pattern, syntax)
+    }
+
+    /// Compiles a pattern; `written` is its text for errors.
+    fn compile(pattern: &str, written: &str, syntax: Syntax) -> Result<Self, String> {
         if pattern.len() > MAX_PATTERN {
-            return Err(invalid("longer than 4096 bytes"));
+            return Err(invalid(written, "longer than 4096 bytes"));
         }
-        let expression = syntax.expression(pattern).map_err(invalid)?;
+        let expression = syntax.expression(pattern).map_err(|why| invalid(written, why))?;
         let compiled = RegexBuilder::new(&expression)
             .size_limit(MAX_COMPILED)
             .dot_matches_new_line(true)
-            .build()
-            .map_err(|_| invalid("it is too complex, or a range such as [z-a] is reversed"))?;
-        Ok(Self(compiled))
+            .build();
+        match compiled {
+            Ok(_) => Ok(Self(expression)),
+            Err(_) => {
+                let why = "it is too complex, or a range such as [z-a] is reversed";
+                Err(invalid(written, why))
+            }
+        }
     }
 }
 
+fn invalid(pattern: &str, why: &str) -> String {
+    let shown: String = pattern.chars().take(80).collect();
+    format!("pattern {shown:?}: {why}")
+}
+
+/// Several patterns that are matched together, in time linear in the path.
+#[derive(Clone, Debug)]
+pub struct PathPatterns(RegexSet);
+
+impl PathPatterns {
+    /// These patterns.
+    ///
+    /// # Errors
+    ///
+    /// When they exceed the limit on their memory.
+    pub fn new(patterns: &[PathPattern]) -> Result<Self, String> {
+        let set = RegexSetBuilder::new(patterns.iter().map(|pattern| &pattern.0))
+            .size_limit(MAX_COMPILED_TOGETHER)
+            .dot_matches_new_line(true)
+            .build();
+        set.map(Self).map_err(|_| "the patterns together are too complex; use fewer".to_owned())
+    }
+
+    /// Whether one of them matches a path relative to the root of the repository.
+    pub fn matches(&self, path: &str) -> bool {
+        self.0.is_match(path)
+    }
+}
+
+/// A pattern of files without `.`, `..` and empty segments.
+fn relative(pattern: &str, syntax: Syntax) -> Result<String, &'static str> {
+    if syntax == Syntax::Greedy && pattern.starts_with('/') {
+        return Err("it is absolute; write a path relative to the root of the repository");
+    }
+    let mut segments = Vec::new();
+    for segment in pattern.split('/') {
+        match segment {
+            "" | "." => {}
+            ".." => {
+                segments.pop().ok_or("it leads out of the repository")?;
+            }
+            segment => segments.push(segment),
+        }
+    }
+    let mut relative = segments.join("/");
+    if syntax == Syntax::Greedy && pattern.ends_with('/') && !relative.is_empty() {
+        relative.push('/');
+    }
+    Ok(relative)
+}
+
 /// The syntax of a pattern.
-#[derive(Clone, Copy)]
-struct Syntax {
-    /// Whether wildcards match `/`, and the path of a directory all files below it.
-    crosses: bool,
-    /// Whether `**` and braces have a meaning.
-    doubled: bool,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    /// Of directories.
+    Directories,
+    /// Of files: wildcards match `/`, and the path of a directory all files below it.
+    Greedy,
+    /// Of files: `**` and braces have a meaning.
+    BySegment,
 }
 
 impl Syntax {
+    fn crosses(self) -> bool {
+        self == Self::Greedy
+    }
+
     fn expression(self, pattern: &str) -> Result<String, &'static str> {
+        let doubled = self == Self::BySegment;
         let chars: Vec<char> = pattern.chars().collect();
         let mut expression = String::from("^(?:");
         let (mut at, mut braces) = (0, 0);
@@ -99,7 +157,7 @@ impl Syntax {
             let starts_segment = at == 0 || matches!(chars[at - 1], '/' | '{' | ',');
             at += 1;
             match c {
-                '*' if self.doubled && starts_segment && chars.get(at) == Some(&'*') => {
+                '*' if doubled && starts_segment && chars.get(at) == Some(&'*') => {
                     match chars.get(at + 1) {
                         Some('/') => {
                             expression.push_str("(?:[^/]+/)*");
@@ -112,19 +170,19 @@ impl Syntax {
                         Some(_) => expression.push_str("[^/]*"),
                     }
                 }
-                '*' => expression.push_str(if self.crosses { ".*" } else { "[^/]*" }),
-                '?' => expression.push_str(if self.crosses { "." } else { "[^/]" }),
+                '*' => expression.push_str(if self.crosses() { ".*" } else { "[^/]*" }),
+                '?' => expression.push_str(if self.crosses() { "." } else { "[^/]" }),
                 '[' => at = class(&chars, at, self, &mut expression)?,
                 '\\' => {
                     let escaped = chars.get(at).ok_or("it ends with a backslash")?;
                     expression.push_str(&regex::escape(&escaped.to_string()));
                     at += 1;
                 }
-                '{' if self.doubled => {
+                '{' if doubled => {
                     braces += 1;
                     expression.push_str("(?:");
                 }
-                '}' if self.doubled && braces > 0 => {
+                '}' if doubled && braces > 0 => {
                     braces -= 1;
                     expression.push(')');
                 }
@@ -136,7 +194,7 @@ impl Syntax {
             return Err("a { is not closed");
         }
         expression.push(')');
-        if self.crosses && !pattern.contains(['*', '?', '[', '\\']) {
+        if self.crosses() && !pattern.contains(['*', '?', '[', '\\']) {
             // The path of a directory, with or without a slash at its end.
             let slash = if pattern.ends_with('/') || pattern.is_empty() { "" } else { "/" };
             expression.push_str(&format!("(?:{slash}.*)?"));
@@ -146,6 +204,12 @@ impl Syntax {
     }
 }
 
+/// Names of POSIX classes, as in `[[:digit:]]`.
+const NAMED: [&str; 12] = [
+    "alnum", "alpha", "blank", "cntrl", "digit", "graph", "lower", "print", "punct", "space",
+    "upper", "xdigit",
+];
+
 /// Appends a character class that begins before `at`, and returns the position behind it.
 fn class(
     chars: &[char],
@@ -153,10 +217,15 @@ fn class(
     syntax: Syntax,
     expression: &mut String,
 ) -> Result<usize, &'static str> {
-    let negated = matches!(chars.get(at), Some('^' | '!'));
+    // Patterns of directories know only [^a].
+    let negated = match chars.get(at) {
+        Some('^') => true,
+        Some('!') => syntax != Syntax::Directories,
+        _ => false,
+    };
     at += usize::from(negated);
     expression.push_str(if negated { "[^" } else { "[" });
-    if negated && !syntax.crosses {
+    if negated && !syntax.crosses() {
         expression.push('/');
     }
     let mut empty = true;
@@ -165,7 +234,18 @@ fn class(
         at += 1;
         let literal = match c {
             ']' if !empty => break,
-            ']' => return Err("[] is empty"),
+            ']' if !syntax.crosses() => return Err("[] is empty"),
+            '[' if syntax.crosses() && chars.get(at) == Some(&':') => {
+                let rest: String = chars[at + 1..].iter().take(8).collect();
+                let name = NAMED.iter().find(|name| {
+                    rest.strip_prefix(*name).is_some_and(|rest| rest.starts_with(":]"))
+                });
+                let name = name.ok_or("it has a class such as [:name:] that does not exist")?;
+                expression.push_str(&format!("[:{name}:]"));
+                at += name.len() + 3;
+                empty = false;
+                continue;
+            }
             '-' if !empty && !matches!(chars.get(at), Some(']') | None) => {
                 expression.push('-');
                 continue;
@@ -211,9 +291,13 @@ mod tests {
             ("{a,b}", "{a,b}", true),
             ("a+b.c", "a+b.c", true),
             ("a.c", "abc", false),
+            ("[!a]pp", "bpp", false),
+            ("[!a]pp", "!pp", true),
+            ("./app1", "app1", false),
         ];
         for (pattern, path, want) in cases {
-            let got = PathPattern::of_directories(pattern).unwrap().matches(path);
+            let pattern_read = PathPattern::of_directories(pattern).unwrap();
+            let got = PathPatterns::new(&[pattern_read]).unwrap().matches(path);
             assert_eq!(got, want, "{pattern} {path}");
         }
         for malformed in ["a[", "a[]", "a\\", "[z-a]", &"a".repeat(5000)] {
@@ -241,13 +325,30 @@ mod tests {
             ("config", "config/prod.yaml", true, false),
             ("config/", "config/prod.yaml", true, false),
             ("config", "config2", false, false),
-            ("./a.json", "a.json", true, false),
+            ("./a.json", "a.json", true, true),
+            (".", "a/b.json", true, false),
+            ("a//b/./*.json", "a/b/c.json", true, true),
+            ("a/x/../*.json", "a/c.json", true, true),
+            ("a/[!b].json", "a/c.json", true, true),
+            ("a/[^b].json", "a/b.json", false, false),
+            ("a/[]x].json", "a/].json", true, true),
+            ("a/[[:digit:]x].json", "a/7.json", true, true),
         ];
         for (pattern, path, greedy, by_segment) in cases {
-            let matches =
-                |globbing| PathPattern::of_files(pattern, globbing).unwrap().matches(path);
+            let matches = |globbing| {
+                let pattern = PathPattern::of_files(pattern, globbing);
+                PathPatterns::new(&[pattern.unwrap()]).unwrap().matches(path)
+            };
             assert_eq!(matches(Globbing::Greedy), greedy, "greedy: {pattern} {path}");
-            assert_eq!(matches(Globbing::BySegment), by_segment, "by segment: {pattern} {path}");
+            let same = !pattern.contains("[]") && !pattern.contains("[:");
+            if same {
+                let got = matches(Globbing::BySegment);
+                assert_eq!(got, by_segment, "by segment: {pattern} {path}");
+            }
         }
+        for outside in ["../a", "a/../../b", "/a"] {
+            assert!(PathPattern::of_files(outside, Globbing::Greedy).is_err(), "{outside}");
+        }
+        assert!(PathPattern::of_files("[[:nope:]]", Globbing::Greedy).is_err());
     }
 }

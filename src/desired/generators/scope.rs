@@ -15,14 +15,43 @@ const MAX_DEPTH: usize = 2;
 /// The evaluation of one generator.
 pub struct Scope<'s, 'e> {
     evaluation: &'s mut Evaluation<'e>,
+    /// The path of its element of `spec.generators`.
+    element: &'s str,
     /// The number of matrix and merge generators around it.
     depth: usize,
+    /// Whether it contains parameters of another generator.
+    is_interpolated: bool,
 }
 
 impl<'s, 'e> Scope<'s, 'e> {
-    /// The scope of a generator in `spec.generators`.
-    pub fn top(evaluation: &'s mut Evaluation<'e>) -> Self {
-        Self { evaluation, depth: 0 }
+    /// The scope of a generator in `spec.generators`; `element` is its path.
+    pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str) -> Self {
+        Self { evaluation, element, depth: 0, is_interpolated: false }
+    }
+
+    /// The scope of a generator inside of this one.
+    fn inner(&mut self) -> Scope<'_, 'e> {
+        Scope {
+            evaluation: &mut *self.evaluation,
+            element: self.element,
+            depth: self.depth + 1,
+            is_interpolated: self.is_interpolated,
+        }
+    }
+
+    /// Whether the generator contains parameters of another one.
+    pub fn is_interpolated(&self) -> bool {
+        self.is_interpolated
+    }
+
+    /// Whether a part of a repository must be read first.
+    pub fn has_unread(&self) -> bool {
+        !self.evaluation.unread.is_empty()
+    }
+
+    /// Reports what is ignored of this generator.
+    pub fn warn(&mut self, warning: &str) {
+        self.evaluation.reads.warn(format!("{}: {warning}", self.element));
     }
 
     /// Whether templates are those of Go.
@@ -47,13 +76,24 @@ impl<'s, 'e> Scope<'s, 'e> {
     }
 
     /// A part of a repository; `None` when it must be read first.
-    pub fn git(&mut self, request: GitRequest) -> Option<Result<Arc<GitAnswer>, String>> {
+    pub fn git(
+        &mut self,
+        request: GitRequest,
+    ) -> Result<Option<Result<Arc<GitAnswer>, String>>, Failure> {
         let answer = self.evaluation.inputs.git.get(&request).cloned();
         if answer.is_none() {
             self.evaluation.unread.insert(request.clone());
         }
         self.evaluation.reads.git.insert(request);
-        answer
+        let limit = self.evaluation.engine.limits().repository_reads;
+        if self.evaluation.reads.git.len() <= limit {
+            return Ok(answer);
+        }
+        let cause = format!(
+            "limit exceeded: the generators read more than {limit} repositories, revisions and \
+             lists of files"
+        );
+        Err(Failure { field: String::new(), cause, limit: true })
     }
 
     /// Generate again after an interval, at the latest; zero for no interval.
@@ -73,13 +113,7 @@ impl<'s, 'e> Scope<'s, 'e> {
             let cause = format!("must be an object, is {}", kind(fields));
             return Err(Failure::new(key, cause));
         };
-        let known = generator.fields();
-        let unknown = |field: &&String| !known.contains(&field.as_str());
-        if let Some(unknown) = object.keys().find(unknown).filter(|_| !known.is_empty()) {
-            let known = known.join(", ");
-            let cause = format!("is not a field of a {key} generator; its fields are {known}");
-            return Err(below(Failure::new(unknown, cause)));
-        }
+        known_fields(generator, object).map_err(below)?;
         let elements = generator.generate(fields, self).map_err(below)?;
         self.check_time(key)?;
         Ok(elements
@@ -92,6 +126,27 @@ impl<'s, 'e> Scope<'s, 'e> {
     /// selector matches. It must contain one generator (AS-041, AS-070).
     pub fn child(&mut self, element: &Value, place: &str) -> Result<Vec<Element>, Failure> {
         let selector = shape(element).map_err(|failure| failure.below(place))?;
+        let generator = self.only(element).map_err(|failure| failure.below(place))?;
+        let fields = &element[generator.key()];
+        let sets = self.inner().generate(generator, fields).map_err(|f| f.below(place))?;
+        let sets = sets.into_iter().filter(|set| selector.matches(&set.values));
+        Ok(sets.map(|set| Element { field: join(place, &set.field), ..set }).collect())
+    }
+
+    /// As [`Self::child`], of the result of [`Self::interpolate`].
+    pub fn interpolated_child(
+        &mut self,
+        element: &Value,
+        place: &str,
+    ) -> Result<Vec<Element>, Failure> {
+        let before = std::mem::replace(&mut self.is_interpolated, true);
+        let sets = self.child(element, place);
+        self.is_interpolated = before;
+        sets
+    }
+
+    /// The generator of an element inside of this one.
+    fn only(&self, element: &Value) -> Result<&'static dyn Generator, Failure> {
         let mut generators = of(element);
         let (Some(generator), None) = (generators.next(), generators.next()) else {
             let keys: Vec<&str> = of(element).map(Generator::key).collect();
@@ -100,59 +155,121 @@ impl<'s, 'e> Scope<'s, 'e> {
                 keys.len(),
                 keys.join(" and ")
             );
-            return Err(Failure::new(place, cause));
+            return Err(Failure::new("", cause));
         };
-        let key = generator.key();
-        let combines = matches!(key, "matrix" | "merge");
-        if combines && self.depth + 1 >= MAX_DEPTH {
+        if combines(generator) && self.depth + 1 >= MAX_DEPTH {
             let cause = "a matrix or merge generator can be nested once only";
-            return Err(Failure::new(join(place, key), cause));
+            return Err(Failure::new(generator.key(), cause));
         }
-        let mut inner = Scope { evaluation: &mut *self.evaluation, depth: self.depth + 1 };
-        let sets = inner.generate(generator, &element[key]).map_err(|f| f.below(place))?;
-        let sets = sets.into_iter().filter(|set| selector.matches(&set.values));
-        Ok(sets.map(|set| Element { field: join(place, &set.field), ..set }).collect())
+        Ok(generator)
     }
 
-    /// Checks the shape of an element that may never be evaluated.
-    pub fn check(&self, element: &Value, place: &str) -> Result<(), Failure> {
-        shape(element).map(drop).map_err(|failure| failure.below(place))
+    /// Checks an element and those inside of it, also those that no parameter set may ever
+    /// need, and takes their intervals (AS-047, AS-098).
+    pub fn declare(&mut self, element: &Value, place: &str) -> Result<(), Failure> {
+        let below = |failure: Failure| failure.below(place);
+        shape(element).map_err(below)?;
+        for generator in of(element) {
+            let key = generator.key();
+            let place = join(place, key);
+            let Value::Object(fields) = &element[key] else {
+                let cause = format!("must be an object, is {}", kind(&element[key]));
+                return Err(Failure::new(place, cause));
+            };
+            known_fields(generator, fields).map_err(|failure| failure.below(&place))?;
+            let children = generator.declare(&element[key], self);
+            for (index, child) in children.map_err(|f| f.below(&place))?.iter().enumerate() {
+                let place = join(&place, &format!("generators[{index}]"));
+                shape(child).and_then(|_| self.only(child)).map_err(|f| f.below(&place))?;
+                self.inner().declare(child, &place)?;
+            }
+        }
+        Ok(())
     }
 
-    /// An element with the parameters of another generator in all its strings (AS-071):
-    /// not in its selector (AS-046), its template, nor in what the `values` of its
-    /// generator take from its own parameters (AS-073).
+    /// An element with the parameters of another generator in its strings (AS-071): not in
+    /// its selector (AS-046), in templates, which are ignored (AS-074), nor in what `values`
+    /// take from the parameters of their own generator (AS-073).
     pub fn interpolate(
         &mut self,
         element: &Value,
         place: &str,
         parameters: &Map<String, Value>,
     ) -> Result<Value, Failure> {
-        let mut element = element.clone();
-        for generator in super::GENERATORS {
-            let key = generator.key();
-            let Some(fields) = element.get_mut(key).and_then(Value::as_object_mut) else {
-                continue;
+        let mut interpolated = Map::new();
+        for (key, value) in element.as_object().into_iter().flatten() {
+            let generator = super::GENERATORS.into_iter().find(|one| one.key() == key);
+            let value = match (generator, value) {
+                (Some(generator), Value::Object(fields)) => {
+                    let place = join(place, key);
+                    self.interpolate_generator(generator, fields, &place, parameters)?
+                }
+                _ => value.clone(),
             };
-            let own_values = generator.fields().contains(&"values");
-            for (field, value) in fields {
-                let place = join(&join(place, key), field);
-                if field == "template" {
-                    continue;
-                }
-                if field != "values" || !own_values {
-                    *value = self.render(value, &place, parameters)?;
-                    continue;
-                }
-                for (name, value) in value.as_object_mut().into_iter().flatten() {
-                    let Value::String(text) = value else { continue };
-                    let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
-                    let rendered = engine.render_if_known(text, parameters, env);
-                    *text = rendered.map_err(|error| of_template(&error, join(&place, name)))?;
-                }
-            }
+            interpolated.insert(key.clone(), value);
         }
-        Ok(element)
+        Ok(interpolated.into())
+    }
+
+    fn interpolate_generator(
+        &mut self,
+        generator: &'static dyn Generator,
+        fields: &Map<String, Value>,
+        place: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<Value, Failure> {
+        let own_values = generator.fields().contains(&"values");
+        let mut interpolated = Map::new();
+        for (field, value) in fields {
+            let place = join(place, field);
+            let value = match (field.as_str(), value) {
+                ("template", _) => continue,
+                ("values", Value::Object(values)) if own_values => {
+                    self.interpolate_values(values, &place, parameters)?
+                }
+                ("generators", Value::Array(children)) if combines(generator) => {
+                    let mut elements = Vec::with_capacity(children.len());
+                    for (index, child) in children.iter().enumerate() {
+                        let place = format!("{place}[{index}]");
+                        let mut element = self.interpolate(child, &place, parameters)?;
+                        // A field of the nested generator, unlike the selector of this one.
+                        if let Some(selector) = element.get_mut("selector") {
+                            let place = join(&place, "selector");
+                            *selector = self.render(selector, &place, parameters)?;
+                        }
+                        elements.push(element);
+                    }
+                    elements.into()
+                }
+                _ => self.render(value, &place, parameters)?,
+            };
+            interpolated.insert(field.clone(), value);
+        }
+        Ok(interpolated.into())
+    }
+
+    /// `values` with the parameters of another generator. A text that uses keys that these
+    /// do not have is kept: the parameters of its own generator may have them (AS-073).
+    fn interpolate_values(
+        &mut self,
+        values: &Map<String, Value>,
+        place: &str,
+        parameters: &Map<String, Value>,
+    ) -> Result<Value, Failure> {
+        let mut interpolated = Map::new();
+        for (name, value) in values {
+            let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
+            let mut render = |text: &str| {
+                let rendered = engine.render_if_known(text, parameters, env);
+                rendered.map_err(|error| of_template(&error, join(place, name)))
+            };
+            let value = match value {
+                Value::String(text) => render(text)?.into(),
+                other => other.clone(),
+            };
+            interpolated.insert(render(name)?, value);
+        }
+        Ok(interpolated.into())
     }
 
     /// A value with parameters in all its strings.
@@ -208,6 +325,24 @@ impl<'s, 'e> Scope<'s, 'e> {
 
     fn check_time(&mut self, place: &str) -> Result<(), Failure> {
         self.evaluation.engine.check_time(place, self.evaluation.env).map_err(of_engine)
+    }
+}
+
+fn combines(generator: &dyn Generator) -> bool {
+    matches!(generator.key(), "matrix" | "merge")
+}
+
+/// Fails for a field that a generator does not have.
+fn known_fields(generator: &dyn Generator, fields: &Map<String, Value>) -> Result<(), Failure> {
+    let known = generator.fields();
+    let unknown = |field: &&String| !known.contains(&field.as_str());
+    match fields.keys().find(unknown).filter(|_| !known.is_empty()) {
+        None => Ok(()),
+        Some(unknown) => {
+            let (key, known) = (generator.key(), known.join(", "));
+            let cause = format!("is not a field of a {key} generator; its fields are {known}");
+            Err(Failure::new(unknown, cause))
+        }
     }
 }
 

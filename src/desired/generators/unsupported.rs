@@ -27,12 +27,22 @@ impl Generator for Unsupported {
         &[]
     }
 
+    fn declare<'a>(&self, _: &'a Value, _: &mut Scope<'_, '_>) -> Result<&'a [Value], Failure> {
+        Err(self.failure())
+    }
+
     fn generate(&self, _: &Value, _: &mut Scope<'_, '_>) -> Result<Vec<Element>, Failure> {
+        Err(self.failure())
+    }
+}
+
+impl Unsupported {
+    fn failure(&self) -> Failure {
         let cause = format!(
             "the {} generator is not supported, and no application is changed; use a list, \
              clusters, git, matrix or merge generator",
             self.0
         );
-        Err(Failure::new("", cause))
+        Failure::new("", cause)
     }
 }

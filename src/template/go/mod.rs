@@ -69,6 +69,12 @@ impl Options {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    /// How many templates this thread has compiled.
+    pub static COMPILED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
 /// A compiled template.
 #[derive(Debug)]
 pub struct Template {
@@ -86,6 +92,8 @@ impl Template {
 
     /// Compiles a template whose name appears in its errors.
     pub fn parse_named(name: &str, text: &str, options: &Options) -> Result<Self, Error> {
+        #[cfg(test)]
+        COMPILED.with(|compiled| compiled.set(compiled.get() + 1));
         let trees = parse::parse(name, text).map_err(|error| Error::Parse {
             name: name.to_owned(),
             line: error.line,

@@ -16,6 +16,9 @@ use crate::watch::failure::{self, has_code, is_transient, reason};
 /// has changed: a typo must not cause one per reconcile.
 const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
+/// A failed discovery is not repeated within this time.
+const AFTER_FAILURE: Duration = Duration::from_secs(3);
+
 /// Maximum number of attempts before groups that fail are left out.
 const TRIES: u32 = 5;
 /// Pause before the second attempt; it grows with each attempt.
@@ -28,6 +31,9 @@ pub(super) struct Known {
     /// Kinds that were resolved from it, with path and scope: searching all kinds for
     /// each object is too slow.
     exact: HashMap<GroupVersionKind, (ApiResource, bool)>,
+    /// Why the last discovery failed, and when: a server that does not answer must not be
+    /// asked by one Application after the other, each for the whole timeout.
+    failed: Option<(String, Instant)>,
     /// Groups that failed, and why: an unavailable aggregated API must not make all other
     /// kinds unknown.
     silent: BTreeMap<String, String>,
@@ -44,6 +50,17 @@ impl Known {
     pub fn forget(&mut self) {
         self.found = None;
         self.exact.clear();
+    }
+
+    /// Why a very recent discovery failed.
+    pub fn recent_failure(&self) -> Option<String> {
+        let recent = self.failed.as_ref().filter(|(_, at)| at.elapsed() < AFTER_FAILURE);
+        recent.map(|(reason, _)| reason.clone())
+    }
+
+    /// Records that a discovery failed.
+    pub fn fail(&mut self, reason: &str) {
+        self.failed = Some((reason.to_owned(), Instant::now()));
     }
 
     /// A kind in exactly this version.
@@ -72,6 +89,7 @@ impl Known {
                 Err(error) => self.without_silent(client, error).await?,
             };
             self.found = Some((found, Instant::now()));
+            self.failed = None;
         }
         match &self.found {
             Some((found, _)) => Ok(found),

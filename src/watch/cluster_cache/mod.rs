@@ -186,13 +186,12 @@ impl ClusterCache {
         instance: &str,
         wanted: impl IntoIterator<Item = GroupVersionKind>,
     ) -> Result<BTreeMap<GroupVersionKind, Served>, Error> {
-        let mut known = self.known.lock().await;
+        let mut known = self.discovery().await?;
         let mut kinds = BTreeMap::new();
         let mut puzzled = false;
         for kind in wanted {
-            let found = known.resolve(&self.client.0, &kind).await.map_err(|error| {
-                Error::Discovery { server: self.server.clone(), reason: reason(&error) }
-            })?;
+            let found = known.resolve(&self.client.0, &kind).await;
+            let found = found.map_err(|error| self.discovery_failed(&mut known, &error))?;
             puzzled |= matches!(found, Served::Missing { .. });
             kinds.insert(kind, found);
         }
@@ -229,11 +228,24 @@ impl ClusterCache {
         kind: &GroupVersionKind,
         any_version: bool,
     ) -> Result<Option<(ApiResource, bool)>, Error> {
-        let mut known = self.known.lock().await;
-        known.resource(&self.client.0, kind, any_version).await.map_err(|error| Error::Discovery {
-            server: self.server.clone(),
-            reason: reason(&error),
-        })
+        let mut known = self.discovery().await?;
+        let found = known.resource(&self.client.0, kind, any_version).await;
+        found.map_err(|error| self.discovery_failed(&mut known, &error))
+    }
+
+    /// The last discovery, unless it has just failed.
+    async fn discovery(&self) -> Result<tokio::sync::MutexGuard<'_, Known>, Error> {
+        let known = self.known.lock().await;
+        match known.recent_failure() {
+            Some(reason) => Err(Error::Discovery { server: self.server.clone(), reason }),
+            None => Ok(known),
+        }
+    }
+
+    fn discovery_failed(&self, known: &mut Known, error: &kube::Error) -> Error {
+        let reason = reason(error);
+        known.fail(&reason);
+        Error::Discovery { server: self.server.clone(), reason }
     }
 
     /// An API for one object; cluster-scoped when the namespace is empty.

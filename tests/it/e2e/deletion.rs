@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::support::invariants::{self, Steps};
 use crate::support::manifests::{rolling, set, with_deployment};
 use crate::support::recorder::Change;
-use crate::support::{Kind, Setup, World};
+use crate::support::{Kind, Log, Setup, World};
 
 use super::external::is_complete;
 
@@ -60,14 +60,7 @@ pub async fn reverse_deletion_is_from_the_last_step_to_the_first(mut world: Worl
     all_gone(&world).await;
     resources_went_first(&world);
     world.recorder.read(|log| {
-        // From the deletion timestamp of an Application to its removal.
-        let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
-        for record in log.of(Kind::Application) {
-            if record.object["metadata"]["deletionTimestamp"].is_string() {
-                let at = record.version();
-                spans.entry(record.name()).or_insert((at, at)).1 = at;
-            }
-        }
+        let spans = spans(log);
         for (later, earlier) in [("c", "d"), ("c", "e"), ("a", "c"), ("b", "c")] {
             assert!(
                 spans[earlier].1 < spans[later].0,
@@ -79,6 +72,58 @@ pub async fn reverse_deletion_is_from_the_last_step_to_the_first(mut world: Worl
         assert!(set_gone.unwrap().version() > last, "the set went before its Applications");
     });
     world.finish().await;
+}
+
+pub async fn reverse_deletion_respects_max_update_as_381(mut world: World) {
+    let members = [("a", "dev"), ("b", "prod"), ("c", "prod"), ("d", "prod"), ("x", "none")];
+    let files: Vec<_> =
+        members.iter().flat_map(|(name, _)| with_deployment(name, "v1", "succeed")).collect();
+    let revision = world.repository.commit("first", &files);
+    let mut strategy = rolling(&[("dev", json!(0)), ("prod", json!("34%"))]);
+    strategy["deletionOrder"] = "reverse".into();
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &members, &strategy)).await;
+    world.start(&Setup::default()).await;
+    // Nothing starts the syncs of the first step and of x.
+    for name in ["a", "x"] {
+        world
+            .until("it is compared", |log| {
+                let live = log.get(Kind::Application, name)?;
+                (live["status"]["sync"]["status"] == "OutOfSync").then_some(())
+            })
+            .await;
+        world.sync_by_hand(name).await;
+    }
+    let steps = Steps::default().step(["a"], None).step(["b", "c", "d"], Some(1));
+    world
+        .until("the rollout is complete", |log| {
+            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
+                .then_some(())
+        })
+        .await;
+    world.delete(Kind::ApplicationSet, "fleet").await;
+    all_gone(&world).await;
+    world.recorder.read(|log| {
+        let spans = spans(log);
+        for (earlier, later) in [("x", "b"), ("b", "c"), ("c", "d"), ("d", "a")] {
+            assert!(
+                spans[earlier].1 < spans[later].0,
+                "{later} began to go before {earlier} was gone: {spans:?}"
+            );
+        }
+    });
+    world.finish().await;
+}
+
+/// From the deletion timestamp of each Application to its removal.
+fn spans(log: &Log) -> BTreeMap<&str, (u64, u64)> {
+    let mut spans: BTreeMap<&str, (u64, u64)> = BTreeMap::new();
+    for record in log.of(Kind::Application) {
+        if record.object["metadata"]["deletionTimestamp"].is_string() {
+            let at = record.version();
+            spans.entry(record.name()).or_insert((at, at)).1 = at;
+        }
+    }
+    spans
 }
 
 /// An Application is removed only after its resources.

@@ -72,6 +72,7 @@ cases! {
     disabled::disabled_progressive_syncs_are_reported,
     deletion::a_deleted_set_deletes_its_applications,
     deletion::reverse_deletion_is_from_the_last_step_to_the_first,
+    deletion::reverse_deletion_respects_max_update_as_381,
     sources::several_sources_are_rolled_out_and_rolled_back,
     guards::a_commit_without_manifests_prunes_nothing,
     dry_run::a_definition_and_the_use_of_its_new_field_are_applied_together,

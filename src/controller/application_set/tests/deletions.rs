@@ -1,7 +1,7 @@
 //! Deletions come last and wait for all other writes (AS-148).
 
 use super::*;
-use crate::embedded::{Effect, Fault, RequestRecord};
+use crate::embedded::{Effect, Fault};
 
 fn generators(names: &[&str]) -> Value {
     let elements: Vec<Value> = names.iter().map(|name| json!({ "n": name })).collect();
@@ -11,10 +11,6 @@ fn generators(names: &[&str]) -> Value {
 async fn generate(world: &ClusterState, names: &[&str]) {
     let spec = json!({ "spec": { "generators": generators(names) } });
     world.patch("ApplicationSet", "set", spec).await;
-}
-
-fn is_going(live: &Value) -> bool {
-    live["metadata"]["deletionTimestamp"].is_string()
 }
 
 #[tokio::test]

@@ -2,26 +2,16 @@
 
 use super::*;
 
-const REFRESH: &str = "argocd.argoproj.io/application-set-refresh";
-
-/// Waits until a reconcile of the ApplicationSet is complete.
-async fn reconcile(world: &ClusterState) {
-    let trigger = json!({"metadata": {"annotations": {REFRESH: "true"}}});
-    world.patch("ApplicationSet", "set", trigger).await;
-    let is_over = |set: &Value| set["metadata"]["annotations"][REFRESH].is_null();
-    world.until("ApplicationSet", "set", is_over).await;
-}
-
 /// Number of Application patches by the controller.
 fn patches(world: &ClusterState) -> usize {
-    let of_application = |request: &&crate::embedded::RequestRecord| {
+    let of_application = |request: &&RequestRecord| {
         request.client == "sets" && request.verb == "patch" && request.resource == "applications"
     };
     world.server.requests().iter().filter(of_application).count()
 }
 
 #[tokio::test]
-async fn dropped_zero_values_are_not_written_again() {
+async fn dropped_zero_values_are_not_written_again_as_153() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["template"]["spec"]["source"]["directory"] =
@@ -37,7 +27,7 @@ async fn dropped_zero_values_are_not_written_again() {
     }});
     world.patch("Application", "app", dropped).await;
     for _ in 0..3 {
-        reconcile(&world).await;
+        world.reconcile().await;
     }
     assert_eq!(patches(&world), 0);
     // Zero values that differ from an absent field are written.
@@ -51,7 +41,7 @@ async fn dropped_zero_values_are_not_written_again() {
 }
 
 #[tokio::test]
-async fn an_ignored_value_stays_with_its_element_of_a_list() {
+async fn an_ignored_value_stays_with_its_element_of_a_list_as_163() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let source = |repository: &str| {
         let repository = format!("https://example.com/{repository}");
@@ -77,9 +67,104 @@ async fn an_ignored_value_stays_with_its_element_of_a_list() {
         (0..3).map(|at| &live["spec"]["sources"][at]["targetRevision"]).collect();
     assert_eq!(revisions, ["main", "main", "hotfix"]);
     for _ in 0..3 {
-        reconcile(&world).await;
+        world.reconcile().await;
     }
     assert_eq!(patches(&world), 1, "it is written once");
     let live = world.until("Application", "app", |_| true).await;
     assert_eq!(live["spec"]["sources"][2]["targetRevision"], "hotfix");
+}
+
+#[tokio::test]
+async fn zero_values_start_no_rollout_as_153() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = set(rolling());
+    spec["template"]["spec"]["source"]["directory"] = json!({"recurse": false, "jsonnet": {}});
+    spec["template"]["spec"]["source"]["helm"] = json!({"values": "", "parameters": []});
+    spec["template"]["spec"]["syncPolicy"] =
+        json!({"automated": {"prune": false}, "syncOptions": []});
+    spec["template"]["spec"]["info"] = json!([]);
+    world.create("ApplicationSet", "set", spec).await;
+    world.until("Application", "app", |_| true).await;
+    let dropped = json!({"spec": {
+        "source": {"directory": null, "helm": null}, "info": null,
+        "syncPolicy": {"automated": {"prune": null, "selfHeal": false}, "syncOptions": null},
+        "destination": {"name": ""}, "revisionHistoryLimit": null,
+    }});
+    world.patch("Application", "app", dropped).await;
+    world.compare("app", "Synced", "Healthy", "r1").await;
+    let is_healthy = |set: &Value| entry(set)["status"] == "Healthy";
+    let before = world.until("ApplicationSet", "set", is_healthy).await;
+    for _ in 0..3 {
+        world.reconcile().await;
+    }
+    assert_eq!(patches(&world), 0, "no patch");
+    let after = world.until("ApplicationSet", "set", |_| true).await;
+    assert_eq!(entry(&after), entry(&before), "no Waiting entry");
+    // An empty sync policy is none (row 208).
+    world.patch("Application", "app", json!({"spec": {"syncPolicy": null}})).await;
+    let has_policy =
+        |live: &Value| live["spec"]["syncPolicy"]["automated"]["enabled"] == json!(false);
+    world.until("Application", "app", has_policy).await;
+}
+
+#[tokio::test]
+async fn rules_apply_by_name_pointer_and_expression_as_162() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = fleet(&[("a", "x"), ("b", "x")], Value::Null);
+    spec["template"]["spec"]["source"]["targetRevision"] = "main".into();
+    spec["ignoreApplicationDifferences"] = json!([
+        {"name": "a", "jsonPointers": ["/spec/source/targetRevision", "/metadata/labels/by-hand"]},
+        {"jqPathExpressions": [
+            "select(.kind == \"Application\" and .metadata.name == \"b\") | .spec.source.path",
+        ]},
+        // These are never altered by a rule.
+        {"jsonPointers": ["/kind", "/apiVersion", "/metadata/name", "/operation", "/spec/absent/x"]},
+    ]);
+    world.create("ApplicationSet", "set", spec).await;
+    let change = json!({
+        "metadata": {"labels": {"by-hand": "1", "other": "1"}},
+        "spec": {"source": {"targetRevision": "fix", "path": "own"}},
+    });
+    for name in ["a", "b"] {
+        world.until("Application", name, |_| true).await;
+        world.patch("Application", name, change.clone()).await;
+    }
+    let is_cleaned = |live: &Value| live["metadata"]["labels"]["other"].is_null();
+    let a = world.until("Application", "a", is_cleaned).await;
+    assert_eq!(a["spec"]["source"]["targetRevision"], "fix");
+    assert_eq!(a["spec"]["source"]["path"], "p", "the rule is for b");
+    assert_eq!(a["metadata"]["labels"], json!({"by-hand": "1", "env": "x"}));
+    let b = world.until("Application", "b", is_cleaned).await;
+    assert_eq!(b["spec"]["source"]["targetRevision"], "main", "the rule is for a");
+    assert_eq!(b["spec"]["source"]["path"], "own");
+    let before = patches(&world);
+    world.reconcile().await;
+    assert_eq!(patches(&world), before, "I4: written once");
+}
+
+#[tokio::test]
+async fn an_ignored_revision_of_a_source_is_kept_by_a_rollout_as_163_as_165() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let source = |repository: &str, revision: &str| {
+        let repository = format!("https://example.com/{repository}");
+        json!({"repoURL": repository, "path": "p", "targetRevision": revision})
+    };
+    let mut spec = set(rolling());
+    spec["template"]["spec"]["source"] = Value::Null;
+    spec["template"]["spec"]["sources"] = json!([source("r1", "main"), source("r2", "main")]);
+    let rule = ".spec.sources[] | select(.repoURL == \"https://example.com/r1\").targetRevision";
+    spec["ignoreApplicationDifferences"] = json!([{"jqPathExpressions": [rule]}]);
+    world.create("ApplicationSet", "set", spec.clone()).await;
+    world.until("Application", "app", |_| true).await;
+    let by_hand = json!([source("r1", "fix"), source("r2", "main")]);
+    world.patch("Application", "app", json!({"spec": {"sources": by_hand}})).await;
+    world.reconcile().await;
+    assert_eq!(patches(&world), 0, "row 214");
+    spec["template"]["spec"]["sources"] = json!([source("r1", "main"), source("r2", "v2")]);
+    world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
+    let is_new = |live: &Value| live["spec"]["sources"][1]["targetRevision"] == "v2";
+    let live = world.until("Application", "app", is_new).await;
+    assert_eq!(live["spec"]["sources"][0]["targetRevision"], "fix", "row 215");
+    world.reconcile().await;
+    assert_eq!(patches(&world), 1, "the two comparisons agree");
 }

@@ -19,18 +19,6 @@ fn one_at_a_time() -> Value {
     json!({"type": "RollingSync", "rollingSync": {"steps": [{"maxUpdate": 1}]}})
 }
 
-fn condition<'a>(set: &'a Value, kind: &str) -> &'a Value {
-    let conditions = set["status"]["conditions"].as_array();
-    let found = conditions.and_then(|all| all.iter().find(|condition| condition["type"] == kind));
-    found.unwrap_or(&Value::Null)
-}
-
-fn entry_of<'a>(set: &'a Value, name: &str) -> &'a Value {
-    let entries = set["status"]["applicationStatus"].as_array();
-    let found = entries.and_then(|all| all.iter().find(|entry| entry["application"] == name));
-    found.unwrap_or(&Value::Null)
-}
-
 /// A window that is always open and denies this Application.
 fn deny(application: &str) -> Value {
     let window = json!({

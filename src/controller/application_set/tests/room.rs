@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::*;
 use crate::api::annotations::ROLLOUT;
 use crate::decide::application_set::Room;
-use crate::embedded::{Effect, Fault, RequestRecord};
+use crate::embedded::{Effect, Fault};
 
 /// A limit for the entries of a few Applications.
 fn little() -> ApplicationSetSettings {

@@ -32,11 +32,11 @@ impl ClusterState {
             self.compare(name, "Synced", "Healthy", "r1").await;
         }
         self.until_phase("b", "Healthy").await;
-        self.calm().await;
+        self.until_idle().await;
     }
 
     /// Waits until a reconcile writes nothing.
-    async fn calm(&self) {
+    async fn until_idle(&self) {
         let calm = async {
             loop {
                 let before = self.writes().len();

@@ -267,6 +267,7 @@ impl World {
             redact: unchanged,
             written_at: self.memory.written_at,
             generate_at: None,
+            refresh_failure: None,
             now: self.cluster.now,
         }
     }
@@ -338,6 +339,14 @@ impl World {
                     return retry;
                 }
             }
+        }
+        if !decision.unsure.is_empty() {
+            // They are read from the API server (AS-383).
+            for unsure in &decision.unsure {
+                self.held.remove(&unsure.name);
+                self.cluster.changed.insert(unsure.name.clone());
+            }
+            return Some(Next::Again);
         }
         let outcomes = self.write_applications(decision)?;
         let recorded = {

@@ -1,0 +1,252 @@
+use std::collections::BTreeMap;
+
+use proptest::prelude::{Just, any, prop, prop_assert, prop_assert_eq, proptest};
+use proptest::strategy::Strategy as _;
+
+use super::*;
+
+const START: &str = "2026-01-01T00:00:00Z";
+
+fn after(seconds: i64) -> Timestamp {
+    let start: Timestamp = START.parse().unwrap();
+    start.checked_add(SignedDuration::from_secs(seconds)).unwrap()
+}
+
+fn step(env: &str, max_update: Value) -> Value {
+    let expressions = json!([{"key": "env", "operator": "In", "values": [env]}]);
+    json!({"matchExpressions": expressions, "maxUpdate": max_update})
+}
+
+fn set_with(order: &str, steps: &[Value]) -> Value {
+    json!({
+        "metadata": {"uid": "u", "name": "set"},
+        "spec": {"strategy": {
+            "type": "RollingSync", "deletionOrder": order, "rollingSync": {"steps": steps},
+        }},
+    })
+}
+
+fn set(order: &str) -> Value {
+    set_with(order, &[step("dev", Value::Null), step("prod", Value::Null)])
+}
+
+fn app(name: &str, env: &str, terminating: bool) -> Value {
+    let mut app = json!({"metadata": {
+        "name": name, "uid": format!("uid-{name}"), "resourceVersion": "1", "labels": {"env": env},
+        "finalizers": ["resources-finalizer.argocd.argoproj.io"],
+        "ownerReferences": [
+            {"uid": "other"},
+            {"apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set", "uid": "u", "controller": true},
+        ],
+    }});
+    if terminating {
+        app["metadata"]["deletionTimestamp"] = START.into();
+    }
+    app
+}
+
+/// From a raw set and raw Applications.
+fn stage_at(set: &Value, apps: &[Value], policy: Policy, now: Timestamp) -> Stage {
+    stage_with(set, apps, policy, now, &BTreeMap::new())
+}
+
+fn stage_with(
+    set: &Value,
+    apps: &[Value],
+    policy: Policy,
+    now: Timestamp,
+    presence: &BTreeMap<&str, Presence>,
+) -> Stage {
+    let (strategy, _) = Strategy::read(set["spec"].get("strategy"));
+    let set_id = Identity::of(set);
+    let read = |live: &Value| {
+        let leaving = Leaving::read(live, &set_id, &strategy);
+        let answer = presence.get(leaving.uid()).cloned();
+        leaving.with(answer)
+    };
+    let owned: Vec<Leaving> = apps.iter().map(read).collect();
+    let finalizers: Vec<String> = finalizers(set).map(str::to_owned).collect();
+    let reverse = is_reverse(set).then_some(&strategy);
+    stage(&Deletion { finalizers: &finalizers, owned: &owned, policy, reverse, now })
+}
+
+fn reverse(set: &Value, apps: &[Value]) -> Reverse {
+    match stage_at(set, apps, Policy::Sync, after(30)) {
+        Stage::Reverse(reverse) => reverse,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn names(deletes: &[Delete]) -> Vec<&str> {
+    deletes.iter().map(|delete| delete.name.as_str()).collect()
+}
+
+#[test]
+fn steps_go_from_the_last_to_the_first_as_381_as_382() {
+    let set = set("reverse");
+    assert!(is_reverse(&set), "row 244");
+    let (dev, prod, other) =
+        (app("dev", "dev", false), app("prod", "prod", false), app("x", "none", false));
+    let found = reverse(&set, &[dev.clone(), prod.clone(), other]);
+    assert_eq!(names(&found.deletes), ["x"], "without a step first");
+    let found = reverse(&set, &[dev.clone(), app("p3", "prod", false), prod.clone()]);
+    assert_eq!(names(&found.deletes), ["p3", "prod"], "row 246, by name");
+    let found = reverse(&set, &[dev.clone(), app("p2", "prod", true)]);
+    let want = Reverse { waits: vec!["p2".to_owned()], ..Reverse::default() };
+    assert_eq!(found, want, "row 248: never twice, and the next step waits");
+    assert_eq!(names(&reverse(&set, &[dev]).deletes), ["dev"]);
+    assert_eq!(stage_at(&set, &[], Policy::Sync, after(0)), Stage::Done);
+    for other in [set_with("AllAtOnce", &[step("dev", Value::Null)]), set_with("Reverse", &[])] {
+        assert!(!is_reverse(&other), "row 245: {other}");
+    }
+}
+
+#[test]
+fn at_most_max_update_go_at_once_as_381() {
+    let apps = |terminating: usize| -> Vec<Value> {
+        (0..8).map(|n| app(&format!("a{n}"), "dev", n < terminating)).collect()
+    };
+    let cases = [
+        (json!(null), 0, 8),
+        (json!(3), 0, 3),
+        (json!(3), 2, 1),
+        (json!(3), 3, 0),
+        (json!(3), 5, 0),
+        (json!(0), 0, 1),
+        (json!(0), 1, 0),
+        (json!("0%"), 0, 1),
+        (json!("25%"), 0, 2),
+        (json!("1%"), 0, 1),
+    ];
+    for (max_update, terminating, want) in cases {
+        let set = set_with("Reverse", &[step("dev", max_update.clone())]);
+        let found = reverse(&set, &apps(terminating));
+        assert_eq!(found.deletes.len(), want, "{max_update}, {terminating} of 8 are going");
+        assert_eq!(found.waits.len(), terminating);
+    }
+}
+
+#[test]
+fn an_application_that_takes_long_is_read_and_then_reported_as_383() {
+    let set = set("Reverse");
+    let apps = [app("dev", "dev", false), app("slow", "prod", true)];
+    let at = |now, presence: &[(&'static str, Presence)]| {
+        let presence = presence.iter().cloned().collect();
+        match stage_with(&set, &apps, Policy::Sync, now, &presence) {
+            Stage::Reverse(reverse) => reverse,
+            other => panic!("{other:?}"),
+        }
+    };
+    let early = at(after(120), &[]);
+    assert_eq!((early.unsure.len(), early.stuck.len()), (0, 0), "row 248");
+    let late = at(after(121), &[]);
+    assert_eq!(late.unsure, [Unsure { name: "slow".to_owned(), uid: "uid-slow".to_owned() }]);
+    assert_eq!((late.deletes.len(), late.stuck.len()), (0, 0));
+    let there = at(after(300), &[("uid-slow", Presence::Exists)]);
+    assert_eq!((there.deletes.len(), there.unsure.len()), (0, 0), "row 249");
+    let want = "is being deleted since 2026-01-01T00:00:00Z, held by the finalizer \
+                resources-finalizer.argocd.argoproj.io";
+    assert_eq!(there.stuck[0].why(), want);
+    let lost = at(after(300), &[("uid-slow", Presence::Unreadable("timeout".to_owned()))]);
+    let want = format!("{want}; it cannot be read from the API server");
+    assert_eq!(lost.stuck[0].why(), want);
+    assert_eq!(lost.deletes, [], "row 249");
+}
+
+#[test]
+fn orphans_are_left_alone_whatever_the_order_as_169() {
+    let mut set = set("Reverse");
+    set["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io", "orphan"]);
+    let stage = stage_at(&set, &[app("dev", "dev", false)], Policy::Sync, after(0));
+    assert_eq!(stage, Stage::Wait(vec!["dev".into()]));
+}
+
+#[test]
+fn a_policy_without_deletion_sets_applications_free_as_167_as_384() {
+    let apps = [app("dev", "dev", false)];
+    for set in [set("AllAtOnce"), set("Reverse")] {
+        let Stage::Act(plan) = stage_at(&set, &apps, Policy::CreateOnly, after(0)) else {
+            panic!()
+        };
+        let owners = &plan.patches[0].body()["metadata"]["ownerReferences"];
+        assert_eq!(*owners, json!([{"uid": "other"}]), "only our own");
+        assert_eq!(plan.deletes, []);
+    }
+    let stage = stage_at(&set("AllAtOnce"), &apps, Policy::Sync, after(0));
+    assert_eq!(stage, Stage::Done, "garbage collection does it");
+}
+
+/// A cluster of Applications: name, step (the last is no step), whether it is going.
+fn fleet() -> impl proptest::strategy::Strategy<Value = (Vec<Option<u64>>, Vec<(usize, bool)>)> {
+    let limits = proptest::collection::vec(proptest::option::of(0..4_u64), 1..4);
+    limits.prop_flat_map(|limits| {
+        let steps = 0..limits.len() + 1;
+        (Just(limits), proptest::collection::vec((steps, proptest::bool::weighted(0.1)), 0..14))
+    })
+}
+
+proptest! {
+    /// AS-381, AS-382: never a step early, never above the limit, always an end.
+    #[test]
+    fn a_reverse_deletion_keeps_order_and_limit_and_ends(
+        (limits, members) in fleet(),
+        vanishing in proptest::collection::vec(any::<prop::sample::Index>(), 64),
+    ) {
+        let steps: Vec<Value> = limits
+            .iter()
+            .enumerate()
+            .map(|(at, limit)| step(&format!("env-{at}"), json!(limit)))
+            .collect();
+        let set = set_with("Reverse", &steps);
+        let mut apps: BTreeMap<String, Value> = members
+            .iter()
+            .enumerate()
+            .map(|(at, (step, going))| {
+                let name = format!("app-{:02}", (at * 7) % 16);
+                (name.clone(), app(&name, &format!("env-{step}"), *going))
+            })
+            .collect();
+        let step_of = |app: &Value| {
+            let env = app["metadata"]["labels"]["env"].as_str().unwrap();
+            let step: usize = env.strip_prefix("env-").unwrap().parse().unwrap();
+            (step < limits.len()).then_some(step)
+        };
+        let place = |app: &Value| step_of(app).unwrap_or(usize::MAX);
+        let is_going = |app: &Value| app["metadata"]["deletionTimestamp"].is_string();
+        let total = apps.len();
+        let mut vanishing = vanishing.iter();
+        for round in 0.. {
+            prop_assert!(round <= 2 * total + 1, "no end: {apps:?}");
+            let listed: Vec<Value> = apps.values().cloned().collect();
+            let found = match stage_at(&set, &listed, Policy::Sync, after(30)) {
+                Stage::Done => {
+                    prop_assert!(apps.is_empty(), "the finalizer goes last: {apps:?}");
+                    break;
+                }
+                Stage::Reverse(found) => found,
+                other => panic!("{other:?}"),
+            };
+            let last = apps.values().map(place).max().unwrap();
+            let mut sorted = names(&found.deletes);
+            sorted.sort_unstable();
+            prop_assert_eq!(names(&found.deletes), sorted);
+            for name in names(&found.deletes) {
+                let app = &apps[name];
+                prop_assert_eq!(place(app), last, "{} is early", name);
+                prop_assert!(!is_going(app), "{} is deleted twice", name);
+            }
+            let of_step = apps.values().filter(|app| place(app) == last && is_going(app)).count();
+            let limit = limits.get(last).copied().flatten().map_or(usize::MAX, |n| n.max(1) as usize);
+            prop_assert!(found.deletes.is_empty() || of_step + found.deletes.len() <= limit);
+            for delete in &found.deletes {
+                apps.get_mut(&delete.name).unwrap()["metadata"]["deletionTimestamp"] = START.into();
+            }
+            // One of those that are going vanishes.
+            let going: Vec<String> =
+                apps.iter().filter(|(_, app)| is_going(app)).map(|(name, _)| name.clone()).collect();
+            prop_assert!(!going.is_empty(), "nothing happens any more: {apps:?}");
+            let at = vanishing.next().map_or(0, |index| index.index(going.len()));
+            apps.remove(&going[at]);
+        }
+    }
+}

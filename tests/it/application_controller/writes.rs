@@ -1,0 +1,64 @@
+//! Writes of an Application that the API server refuses, or that meet another client.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use super::*;
+
+fn writes_application(record: &RequestRecord) -> bool {
+    record.client == CONTROLLER && record.resource == "applications" && record.verb == "patch"
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_recorded_is_not_done_as_se_062() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    world.rest().await;
+    // Each first write is too large; the second one is the condition that says so.
+    let (refuses, count) = (Arc::new(AtomicBool::new(true)), AtomicUsize::new(0));
+    let until = Arc::clone(&refuses);
+    let too_large = move |record: &RequestRecord| {
+        writes_application(record)
+            && until.load(Ordering::Relaxed)
+            && count.fetch_add(1, Ordering::Relaxed) % 2 == 0
+    };
+    world.server.inject(Fault::new(Effect::Status(413), too_large).times(usize::MAX));
+    world.sync("app", json!({"revision": revision})).await;
+    let reported = |app: &Value| condition(app, "UnknownError", "too large to be stored");
+    let app = world.until("app", "reported", reported).await;
+    assert!(app["operation"].is_object(), "the operation waits: {}", app["operation"]);
+    assert_eq!(world.made(), Vec::<String>::new());
+    refuses.store(false, Ordering::Relaxed);
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(world.made(), ["configmaps"]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_during_a_write_is_seen() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("other/two.json", &config_map("two", "2", &[]));
+    world.commit();
+    let slow = Fault::new(Effect::Latency(Duration::from_millis(500)), writes_application);
+    world.server.inject(slow);
+    world.create_app(&world.application("app", "app")).await;
+    // The first write is on its way, without a resource version that knows of this.
+    let is_open = || {
+        let requests = world.server.requests();
+        requests.iter().any(|record| writes_application(record) && record.code == 0)
+    };
+    let open = async {
+        while !is_open() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, open).await.expect("the controller writes the comparison");
+    world.patch("app", json!({"spec": {"source": {"path": "other"}}})).await;
+    let compares_other = |app: &Value| {
+        app["status"]["sync"]["comparedTo"]["source"]["path"] == "other"
+            && app["status"]["resources"][0]["name"] == "two"
+    };
+    world.until("app", "compared with the new source", compares_other).await;
+}
