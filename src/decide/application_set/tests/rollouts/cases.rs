@@ -183,13 +183,13 @@ fn disturbing() -> impl Strategy<Value = Turn> {
 pub fn cases() -> impl Strategy<Value = Case> {
     let element = || (0_usize..6, any::<bool>(), any::<bool>());
     let elements = prop_oneof![
-        84 => proptest::collection::vec(element(), 1..5),
+        84 => proptest::collection::vec(element(), 1..4),
         5 => proptest::collection::vec(element(), 5..11),
         1 => proptest::collection::vec(element(), 11..31),
     ];
     let turns = prop_oneof![
-        2 => proptest::collection::vec(quiet(), 0..10),
-        3 => proptest::collection::vec(prop_oneof![2 => quiet(), 1 => disturbing()], 0..10),
+        2 => proptest::collection::vec(quiet(), 0..9),
+        3 => proptest::collection::vec(prop_oneof![2 => quiet(), 1 => disturbing()], 0..9),
     ];
     (elements, steps(), turns, 0_usize..12, any::<u16>()).prop_map(
         |(elements, steps, turns, lost, bits)| {
