@@ -14,8 +14,10 @@
 //! (AS-148).
 
 pub mod autosync;
+mod delete_set;
 pub mod deletion;
 pub mod events;
+pub mod failed;
 pub mod generated;
 pub mod ignore;
 pub mod normalize;
@@ -29,6 +31,7 @@ pub mod policy;
 pub mod preserve;
 pub mod reconcile;
 pub mod record;
+pub mod report;
 pub mod shape;
 pub mod status;
 pub mod stored;
