@@ -9,6 +9,8 @@ mod panics;
 mod reverse_deletion;
 mod rollouts;
 mod room;
+mod steps;
+mod wakes;
 mod writes;
 
 use std::sync::Arc;
