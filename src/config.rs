@@ -6,14 +6,17 @@
 //! environment or the ConfigMap that makes no sense gives the default and a
 //! warning; a flag that makes no sense is refused by the command line itself.
 
+mod accepted;
 mod application;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 
+pub use accepted::AcceptedFlags;
 pub use application::ApplicationFlags;
 
 use crate::decide::application_set::Room;
@@ -30,6 +33,9 @@ pub const CONFIG_MAPS: [&str; 2] = ["argocd-cmd-params-cm", "argocd-cm"];
 const PREFIX: &str = "ARGOCD_APPLICATIONSET_CONTROLLER_";
 /// Before most keys of the ConfigMap.
 const KEY_PREFIX: &str = "applicationsetcontroller.";
+/// The intervals at which repositories may be read again (AS-503).
+const REQUEUE_RANGE: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(1)..=Duration::from_secs(8760 * 3600);
 /// The key that enables RollingSync (AS-301).
 pub const PROGRESSIVE_SYNCS_KEY: &str = "applicationsetcontroller.enable.progressive.syncs";
 
@@ -64,7 +70,7 @@ pub struct Flags {
     #[arg(long, value_name = "ENGINE")]
     pub sync_engine: Option<SyncEngine>,
     /// Enable RollingSync
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub enable_progressive_syncs: Option<bool>,
     /// Seconds after which an Application whose sync does not start counts as
     /// Healthy; 0 waits for ever
@@ -74,10 +80,10 @@ pub struct Flags {
     #[arg(long, value_name = "WHAT")]
     pub progressive_sync_drift: Option<Drift>,
     /// A step is complete only while its Applications are Healthy right now
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub progressive_sync_require_live_health: Option<bool>,
     /// A sync names the revision it was decided on
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub progressive_sync_pin_revisions: Option<bool>,
     /// Namespaces besides the control plane's, comma separated globs or /regex/
     #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
@@ -87,10 +93,10 @@ pub struct Flags {
     #[arg(long, value_name = "POLICY")]
     pub policy: Option<String>,
     /// Whether a set may choose its own policy; true unless a policy is given
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub enable_policy_override: Option<bool>,
     /// Write nothing, and say in the log what would be written
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub dry_run: Option<bool>,
     /// How many ApplicationSets are reconciled at once
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
@@ -109,16 +115,28 @@ pub struct Flags {
     pub max_resources_status_count: Option<u32>,
     /// A `*` in the file patterns of git generators stays within a directory, and `**`
     /// crosses directories
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub enable_new_git_file_globbing: Option<bool>,
     /// Allow sources that are directories or repositories of this machine
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub allow_local_sources: Option<bool>,
+    /// Address for metrics, at /metrics; empty is off
+    #[arg(long, value_name = "ADDR")]
+    pub metrics_addr: Option<String>,
+    /// Labels of ApplicationSets that argocd_appset_labels shows, comma separated
+    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    pub metrics_applicationset_labels: Option<Vec<String>>,
+    /// Address for webhooks of Git servers, at /api/webhook; empty is off
+    #[arg(long, value_name = "ADDR")]
+    pub webhook_addr: Option<String>,
+    /// How many webhook events are processed at once
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub webhook_parallelism_limit: Option<u16>,
     /// Address for health probes
     #[arg(long, value_name = "ADDR")]
     pub probe_addr: Option<String>,
     /// Run only while holding the lease
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub enable_leader_election: Option<bool>,
     /// json or text
     #[arg(long, value_name = "FORMAT")]
@@ -127,11 +145,14 @@ pub struct Flags {
     #[arg(long, value_name = "LEVEL")]
     pub loglevel: Option<String>,
     /// The same as --loglevel debug, and wins over it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
     pub debug: Option<bool>,
     /// Those of the embedded sync engine.
     #[command(flatten, next_help_heading = "Embedded sync engine")]
     pub application: ApplicationFlags,
+    /// Those of Argo CD without a meaning here.
+    #[command(flatten)]
+    pub accepted: AcceptedFlags,
 }
 
 /// How `wavegate run` is set up.
@@ -147,6 +168,10 @@ pub struct Config {
     pub allow_local_sources: bool,
     /// Where probes are answered; `None` for an empty address.
     pub probe_addr: Option<String>,
+    /// The same for metrics.
+    pub metrics_addr: Option<String>,
+    /// The same for webhooks.
+    pub webhook_addr: Option<String>,
     /// Whether a lease is needed to run.
     pub leader_election: bool,
     /// `json` or `text`.
@@ -155,6 +180,8 @@ pub struct Config {
     pub log_level: String,
     /// What was not understood, and what is used instead.
     pub warnings: Vec<String>,
+    /// Settings of Argo CD that are set and have no effect, with the reasons.
+    pub without_effect: Vec<String>,
 }
 
 /// Why no configuration could be made.
@@ -231,12 +258,40 @@ impl Reader<'_> {
         self.pick(flag, names, |text| Some(text.to_owned()), default.to_owned())
     }
 
+    /// An address; `None` when it is empty or `0`.
+    fn address(
+        &mut self,
+        flag: Option<String>,
+        names: (&str, &str),
+        default: &str,
+    ) -> Option<String> {
+        Some(self.text(flag, names, default)).filter(|addr| !addr.is_empty() && addr != "0")
+    }
+
     fn list(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
         items(&self.pick(flag, names, split, Vec::new()))
     }
 
     fn list_in_full(&mut self, flag: Option<Vec<String>>, names: (&str, &str)) -> Vec<String> {
         items(&self.pick_in_full(flag, names, split, Vec::new()))
+    }
+}
+
+/// A level of Argo CD's logging by its name here.
+fn level_of_argo_cd(level: &str) -> String {
+    match level.to_ascii_lowercase().as_str() {
+        "warning" => "warn".to_owned(),
+        "fatal" | "panic" => "error".to_owned(),
+        _ => level.to_owned(),
+    }
+}
+
+/// A switch of the command line, as Go reads it.
+fn switch(text: &str) -> Result<bool, String> {
+    match text {
+        "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
+        "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
+        _ => Err("write true or false".to_owned()),
     }
 }
 
@@ -296,15 +351,25 @@ impl Config {
             sync_engine,
             applications,
             allow_local_sources,
-            probe_addr: Some(read.text(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"))
-                .filter(|addr| !addr.is_empty() && addr != "0"),
+            probe_addr: read.address(flags.probe_addr, ("PROBE_ADDR", "probe.addr"), ":8081"),
+            metrics_addr: read.address(
+                flags.metrics_addr,
+                ("METRICS_ADDR", "metrics.addr"),
+                ":8080",
+            ),
+            webhook_addr: read.address(
+                flags.webhook_addr,
+                ("WEBHOOK_ADDR", "webhook.addr"),
+                ":7000",
+            ),
             leader_election: read.flag(
                 flags.enable_leader_election,
                 ("ENABLE_LEADER_ELECTION", "enable.leader.election"),
                 false,
             ),
             log_format: read.text(flags.logformat, ("LOGFORMAT", "log.format"), "json"),
-            log_level: if debug { "debug".to_owned() } else { level },
+            log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
+            without_effect: accepted::without_effect(&read, &flags.accepted),
             warnings: read.warnings,
         })
     }
@@ -360,7 +425,7 @@ fn application_sets(
         requeue_after: read.pick(
             None,
             ("REQUEUE_AFTER", "requeue.after"),
-            |text| application::pause(text).ok().filter(|pause| !pause.is_zero()),
+            |text| application::pause(text).ok().filter(|pause| REQUEUE_RANGE.contains(pause)),
             REQUEUE_AFTER,
         ),
         concurrent_reconciliations: read.pick(
@@ -389,6 +454,13 @@ fn application_sets(
             |text| text.parse().ok(),
             5000,
         ) as usize,
+        metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
+        webhook_parallelism: usize::from(read.pick(
+            flags.webhook_parallelism_limit,
+            ("WEBHOOK_PARALLELISM_LIMIT", "webhook.parallelism.limit"),
+            |text| text.parse().ok().filter(|count| (1..=1000).contains(count)),
+            50,
+        )),
         windows_by_hand: sync_engine == SyncEngine::Embedded,
         room: Room::default(),
     })

@@ -9,6 +9,7 @@ pub mod events;
 pub mod outcome;
 pub mod project;
 mod redacted_status;
+pub mod refresh;
 pub mod retry;
 mod secrets;
 

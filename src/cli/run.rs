@@ -7,13 +7,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags};
-use crate::controller;
+use crate::controller::Controllers;
 use crate::controller::leader::Candidate;
 use crate::serve::{self, Readiness};
 use crate::source::{self, Repositories};
@@ -65,6 +67,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
+    for setting in &config.without_effect {
+        tracing::info!("{setting}");
+    }
     for (name, error) in unread {
         let error = crate::watch::failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
@@ -80,14 +85,17 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     let readiness = Readiness::default();
     stop_on_signal(shutdown.clone());
-    if let Some(addr) = config.probe_addr.clone() {
-        let probes = serve::probes(addr, readiness.clone(), shutdown.child_token());
-        tokio::spawn(async move {
-            if let Err(error) = probes.await {
-                tracing::error!(%error, "cannot serve probes");
-            }
-        });
-    }
+    let temporary;
+    let cache_dir = match &args.cache_dir {
+        Some(dir) => dir.as_path(),
+        None => {
+            temporary = tempfile::tempdir().context("cannot create a directory for checkouts")?;
+            temporary.path()
+        }
+    };
+    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources)?);
+    let controllers = Controllers::new(client.clone(), config.settings(), sources, Clock::system());
+    serve(&config, &controllers, &readiness, &shutdown);
     // A replica that waits for the lease is ready; otherwise a rolling update of the
     // Deployment would never complete.
     readiness.set(true);
@@ -104,28 +112,51 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::SUCCESS);
         }
     }
-    let result = run_as_leader(client, &config, lease, args.cache_dir.as_deref(), &shutdown).await;
+    let result = run_as_leader(controllers, lease, &shutdown).await;
     readiness.set(false);
     result
 }
 
+/// Starts the HTTP servers. Without one of them the controllers run anyway.
+fn serve(
+    config: &Config,
+    controllers: &Controllers,
+    readiness: &Readiness,
+    shutdown: &CancellationToken,
+) {
+    let start = |server: BoxFuture<'static, std::io::Result<()>>| {
+        tokio::spawn(async move {
+            if let Err(error) = server.await {
+                tracing::error!(%error, "cannot serve HTTP");
+            }
+        });
+    };
+    let stop = || shutdown.child_token();
+    if let Some(addr) = config.probe_addr.clone() {
+        start(serve::probes(addr, readiness.clone(), stop()).boxed());
+    }
+    if let Some(addr) = config.metrics_addr.clone() {
+        let metrics = controllers.metrics();
+        start(serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed());
+    }
+    if let Some(addr) = config.webhook_addr.clone() {
+        let webhook = Arc::new(controllers.webhook());
+        let (processing, until) = (Arc::clone(&webhook), stop());
+        tokio::spawn(async move { processing.run(until).await });
+        let receive: serve::Receive = Arc::new(move |headers, body| {
+            let webhook = Arc::clone(&webhook);
+            async move { webhook.receive(&headers, &body).await }.boxed()
+        });
+        start(serve::webhook(addr, receive, stop()).boxed());
+    }
+}
+
 /// Runs the controllers while the lease is held.
 async fn run_as_leader(
-    client: Client,
-    config: &Config,
+    controllers: Controllers,
     lease: Option<Candidate>,
-    cache_dir: Option<&std::path::Path>,
     shutdown: &CancellationToken,
 ) -> anyhow::Result<ExitCode> {
-    let temporary;
-    let cache_dir = match cache_dir {
-        Some(dir) => dir,
-        None => {
-            temporary = tempfile::tempdir().context("cannot create a directory for checkouts")?;
-            temporary.path()
-        }
-    };
-    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources)?);
     let stop = shutdown.child_token();
     let keep = async {
         match &lease {
@@ -133,7 +164,7 @@ async fn run_as_leader(
             None => shutdown.cancelled().await,
         }
     };
-    let run = controller::run(client, config.settings(), sources, Clock::system(), stop.clone());
+    let run = controllers.run(stop.clone());
     tokio::pin!(run);
     tokio::select! {
         result = &mut run => {

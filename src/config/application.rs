@@ -70,13 +70,13 @@ pub struct ApplicationFlags {
     pub kept_manifest_memory: Option<u64>,
     /// Let a kustomization name what is not in its repository; it is fetched by
     /// https or ssh
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
     pub kustomize_remote: Option<bool>,
     /// Keep the health of each resource in the status
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
     pub persist_resource_health: Option<bool>,
     /// Operations without sync options take those of the Application's spec
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true")]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
     pub inherit_spec_sync_options: Option<bool>,
 }
 

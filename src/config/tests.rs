@@ -322,3 +322,85 @@ fn what_sets_generate_elsewhere_is_synced_there_too() {
     };
     assert!(!covers(flags(), "team-a") && covers(flags(), "other"));
 }
+
+#[test]
+fn the_requeue_interval_has_a_range_and_days_as_503() {
+    let variable = "ARGOCD_APPLICATIONSET_CONTROLLER_REQUEUE_AFTER";
+    let read = |text: &str| {
+        let config = resolve(Flags::default(), &[(variable, text)], &[]).unwrap();
+        (config.application_sets.requeue_after.as_secs(), config.warnings.len())
+    };
+    let hours = |hours: u64| hours * 3600;
+    for (text, want, warnings) in [
+        ("", 180, 0),
+        ("90s", 90, 0),
+        ("1h30m", 5400, 0),
+        ("2d", hours(48), 0),
+        ("1s", 1, 0),
+        ("8760h", hours(8760), 0),
+        ("365d", hours(8760), 0),
+        ("8761h", 180, 1),
+        ("366d", 180, 1),
+        ("500ms", 180, 1),
+        ("0", 180, 1),
+        ("-5m", 180, 1),
+        ("soon", 180, 1),
+    ] {
+        assert_eq!(read(text), (want, warnings), "{text}");
+    }
+    let key = ("applicationsetcontroller.requeue.after", "10m");
+    let config = resolve(Flags::default(), &[], &[key]).unwrap();
+    assert_eq!(config.application_sets.requeue_after.as_secs(), 600);
+}
+
+#[test]
+fn addresses_limits_and_labels_are_read_as_501() {
+    let config = resolve(Flags::default(), &[], &[]).unwrap();
+    assert_eq!(config.metrics_addr.as_deref(), Some(":8080"));
+    assert_eq!(config.webhook_addr.as_deref(), Some(":7000"));
+    assert_eq!(config.application_sets.webhook_parallelism, 50);
+    let flags = Flags {
+        metrics_addr: Some("0".into()),
+        webhook_addr: Some(String::new()),
+        metrics_applicationset_labels: Some(vec!["team".into(), " ".into(), "a.b/c ".into()]),
+        ..Flags::default()
+    };
+    let limit = "applicationsetcontroller.webhook.parallelism.limit";
+    let config = resolve(flags, &[], &[(limit, "7")]).unwrap();
+    assert_eq!((config.metrics_addr, config.webhook_addr), (None, None), "off");
+    assert_eq!(config.application_sets.webhook_parallelism, 7);
+    assert_eq!(config.application_sets.metrics_labels, ["team", "a.b/c"]);
+    for text in ["0", "1001", "many"] {
+        let config = resolve(Flags::default(), &[], &[(limit, text)]).unwrap();
+        let got = (config.application_sets.webhook_parallelism, config.warnings.len());
+        assert_eq!(got, (50, 1), "{text}");
+    }
+    for (text, want) in [("warning", "warn"), ("Fatal", "error"), ("debug", "debug")] {
+        let flags = Flags { loglevel: Some(text.into()), ..Flags::default() };
+        assert_eq!(resolve(flags, &[], &[]).unwrap().log_level, want);
+    }
+}
+
+#[test]
+fn settings_without_effect_are_named_wherever_they_are_set_as_501() {
+    assert_eq!(resolve(Flags::default(), &[], &[]).unwrap().without_effect, [""; 0]);
+    let flags = Flags {
+        accepted: AcceptedFlags([("argocd-repo-server", "repo:8081".to_owned())].into()),
+        ..Flags::default()
+    };
+    let env = [
+        ("ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo:8081"),
+        ("ARGOCD_K8S_CLIENT_QPS", "500"),
+        ("ARGOCD_GIT_MODULES_ENABLED", ""),
+    ];
+    let map = [("applicationsetcontroller.profile.enabled", "true")];
+    let named = resolve(flags, &env, &map).unwrap().without_effect;
+    let places: Vec<&str> = named.iter().filter_map(|line| line.split(' ').next()).collect();
+    let want = [
+        "--argocd-repo-server",
+        "applicationsetcontroller.profile.enabled",
+        "ARGOCD_K8S_CLIENT_QPS",
+    ];
+    assert_eq!(places, want, "each once, and not those without a text: {named:?}");
+    assert!(named.iter().all(|line| line.contains(" is accepted without effect: ")), "{named:?}");
+}

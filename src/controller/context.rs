@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use kube::Client;
 
+use super::metrics::Metrics;
 use crate::act::events::Recorder;
 use crate::clock::Clock;
 use crate::watch::control_plane::{ControlPlane, Scope};
+use crate::watch::counted;
 
 /// The part of the context that both controllers have: one set of watches, one memory
 /// of own writes, one recorder of Events, one clock.
@@ -21,14 +23,19 @@ pub struct Core {
     pub control_plane: Arc<ControlPlane>,
     /// Writes Kubernetes Events.
     pub recorder: Recorder,
+    /// The metrics.
+    pub metrics: Metrics,
 }
 
 impl Core {
     /// With empty caches: nothing is watched, and no Event is written, until
     /// [`ControlPlane::run`] and [`Recorder::run`] are called.
     pub fn new(client: Client, scope: Scope, clock: Clock) -> Self {
+        let control_plane = Arc::new(ControlPlane::new(scope));
+        let metrics = Metrics::new(Arc::clone(&control_plane.sets), clock.clone());
+        let client = counted::client(client, metrics.requests());
         let recorder = Recorder::new(client.clone(), clock.clone());
-        Self { client, clock, control_plane: Arc::new(ControlPlane::new(scope)), recorder }
+        Self { client, clock, control_plane, recorder, metrics }
     }
 }
 

@@ -10,6 +10,7 @@ pub mod context;
 pub mod credentials;
 pub mod error;
 pub mod leader;
+pub mod metrics;
 mod runtime;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use self::context::Core;
+use self::metrics::Metrics;
 use crate::clock::Clock;
 use crate::settings::Settings;
 use crate::source::Repositories;
@@ -35,9 +37,54 @@ pub enum Stopped {
     Unexpected,
 }
 
-/// Runs the controllers until `shutdown`: both, or, without settings for the application
-/// controller (`--sync-engine=external`), only the first. In a dry run nothing is
-/// written; the client rejects writes as well.
+/// The controllers: both, or, without settings for the application controller
+/// (`--sync-engine=external`), only the first.
+#[derive(Debug)]
+pub struct Controllers {
+    core: Core,
+    settings: Settings,
+    sources: Arc<Repositories>,
+}
+
+impl Controllers {
+    /// The controllers, not running yet. In a dry run nothing is written; the client
+    /// rejects writes as well.
+    pub fn new(
+        client: Client,
+        settings: Settings,
+        sources: Arc<Repositories>,
+        clock: Clock,
+    ) -> Self {
+        let client = match settings.application_sets.dry_run {
+            true => read_only::client(client),
+            false => client,
+        };
+        Self { core: Core::new(client, scope(&settings), clock), settings, sources }
+    }
+
+    /// Their metrics.
+    pub fn metrics(&self) -> Metrics {
+        self.core.metrics.clone()
+    }
+
+    /// The receiver of webhooks.
+    pub fn webhook(&self) -> application_set::Webhook {
+        let settings = self.settings.application_sets.clone();
+        application_set::Webhook::new(self.core.clone(), settings)
+    }
+
+    /// Runs them until `shutdown`.
+    ///
+    /// # Errors
+    ///
+    /// When a controller cannot continue; the other one is stopped then.
+    pub async fn run(self, shutdown: CancellationToken) -> Result<(), Stopped> {
+        let Self { core, settings, sources } = self;
+        run_with(core, settings, sources, shutdown).await
+    }
+}
+
+/// Creates the controllers and runs them until `shutdown`.
 ///
 /// # Errors
 ///
@@ -49,14 +96,18 @@ pub async fn run(
     clock: Clock,
     shutdown: CancellationToken,
 ) -> Result<(), Stopped> {
-    let client = match settings.application_sets.dry_run {
-        true => read_only::client(client),
-        false => client,
-    };
+    Controllers::new(client, settings, sources, clock).run(shutdown).await
+}
+
+async fn run_with(
+    core: Core,
+    settings: Settings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+) -> Result<(), Stopped> {
     let stop = shutdown.child_token();
     // All tasks are stopped when this function returns.
     let _guard = stop.clone().drop_guard();
-    let core = Core::new(client, scope(&settings), clock);
     let watches = async {
         let watched = core.control_plane.run(&core.client, &stop).await;
         watched.map_err(Stopped::Application).and(until(&shutdown))

@@ -13,4 +13,5 @@ pub mod health;
 pub mod merge_patch;
 pub mod rollout;
 pub mod sync;
+pub mod webhook;
 pub mod windows;

@@ -105,6 +105,16 @@ pub enum GitAnswer {
     Files(BTreeMap<String, String>),
 }
 
+impl GitAnswer {
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Directories(paths) => paths.iter().map(String::len).sum(),
+            Self::Files(files) => files.iter().map(|(path, text)| path.len() + text.len()).sum(),
+        }
+    }
+}
+
 /// What was used while generating.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reads {

@@ -45,9 +45,18 @@ pub struct ApplicationSetSettings {
     pub git_file_globbing: Globbing,
     /// Interval at which repositories are read again (AS-503).
     pub requeue_after: Duration,
+    /// Labels of ApplicationSets that a metric shows (AS-602).
+    pub metrics_labels: Vec<String>,
+    /// Webhook events that are processed in parallel (AS-421).
+    pub webhook_parallelism: usize,
 }
 
 impl ApplicationSetSettings {
+    /// Whether the ApplicationSets of a namespace are watched (AS-400).
+    pub fn covers(&self, namespace: &str) -> bool {
+        namespace == self.control_plane_namespace || self.namespaces.matches(namespace)
+    }
+
     /// The settings of generators; nothing is observed yet.
     pub fn inputs(&self) -> Inputs {
         Inputs {
@@ -92,6 +101,8 @@ impl Default for ApplicationSetSettings {
             room: Room::default(),
             git_file_globbing: Globbing::default(),
             requeue_after: REQUEUE_AFTER,
+            metrics_labels: Vec::new(),
+            webhook_parallelism: 50,
         }
     }
 }

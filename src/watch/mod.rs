@@ -5,6 +5,7 @@ pub mod cluster_cache;
 pub mod clusters;
 pub mod connection;
 pub mod control_plane;
+pub mod counted;
 pub mod failure;
 pub mod follow;
 pub mod mutation_cache;

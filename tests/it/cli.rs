@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod arguments;
 mod deletion;
 mod dry_run;
 mod embedded;
@@ -11,11 +12,15 @@ mod generators_live;
 mod generators_template;
 mod hostile_text;
 mod live_plan;
+mod logs;
 mod manifests;
+mod metrics;
+mod permissions;
 mod repeated;
 mod secrets;
 mod templates;
 mod typos;
+mod webhooks;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -362,8 +367,7 @@ fn errors_have_what_where_and_why() {
 fn other_kinds_are_ignored_with_a_note() {
     let web = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n---\n";
     let run = with_input(&["plan", "-f", "-"], format!("{web}{}", set(&["a"], json!([{}]))));
-    let note =
-        "note: standard input: only ApplicationSets are used, ignored: ConfigMap web (line 1)\n";
+    let note = "note: standard input: only ApplicationSets and Secrets are used, ignored: ConfigMap web (line 1)\n";
     assert_eq!((run.code, run.err.as_str()), (0, note));
 }
 

@@ -13,5 +13,6 @@ mod contracts;
 mod demo;
 mod e2e;
 mod layers;
+mod numbers;
 mod support;
 mod words;

@@ -78,6 +78,7 @@ pub async fn run(
     // The watches of clusters end when this function returns.
     let _guard = stop.clone().drop_guard();
     let queue = Arc::new(Queue::new(BACKOFF));
+    core.metrics.queue("application", queue.clone());
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();
     let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone());

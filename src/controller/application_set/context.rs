@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use super::Memory;
+use super::log::Logged;
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::controller::context::Core;
@@ -27,6 +28,8 @@ pub struct Context {
     pub memory: Mutex<HashMap<ObjectKey, Memory>>,
     /// The names of Applications that changed since the last reconcile of their ApplicationSet.
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
+    /// What was logged about each ApplicationSet.
+    pub logged: Mutex<HashMap<ObjectKey, Logged>>,
     /// Repositories of git generators.
     pub sources: Arc<Repositories>,
     /// Worker slots: a reconcile holds one while it runs.
@@ -38,8 +41,7 @@ pub struct Context {
 impl Context {
     /// Whether the controller watches a namespace.
     pub fn is_watched(&self, namespace: &str) -> bool {
-        namespace == self.settings.control_plane_namespace
-            || self.settings.namespaces.matches(namespace)
+        self.settings.covers(namespace)
     }
 
     /// Takes the cached state of an ApplicationSet; it is put back after the reconcile.
@@ -53,8 +55,15 @@ impl Context {
         self.memory.lock().insert(key.clone(), memory);
     }
 
+    /// Changes what was logged about an ApplicationSet.
+    pub fn logged<T>(&self, key: &ObjectKey, change: impl FnOnce(&mut Logged) -> T) -> T {
+        change(self.logged.lock().entry(key.clone()).or_default())
+    }
+
     /// Drops the cached state of a deleted ApplicationSet.
     pub fn forget(&self, key: &ObjectKey) {
+        self.core.metrics.forget(key);
+        self.logged.lock().remove(key);
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
     }

@@ -1,49 +1,182 @@
-//! Log lines of a reconcile.
+//! Log lines of a reconcile (AS-613 to AS-615). What repeats in each reconcile is logged at
+//! debug level; each line has the span field `applicationset`.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::Context;
+use crate::api::ObjectKey;
+use crate::decide::application_set::WritePlan;
 use crate::decide::application_set::outcome::{Act, Ended, Outcome};
-use crate::decide::application_set::reconcile::Decision;
+use crate::decide::application_set::reconcile::{Decision, Next, Snapshot};
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::counts::WaitKind;
 use crate::decide::rollout::status::step_text;
+use crate::decide::rollout::{RolloutPlan, Transition};
 
-/// Logs a decision after its status was written.
-pub fn decided(decision: &Decision) {
-    for event in &decision.events {
-        match event.warning {
-            true => tracing::warn!(reason = event.reason, "{}", event.text),
-            false => tracing::info!(reason = event.reason, "{}", event.text),
+/// The most names of Applications in one line.
+const NAMES: usize = 50;
+
+/// What was logged about an ApplicationSet, so that it is not repeated.
+#[derive(Debug, Default)]
+pub struct Logged {
+    /// The address of the generated Applications; new ones have another address, since the
+    /// previous ones are dropped later.
+    generated: usize,
+    /// The open step, and how many of it are in flight, allowed, and not allowed yet.
+    held: Option<(usize, u64, Limit, u64)>,
+}
+
+/// Logs what was generated, once per generation: the number of Applications of each
+/// generator, and the steps with their Applications.
+pub fn generated(context: &Context, key: &ObjectKey, snapshot: &Snapshot<'_>) {
+    let generated = snapshot.generated;
+    let address = std::ptr::from_ref(generated).addr();
+    let known = context.logged(key, |logged| std::mem::replace(&mut logged.generated, address));
+    if known == address || generated.error.is_some() || snapshot.set.is_deleting {
+        return;
+    }
+    for (generator, applications) in &generated.per_generator {
+        tracing::info!("generator" = %generator, applications, "generated Applications");
+    }
+    let limit = snapshot.settings.max_resources;
+    let resources = generated.applications.len();
+    if limit > 0 && resources > limit {
+        tracing::warn!(
+            resources,
+            limit,
+            "status.resources is truncated; see --max-resources-status-count"
+        );
+    }
+    if !generated.has_steps {
+        return;
+    }
+    let mut steps: BTreeMap<Option<usize>, Vec<&str>> = BTreeMap::new();
+    for wanted in &generated.applications {
+        steps.entry(wanted.steps.step()).or_default().push(&wanted.name);
+    }
+    for step in (0..generated.strategy.steps().len()).map(Some).chain([None]) {
+        let names = steps.remove(&step).unwrap_or_default();
+        if step.is_none() && names.is_empty() {
+            continue;
+        }
+        let (count, apps) = (names.len(), list(&names));
+        match step {
+            Some(step) => tracing::info!(step = step + 1, count, apps, "Applications of the step"),
+            None => tracing::info!(count, apps, "Applications that no step selects"),
         }
     }
-    for transition in decision.rollout.iter().flat_map(|plan| &plan.transitions) {
-        let from = transition.from.map_or("-", |phase| phase.name());
-        let (application, step) = (&transition.application, step_text(transition.step));
-        tracing::info!(
-            application,
-            step,
-            from,
-            to = transition.to.name(),
-            "{}",
-            transition.message
-        );
+}
+
+fn list(names: &[&str]) -> String {
+    let more = names.len().saturating_sub(NAMES);
+    let first = names[..names.len() - more].join(",");
+    if more == 0 { first } else { format!("{first} and {more} more") }
+}
+
+/// Logs a decision after its status was written.
+pub fn decided(context: &Context, key: &ObjectKey, decision: &Decision) {
+    for event in &decision.events {
+        match (event.warning, event.action) {
+            (true, "Reconcile") => tracing::error!(reason = event.reason, "{}", event.text),
+            (true, _) => tracing::warn!(reason = event.reason, "{}", event.text),
+            (false, _) => tracing::info!(reason = event.reason, "{}", event.text),
+        }
     }
-    for start in decision.rollout.iter().flat_map(|plan| &plan.starts) {
-        tracing::info!(
-            application = start.application,
-            step = start.step + 1,
-            revision = start.revisions.join(","),
-            "starting the sync"
-        );
+    if let Some(plan) = &decision.rollout {
+        plan.transitions.iter().for_each(transition);
+        starts(plan, &decision.writes);
+        held(context, key, plan);
     }
     for gone in &decision.writes.deletes {
         if let Some(release) = &gone.release {
             tracing::warn!(
-                application = gone.name,
+                app.name = gone.name,
                 why = release.why,
                 "the Application is deleted without its resources: its cluster is not known"
             );
         }
     }
     if !decision.leaving.is_empty() {
-        let applications = decision.leaving.join(",");
-        tracing::info!(applications, "waiting for Applications to be deleted");
+        let apps = decision.leaving.join(",");
+        tracing::info!(apps, "waiting for Applications to be deleted");
+    }
+}
+
+fn transition(transition: &Transition) {
+    let before = transition.before.as_ref();
+    tracing::info!(
+        app.name = transition.application,
+        app.health = ?transition.health,
+        app.sync = ?transition.sync,
+        status.status = transition.from.map_or("", |phase| phase.name()),
+        status.message = before.map_or("", |before| &before.message),
+        status.step = before.map(|before| step_text(before.step)).unwrap_or_default(),
+        status.targetRevisions =
+            before.map(|before| before.target_revisions.join(",")).unwrap_or_default(),
+        new_status.status = transition.to.name(),
+        new_status.message = transition.message,
+        new_status.step = step_text(transition.step),
+        new_status.targetRevisions = transition.target_revisions.join(","),
+        cause = transition.cause,
+        "application status changes",
+    );
+}
+
+fn starts(plan: &RolloutPlan, writes: &WritePlan) {
+    if plan.starts.is_empty() {
+        return;
+    }
+    let patches: BTreeMap<&str, _> =
+        writes.patches.iter().map(|patch| (patch.name.as_str(), patch)).collect();
+    for start in &plan.starts {
+        let Some(patch) = patches.get(start.application.as_str()).filter(|patch| patch.starts)
+        else {
+            continue;
+        };
+        tracing::info!(
+            app.name = start.application,
+            step = start.step + 1,
+            revision = start.revisions.join(","),
+            prune = patch.body()["operation"]["sync"]["prune"] == true,
+            "triggering sync"
+        );
+    }
+}
+
+/// Logs that Applications of the open step are not allowed to sync yet, when that changes.
+fn held(context: &Context, key: &ObjectKey, plan: &RolloutPlan) {
+    let count: u64 = [WaitKind::MaxUpdate, WaitKind::ManualSync]
+        .iter()
+        .filter_map(|kind| Some(plan.counts.waits.get(kind)?.count))
+        .sum();
+    let open = plan.open_step.filter(|_| count > 0);
+    let state = open.and_then(|step| Some((step, plan.steps.get(step)?)));
+    let now = state.map(|(step, state)| (step, state.in_flight, state.limit, count));
+    let known = context.logged(key, |logged| std::mem::replace(&mut logged.held, now));
+    if let Some((step, in_flight, limit, count)) = now
+        && known != now
+    {
+        let allowed = match limit {
+            Limit::AtMost(limit) => limit.to_string(),
+            Limit::Unlimited => "all".to_owned(),
+        };
+        tracing::info!(
+            step = step + 1,
+            in_flight,
+            allowed,
+            count,
+            "Applications are not allowed to sync yet"
+        );
+    }
+}
+
+/// Logs the patches of Applications, without credentials: the writer of the log removes them.
+pub fn patches(writes: &WritePlan) {
+    if tracing::enabled!(tracing::Level::DEBUG) {
+        for patch in &writes.patches {
+            tracing::debug!(app.name = patch.name, patch = patch.json, "patching the Application");
+        }
     }
 }
 
@@ -52,22 +185,45 @@ pub fn written(outcomes: &[Outcome]) {
     for Outcome { application, act, ended } in outcomes {
         match ended {
             Ended::Outdated => {
-                tracing::debug!(application, ?act, "changed in the meantime, reconciling again");
+                tracing::debug!(
+                    app.name = application,
+                    ?act,
+                    "changed in the meantime, reconciling again"
+                );
             }
             Ended::Held => {
-                tracing::debug!(application, ?act, "waits until everything else is written");
+                tracing::debug!(
+                    app.name = application,
+                    ?act,
+                    "waits until everything else is written"
+                );
             }
             Ended::Failed(cause) => {
-                tracing::error!(application, ?act, error = cause.text, "write failed");
+                tracing::error!(app.name = application, ?act, error = cause.text, "write failed");
             }
             Ended::Written => match act {
-                Act::Create => tracing::info!(application, "created"),
-                Act::Update => tracing::info!(application, "updated"),
-                Act::Release => tracing::info!(application, "finalizer for resources removed"),
-                Act::Delete => tracing::info!(application, "deleted"),
-                Act::Start => tracing::debug!(application, "operation written"),
-                Act::Annotate => tracing::debug!(application, "annotated"),
+                Act::Create => tracing::info!(app.name = application, "created"),
+                Act::Update => tracing::info!(app.name = application, "updated"),
+                Act::Release => {
+                    tracing::info!(app.name = application, "finalizer for resources removed");
+                }
+                Act::Delete => tracing::info!(app.name = application, "deleted"),
+                Act::Start => tracing::debug!(app.name = application, "operation written"),
+                Act::Annotate => tracing::debug!(app.name = application, "annotated"),
             },
         }
+    }
+}
+
+/// Logs the end of a reconcile; one without changes at debug level.
+pub fn ended(next: Next, took: Duration, has_changed: bool) {
+    let requeue_after = match next {
+        Next::Gone | Next::Wait => "none".to_owned(),
+        Next::Again => "now".to_owned(),
+        Next::After(delay) => format!("{delay:?}"),
+    };
+    match has_changed {
+        true => tracing::info!(requeue_after, duration = ?took, "end of reconcile"),
+        false => tracing::debug!(requeue_after, duration = ?took, "end of reconcile"),
     }
 }

@@ -19,6 +19,7 @@ mod reconcile;
 mod repositories;
 #[cfg(test)]
 mod tests;
+mod webhook;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,7 @@ use crate::watch::object::resource;
 use context::Context;
 pub use observe::Memory;
 pub use repositories::read as read_repository;
+pub use webhook::Webhook;
 
 /// The component in Events and in requested operations.
 pub const COMPONENT: &str = "applicationset-controller";
@@ -93,12 +95,15 @@ async fn run_with<C: Reconciler<Request = Request>>(
         events,
         memory: Mutex::default(),
         changed: Mutex::default(),
+        logged: Mutex::default(),
         sources,
         slots: slots.clone(),
         rules: settings.rules(),
         settings,
     });
     let queue = Arc::new(Queue::new(BACKOFF));
+    context.core.metrics.show(&context.settings);
+    context.core.metrics.queue("applicationset", queue.clone());
     let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
     let triggers = futures::future::join_all(triggers);
     let work = async {
@@ -155,7 +160,7 @@ impl Reconciler for Controller {
     const FINISHES: bool = true;
 
     fn span(key: &ObjectKey) -> Span {
-        tracing::info_span!("reconcile", application_set = %key)
+        tracing::info_span!("reconcile", applicationset = %key)
     }
 
     async fn reconcile(
@@ -167,12 +172,16 @@ impl Reconciler for Controller {
         let Some(set) = context.core.control_plane.sets.get(key) else {
             return Ok(ReconcileResult::Gone);
         };
+        let _timer = context.core.metrics.reconcile(key);
         // After a panic it is discarded, since it may be inconsistent; all of it can be
         // computed again.
         let mut memory = context.take_memory(key, set.uid());
+        let began = Instant::now();
         let ended = reconcile::reconcile(&set, context, &mut memory, trigger.conflicts).await;
         context.put_memory(key, memory);
-        Ok(match ended? {
+        let reconcile::Reconciled { next, has_changed } = ended?;
+        log::ended(next, began.elapsed(), has_changed);
+        Ok(match next {
             Next::Gone => ReconcileResult::Gone,
             Next::Wait => ReconcileResult::Success(None),
             Next::Again => ReconcileResult::Outdated,

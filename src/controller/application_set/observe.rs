@@ -412,6 +412,9 @@ fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> 
             collector.add(application, &origin);
         });
     let generated = collector.finish(set, &context.rules, reads, generated.err());
+    for warning in &generated.reads.warnings {
+        tracing::warn!("spec.generators: {warning}");
+    }
     if generated.error.is_none() {
         tracing::info!(applications = generated.applications.len(), "generated");
         for application in generated.switched_off() {

@@ -36,6 +36,14 @@ const PACE: u32 = 3;
 /// Maximum interval.
 const LONGEST_PACE: Duration = Duration::from_millis(50);
 
+/// The end of a reconcile.
+pub struct Reconciled {
+    /// What follows.
+    pub next: Next,
+    /// Whether something was written.
+    pub has_changed: bool,
+}
+
 /// Runs one reconcile. `conflicts` is the number of consecutive reconciles that were
 /// based on outdated objects.
 pub async fn reconcile(
@@ -43,7 +51,7 @@ pub async fn reconcile(
     context: &Arc<Context>,
     memory: &mut Memory,
     conflicts: u32,
-) -> Result<Next, Error> {
+) -> Result<Reconciled, Error> {
     let mut decided = decide(object, context, memory).await;
     if !decided.decision.unsure.is_empty() && !context.settings.dry_run {
         let unsure = &decided.decision.unsure;
@@ -52,21 +60,29 @@ pub async fn reconcile(
         memory.presence.clear();
     }
     let Decided { decision, set, now } = decided;
+    let metrics = &context.core.metrics;
+    metrics.rollout(&object.key(), decision.rollout.as_ref());
     if context.settings.dry_run {
         let lines = dry_run::lines(&set, &decision);
         dry_run::log(lines, &mut memory.would);
-        return Ok(dry_run::next(&decision, now));
+        return Ok(Reconciled { next: dry_run::next(&decision, now), has_changed: false });
     }
     if let Some(finalizers) = &decision.finalizers {
         write_finalizers(&set, context, finalizers).await?;
-        return Ok(decision.next);
+        return Ok(Reconciled { next: decision.next, has_changed: true });
     }
+    let observed = set.version.clone();
+    let opened = set.status.open_step().zip(set.status.step_opened_at());
     let Some(set) = write_status(&set, decision.status.as_ref(), context, memory, now).await?
     else {
-        return Ok(Next::Again);
+        return Ok(Reconciled { next: Next::Again, has_changed: false });
     };
-    log::decided(&decision);
+    if let (Some(plan), Some(_)) = (&decision.rollout, &decision.status) {
+        metrics.transitions(&object.key(), plan, opened, now);
+    }
+    log::decided(context, &object.key(), &decision);
     publish(object, context, &decision.events);
+    log::patches(&decision.writes);
     let outcomes = write(&set, context, &decision).await;
     context.changed(&object.key(), outcomes.iter().map(|outcome| outcome.application.as_str()));
     let stalled = report_stalled(object, context, &decision.stalled).await;
@@ -75,7 +91,10 @@ pub async fn reconcile(
         let carried = Carried { set: &set, outcomes: &outcomes, stalled: &stalled, conflicts };
         record(&decision, &carried, context, memory, now)
     };
-    let Some(recorded) = recorded else { return Ok(decision.next) };
+    let has_changed = set.version != observed || !outcomes.is_empty();
+    let Some(recorded) = recorded else {
+        return Ok(Reconciled { next: decision.next, has_changed });
+    };
     publish(object, context, &recorded.events);
     if let Some(status) = &recorded.status {
         write_status(&set, Some(status), context, memory, now).await?;
@@ -89,9 +108,10 @@ pub async fn reconcile(
         return Err(Error::DeletionStuck { name, count, first });
     }
     if decision.ends_refresh {
-        return end_refresh(&set, context, memory, recorded.next, now).await;
+        let next = end_refresh(&set, context, memory, recorded.next, now).await?;
+        return Ok(Reconciled { next, has_changed: true });
     }
-    Ok(recorded.next)
+    Ok(Reconciled { next: recorded.next, has_changed })
 }
 
 /// How often repositories are read for one reconcile: once for each nesting of generators,
@@ -155,6 +175,9 @@ async fn decide_once(
         }
         let set = taken.set().cloned().unwrap_or_default();
         let snapshot = taken.snapshot(&set, &context, now);
+        if let Some(snapshot) = &snapshot {
+            log::generated(&context, &object.key(), snapshot);
+        }
         let decision = snapshot.map(|snapshot| reconcile::reconcile(&snapshot)).unwrap_or_default();
         let ended = tokio::time::Instant::now();
         taken.last = Some((ended, ended - began));
@@ -284,7 +307,7 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
         async move {
             let since = wait.since?;
             let event = events::stalled(&wait, since);
-            tracing::warn!(application = wait.application, step = wait.step + 1, "{}", event.text);
+            tracing::warn!(app.name = wait.application, step = wait.step + 1, "{}", event.text);
             let once = format!("{}.{}", wait.application, since.as_second());
             let published = context.events.publish_once(about, event_record(&event), &once).await;
             published.then_some(wait)
@@ -298,13 +321,13 @@ async fn report_stalled(about: &Object, context: &Context, stalled: &[Waiting]) 
 async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, stuck: &[Stuck]) {
     for one in stuck {
         if let Presence::Unreadable(error) = &one.presence {
-            tracing::warn!(application = one.name, error, "cannot read the Application");
+            tracing::warn!(app.name = one.name, error, "cannot read the Application");
         }
         if memory.told_stuck.contains(&one.uid) {
             continue;
         }
         let event = events::deletion_stuck(one);
-        tracing::warn!(application = one.name, "{}", event.text);
+        tracing::warn!(app.name = one.name, "{}", event.text);
         let once = format!("deletion.{}", one.uid);
         if context.events.publish_once(about, event_record(&event), &once).await {
             memory.told_stuck.insert(one.uid.clone());

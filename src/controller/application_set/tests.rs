@@ -3,11 +3,14 @@
 mod conditions;
 mod deletions;
 mod differences;
+mod events;
 mod generators;
 mod panics;
 mod reverse_deletion;
 mod rollouts;
 mod room;
+mod steps;
+mod wakes;
 mod writes;
 
 use std::sync::Arc;

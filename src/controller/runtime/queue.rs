@@ -86,6 +86,7 @@ struct Inner<R> {
     first: VecDeque<ObjectKey>,
     ready: VecDeque<ObjectKey>,
     due: BTreeSet<(Instant, ObjectKey)>,
+    retries: u64,
 }
 
 impl<R: Request> Inner<R> {
@@ -110,6 +111,7 @@ impl<R: Request> Queue<R> {
             first: VecDeque::new(),
             ready: VecDeque::new(),
             due: BTreeSet::new(),
+            retries: 0,
         };
         Self { inner: Mutex::new(inner), changed: Notify::new(), backoff }
     }
@@ -222,6 +224,7 @@ impl<R: Request> Queue<R> {
             inner.due.remove(&(due, key.clone()));
         }
         if matches!(ended, ReconcileResult::Failed | ReconcileResult::Outdated) {
+            inner.retries += 1;
             entry.request = entry.request.and(trigger.request);
             entry.asked_at = Some(entry.asked_at.unwrap_or(trigger.at));
         }
@@ -267,6 +270,25 @@ impl<R: Request> Queue<R> {
             self.changed.notify_one();
         }
         pause
+    }
+}
+
+/// The state of a queue, for metrics.
+pub trait QueueStats: Send + Sync {
+    /// How many objects wait for a reconcile.
+    fn depth(&self) -> usize;
+
+    /// How often a reconcile was repeated after a failure or a conflict.
+    fn retries(&self) -> u64;
+}
+
+impl<R: Request> QueueStats for Queue<R> {
+    fn depth(&self) -> usize {
+        self.inner.lock().entries.values().filter(|entry| entry.queued).count()
+    }
+
+    fn retries(&self) -> u64 {
+        self.inner.lock().retries
     }
 }
 

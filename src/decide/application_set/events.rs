@@ -123,3 +123,9 @@ pub fn application_error(application: &str, why: &str) -> Event {
     let text = format!("application {application}: {why}");
     Event::warning("ApplicationError", "Write", text)
 }
+
+/// Further Applications cannot be written.
+pub fn more_application_errors(count: usize) -> Event {
+    let text = format!("{count} more applications cannot be written; the log names them");
+    Event::warning("ApplicationError", "Write", text)
+}

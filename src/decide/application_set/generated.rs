@@ -49,9 +49,24 @@ pub struct Generated {
     pub error: Option<desired::Error>,
     /// What the generators used.
     pub reads: Reads,
+    /// How many Applications each generator generated, by its path in the order of the spec.
+    pub per_generator: Vec<(String, usize)>,
     /// The Applications by name ([`crate::desired::Generation::called`]); empty when
     /// generating failed.
     pub applications: Vec<Wanted>,
+}
+
+/// Counts Applications by the beginning of their origin, such as `spec.generators[0].list`.
+fn per_generator(applications: &[Collected]) -> Vec<(String, usize)> {
+    let mut counts: Vec<(String, usize)> = Vec::new();
+    for application in applications {
+        let path = application.origin.split_inclusive(']').next().unwrap_or_default();
+        match counts.last_mut().filter(|(last, _)| last == path) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((path.to_owned(), 1)),
+        }
+    }
+    counts
 }
 
 /// A generated Application.
@@ -197,6 +212,7 @@ impl Collector {
         let (strategy, strategy_problems) = Strategy::read(set["spec"].get("strategy"));
         let own = set["spec"]["syncPolicy"]["applicationsSync"].as_str();
         let (ignore, ignore_problems) = Ignore::read(set);
+        let per_generator = per_generator(&self.applications);
         let applications = unique(self.applications);
         let memberships: BTreeMap<String, Membership> = applications
             .iter()
@@ -217,6 +233,7 @@ impl Collector {
             ),
             strategy,
             strategy_problems,
+            per_generator,
             ignore,
             ignore_problems,
             error,

@@ -18,6 +18,7 @@ mod delete_set;
 pub mod deletion;
 pub mod events;
 pub mod failed;
+mod failing;
 pub mod generated;
 pub mod ignore;
 pub mod normalize;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Held;
 use super::events::{self, Event};
+use super::failing::Failing;
 use super::outcome::{Act, Cause, Ended, Outcome};
 use super::reconcile::{Decision, Next, Snapshot, stalls};
 use super::status::{self, Failure, Findings, Rollout};
@@ -26,7 +27,7 @@ pub struct Reported {
     /// The failure in the status, by Application and cause.
     failure: Option<(String, Cause)>,
     /// The Applications that could not be written.
-    failing: BTreeMap<String, Cause>,
+    failing: Failing,
 }
 
 /// The outcome of a decision.
@@ -69,7 +70,8 @@ pub fn record(
         .iter()
         .filter_map(|outcome| events::written(outcome, &decision.writes))
         .collect();
-    events.extend(application_errors(decision, carried.outcomes, reported));
+    let failing = failing(decision, carried.outcomes);
+    events.extend(reported.failing.report(&failing, snapshot.now));
     let failed = first_failure(snapshot, carried.outcomes, reported);
     let held = held(carried.outcomes);
     let tells_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
@@ -110,13 +112,8 @@ pub fn record(
     Recorded { status: Some(status), events, error, next }
 }
 
-/// One Event for each Application that cannot be written, when the failure
-/// appears or its cause changes.
-fn application_errors(
-    decision: &Decision,
-    outcomes: &[Outcome],
-    reported: &mut Reported,
-) -> Vec<Event> {
+/// The Applications that cannot be written, with the causes.
+fn failing(decision: &Decision, outcomes: &[Outcome]) -> BTreeMap<String, Cause> {
     let failures = outcomes
         .iter()
         .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
@@ -124,15 +121,7 @@ fn application_errors(
     failing.extend(decision.writes.refused.iter().map(|(application, why)| {
         (application.clone(), Cause { code: Some(0), text: why.clone() })
     }));
-    let is_new = |(application, cause): &(&String, &Cause)| {
-        !reported.failing.get(*application).is_some_and(|known| known.is_same(cause))
-    };
-    let new = failing.iter().filter(is_new);
-    let events =
-        new.map(|(application, cause)| events::application_error(application, &cause.text));
-    let events = events.collect();
-    reported.failing = failing;
-    events
+    failing
 }
 
 /// The failure of the first Application by name that could not be written

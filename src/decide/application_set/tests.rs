@@ -3,6 +3,7 @@
 mod conditions;
 mod ignored;
 mod mutations;
+mod rollouts;
 
 use serde_json::json;
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::budget::Limit;
+use super::counts::{self, WaitKind};
 use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
 use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting};
 use crate::api::SyncStatusCode;
@@ -60,6 +61,8 @@ pub(super) struct Waits {
     pub count: usize,
     /// Those that have been waited for too long, the first ones by name.
     pub stalled: Vec<Waiting>,
+    /// All, by the kind of the wait.
+    pub kinds: BTreeMap<WaitKind, counts::Wait>,
 }
 
 impl Gate {
@@ -132,7 +135,8 @@ impl Gate {
         opened: Timestamp,
         now: Timestamp,
     ) -> Waits {
-        let mut waits = Waits { first: Vec::new(), count: 0, stalled: Vec::new() };
+        let mut waits =
+            Waits { first: Vec::new(), count: 0, stalled: Vec::new(), kinds: BTreeMap::new() };
         let Some(step) = self.first_incomplete() else { return waits };
         let in_step = |row: &&Row<'_>| {
             row.member.steps.is_some_and(|membership| membership.steps.contains(&step))
@@ -143,6 +147,8 @@ impl Gate {
             let Some(obstacle) = obstacle(snapshot, row) else { continue };
             let wait = || self.wait(snapshot, row, &obstacle, step, in_flight);
             waits.count += 1;
+            let kind = self.kind(row, &obstacle, step, in_flight);
+            counts::add(&mut waits.kinds, kind, row.entry.as_ref().map(|entry| entry.since));
             if waits.first.len() < WAITING_LIMIT {
                 waits.first.push(wait());
             }
@@ -155,6 +161,27 @@ impl Gate {
             }
         }
         waits
+    }
+
+    fn kind(
+        &self,
+        row: &Row<'_>,
+        obstacle: &Obstacle<'_>,
+        step: usize,
+        in_flight: &InFlight,
+    ) -> WaitKind {
+        let (entry, seen) = match (obstacle, &row.entry, row.member.observed) {
+            (Obstacle::Invalid(_), ..) => return WaitKind::Invalid,
+            (Obstacle::Behind(_), ..) => return WaitKind::Comparison,
+            (Obstacle::NoLongerHealthy(_), ..) => return WaitKind::Health,
+            (Obstacle::Entry, Some(entry), Some(seen)) => (entry, seen),
+            (Obstacle::Missing | Obstacle::Entry, ..) => return WaitKind::Creating,
+        };
+        if entry.phase == Phase::Waiting && row.member.denied.is_some() {
+            return WaitKind::SyncWindow;
+        }
+        let count = in_flight.per_step.get(step).copied().unwrap_or_default();
+        WaitKind::of_entry(entry, seen, self.limit(step), count, in_flight.is_full)
     }
 
     fn wait(

@@ -50,6 +50,7 @@
 //! reconcile walks over the members once per stage, without look-ups by name.
 
 pub mod budget;
+pub mod counts;
 pub mod gate;
 pub mod listed;
 pub mod phase;
@@ -58,15 +59,19 @@ pub mod status;
 pub mod steps;
 #[cfg(test)]
 mod tests;
+mod transition;
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
+use self::counts::Counts;
 use self::gate::{Gate, Lag};
 use self::listed::Record;
 use self::phase::{Entry, Mark, Observed, Phase, Rules};
 use self::steps::{Membership, Problem, ProblemKind, Strategy};
+
+pub use self::transition::{Before, Transition};
 
 /// A running rollout is re-evaluated after this time even without an event
 /// (AS-390), so that a lost event cannot stop it.
@@ -188,6 +193,8 @@ pub struct RolloutPlan {
     pub transitions: Vec<Transition>,
     /// Each step's count, in order.
     pub steps: Vec<StepState>,
+    /// Counts for metrics.
+    pub counts: Counts,
     /// The Applications that the open step is waiting for; by name, the first
     /// [`WAITING_LIMIT`].
     pub waiting: Vec<Waiting>,
@@ -220,23 +227,6 @@ pub struct Start {
     pub revisions: Vec<String>,
     /// The step, counted from 0.
     pub step: usize,
-}
-
-/// A phase transition of an entry.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Transition {
-    /// The Application.
-    pub application: String,
-    /// Its step, counted from 0.
-    pub step: Option<usize>,
-    /// The phase before; `None` for a new entry.
-    pub from: Option<Phase>,
-    /// The phase after.
-    pub to: Phase,
-    /// The entry's message.
-    pub message: String,
-    /// Whether the progressing timeout caused it (AS-612).
-    pub timed_out: bool,
 }
 
 /// The counts of one step.
@@ -318,7 +308,11 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
         starts,
         withdrawals,
         refreshes: refreshes(&rows),
-        transitions: transitions(&rows),
+        transitions: transition::transitions(&rows),
+        counts: Counts {
+            waits: waits.kinds,
+            ..Counts::of(rows.iter().filter_map(|row| row.entry.as_ref()))
+        },
         steps: gate.step_states(&in_flight.per_step),
         waiting: waits.first,
         waiting_count: waits.count,
@@ -537,26 +531,6 @@ fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
     let requested = seen.requested.as_ref().and_then(|operation| operation.promotion);
     let state = seen.operation.as_ref().and_then(|operation| operation.promotion);
     [requested, state].into_iter().flatten()
-}
-
-fn transitions(rows: &[Row<'_>]) -> Vec<Transition> {
-    let changed = rows.iter().filter_map(|row| {
-        let entry = row.entry.as_ref()?;
-        let from = row.member.entry.map(|entry| entry.phase);
-        let since = row.member.entry.map(|entry| entry.since);
-        if from == Some(entry.phase) && since == Some(entry.since) {
-            return None;
-        }
-        Some(Transition {
-            application: entry.application.clone(),
-            step: entry.step,
-            from,
-            to: entry.phase,
-            message: entry.message.clone(),
-            timed_out: entry.timed_out(),
-        })
-    });
-    changed.collect()
 }
 
 fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> Vec<Problem> {

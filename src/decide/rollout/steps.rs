@@ -296,7 +296,8 @@ pub fn problems_of_memberships(
             membership.steps.iter().map(|step| (step + 1).to_string()).collect();
         problems.push(Problem {
             kind: ProblemKind::SelectedTwice,
-            step: membership.step(),
+            // Without a step they are sorted by the name of the Application (AS-315).
+            step: None,
             message: format!(
                 "application {name} is selected by several steps ({}); it counts in step {}, and each of them waits for it",
                 numbers.join("-"),
@@ -429,7 +430,7 @@ mod tests {
         let want = [
             (ProblemKind::UnsupportedOperator, Some(0)),
             (ProblemKind::UnsupportedOperator, Some(2)),
-            (ProblemKind::SelectedTwice, Some(1)),
+            (ProblemKind::SelectedTwice, None),
             (ProblemKind::InvalidMaxUpdate, Some(1)),
             (ProblemKind::EmptyStep, Some(0)),
             (ProblemKind::EmptyStep, Some(2)),

@@ -73,6 +73,7 @@ async fn a_dry_run_writes_nothing_and_logs_the_writes() {
     let log = files.path().join("log");
     let mut command = program(&["run", "--dry-run", "--namespace=argocd", "--probe-addr="]);
     command
+        .args(["--metrics-addr=", "--webhook-addr="])
         .args(["--enable-leader-election", "--enable-progressive-syncs", "--allow-local-sources"])
         .args(["--loglevel=info", "--logformat=text"])
         .env("KUBECONFIG", cluster.kubeconfig())

@@ -6,6 +6,7 @@
 
 mod all_at_once;
 mod bad_input;
+mod changes;
 mod commits;
 mod deletion;
 mod disabled;
@@ -80,6 +81,14 @@ cases! {
     guards::a_removed_field_is_removed_after_a_change_to_server_side_apply,
     hooks::objects_of_others_are_not_changed,
     hooks::every_hook_has_its_own_object,
+    changes::a_set_shrinks_in_the_middle,
+    changes::a_set_grows_in_the_middle,
+    changes::an_application_changes_its_step_in_the_middle,
+    changes::a_set_gets_other_steps_in_the_middle,
+    changes::a_set_changes_to_all_at_once_and_back,
+    changes::the_spec_changes_twice_in_the_middle,
+    changes::a_set_is_deleted_in_reverse_in_the_middle,
+    changes::automated_sync_is_disabled_with_a_warning,
 }
 
 mod embedded_only {

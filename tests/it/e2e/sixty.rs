@@ -1,4 +1,5 @@
 //! Sixty Applications in four steps, with hooks and waves in each.
+//! `WAVEGATE_TEST_SCALE=5` makes it 300.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,11 @@ use crate::support::{Kind, Log, Setup, World};
 use super::external::is_complete;
 
 pub async fn sixty_applications_in_four_steps(mut world: World) {
-    let steps = [("canary", 10), ("early", 3), ("by-hand", 2), ("rest", 45)];
+    let scale = scale();
+    let steps =
+        [("canary", 10 * scale), ("early", 3 * scale), ("by-hand", 2), ("rest", 47 * scale - 2)];
+    let total: usize = steps.iter().map(|(_, count)| count).sum();
+    let early = 13 * scale;
     let apps: Vec<(String, String)> =
         steps.iter().flat_map(|(env, count)| members(env, *count)).collect();
     let all: Vec<(&str, &str)> =
@@ -32,7 +37,8 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         .until("the first two steps are done and the third waits", |log| {
             let set = log.get(Kind::ApplicationSet, "fleet")?;
             let rollout = &set["status"]["rollout"];
-            (rollout["step"] == 3 && rollout["progress"] == "13/60").then_some(())
+            (rollout["step"] == 3 && rollout["progress"] == format!("{early}/{total}"))
+                .then_some(())
         })
         .await;
     world.until_calm("it waits for manual syncs").await;
@@ -52,7 +58,7 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         of.map(|(name, _)| name.clone()).collect::<Vec<_>>()
     };
     let steps = Steps::default()
-        .step(names("canary"), Some(2))
+        .step(names("canary"), Some(2 * scale))
         .step(names("early"), Some(1))
         .step(names("by-hand"), Some(0))
         .step(names("rest"), None);
@@ -82,6 +88,12 @@ pub async fn sixty_applications_in_four_steps(mut world: World) {
         assert!(before.len() > 10, "only {before:?} ran at once in a step without a limit");
     });
     world.finish().await;
+}
+
+/// How many times sixty Applications.
+fn scale() -> usize {
+    let set = std::env::var("WAVEGATE_TEST_SCALE").ok();
+    set.map_or(1, |text| text.parse().expect("WAVEGATE_TEST_SCALE is a number from 1"))
 }
 
 /// PreSync, the three waves and PostSync ran in order, each after the previous one was ready.

@@ -73,6 +73,8 @@ impl Setup {
             "--allow-local-sources=true".to_owned(),
             format!("--applicationset-namespaces={}", self.namespaces.join(",")),
             "--probe-addr=".to_owned(),
+            "--metrics-addr=".to_owned(),
+            "--webhook-addr=".to_owned(),
             "--logformat=json".to_owned(),
         ]
     }

@@ -146,7 +146,7 @@ fn config() -> Config {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn an_object_never_differs_from_itself(object in any_object()) {

@@ -510,7 +510,7 @@ fn limits() -> impl Arbitrary<Value = Vec<Value>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn a_rollout_is_never_wrong_and_always_ends(
         turns in proptest::collection::vec(quiet_turn(), 0..120),

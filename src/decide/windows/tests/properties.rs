@@ -131,7 +131,7 @@ const DAYS: [(&str, &str); 6] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn the_evaluation_equals_a_minute_by_minute_evaluation(

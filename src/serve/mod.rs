@@ -1,4 +1,7 @@
-//! Health and readiness over HTTP, for the probes of a Deployment.
+//! HTTP servers: health and readiness for the probes of a Deployment, metrics, and webhooks.
+
+mod metrics;
+mod webhook;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,6 +11,9 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+pub use metrics::metrics;
+pub use webhook::{Receive, webhook};
 
 /// Readiness of the process, shared by its parts.
 #[derive(Clone, Debug, Default)]
@@ -36,10 +42,7 @@ pub async fn probes(
     readiness: Readiness,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.clone() };
-    let listener = TcpListener::bind(&full).await.map_err(|error| {
-        std::io::Error::new(error.kind(), format!("probe-addr {addr}: {error}"))
-    })?;
+    let listener = listen("probe-addr", &addr).await?;
     let ready = move || {
         let ready = readiness.get();
         async move {
@@ -53,4 +56,13 @@ pub async fn probes(
     let router =
         Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready));
     axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}
+
+/// Listens on the address of a setting; `:8081` means all interfaces.
+async fn listen(setting: &str, addr: &str) -> std::io::Result<TcpListener> {
+    let full = if addr.starts_with(':') { format!("0.0.0.0{addr}") } else { addr.to_owned() };
+    let failed = |error: std::io::Error| {
+        std::io::Error::new(error.kind(), format!("{setting} {addr}: {error}"))
+    };
+    TcpListener::bind(&full).await.map_err(failed)
 }

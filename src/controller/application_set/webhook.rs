@@ -1,0 +1,264 @@
+//! Webhooks of Git servers: ApplicationSets that use a pushed revision are asked to read
+//! their repositories again (AS-421).
+//!
+//! A replica that waits for the lease does this, too: the request is an annotation, which
+//! the active one finds.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::{FutureExt, StreamExt};
+use http::{HeaderMap, StatusCode};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::ListParams;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
+
+use crate::act::refresh;
+use crate::api::ObjectKey;
+use crate::api::annotations::APPLICATION_SET_REFRESH;
+use crate::controller::context::Core;
+use crate::decide::webhook::{self, Provider, Push, Refused, SECRET, Secrets};
+use crate::settings::ApplicationSetSettings;
+use crate::watch::failure::reason;
+use crate::watch::object::{Object, api, resource};
+
+/// The most events that wait to be processed.
+const QUEUE: usize = 50_000;
+/// How long the secrets are used before they are read again.
+const SECRETS_FOR: Duration = Duration::from_secs(10);
+/// ApplicationSets in one page of a listing.
+const PAGE: u32 = 500;
+
+/// The secrets, or why they cannot be read.
+type ReadSecrets = Result<Arc<Secrets>, String>;
+
+/// The receiver of webhooks.
+pub struct Webhook {
+    core: Core,
+    settings: ApplicationSetSettings,
+    send: mpsc::Sender<Push>,
+    receive: Mutex<Option<mpsc::Receiver<Push>>>,
+    secrets: tokio::sync::Mutex<Option<(Instant, ReadSecrets)>>,
+    /// The servers whose webhooks are not verified, as logged.
+    unverified: Mutex<BTreeSet<Provider>>,
+}
+
+impl std::fmt::Debug for Webhook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Webhook").finish_non_exhaustive()
+    }
+}
+
+/// The fields of an ApplicationSet that decide whether it is refreshed.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Seen {
+    metadata: SeenMetadata,
+    spec: SeenSpec,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SeenMetadata {
+    annotations: Option<BTreeMap<String, Value>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct SeenSpec {
+    generators: Value,
+}
+
+impl Webhook {
+    /// A receiver; [`Self::run`] processes what it accepts.
+    pub fn new(core: Core, settings: ApplicationSetSettings) -> Self {
+        Self::with_queue(core, settings, QUEUE)
+    }
+
+    fn with_queue(core: Core, settings: ApplicationSetSettings, queue: usize) -> Self {
+        let (send, receive) = mpsc::channel(queue);
+        Self {
+            core,
+            settings,
+            send,
+            receive: Mutex::new(Some(receive)),
+            secrets: tokio::sync::Mutex::default(),
+            unverified: Mutex::default(),
+        }
+    }
+
+    /// Checks a request and adds its event to the queue; returns the response.
+    pub async fn receive(&self, headers: &HeaderMap, body: &[u8]) -> (StatusCode, String) {
+        let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
+        let Some(provider) = Provider::of(&header) else {
+            return refuse(&Refused::Unknown);
+        };
+        let secrets = match self.secrets().await {
+            Ok(secrets) => secrets,
+            Err(error) => {
+                tracing::warn!(error, "webhook refused: Secret {SECRET} cannot be read");
+                let text = format!("Secret {SECRET} cannot be read");
+                return (StatusCode::SERVICE_UNAVAILABLE, text);
+            }
+        };
+        if let Err(refused) = secrets.verify(provider, &header, body) {
+            return refuse(&refused);
+        }
+        if let Some(key) = secrets.unverified(provider)
+            && self.unverified.lock().insert(provider)
+        {
+            tracing::warn!(
+                "webhooks of {} are accepted without verification: Secret {SECRET} has no key {key}",
+                provider.name()
+            );
+        }
+        match webhook::read(provider, &header, body) {
+            Err(refused) => refuse(&refused),
+            Ok(None) => (StatusCode::OK, String::new()),
+            Ok(Some(push)) => match self.send.try_send(push) {
+                Ok(()) => (StatusCode::OK, String::new()),
+                Err(_) => {
+                    let text = "queue is full, discarding the webhook".to_owned();
+                    (StatusCode::SERVICE_UNAVAILABLE, text)
+                }
+            },
+        }
+    }
+
+    /// Processes events until `shutdown`. Only the first call has an effect.
+    pub async fn run(self: Arc<Self>, shutdown: CancellationToken) {
+        let Some(mut receive) = self.receive.lock().take() else { return };
+        let events = futures::stream::poll_fn(move |context| receive.poll_recv(context));
+        let parallel = self.settings.webhook_parallelism;
+        let work = events.for_each_concurrent(parallel, move |push| {
+            let webhook = Arc::clone(&self);
+            async move { webhook.process(push).await }
+        });
+        shutdown.run_until_cancelled(work).await;
+    }
+
+    /// The secrets, read at most once per interval, also when that fails.
+    async fn secrets(&self) -> ReadSecrets {
+        let mut known = self.secrets.lock().await;
+        if let Some((at, secrets)) = &*known
+            && at.elapsed() < SECRETS_FOR
+        {
+            return secrets.clone();
+        }
+        let namespace = &self.settings.control_plane_namespace;
+        let api: Api<Secret> = Api::namespaced(self.core.client.clone(), namespace);
+        let read = match api.get_opt(SECRET).await {
+            Ok(secret) => {
+                let data = secret.and_then(|secret| secret.data).unwrap_or_default();
+                let data = data.into_iter().map(|(key, value)| (key, value.0)).collect();
+                Ok(Arc::new(Secrets::read(&data)))
+            }
+            Err(error) => Err(reason(&error)),
+        };
+        *known = Some((Instant::now(), read.clone()));
+        read
+    }
+
+    async fn process(&self, push: Push) {
+        let sets = match self.sets().await {
+            Ok(sets) => sets,
+            Err(error) => {
+                tracing::warn!(error, "webhook discarded: ApplicationSets cannot be listed");
+                return;
+            }
+        };
+        let settings = self.settings.clone();
+        // Generators of users may be large.
+        let found = tokio::task::spawn_blocking(move || {
+            let is_covered = |object: &&Object| settings.covers(object.namespace());
+            let uses = |object: &&Object| {
+                let seen: Seen = object.read().unwrap_or_default();
+                let annotations = seen.metadata.annotations.unwrap_or_default();
+                !annotations.contains_key(APPLICATION_SET_REFRESH)
+                    && webhook::uses(&seen.spec.generators, &push)
+            };
+            sets.iter().filter(is_covered).filter(uses).map(Object::key).collect::<Vec<_>>()
+        });
+        for key in found.await.unwrap_or_default() {
+            let span = tracing::info_span!("webhook", applicationset = %key);
+            self.refresh(&key).instrument(span).await;
+        }
+    }
+
+    async fn refresh(&self, key: &ObjectKey) {
+        if self.settings.dry_run {
+            tracing::info!("dry run: would add the annotation {APPLICATION_SET_REFRESH}");
+            return;
+        }
+        match refresh::request(&self.core.client, key).await {
+            Ok(()) => tracing::info!("refresh requested by a webhook"),
+            Err(error) => tracing::warn!(error, "refresh cannot be requested"),
+        }
+    }
+
+    /// The ApplicationSets, from the cache or, while this replica waits for the lease, from
+    /// the API server.
+    async fn sets(&self) -> Result<Vec<Object>, String> {
+        let cache = &self.core.control_plane.sets;
+        if cache.listed().now_or_never().is_some() {
+            return Ok(cache.all());
+        }
+        let own = &self.settings.control_plane_namespace;
+        let namespace = self.settings.namespaces.is_empty().then_some(own.as_str());
+        let api = api(&self.core.client, namespace, &resource("ApplicationSet"));
+        let (mut sets, mut params) = (Vec::new(), ListParams::default().limit(PAGE));
+        loop {
+            let page = api.list(&params).await.map_err(|error| reason(&error))?;
+            sets.extend(page.items);
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(sets),
+            }
+        }
+    }
+}
+
+fn refuse(refused: &Refused) -> (StatusCode, String) {
+    // Anyone may send these, so they are no warnings.
+    tracing::debug!(error = %refused, "webhook refused");
+    (StatusCode::BAD_REQUEST, refused.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock;
+    use crate::embedded::Server;
+    use crate::watch::control_plane::Scope;
+
+    #[tokio::test]
+    async fn a_full_queue_is_unavailable_as_421() {
+        let scope = Scope {
+            namespace: "argocd".to_owned(),
+            sets_everywhere: false,
+            applications_everywhere: false,
+            syncs: false,
+        };
+        let core = Core::new(Server::new().client_as("webhook"), scope, Clock::system());
+        let webhook = Webhook::with_queue(core, ApplicationSetSettings::default(), 2);
+        let mut headers = HeaderMap::new();
+        headers.insert("X-GitHub-Event", "push".parse().unwrap());
+        let repository = json!({"html_url": "https://g.example/a/b", "default_branch": "main"});
+        let body = json!({"ref": "refs/heads/main", "repository": repository}).to_string();
+        let mut codes = Vec::new();
+        for _ in 0..3 {
+            codes.push(webhook.receive(&headers, body.as_bytes()).await.0.as_u16());
+        }
+        assert_eq!(codes, [200, 200, 503]);
+    }
+}

@@ -1,0 +1,251 @@
+//! Random cases: a set, settings, and events in random order.
+
+use jiff::SignedDuration;
+use proptest::prelude::{Just, any, prop_oneof};
+use proptest::strategy::Strategy;
+use serde_json::{Value, json};
+
+use super::super::super::Settings;
+use super::spec::{Element, Spec, Step};
+use super::world::{Fault, World};
+use crate::decide::rollout::phase::Rules;
+use crate::decide::rollout::{self};
+
+/// An event. Indices select one of the Applications.
+#[derive(Clone, Debug)]
+pub enum Turn {
+    /// The application controller continues with all Applications.
+    All,
+    /// With one of them.
+    One(usize),
+    /// Time passes, in tenths of a second.
+    Sleep(u32),
+    /// A new commit.
+    Commit,
+    /// A later write fails.
+    Fault(usize, Fault),
+    /// The controller restarts.
+    Crash,
+    /// The changes of an Application are delayed.
+    Hold(usize),
+    /// The changes of the set are delayed.
+    HoldSet,
+    /// Delayed changes arrive.
+    Release,
+    /// The next operation fails.
+    Fail(usize),
+    /// A user syncs it.
+    Manual(usize),
+    /// It cannot be compared or synced, until the event is repeated.
+    Break(usize),
+    /// The cluster is changed manually.
+    Drift(usize),
+    /// Its resources become Degraded, or recover.
+    Degrade(usize),
+    /// Another client writes the object, so that its version changes.
+    Touch(usize),
+    /// Its generated spec changes.
+    Spec(usize),
+    /// All generated specs change.
+    Specs,
+    /// Its label changes.
+    Label(usize, usize),
+    /// It is not generated any more, or again.
+    Toggle(usize),
+    /// Validation rejects it, or accepts it again.
+    Invalid(usize),
+    /// An Application of another owner has its name.
+    Foreign(usize),
+    /// The template fails, or is fixed.
+    Template,
+    /// The set has other steps.
+    Steps(Vec<Step>),
+    /// The set changes between RollingSync and AllAtOnce.
+    Strategy,
+    /// The policy of the set.
+    Policy(&'static str),
+    /// Progressive syncs are switched on or off, with a restart.
+    Feature,
+    /// A user removes the status of the set.
+    Wipe,
+}
+
+/// A random case.
+#[derive(Clone, Debug)]
+pub struct Case {
+    pub elements: Vec<(usize, Option<bool>)>,
+    pub steps: Vec<Step>,
+    pub turns: Vec<Turn>,
+    /// The events of this round of the quiet end are lost.
+    pub lost: usize,
+    /// Settings, one bit each.
+    pub bits: u16,
+}
+
+fn limit() -> impl Strategy<Value = Value> {
+    let values = [
+        json!(null),
+        json!(null),
+        json!(null),
+        json!(1),
+        json!(1),
+        json!(2),
+        json!(5),
+        json!(0),
+        json!(-1),
+        json!("0%"),
+        json!("1%"),
+        json!("30%"),
+        json!("50%"),
+        json!("100%"),
+        json!("-5%"),
+        json!("00%"),
+        json!("0"),
+        json!("3"),
+        json!("abc"),
+        json!("1.5%"),
+        json!(""),
+    ];
+    proptest::sample::select(values.to_vec())
+}
+
+/// Steps that select the label with their number, and sometimes others.
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = (limit(), 0_usize..24, 0_usize..6);
+    proptest::collection::vec(step, 0..6).prop_map(|steps| {
+        let step = |(at, (limit, kind, other)): (usize, (Value, usize, usize))| {
+            let values = match kind {
+                0 => Vec::new(),
+                1..=3 => vec![at + 1, other],
+                _ => vec![at + 1],
+            };
+            Step { values, is_unknown: kind == 4, limit }
+        };
+        steps.into_iter().enumerate().map(step).collect()
+    })
+}
+
+fn index() -> impl Strategy<Value = usize> {
+    0_usize..30
+}
+
+fn fault() -> impl Strategy<Value = Fault> {
+    let faults =
+        [Fault::Fails, Fault::AnswerLost, Fault::Conflict, Fault::CrashBefore, Fault::CrashAfter];
+    proptest::sample::select(faults.to_vec())
+}
+
+/// Events of a rollout that only its own controllers take part in.
+fn quiet() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        12 => Just(Turn::All),
+        4 => index().prop_map(Turn::One),
+        2 => (0_u32..40).prop_map(Turn::Sleep),
+        1 => Just(Turn::Commit),
+        4 => (0_usize..8, fault()).prop_map(|(writes, fault)| Turn::Fault(writes, fault)),
+        1 => Just(Turn::Crash),
+        1 => index().prop_map(Turn::Hold),
+        1 => Just(Turn::Release),
+    ]
+}
+
+/// Events of users and of the cluster.
+fn disturbing() -> impl Strategy<Value = Turn> {
+    let of_one = (0_usize..11, index(), 0_usize..6).prop_map(|(kind, index, label)| match kind {
+        0 => Turn::Fail(index),
+        1 => Turn::Manual(index),
+        2 => Turn::Break(index),
+        3 => Turn::Drift(index),
+        4 => Turn::Degrade(index),
+        5 => Turn::Touch(index),
+        6 => Turn::Spec(index),
+        7 => Turn::Toggle(index),
+        8 => Turn::Invalid(index),
+        9 => Turn::Foreign(index),
+        _ => Turn::Label(index, label),
+    });
+    let policies = ["sync", "create-update", "create-delete", "create-only"];
+    prop_oneof![
+        10 => of_one,
+        2 => Just(Turn::Specs),
+        1 => Just(Turn::Template),
+        1 => Just(Turn::HoldSet),
+        2 => steps().prop_map(Turn::Steps),
+        2 => Just(Turn::Strategy),
+        1 => proptest::sample::select(policies.to_vec()).prop_map(Turn::Policy),
+        1 => Just(Turn::Feature),
+        1 => Just(Turn::Wipe),
+        1 => (100_u32..4000).prop_map(Turn::Sleep),
+    ]
+}
+
+/// Cases with or without disturbances.
+pub fn cases() -> impl Strategy<Value = Case> {
+    let element = || (0_usize..6, any::<bool>(), any::<bool>());
+    let elements = prop_oneof![
+        84 => proptest::collection::vec(element(), 1..4),
+        5 => proptest::collection::vec(element(), 5..11),
+        1 => proptest::collection::vec(element(), 11..31),
+    ];
+    let turns = prop_oneof![
+        2 => proptest::collection::vec(quiet(), 0..9),
+        3 => proptest::collection::vec(prop_oneof![2 => quiet(), 1 => disturbing()], 0..9),
+    ];
+    (elements, steps(), turns, 0_usize..12, any::<u16>()).prop_map(
+        |(elements, steps, turns, lost, bits)| {
+            let element = |(label, is_automated, enabled): (usize, bool, bool)| {
+                (label, is_automated.then_some(enabled))
+            };
+            let elements = elements.into_iter().map(element).collect();
+            Case { elements, steps, turns, lost, bits }
+        },
+    )
+}
+
+impl Case {
+    fn bit(&self, at: u16) -> bool {
+        self.bits & (1 << at) != 0
+    }
+
+    /// Runs the case to its end.
+    pub fn run(self) {
+        let spec = Spec {
+            rolling: true,
+            steps: self.steps.clone(),
+            reverse: self.bit(0) && self.bit(1),
+            policy: "sync",
+            elements: self
+                .elements
+                .iter()
+                .enumerate()
+                .map(|(at, (label, automated))| {
+                    (
+                        format!("app-{at:02}"),
+                        Element { label: *label, path: 1, automated: *automated },
+                    )
+                })
+                .collect(),
+            invalid: Default::default(),
+            fails: false,
+        };
+        let timeout = (!(self.bit(2) && self.bit(3))).then(|| SignedDuration::from_secs(300));
+        let rules =
+            Rules { progressing_timeout: timeout, capture_drift: !(self.bit(4) && self.bit(5)) };
+        let rollout = rollout::Settings {
+            rules,
+            require_live_health: self.bit(6) && self.bit(7),
+            pin_revisions: !(self.bit(8) && self.bit(9)),
+        };
+        let settings = Settings { progressive_syncs: true, rollout, ..Settings::default() };
+        let now = "2026-01-02T12:00:00Z".parse().unwrap();
+        let mut world = World::new(spec, settings, now);
+        world.repeats = self.bit(10) && self.bit(11);
+        world.run_due(2);
+        for turn in &self.turns {
+            world.take(turn);
+            world.run_due(if self.bit(15) { 2 } else { 1 });
+        }
+        let is_deleted = self.bit(12) && self.bit(13) && self.bit(14);
+        world.end(self.lost, is_deleted);
+    }
+}

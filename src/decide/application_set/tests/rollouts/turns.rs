@@ -1,0 +1,295 @@
+//! The effects of events, and a quiet end in which every rollout completes.
+
+use jiff::SignedDuration;
+use serde_json::json;
+
+use super::super::super::stored::Status;
+use super::cases::Turn;
+use super::checks;
+use super::spec::{Element, SET};
+use super::world::World;
+use crate::decide::rollout::phase::Phase;
+
+impl World {
+    /// Reconciles while there is something to do, at most `limit` times.
+    pub fn run_due(&mut self, limit: usize) {
+        for _ in 0..limit {
+            let is_due = self.wake.is_some_and(|at| at <= self.cluster.now);
+            if self.is_gone || !(self.queued || is_due) {
+                return;
+            }
+            self.reconcile();
+        }
+    }
+
+    /// Passes time; the controller wakes up when it asked for it.
+    fn sleep(&mut self, milliseconds: i64) {
+        let end = self.cluster.now + SignedDuration::from_millis(milliseconds);
+        for _ in 0..60 {
+            let Some(wake) = self.wake.filter(|wake| *wake <= end) else { break };
+            self.cluster.now = wake.max(self.cluster.now);
+            self.run_due(1);
+        }
+        self.cluster.now = end.max(self.cluster.now);
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("app-{:02}", index % self.spec.elements.len().max(1))
+    }
+
+    /// An event; it triggers a reconcile.
+    pub fn take(&mut self, turn: &Turn) {
+        self.queued = true;
+        self.cluster.wait(300);
+        match turn {
+            Turn::All => {
+                self.advance_all();
+            }
+            Turn::Sleep(tenths) => self.sleep(i64::from(*tenths) * 100),
+            Turn::Commit => self.cluster.push(),
+            Turn::Fault(writes, fault) => {
+                self.faults.push((*writes, *fault));
+                self.advance_all();
+            }
+            Turn::Crash => self.restart(),
+            Turn::HoldSet => self.set_is_held = true,
+            Turn::Release => {
+                self.held.clear();
+                self.set_is_held = false;
+            }
+            Turn::Specs => self.edit(|spec| {
+                spec.elements.values_mut().for_each(|element| element.path += 1);
+            }),
+            Turn::Template => self.edit(|spec| spec.fails = !spec.fails),
+            Turn::Steps(steps) => self.edit(|spec| spec.steps.clone_from(steps)),
+            Turn::Strategy => self.edit(|spec| spec.rolling = !spec.rolling),
+            Turn::Policy(policy) => self.edit(|spec| spec.policy = policy),
+            Turn::Feature => {
+                self.settings.progressive_syncs = !self.settings.progressive_syncs;
+                self.configuration += 1;
+                self.restart();
+            }
+            Turn::Wipe => {
+                self.configuration += 1;
+                self.set.status = Status::default();
+                self.touch_set();
+            }
+            Turn::One(index)
+            | Turn::Hold(index)
+            | Turn::Fail(index)
+            | Turn::Manual(index)
+            | Turn::Break(index)
+            | Turn::Drift(index)
+            | Turn::Degrade(index)
+            | Turn::Touch(index)
+            | Turn::Spec(index)
+            | Turn::Label(index, _)
+            | Turn::Toggle(index)
+            | Turn::Invalid(index)
+            | Turn::Foreign(index) => {
+                let name = self.name(*index);
+                self.take_of(turn, &name);
+            }
+        }
+    }
+
+    /// An event of one Application.
+    fn take_of(&mut self, turn: &Turn, name: &str) {
+        match turn {
+            Turn::Hold(_) => drop(self.held.insert(name.to_owned())),
+            Turn::Fail(_) => self.cluster.change(name, |app| app.fails = true),
+            Turn::Manual(_) => drop(self.cluster.sync_manually(name)),
+            Turn::Break(_) => self.cluster.change(name, |app| {
+                (app.broken, app.stale) = (!app.broken, true);
+            }),
+            Turn::Drift(_) => self.cluster.change(name, |app| {
+                (app.drifted, app.stale) = (app.deployed.is_some(), true);
+            }),
+            Turn::Degrade(_) => self.cluster.change(name, |app| {
+                (app.degraded, app.stale) = (!app.degraded, true);
+            }),
+            Turn::Touch(_) => self.cluster.change(name, |_| {}),
+            Turn::Foreign(_) => {
+                let owner = json!({"kind": "ApplicationSet", "name": "other", "uid": "other", "controller": true});
+                let object = json!({
+                    "metadata": {"name": name, "namespace": "argocd", "ownerReferences": [owner]},
+                    "spec": {"project": "other", "source": {"path": "other"}, "destination": {}},
+                });
+                let _ = self.cluster.create(name, object);
+            }
+            Turn::Spec(_) => self.edit(|spec| {
+                if let Some(element) = spec.elements.get_mut(name) {
+                    element.path += 1;
+                }
+            }),
+            Turn::Label(_, label) => self.edit(|spec| {
+                if let Some(element) = spec.elements.get_mut(name) {
+                    element.label = *label;
+                }
+            }),
+            Turn::Toggle(_) => self.edit(|spec| {
+                let element = Element { label: 1, path: 1, automated: Some(true) };
+                if spec.elements.remove(name).is_none() {
+                    spec.elements.insert(name.to_owned(), element);
+                }
+            }),
+            Turn::Invalid(_) => self.edit(|spec| {
+                if !spec.invalid.remove(name) {
+                    spec.invalid.insert(name.to_owned());
+                }
+            }),
+            _ => drop(self.cluster.advance(name)),
+        }
+    }
+
+    /// Lets the application controller continue with all Applications; returns
+    /// whether it did anything.
+    fn advance_all(&mut self) -> bool {
+        let names: Vec<String> = self.cluster.apps.keys().cloned().collect();
+        let mut moved = false;
+        for name in &names {
+            moved |= self.cluster.advance(name);
+        }
+        moved
+    }
+
+    /// Errors are fixed, and the cluster is left alone until everything is
+    /// complete.
+    pub fn end(&mut self, lost: usize, is_deleted: bool) {
+        self.faults.clear();
+        self.held.clear();
+        self.set_is_held = false;
+        let broken: Vec<String> = self.cluster.apps.keys().cloned().collect();
+        for name in &broken {
+            self.cluster.change(name, |app| {
+                app.stale |= app.broken || app.degraded;
+                (app.broken, app.fails, app.degraded) = (false, false, false);
+            });
+            if self.cluster.apps[name].owner() != SET {
+                self.cluster.apps.remove(name);
+            }
+        }
+        // A set without steps waits for its user (AS-304).
+        let is_stuck = self.spec.rolling && self.spec.steps.is_empty();
+        if self.spec.fails || is_stuck || !self.spec.invalid.is_empty() {
+            self.edit(|spec| {
+                spec.fails = false;
+                spec.invalid.clear();
+                spec.rolling &= !is_stuck;
+            });
+        }
+        if is_deleted {
+            self.set.is_deleting = true;
+            self.is_gone = self.set.finalizers.is_empty();
+            self.touch_set();
+        }
+        self.queued = true;
+        for round in 0..600 {
+            if self.is_gone {
+                return;
+            }
+            let moved = self.advance_all();
+            // I10: no event of one round arrives. Nothing polls once the
+            // rollout is complete.
+            let polls = self.memory.set.status.has("RolloutProgressing", "True");
+            self.queued |= moved && (round != lost || !polls);
+            self.cluster.wait(300);
+            if self.queued || self.wake.is_some_and(|at| at <= self.cluster.now) {
+                self.reconcile();
+            } else if moved {
+                continue;
+            } else if self.help() {
+                self.queued = true;
+            } else if !self.set.is_deleting && self.is_complete() {
+                return self.check_end();
+            } else {
+                checks::wakes(self);
+                let wake =
+                    self.wake.unwrap_or_else(|| panic!("I10: it waits for ever: {}", self.state()));
+                self.cluster.now = wake.max(self.cluster.now);
+            }
+        }
+        panic!("I10: it never ends: {}", self.state());
+    }
+
+    /// What only a user can do: sync Applications whose sync failed, that
+    /// drifted while they were Progressing (R10), or whose step is held
+    /// (AS-343).
+    fn help(&mut self) -> bool {
+        let entries = self.set.status.entries.iter().flatten();
+        let is_stuck = |phase: Phase, step: Option<usize>| match phase {
+            Phase::Progressing => true,
+            Phase::Waiting => step.is_some_and(|step| {
+                self.spec.steps.get(step).is_some() && self.spec.allowed(step) == Some(0)
+            }),
+            Phase::Pending | Phase::Healthy => false,
+        };
+        let stuck = entries.filter(|entry| is_stuck(entry.phase, entry.step));
+        let needs = |name: &String| self.cluster.apps.get(name).is_some_and(|app| app.needs_sync());
+        let names: Vec<String> =
+            stuck.map(|entry| entry.application.clone()).filter(needs).collect();
+        let mut helped = false;
+        for name in names {
+            helped |= self.cluster.sync_manually(&name);
+        }
+        helped
+    }
+
+    fn is_rolling(&self) -> bool {
+        self.spec.rolling && self.settings.progressive_syncs
+    }
+
+    fn is_complete(&self) -> bool {
+        let progressing = self.set.status.has("RolloutProgressing", "True");
+        let exist = self.spec.elements.keys().all(|name| self.cluster.apps.contains_key(name));
+        let is_new = self.is_rolling() && self.set.status.entries.is_none();
+        exist && !progressing && !is_new && (self.is_fresh() || !self.is_rolling())
+    }
+
+    /// The rollout is complete (I10), and nothing is written any more (I4).
+    fn check_end(&mut self) {
+        if self.is_rolling() {
+            for (name, element) in &self.spec.elements {
+                let app = &self.cluster.apps[name];
+                let path = if self.spec.policy().updates() {
+                    element.path()
+                } else {
+                    app.path().to_owned()
+                };
+                let is_done = app.deployed == Some((path, self.cluster.commit));
+                let has_step = !self.spec.steps_of(name).is_empty();
+                assert!(is_done || !has_step || self.timed_out, "I10: {name}: {}", self.state());
+            }
+            for entry in self.set.status.to_json()["applicationStatus"].as_array().unwrap() {
+                assert!(entry["targetRevisions"].is_array(), "I5: {entry}");
+            }
+        }
+        // Entries of Applications without a step may still become Healthy, and
+        // a status that nothing depends on may be due.
+        for _ in 0..6 {
+            self.cluster.wait(1100);
+            self.reconcile();
+            if self.is_settled {
+                break;
+            }
+        }
+        self.cluster.wait(31_000);
+        let writes = self.cluster.writes;
+        self.reconcile();
+        let is_idle = self.is_settled && self.cluster.writes == writes;
+        assert!(is_idle, "I4: {}", self.state());
+    }
+
+    fn state(&self) -> String {
+        let mut text = format!(
+            "now {} wake {:?}\n{}\n",
+            self.cluster.now,
+            self.wake,
+            self.set.status.to_json()
+        );
+        for (name, app) in &self.cluster.apps {
+            text.push_str(&format!("{name}: deployed {:?} {}\n", app.deployed, app.object));
+        }
+        text
+    }
+}

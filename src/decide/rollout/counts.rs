@@ -1,0 +1,128 @@
+//! Counts of a rollout, for metrics (AS-603).
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::budget::Limit;
+use super::phase::{Compared, Entry, Observed, Phase};
+
+/// Counts of one reconcile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Applications by step, counted from 0, and phase.
+    pub applications: BTreeMap<(Option<usize>, Phase), u64>,
+    /// The Applications that the open step waits for, by the kind of the wait.
+    pub waits: BTreeMap<WaitKind, Wait>,
+}
+
+/// The Applications that are waited for because of one kind of reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wait {
+    /// How many.
+    pub count: u64,
+    /// Since when the first of them, if known.
+    pub since: Option<Timestamp>,
+}
+
+/// Why an Application is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum WaitKind {
+    /// It is being created.
+    Creating,
+    /// Validation rejected it.
+    Invalid,
+    /// Its spec or revision has not been compared yet, or the comparison failed.
+    Comparison,
+    /// A sync window denies its sync.
+    SyncWindow,
+    /// An operation of another client runs.
+    OtherOperation,
+    /// `maxUpdate` is 0.
+    ManualSync,
+    /// As many as `maxUpdate` allows are in flight.
+    MaxUpdate,
+    /// The status of the set can hold no more entries in flight.
+    StatusFull,
+    /// It can start now.
+    Promotion,
+    /// Its operation is requested and has not started.
+    OperationStart,
+    /// Its operation runs.
+    Operation,
+    /// Its operation failed.
+    FailedOperation,
+    /// It is not Healthy.
+    Health,
+}
+
+impl WaitKind {
+    /// The kind as the value of a label.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Creating => "Creating",
+            Self::Invalid => "Invalid",
+            Self::Comparison => "Comparison",
+            Self::SyncWindow => "SyncWindow",
+            Self::OtherOperation => "OtherOperation",
+            Self::ManualSync => "ManualSync",
+            Self::MaxUpdate => "MaxUpdate",
+            Self::StatusFull => "StatusFull",
+            Self::Promotion => "Promotion",
+            Self::OperationStart => "OperationStart",
+            Self::Operation => "Operation",
+            Self::FailedOperation => "FailedOperation",
+            Self::Health => "Health",
+        }
+    }
+
+    /// The kind of the wait for an entry that is not Healthy, in the order of the reasons
+    /// that users see.
+    pub(super) fn of_entry(
+        entry: &Entry,
+        seen: &Observed,
+        limit: Limit,
+        in_flight: u64,
+        is_full: bool,
+    ) -> Self {
+        let failed = seen.operation.as_ref().is_some_and(|last| last.has_failed());
+        match entry.phase {
+            Phase::Waiting if seen.has_operation_in_flight() => Self::OtherOperation,
+            Phase::Waiting if limit == Limit::AtMost(0) => Self::ManualSync,
+            Phase::Waiting
+                if seen.spec_differs
+                    || seen.compared != Compared::Current
+                    || !seen.knows_its_revisions() =>
+            {
+                Self::Comparison
+            }
+            Phase::Waiting if !limit.has_room(in_flight) => Self::MaxUpdate,
+            Phase::Waiting if is_full => Self::StatusFull,
+            Phase::Waiting => Self::Promotion,
+            Phase::Pending => Self::OperationStart,
+            Phase::Progressing | Phase::Healthy if seen.has_operation_in_flight() => {
+                Self::Operation
+            }
+            Phase::Progressing | Phase::Healthy if failed => Self::FailedOperation,
+            Phase::Progressing | Phase::Healthy => Self::Health,
+        }
+    }
+}
+
+impl Counts {
+    /// The counts of entries; waits are added by [`Self::wait`].
+    pub(super) fn of<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
+        let mut counts = Self::default();
+        for entry in entries {
+            *counts.applications.entry((entry.step, entry.phase)).or_default() += 1;
+        }
+        counts
+    }
+}
+
+/// Adds a wait.
+pub(super) fn add(waits: &mut BTreeMap<WaitKind, Wait>, kind: WaitKind, since: Option<Timestamp>) {
+    let wait = waits.entry(kind).or_default();
+    wait.count += 1;
+    wait.since = [wait.since, since].into_iter().flatten().min();
+}

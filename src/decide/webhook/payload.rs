@@ -1,0 +1,162 @@
+//! Bodies of webhooks.
+
+use serde::Deserialize;
+
+use super::{MAX_TEXT, Provider, Push, Ref, Refused, Repository};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GitHub {
+    r#ref: String,
+    repository: GitHubRepository,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GitHubRepository {
+    html_url: String,
+    clone_url: String,
+    ssh_url: String,
+    default_branch: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GitLab {
+    object_kind: String,
+    event_name: String,
+    r#ref: String,
+    project: GitLabProject,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct GitLabProject {
+    web_url: String,
+    git_http_url: String,
+    git_ssh_url: String,
+    default_branch: Option<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Azure {
+    event_type: String,
+    resource: AzureResource,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AzureResource {
+    ref_updates: Vec<AzureRef>,
+    repository: AzureRepository,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AzureRef {
+    name: String,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct AzureRepository {
+    remote_url: String,
+    ssh_url: String,
+    default_branch: String,
+}
+
+/// Reads the body of a request. `None` for events that concern no supported generator, such
+/// as a ping or a pull request.
+///
+/// # Errors
+///
+/// [`Refused::Event`] and [`Refused::Body`].
+pub fn read(
+    provider: Provider,
+    header: &dyn Fn(&str) -> Option<String>,
+    body: &[u8],
+) -> Result<Option<Push>, Refused> {
+    match provider {
+        Provider::GitHub => github(&header("x-github-event").unwrap_or_default(), body),
+        Provider::GitLab => gitlab(&header("x-gitlab-event").unwrap_or_default(), body),
+        Provider::AzureDevOps => azure(body),
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(provider: Provider, body: &'a [u8]) -> Result<T, Refused> {
+    let failed = |error: serde_json::Error| Refused::Body(provider.name(), error.to_string());
+    serde_json::from_slice(body).map_err(failed)
+}
+
+fn github(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+    match event {
+        "push" => {
+            let GitHub { r#ref, repository } = parse(Provider::GitHub, body)?;
+            let urls = [repository.html_url, repository.clone_url, repository.ssh_url];
+            push(Provider::GitHub, &urls, &[r#ref], &repository.default_branch).map(Some)
+        }
+        "ping" | "pull_request" => {
+            parse::<serde::de::IgnoredAny>(Provider::GitHub, body)?;
+            Ok(None)
+        }
+        _ => Err(Refused::Event(Provider::GitHub.name())),
+    }
+}
+
+fn gitlab(event: &str, body: &[u8]) -> Result<Option<Push>, Refused> {
+    let GitLab { object_kind, event_name, r#ref, project } = parse(Provider::GitLab, body)?;
+    let kind = if object_kind.is_empty() { &event_name } else { &object_kind };
+    match (event, kind.as_str()) {
+        ("Push Hook" | "Tag Push Hook", _) | ("System Hook", "push" | "tag_push") => {
+            let default = project.default_branch.unwrap_or_default();
+            let urls = [project.web_url, project.git_http_url, project.git_ssh_url];
+            push(Provider::GitLab, &urls, &[r#ref], &default).map(Some)
+        }
+        ("Merge Request Hook" | "System Hook", _) => Ok(None),
+        _ => Err(Refused::Event(Provider::GitLab.name())),
+    }
+}
+
+fn azure(body: &[u8]) -> Result<Option<Push>, Refused> {
+    let Azure { event_type, resource } = parse(Provider::AzureDevOps, body)?;
+    match event_type.as_str() {
+        "git.push" => {
+            let refs: Vec<String> = resource.ref_updates.into_iter().map(|one| one.name).collect();
+            let urls = [resource.repository.remote_url, resource.repository.ssh_url];
+            push(Provider::AzureDevOps, &urls, &refs, &resource.repository.default_branch).map(Some)
+        }
+        "git.pullrequest.created" | "git.pullrequest.updated" | "git.pullrequest.merged" => {
+            Ok(None)
+        }
+        _ => Err(Refused::Event(Provider::AzureDevOps.name())),
+    }
+}
+
+/// The most branches and tags of one push.
+const MAX_REFS: usize = 1000;
+
+fn push(
+    provider: Provider,
+    urls: &[String],
+    refs: &[String],
+    default_branch: &str,
+) -> Result<Push, Refused> {
+    let refused = |why: &str| Refused::Body(provider.name(), why.to_owned());
+    let texts = urls.iter().chain(refs).map(String::len).chain([default_branch.len()]);
+    if texts.max().unwrap_or_default() > MAX_TEXT || refs.len() > MAX_REFS {
+        return Err(refused("a URL or the name of a branch is too long, or there are too many"));
+    }
+    let mut repositories: Vec<Repository> =
+        urls.iter().filter(|url| !url.is_empty()).map(|url| Repository::of(url)).collect();
+    repositories.sort();
+    repositories.dedup();
+    if repositories.is_empty() || repositories.contains(&Repository::of("")) {
+        return Err(refused("the URL of the repository is missing"));
+    }
+    let refs: Vec<Ref> = refs.iter().map(|name| Ref::new(name, default_branch)).collect();
+    if refs.is_empty() || refs.iter().any(|one| one.name.is_empty()) {
+        return Err(refused("the branch or tag is missing"));
+    }
+    Ok(Push { repositories, refs })
+}

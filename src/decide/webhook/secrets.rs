@@ -1,0 +1,106 @@
+//! Secrets that Git servers sign webhooks with.
+
+use std::collections::BTreeMap;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use ring::hmac;
+
+use super::{Provider, Refused};
+
+/// The Secret of the control plane with these keys.
+pub const SECRET: &str = "argocd-secret";
+
+/// The configured secrets; an empty one is not configured.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    github: Vec<u8>,
+    gitlab: Vec<u8>,
+    azure_user: Vec<u8>,
+    azure_password: Vec<u8>,
+}
+
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+impl Secrets {
+    /// From the data of the Secret [`SECRET`].
+    pub fn read(data: &BTreeMap<String, Vec<u8>>) -> Self {
+        let key = |key: &str| data.get(key).cloned().unwrap_or_default();
+        Self {
+            github: key("webhook.github.secret"),
+            gitlab: key("webhook.gitlab.secret"),
+            azure_user: key("webhook.azuredevops.username"),
+            azure_password: key("webhook.azuredevops.password"),
+        }
+    }
+
+    /// The key of the Secret that is missing, if webhooks of this server are not verified.
+    pub fn unverified(&self, provider: Provider) -> Option<&'static str> {
+        let (is_missing, key) = match provider {
+            Provider::GitHub => (self.github.is_empty(), "webhook.github.secret"),
+            Provider::GitLab => (self.gitlab.is_empty(), "webhook.gitlab.secret"),
+            Provider::AzureDevOps => (
+                self.azure_user.is_empty() && self.azure_password.is_empty(),
+                "webhook.azuredevops.username",
+            ),
+        };
+        is_missing.then_some(key)
+    }
+
+    /// Verifies a request, in a time that does not depend on the secret.
+    ///
+    /// # Errors
+    ///
+    /// [`Refused::Secret`].
+    pub fn verify(
+        &self,
+        provider: Provider,
+        header: &dyn Fn(&str) -> Option<String>,
+        body: &[u8],
+    ) -> Result<(), Refused> {
+        if self.unverified(provider).is_some() {
+            return Ok(());
+        }
+        let is_right = match provider {
+            Provider::GitHub => self.is_signed(header, body),
+            Provider::GitLab => {
+                header("x-gitlab-token").is_some_and(|token| same(token.as_bytes(), &self.gitlab))
+            }
+            Provider::AzureDevOps => self.has_password(header),
+        };
+        if is_right { Ok(()) } else { Err(Refused::Secret(provider.name())) }
+    }
+
+    /// The signature with SHA-256 counts when both are there.
+    fn is_signed(&self, header: &dyn Fn(&str) -> Option<String>, body: &[u8]) -> bool {
+        let (algorithm, signature) = match header("x-hub-signature-256") {
+            Some(text) => (hmac::HMAC_SHA256, text.strip_prefix("sha256=").map(str::to_owned)),
+            None => {
+                let text = header("x-hub-signature").unwrap_or_default();
+                let signature = text.strip_prefix("sha1=").map(str::to_owned);
+                (hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, signature)
+            }
+        };
+        let signature = signature
+            .and_then(|hex| data_encoding::HEXLOWER_PERMISSIVE.decode(hex.as_bytes()).ok());
+        let key = hmac::Key::new(algorithm, &self.github);
+        signature.is_some_and(|signature| hmac::verify(&key, body, &signature).is_ok())
+    }
+
+    fn has_password(&self, header: &dyn Fn(&str) -> Option<String>) -> bool {
+        let given = header("authorization").unwrap_or_default();
+        let given = given.strip_prefix("Basic ").and_then(|text| STANDARD.decode(text.trim()).ok());
+        let wanted = [self.azure_user.as_slice(), b":", &self.azure_password].concat();
+        given.is_some_and(|given| same(&given, &wanted))
+    }
+}
+
+/// Compares by signatures with the same key, so that the time shows nothing about the text.
+fn same(given: &[u8], wanted: &[u8]) -> bool {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, wanted);
+    hmac::verify(&key, given, hmac::sign(&key, wanted).as_ref()).is_ok()
+}

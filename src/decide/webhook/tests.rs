@@ -1,0 +1,206 @@
+//! Tables of URLs, revisions, bodies and signatures.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::*;
+
+fn headers<'a>(headers: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<String> + 'a {
+    move |name| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+}
+
+#[test]
+fn urls_of_one_repository_are_equal_as_421() {
+    let repository = Repository::of("https://github.com/Team/repo");
+    for url in [
+        "https://github.com/team/repo",
+        "https://github.com/team/repo.git",
+        "https://github.com/team/repo.git/",
+        "http://user:word@GitHub.com:443/team/repo",
+        "git@github.com:team/repo.git",
+        "ssh://git@github.com:22/team/repo.git",
+        "github.com/team/repo",
+        "https://github.com/{{org}}/repo",
+        "https://{{host}}:{{port}}/team/repo.git",
+        "git@github.com:{{.org}}/{{.name}}.git",
+        "{{ .url }}",
+        "{{ if .ssh }}git@github.com:{{ else }}https://example.com/{{ end }}other",
+        "https://github.com/{{unclosed",
+    ] {
+        assert!(repository.is(url), "{url}");
+    }
+    for url in [
+        "",
+        "https://github.com/team/repo2",
+        "https://github.com/team/re",
+        "https://github.com/team/repo/more",
+        "https://github.com.evil.example/team/repo",
+        "https://example.com/github.com/team/repo",
+        "https://evilgithub.com/team/repo",
+        "git@github.com:other/repo.git",
+        "https://github.com/{{org}}/other",
+        "https://gitlab.com/{{org}}/repo",
+        "{{a}}team/repo/x{{b}}",
+    ] {
+        assert!(!repository.is(url), "{url}");
+    }
+    let azure = Repository::of("https://org@dev.azure.com/org/project/_git/repo");
+    assert!(azure.is("git@ssh.dev.azure.com:v3/org/project/repo"));
+    assert!(!azure.is("git@ssh.dev.azure.com:v3/org/project/other"));
+}
+
+fn push_to(name: &str) -> Push {
+    let repositories = vec![Repository::of("https://g.example/a/b")];
+    Push { repositories, refs: vec![Ref::new(name, "main")] }
+}
+
+#[test]
+fn revisions_are_compared_with_branches_and_tags_as_421() {
+    // Revision, pushed ref, whether it is read again.
+    for (revision, name, want) in [
+        ("", "refs/heads/main", true),
+        ("HEAD", "refs/heads/main", true),
+        ("HEAD", "refs/heads/dev", false),
+        ("", "refs/tags/main", false),
+        ("dev", "refs/heads/dev", true),
+        ("dev", "refs/heads/feature/dev", false),
+        ("feature/dev", "refs/heads/feature/dev", true),
+        ("refs/heads/dev", "refs/heads/dev", true),
+        ("refs/heads/dev", "refs/tags/dev", false),
+        ("v1.2.3", "refs/tags/v1.2.3", true),
+        ("v1.2.3", "refs/tags/v1.2.4", true),
+        ("1.x", "refs/tags/v1.2.4", true),
+        (">=1.0 <2", "refs/tags/v1.2.4", true),
+        ("1.x", "refs/heads/main", false),
+        ("main", "refs/tags/v1.2.4", false),
+        ("0123456789abcdef0123456789abcdef01234567", "refs/heads/main", false),
+        ("{{branch}}", "refs/heads/dev", true),
+        ("release-{{version}}", "refs/heads/release-1", true),
+        ("release-{{version}}", "refs/heads/main", false),
+        ("refs/heads/{{branch}}", "refs/heads/dev", true),
+    ] {
+        let git = json!({"repoURL": "https://g.example/a/b", "revision": revision});
+        let got = uses(&json!([{ "git": git }]), &push_to(name));
+        assert_eq!(got, want, "{revision:?} {name}");
+    }
+}
+
+#[test]
+fn nested_generators_are_found_as_421() {
+    let git = json!({"git": {"repoURL": "git@g.example:a/b.git"}});
+    let list = json!({"list": {"elements": []}});
+    let matrix = |inner: &serde_json::Value| json!({"matrix": {"generators": [list, inner]}});
+    let merge = |inner: &serde_json::Value| json!({"merge": {"generators": [list, inner]}});
+    let push = push_to("refs/heads/main");
+    for found in [git.clone(), matrix(&git), merge(&git), matrix(&merge(&git))] {
+        assert!(uses(&json!([list, found]), &push), "{found}");
+    }
+    let too_deep = matrix(&matrix(&matrix(&git)));
+    for other in [list.clone(), too_deep, json!({"git": null}), json!("git"), json!({"git": []})] {
+        assert!(!uses(&json!([other]), &push), "{other}");
+    }
+    assert!(!uses(&json!({"git": {}}), &push));
+}
+
+#[test]
+fn bodies_are_read_by_their_headers_as_421() {
+    let github = json!({"ref": "refs/heads/main", "repository": {"html_url": "https://g.example/a/b", "default_branch": "main"}});
+    let gitlab = json!({"object_kind": "push", "ref": "refs/heads/main", "project": {"web_url": "https://g.example/a/b", "default_branch": "main"}});
+    let azure = json!({"eventType": "git.push", "resource": {
+        "refUpdates": [{"name": "refs/heads/main"}],
+        "repository": {"remoteUrl": "https://g.example/a/b", "defaultBranch": "refs/heads/main"},
+    }});
+    let read = |headers: &dyn Fn(&str) -> Option<String>, body: &serde_json::Value| {
+        let provider = Provider::of(headers).ok_or(Refused::Unknown)?;
+        read(provider, headers, body.to_string().as_bytes())
+    };
+    let want = Ok(Some(push_to("refs/heads/main")));
+    assert_eq!(read(&headers(&[("x-github-event", "push")]), &github), want);
+    for event in ["Push Hook", "Tag Push Hook", "System Hook"] {
+        assert_eq!(read(&headers(&[("x-gitlab-event", event)]), &gitlab), want, "{event}");
+    }
+    assert_eq!(read(&headers(&[("x-vss-activityid", "1")]), &azure), want);
+    for event in ["ping", "pull_request"] {
+        assert_eq!(read(&headers(&[("x-github-event", event)]), &json!({})), Ok(None), "{event}");
+    }
+    let merge = headers(&[("x-gitlab-event", "Merge Request Hook")]);
+    assert_eq!(read(&merge, &json!({})), Ok(None));
+    let created = json!({"eventType": "git.pullrequest.created"});
+    assert_eq!(read(&headers(&[("x-vss-activityid", "1")]), &created), Ok(None));
+
+    assert_eq!(read(&headers(&[("x-gitea-event", "push")]), &github), Err(Refused::Unknown));
+    let refused = |headers: &[(&str, &str)], body: serde_json::Value| {
+        let got = read(&self::headers(headers), &body);
+        assert!(got.is_err(), "{headers:?} {body}: {got:?}");
+    };
+    refused(&[("x-github-event", "fork")], json!({}));
+    refused(&[("x-gitlab-event", "Note Hook")], json!({}));
+    refused(&[("x-vss-activityid", "1")], json!({"eventType": "build.complete"}));
+    for body in [
+        json!([]),
+        json!({}),
+        json!({"ref": 5}),
+        json!({"ref": "", "repository": {"html_url": "https://g"}}),
+        json!({"ref": "refs/heads/a", "repository": {"html_url": ""}}),
+        json!({"ref": "refs/heads/a", "repository": {"html_url": "x".repeat(5000)}}),
+    ] {
+        refused(&[("x-github-event", "push")], body);
+    }
+}
+
+#[test]
+fn signatures_tokens_and_passwords_are_verified_as_421() {
+    let data: BTreeMap<String, Vec<u8>> = [
+        ("webhook.github.secret", "It's a Secret to Everybody"),
+        ("webhook.gitlab.secret", "token"),
+        ("webhook.azuredevops.username", "user"),
+        ("webhook.azuredevops.password", "word"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec()))
+    .into();
+    let secrets = Secrets::read(&data);
+    // The example of GitHub's documentation.
+    let right = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+    let verify = |provider, sent: &[(&str, &str)], body: &str| {
+        secrets.verify(provider, &headers(sent), body.as_bytes()).is_ok()
+    };
+    let hello = "Hello, World!";
+    assert!(verify(Provider::GitHub, &[("x-hub-signature-256", right)], hello));
+    let upper = right.to_uppercase().replace("SHA256", "sha256");
+    assert!(verify(Provider::GitHub, &[("x-hub-signature-256", &upper)], hello));
+    for (name, value, body) in [
+        ("x-hub-signature-256", right, "Hello, World?"),
+        ("x-hub-signature-256", &right[..20], hello),
+        ("x-hub-signature-256", "sha256=", hello),
+        ("x-hub-signature-256", "", hello),
+        ("x-hub-signature", right, hello),
+        ("x-other", right, hello),
+    ] {
+        assert!(!verify(Provider::GitHub, &[(name, value)], body), "{name}: {value}");
+    }
+    let sha1 = hmac_sha1(b"It's a Secret to Everybody", hello.as_bytes());
+    assert!(verify(Provider::GitHub, &[("x-hub-signature", &sha1)], hello));
+    let both = [("x-hub-signature", sha1.as_str()), ("x-hub-signature-256", "sha256=00")];
+    assert!(!verify(Provider::GitHub, &both, hello), "the weaker one does not replace the other");
+
+    assert!(verify(Provider::GitLab, &[("x-gitlab-token", "token")], ""));
+    for token in ["", "Token", "tokens", "toke"] {
+        assert!(!verify(Provider::GitLab, &[("x-gitlab-token", token)], ""), "{token}");
+    }
+    assert!(!verify(Provider::GitLab, &[], ""));
+    // user:word
+    assert!(verify(Provider::AzureDevOps, &[("authorization", "Basic dXNlcjp3b3Jk")], ""));
+    for given in ["", "Basic dXNlcjp3b3Jl", "Bearer dXNlcjp3b3Jk", "Basic ?"] {
+        assert!(!verify(Provider::AzureDevOps, &[("authorization", given)], ""), "{given}");
+    }
+    let none = Secrets::default();
+    assert_eq!(none.unverified(Provider::GitHub), Some("webhook.github.secret"));
+    assert!(none.verify(Provider::GitHub, &headers(&[]), b"").is_ok());
+    assert!(!format!("{secrets:?}").contains("token"));
+}
+
+fn hmac_sha1(key: &[u8], body: &[u8]) -> String {
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY, key);
+    format!("sha1={}", data_encoding::HEXLOWER.encode(ring::hmac::sign(&key, body).as_ref()))
+}

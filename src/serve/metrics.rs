@@ -1,0 +1,45 @@
+//! Metrics over HTTP, for Prometheus.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio_util::sync::CancellationToken;
+
+/// The text format with types, as `prometheus-client` writes it.
+const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Creates the text of all metrics.
+pub type Text = Arc<dyn Fn() -> Result<String, std::fmt::Error> + Send + Sync>;
+
+/// Serves `/metrics` until `shutdown`.
+///
+/// # Errors
+///
+/// When the address cannot be used; the error contains it as given.
+pub async fn metrics(addr: String, text: Text, shutdown: CancellationToken) -> std::io::Result<()> {
+    let listener = super::listen("metrics-addr", &addr).await?;
+    // One at a time: a text takes memory for each ApplicationSet.
+    let turn = Arc::new(tokio::sync::Semaphore::new(1));
+    let scrape = move || {
+        let (text, turn) = (Arc::clone(&text), Arc::clone(&turn));
+        async move {
+            let made = async {
+                let permit = turn.acquire_owned().await.ok()?;
+                let made = tokio::task::spawn_blocking(move || {
+                    let _permit = permit;
+                    text()
+                });
+                made.await.ok()?.ok()
+            };
+            match made.await {
+                Some(text) => ([(header::CONTENT_TYPE, CONTENT_TYPE)], text).into_response(),
+                None => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            }
+        }
+    };
+    let router = Router::new().route("/metrics", get(scrape));
+    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+}

@@ -1,0 +1,133 @@
+//! The arguments and the environment of Argo CD's ApplicationSet controller.
+
+use std::process::Child;
+use std::time::{Duration, Instant};
+
+use super::embedded::Cluster;
+use super::*;
+
+/// A running controller, which is killed at the end, and its log.
+pub(super) struct Running {
+    child: Child,
+    log: PathBuf,
+    _files: TempDir,
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // It may have exited already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    pub fn start(cluster: &Cluster, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        let files = tempfile::tempdir().unwrap();
+        let log = files.path().join("log");
+        let mut command = program(&["run", "--namespace=argocd"]);
+        command
+            .args(args)
+            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("NO_COLOR", "1")
+            .envs(environment.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(std::fs::File::create(&log).unwrap());
+        Self { child: command.spawn().unwrap(), log, _files: files }
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap()
+    }
+
+    /// Waits until the log contains these words, and returns it.
+    pub async fn until_logged(&mut self, words: &str) -> String {
+        let until = Instant::now() + Duration::from_secs(60);
+        loop {
+            let log = self.log();
+            if log.contains(words) {
+                return log;
+            }
+            assert!(self.child.try_wait().unwrap().is_none(), "it ended: {log}");
+            assert!(Instant::now() < until, "no {words:?} in {log}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+/// All arguments of Argo CD's controller, except for addresses.
+const ARGUMENTS: [&str; 35] = [
+    "--metrics-addr=",
+    "--probe-addr=",
+    "--webhook-addr=",
+    "--enable-leader-election=false",
+    "--applicationset-namespaces=team-*,argocd",
+    "--argocd-repo-server",
+    "argocd-repo-server:8081",
+    "--policy=sync",
+    "--enable-policy-override=True",
+    "--debug=0",
+    "--logformat",
+    "text",
+    "--loglevel=warning",
+    "--dry-run=false",
+    "--enable-progressive-syncs",
+    "--enable-new-git-file-globbing",
+    "--repo-server-plaintext",
+    "--repo-server-strict-tls=false",
+    "--repo-server-ca-cert-path=/ca.crt",
+    "--repo-server-client-cert-path=/tls.crt",
+    "--repo-server-client-cert-key-path=/tls.key",
+    "--repo-server-timeout-seconds=60",
+    "--concurrent-reconciliations=10",
+    "--concurrent-application-updates=2",
+    "--scm-root-ca-path=",
+    "--allowed-scm-providers=https://git.example.com",
+    "--enable-scm-providers=true",
+    "--token-ref-strict-mode",
+    "--preserved-annotations=a,b",
+    "--preserved-labels=c",
+    "--webhook-parallelism-limit=50",
+    "--metrics-applicationset-labels=team",
+    "--enable-github-api-metrics",
+    "--max-resources-status-count=5000",
+    "--cache-sync-period=10h",
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_of_argo_cd_start_unchanged_as_501() {
+    let cluster = Cluster::start().await;
+    let args: Vec<&str> = ARGUMENTS.iter().chain(&["--loglevel=info"]).copied().collect();
+    let args: Vec<&str> = args.into_iter().filter(|arg| *arg != "--loglevel=warning").collect();
+    let environment = [
+        ("ARGOCD_K8S_CLIENT_QPS", "100"),
+        ("ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL", "http://proxy:3128"),
+        ("ARGOCD_APPLICATIONSET_CONTROLLER_REQUEUE_AFTER", "9000h"),
+        ("ARGOCD_APPLICATIONSET_CONTROLLER_CONCURRENT_RECONCILIATIONS", "none"),
+    ];
+    // More than one namespace, SCM providers enabled, and no list of allowed ones: no
+    // request is sent to a provider, so the start does not fail (AS-504).
+    let mut running = Running::start(&cluster, &args, &environment);
+    let log = running.until_logged(" starting ").await;
+    for place in ["--argocd-repo-server", "--cache-sync-period", "ARGOCD_K8S_CLIENT_QPS"]
+        .into_iter()
+        .chain(["--token-ref-strict-mode", "ARGOCD_APPLICATIONSET_CONTROLLER_SCM_PROXY_URL"])
+    {
+        let named = log.matches(&format!("{place} is accepted without effect: ")).count();
+        assert_eq!(named, 1, "AS-501: {place} is named once: {log}");
+    }
+    assert!(
+        log.contains("REQUEUE_AFTER: \"9000h\" is not understood, the default is used"),
+        "AS-500, AS-503: {log}"
+    );
+    assert!(!log.contains("CONCURRENT_RECONCILIATIONS"), "AS-500: the flag wins: {log}");
+    assert!(log.contains("progressive_syncs=true"), "{log}");
+}
+
+#[test]
+fn misspelt_arguments_are_refused() {
+    wavegate(&["run", "--argocd-repo-sever=x"]).fails(2, &["--argocd-repo-sever"]);
+    wavegate(&["run", "--webhook-parallelism-limit=0"]).fails(2, &["1..=1000"]);
+    wavegate(&["run", "--debug=maybe"]).fails(2, &["write true or false"]);
+}

@@ -1,0 +1,138 @@
+//! Every requirement of the ApplicationSet specification is cited by a test.
+//!
+//! `tests/data/as-numbers.txt` lists the numbers. A number that no test can cite is followed
+//! by the reason. A test cites `AS-nnn` in a comment or a message, or `as_nnn` in its name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use regex::Regex;
+
+/// Begins and ends the numbers that are neither required nor refused.
+const OPEN: &str = "# open";
+const END_OF_OPEN: &str = "# end of open";
+
+/// The required numbers with their reasons, and the open ones.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Numbers {
+    required: BTreeMap<String, String>,
+    open: BTreeSet<String>,
+}
+
+impl Numbers {
+    fn read(text: &str) -> Self {
+        let mut numbers = Self::default();
+        let mut is_open = false;
+        for line in text.lines().map(str::trim) {
+            match line {
+                OPEN => is_open = true,
+                END_OF_OPEN => is_open = false,
+                line if line.is_empty() || line.starts_with('#') => {}
+                line => {
+                    let (number, reason) = line.split_once(' ').unwrap_or((line, ""));
+                    if is_open {
+                        numbers.open.insert(number.to_owned());
+                    } else {
+                        numbers.required.insert(number.to_owned(), reason.trim().to_owned());
+                    }
+                }
+            }
+        }
+        numbers
+    }
+
+    /// What is wrong with these citations.
+    fn problems(&self, cited: &BTreeSet<String>) -> Vec<String> {
+        let mut problems = Vec::new();
+        for (number, reason) in &self.required {
+            match (cited.contains(number), reason.is_empty()) {
+                (false, true) => problems.push(format!("{number} is cited by no test")),
+                (true, false) => {
+                    problems.push(format!("{number} is cited by a test: remove {reason:?}"));
+                }
+                _ => {}
+            }
+        }
+        problems
+    }
+}
+
+/// The numbers that a text cites. A name may cite several: `as_040_and_041`.
+fn citations(text: &str) -> BTreeSet<String> {
+    let cited =
+        Regex::new(r"(?:\bAS-(\d{3})\b|(?:\b|_)as_(\d{3})((?:_(?:as_|and_|to_)?\d{3})*))").unwrap();
+    let number = Regex::new(r"\d{3}").unwrap();
+    let mut numbers = BTreeSet::new();
+    for found in cited.captures_iter(text) {
+        let text = found.get(1).or(found.get(2)).map_or("", |found| found.as_str());
+        numbers.insert(format!("AS-{text}"));
+        let more = found.get(3).map_or("", |found| found.as_str());
+        numbers.extend(number.find_iter(more).map(|more| format!("AS-{}", more.as_str())));
+    }
+    numbers
+}
+
+/// The test code of a file: all of it in a test module, else what follows `#[cfg(test)]`
+/// before a module with a body.
+fn test_code<'a>(path: &Path, text: &'a str) -> &'a str {
+    let is_test = |part: &std::ffi::OsStr| part == "tests" || part == "tests.rs";
+    if path.iter().any(is_test) {
+        return text;
+    }
+    let module = Regex::new(r"#\[cfg\(test\)\]\s+mod \w+ \{").unwrap();
+    module.find(text).map_or("", |found| &text[found.start()..])
+}
+
+fn collect(root: &Path, dir: &Path, cited: &mut BTreeSet<String>) {
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            collect(root, &path, cited);
+        } else if path.extension().is_some_and(|extension| extension == "rs")
+            && !path.ends_with("tests/it/numbers.rs")
+        {
+            let text = std::fs::read_to_string(&path).unwrap();
+            cited.extend(citations(test_code(path.strip_prefix(root).unwrap(), &text)));
+        }
+    }
+}
+
+#[test]
+fn every_requirement_is_cited_by_a_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let list = std::fs::read_to_string(root.join("tests/data/as-numbers.txt")).unwrap();
+    let mut cited = BTreeSet::new();
+    for folder in ["src", "tests"] {
+        collect(root, &root.join(folder), &mut cited);
+    }
+    let numbers = Numbers::read(&list);
+    assert!(numbers.required.len() + numbers.open.len() > 150, "the list is incomplete");
+    let problems = numbers.problems(&cited);
+    assert!(problems.is_empty(), "tests/data/as-numbers.txt:\n{}", problems.join("\n"));
+}
+
+#[test]
+fn missing_citations_and_outdated_reasons_are_reported() {
+    let list =
+        "# comment\nAS-001\nAS-002 not testable\nAS-003\n\n# open\nAS-004\n# end of open\nAS-005 r";
+    let numbers = Numbers::read(list);
+    let of =
+        |cited: &[&str]| numbers.problems(&cited.iter().map(|one| (*one).to_owned()).collect());
+    assert_eq!(of(&["AS-001", "AS-003", "AS-004"]), Vec::<String>::new());
+    assert_eq!(
+        of(&["AS-001", "AS-005"]),
+        ["AS-003 is cited by no test", "AS-005 is cited by a test: remove \"r\""]
+    );
+}
+
+#[test]
+fn only_test_code_cites_numbers() {
+    let source = "//! AS-001\nfn f_as_002() {}\n#[cfg(test)]\nmod tests;\n#[cfg(test)]\nmod inline {\n// AS-003, AS-004\n\
+                  fn a_b_as_005_and_006_as_007() {} fn was_012() {} } // XAS-013 AS-0141";
+    let of =
+        |path: &str| citations(test_code(Path::new(path), source)).into_iter().collect::<Vec<_>>();
+    assert_eq!(of("src/a.rs"), ["AS-003", "AS-004", "AS-005", "AS-006", "AS-007"]);
+    assert_eq!(of("src/a/tests.rs").len(), 7);
+    assert_eq!(of("src/a/tests/b.rs").len(), 7);
+    assert_eq!(of("tests/it/b.rs").len(), 7);
+}
