@@ -217,7 +217,7 @@ async fn entries_end_with_the_steps_and_with_the_feature_as_301_as_303_as_304() 
         .await;
     assert!(has_no_entries(&set), "AS-304: {}", set["status"]);
     world.api("Application").delete("b", &DeleteParams::default()).await.unwrap();
-    world.calm().await;
+    world.calm("sets").await;
     assert!(
         world.api("Application").get_opt("b").await.unwrap().is_none(),
         "AS-304: nothing is created"
