@@ -8,10 +8,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::super::super::deletion::Leaving;
+use super::super::super::failed;
 use super::super::super::generated::{Generated, Wanted};
 use super::super::super::observe::{Existing, Rules};
 use super::super::super::outcome::{Act, Cause, Ended, Outcome};
-use super::super::super::reconcile::{self, Carried, Decision, Next, Reported, Snapshot};
+use super::super::super::reconcile::{self, Decision, Next, Snapshot};
+use super::super::super::report::{self, Carried, Reported};
 use super::super::super::stored::{Set, Status};
 use super::super::super::windows::Facts;
 use super::super::super::{Identity, Settings};
@@ -331,7 +333,7 @@ impl World {
                 Answer::Failed(code) => {
                     let cause = Cause { code, text: "rejected".to_owned() };
                     if code.is_some() {
-                        let (status, _) = reconcile::refused(&self.snapshot(), &cause);
+                        let (status, _) = failed::refused(&self.snapshot(), &cause);
                         if matches!(self.write_status(&status), Answer::Crashed) {
                             return None;
                         }
@@ -357,7 +359,7 @@ impl World {
                 stalled: &decision.stalled,
                 conflicts: self.memory.conflicts,
             };
-            let recorded = reconcile::record(&self.snapshot(), decision, &carried, &mut reported);
+            let recorded = report::record(&self.snapshot(), decision, &carried, &mut reported);
             self.memory.reported = reported;
             recorded
         };
