@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::generators::path_pattern::{Globbing, PathPattern, PathPatterns};
+use super::generators::path_pattern::{Globbing, PathPattern, Selection};
 use crate::api::cluster::ClusterSecret;
 
 /// Default interval at which repositories are read again (AS-047, AS-503).
@@ -73,13 +73,15 @@ pub enum GitRead {
 }
 
 impl GitRequest {
-    /// Which files to read: a function of the path relative to the root of the repository.
-    /// Selects nothing for directories.
+    /// Which files to read: a function of the path relative to the root of the repository,
+    /// which fails when a limit is exceeded. Selects nothing for directories.
     ///
     /// # Errors
     ///
     /// The pattern that is invalid, and why.
-    pub fn files(&self) -> Result<impl Fn(&str) -> bool + Send + Sync + use<>, String> {
+    pub fn files(
+        &self,
+    ) -> Result<impl Fn(&str) -> Result<bool, String> + Send + Sync + use<>, String> {
         let (include, exclude) = match &self.what {
             GitRead::Directories => (Vec::new(), Vec::new()),
             GitRead::Files { include, exclude, globbing } => {
@@ -89,8 +91,8 @@ impl GitRequest {
                 (read(include)?, read(exclude)?)
             }
         };
-        let (include, exclude) = (PathPatterns::new(&include)?, PathPatterns::new(&exclude)?);
-        Ok(move |path: &str| include.matches(path) && !exclude.matches(path))
+        let selection = Selection::new(&include, &exclude)?;
+        Ok(move |path: &str| selection.selects(path))
     }
 }
 
@@ -101,6 +103,16 @@ pub enum GitAnswer {
     Directories(Vec<String>),
     /// Paths of files, relative to the root, and their contents.
     Files(BTreeMap<String, String>),
+}
+
+impl GitAnswer {
+    /// Its size in bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Directories(paths) => paths.iter().map(String::len).sum(),
+            Self::Files(files) => files.iter().map(|(path, text)| path.len() + text.len()).sum(),
+        }
+    }
 }
 
 /// What was used while generating.

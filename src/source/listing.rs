@@ -45,11 +45,11 @@ pub fn directories(checkout: &Checkout) -> Result<Vec<String>, RenderError> {
 ///
 /// # Errors
 ///
-/// When a file cannot be read, is not UTF-8, is a link that leaves the checkout, or a limit
+/// When `wanted` exceeds a limit, a file cannot be read, is not UTF-8, is a link that leaves the checkout, or a limit
 /// is exceeded.
 pub fn files(
     checkout: &Checkout,
-    wanted: &dyn Fn(&str) -> bool,
+    wanted: &dyn Fn(&str) -> Result<bool, String>,
 ) -> Result<BTreeMap<String, String>, RenderError> {
     let root = checkout.root();
     let resolved_root = root.canonicalize().map_err(|error| failed("", &error))?;
@@ -58,7 +58,7 @@ pub fn files(
         if kind.is_dir() {
             return Ok(path != ".git");
         }
-        if !wanted(path) {
+        if !wanted(path).map_err(|what| RenderError::TooLarge { what })? {
             return Ok(false);
         }
         let target = match entry.path().canonicalize() {

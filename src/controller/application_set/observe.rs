@@ -17,7 +17,8 @@ use crate::controller::credentials::RepositorySecrets;
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
-use crate::decide::application_set::reconcile::{self, Reported, Snapshot};
+use crate::decide::application_set::reconcile::{self, Snapshot};
+use crate::decide::application_set::report::Reported;
 use crate::decide::application_set::stored::Set;
 use crate::decide::application_set::validate::Known;
 use crate::decide::application_set::windows::Facts;
@@ -411,6 +412,9 @@ fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> 
             collector.add(application, &origin);
         });
     let generated = collector.finish(set, &context.rules, reads, generated.err());
+    for warning in &generated.reads.warnings {
+        tracing::warn!("spec.generators: {warning}");
+    }
     if generated.error.is_none() {
         tracing::info!(applications = generated.applications.len(), "generated");
         for application in generated.switched_off() {

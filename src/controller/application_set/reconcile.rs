@@ -20,8 +20,10 @@ use crate::api::annotations::APPLICATION_SET_REFRESH;
 use crate::controller::error::Error;
 use crate::decide::application_set::deletion::{Presence, Stuck};
 use crate::decide::application_set::events::{self, Event};
+use crate::decide::application_set::failed;
 use crate::decide::application_set::outcome::Outcome;
-use crate::decide::application_set::reconcile::{self, Carried, Decision, Next, Recorded};
+use crate::decide::application_set::reconcile::{self, Decision, Next};
+use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::rollout::Waiting;
 use crate::watch::control_plane::Origin;
@@ -205,7 +207,7 @@ fn record(
     let mut reported = std::mem::take(&mut memory.reported);
     let snapshot = memory.snapshot(carried.set, context, now);
     let recorded =
-        snapshot.map(|snapshot| reconcile::record(&snapshot, decision, carried, &mut reported));
+        snapshot.map(|snapshot| report::record(&snapshot, decision, carried, &mut reported));
     memory.reported = reported;
     recorded
 }
@@ -249,7 +251,7 @@ async fn write_status(
     if cause.code.is_some()
         && let Some(snapshot) = memory.snapshot(set, context, now)
     {
-        let (status, event) = reconcile::refused(&snapshot, &cause);
+        let (status, event) = failed::refused(&snapshot, &cause);
         match status_writer::write(&context.core.client, set, &status).await {
             Ok(Written::Changed(object)) => {
                 publish(&object, context, event.as_slice());
@@ -368,7 +370,7 @@ async fn end_refresh(
     let known = memory.refresh_failure.get_or_insert_with(|| {
         format!("metadata.annotations: cannot remove {APPLICATION_SET_REFRESH}: {reason}")
     });
-    let (status, event) = reconcile::refresh_failed(set, known, redact, now);
+    let (status, event) = failed::refresh_failed(set, known, redact, now);
     write_status(set, Some(&status), context, memory, now).await?;
     if let Some(object) = context.core.control_plane.sets.get(&key_of(set)) {
         publish(&object, context, event.as_slice());
@@ -409,7 +411,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     let Some(object) = context.core.control_plane.sets.get(key) else { return };
     let set = Set::read(&object.parse());
     let error = error.to_string();
-    let (status, event) = reconcile::failed(&set, &error, redact, context.core.clock.now());
+    let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
     match status_writer::write(&context.core.client, &set, &status).await {
         Ok(Written::Changed(object)) => {
             publish(&object, context, event.as_slice());

@@ -11,6 +11,9 @@ use crate::controller::credentials::RepositorySecrets;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::source::{self, Freshness, Repositories};
 
+/// Limit on the bytes of all answers of one ApplicationSet: they are kept in memory.
+const MAX_BYTES: usize = 256 << 20;
+
 /// Requests of one ApplicationSet that are answered in parallel.
 const PARALLEL: usize = 8;
 
@@ -51,6 +54,11 @@ impl Answers {
         self.read_at?.checked_add(interval).ok()
     }
 
+    /// The size of all answers in bytes.
+    fn size(&self) -> usize {
+        self.known.values().filter_map(|known| known.answer.as_ref().ok()).map(|a| a.size()).sum()
+    }
+
     /// Drops the answers to requests that are no longer made.
     pub fn retain(&mut self, requests: &BTreeSet<GitRequest>) {
         self.known.retain(|request, _| requests.contains(request));
@@ -78,6 +86,13 @@ impl Answers {
         for (request, read) in answered {
             let (commit, answer) = match read {
                 Ok(None) => continue,
+                Ok(Some((_, answer))) if self.size() + answer.size() > MAX_BYTES => {
+                    let error = format!(
+                        "limit exceeded: the generators of the ApplicationSet read more than \
+                         {MAX_BYTES} bytes of repositories"
+                    );
+                    (String::new(), Err(error))
+                }
                 Ok(Some((commit, answer))) => (commit, Ok(Arc::new(answer))),
                 Err(error) => (String::new(), Err(error)),
             };

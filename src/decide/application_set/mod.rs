@@ -14,8 +14,10 @@
 //! (AS-148).
 
 pub mod autosync;
+mod delete_set;
 pub mod deletion;
 pub mod events;
+pub mod failed;
 mod failing;
 pub mod generated;
 pub mod ignore;
@@ -30,6 +32,7 @@ pub mod policy;
 pub mod preserve;
 pub mod reconcile;
 pub mod record;
+pub mod report;
 pub mod shape;
 pub mod status;
 pub mod stored;

@@ -1,6 +1,6 @@
 //! One reconcile of a set (AS-148) as two pure functions: from the observed
 //! state to the decision ([`reconcile`]), and from its outcomes to what is
-//! reported ([`record`]).
+//! reported ([`record`](super::report::record)).
 //!
 //! The caller applies a [`Decision`] in this order: the finalizers, the status,
 //! the writes, and the Events. After a crash in between, the next reconcile
@@ -12,35 +12,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::deletion::{self, Deletion, Leaving, Reverse, Stage, Stuck, Unsure};
+use super::delete_set;
+use super::deletion::{Leaving, Stuck, Unsure};
 use super::events::{self, Event};
-use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
-use super::outcome::{Act, Cause, Ended, Outcome};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
-use super::{Gate, Held, Settings, WritePlan, operation, pace, windows};
+use super::{Gate, Settings, WritePlan, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
-use crate::api::conditions::application_set::{self as condition, reason};
+use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
 
 /// The delay after an error that only a change can fix (AS-505).
 const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
-
-/// The delay while Applications are being deleted, without an event (AS-505).
-const WHILE_DELETING: Duration = Duration::from_secs(10);
-
-/// The most characters of an API server's response in a condition, which also
-/// names the Applications that wait for it.
-const CAUSE_LIMIT: usize = 500;
-
-/// Deletions wait for the next reconcile if something changed during the
-/// writes. This is reported after so many reconciles in a row.
-const CONFLICTS_REPORTED: u32 = 3;
 
 /// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]
@@ -99,8 +87,8 @@ pub struct Decision {
     pub stuck: Vec<Stuck>,
     /// What follows if all writes succeed.
     pub next: Next,
-    listed: Listed,
-    failure: Option<Failure>,
+    pub(super) listed: Listed,
+    pub(super) failure: Option<Failure>,
 }
 
 /// What follows a reconcile.
@@ -132,7 +120,7 @@ pub fn invalid(generated: &Generated, known: &Known) -> BTreeMap<String, String>
 pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     let Snapshot { set, generated, .. } = *snapshot;
     if set.is_deleting {
-        return delete(snapshot);
+        return delete_set::delete(snapshot);
     }
     // Also while generating fails (AS-148): the order must hold from the start.
     let is_readable = generated.has_steps && generated.misspelt.is_empty();
@@ -226,7 +214,10 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
 }
 
 /// The stalled waits that were reported, and those that were not.
-fn stalls(set: &Set, plan: Option<&RolloutPlan>) -> (Vec<(String, Timestamp)>, Vec<Waiting>) {
+pub(super) fn stalls(
+    set: &Set,
+    plan: Option<&RolloutPlan>,
+) -> (Vec<(String, Timestamp)>, Vec<Waiting>) {
     let (mut reported, mut new) = (Vec::new(), Vec::new());
     for wait in plan.into_iter().flat_map(|plan| &plan.stalled) {
         let Some(since) = wait.since else { continue };
@@ -399,258 +390,6 @@ fn first_of<'a>(
     Some(format!("application {name}: {problem}{more}"))
 }
 
-fn has_finalizer(set: &Set) -> bool {
+pub(super) fn has_finalizer(set: &Set) -> bool {
     set.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
-}
-
-/// Decides on a set that is being deleted: its Applications are deleted first,
-/// in reverse order if requested (AS-167, AS-168, AS-380 to AS-384).
-fn delete(snapshot: &Snapshot<'_>) -> Decision {
-    let Snapshot { set, generated, now, .. } = *snapshot;
-    if !has_finalizer(set) {
-        // Garbage collection or the owner of another finalizer does the rest.
-        return Decision { next: Next::Gone, ..Decision::default() };
-    }
-    // The deletion order is unknown.
-    if let Some(failure) = status::held(&generated.misspelt) {
-        let status = status::with_error(set, &failure, snapshot.redact, now);
-        let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();
-        return Decision { status: Some(status), events, ..Decision::default() };
-    }
-    // Also when the feature is disabled: the finalizer was set for it (AS-380).
-    let deletion = Deletion {
-        finalizers: &set.finalizers,
-        owned: snapshot.leaving,
-        policy: generated.policy,
-        reverse: generated.deletes_in_reverse.then_some(&generated.strategy),
-        now,
-    };
-    match deletion::stage(&deletion) {
-        Stage::Done => {
-            let mut finalizers = set.finalizers.clone();
-            finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
-            Decision { finalizers: Some(finalizers), next: Next::Gone, ..Decision::default() }
-        }
-        Stage::Act(writes) => {
-            Decision { writes, next: Next::After(WHILE_DELETING), ..Decision::default() }
-        }
-        Stage::Wait(leaving) => {
-            Decision { leaving, next: Next::After(WHILE_DELETING), ..Decision::default() }
-        }
-        Stage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
-    }
-}
-
-fn delete_in_reverse(snapshot: &Snapshot<'_>, reverse: Reverse) -> Decision {
-    let Reverse { deletes, waits, unsure, stuck } = reverse;
-    let (set, redact, now) = (snapshot.set, snapshot.redact, snapshot.now);
-    let failure = stuck.first().map(|first| {
-        let more = match stuck.len() - 1 {
-            0 => String::new(),
-            more => format!(" (and {more} more)"),
-        };
-        let message = format!("application {} {}{more}", first.name, first.why());
-        Failure { reason: reason::DELETE_APPLICATION_ERROR, message }
-    });
-    let failed = set.status.has(condition::ERROR_OCCURRED, "True");
-    let status = match &failure {
-        Some(failure) => Some(status::with_error(set, failure, redact, now)),
-        None if failed && unsure.is_empty() => Some(status::without_error(set, now)),
-        None => None,
-    };
-    let event = |status| events::failure(&set.status, status, failure.as_ref());
-    let events = status.as_ref().and_then(event).into_iter().collect();
-    let writes = WritePlan { deletes, ..WritePlan::default() };
-    let next = Next::After(WHILE_DELETING);
-    Decision { status, events, writes, leaving: waits, unsure, stuck, next, ..Decision::default() }
-}
-
-/// What the last reconcile reported, so that the next one does not repeat it.
-/// If it is lost, the same Events are sent once more.
-#[derive(Clone, Debug, Default)]
-pub struct Reported {
-    /// The failure in the status, by Application and cause.
-    failure: Option<(String, Cause)>,
-    /// The Applications that could not be written.
-    failing: Failing,
-}
-
-/// The outcome of a decision.
-#[derive(Clone, Copy, Debug)]
-pub struct Carried<'a> {
-    /// The set, with the status as it was written.
-    pub set: &'a Set,
-    /// The outcomes of the writes.
-    pub outcomes: &'a [Outcome],
-    /// The stalled waits that were reported.
-    pub stalled: &'a [Waiting],
-    /// How many reconciles in a row before this one were based on an outdated
-    /// state.
-    pub conflicts: u32,
-}
-
-/// What is reported of it.
-#[derive(Clone, Debug)]
-pub struct Recorded {
-    /// The status, if it changes again.
-    pub status: Option<Status>,
-    /// The Events.
-    pub events: Vec<Event>,
-    /// How many Applications could not be written, and the first one with the
-    /// reason.
-    pub error: Option<(usize, String)>,
-    /// What follows.
-    pub next: Next,
-}
-
-/// Evaluates the outcome of a decision.
-pub fn record(
-    snapshot: &Snapshot<'_>,
-    decision: &Decision,
-    carried: &Carried<'_>,
-    reported: &mut Reported,
-) -> Recorded {
-    let mut events: Vec<Event> = carried
-        .outcomes
-        .iter()
-        .filter_map(|outcome| events::written(outcome, &decision.writes))
-        .collect();
-    let failing = failing(decision, carried.outcomes);
-    events.extend(reported.failing.report(&failing, snapshot.now));
-    let failed = first_failure(snapshot, carried.outcomes, reported);
-    let held = held(carried.outcomes);
-    let tells_held = held.is_some() && carried.conflicts >= CONFLICTS_REPORTED;
-    let error = failed.as_ref().map(|(count, failure)| (*count, failure.message.clone()));
-    let failure = failed.map(|(_, failure)| failure);
-    let is_outdated = carried.outcomes.iter().any(|outcome| outcome.ended == Ended::Outdated);
-    let next = if is_outdated { Next::Again } else { decision.next };
-    // A set that is being deleted reports no failures of writes.
-    let says_more = failure.is_some() || tells_held || !carried.stalled.is_empty();
-    if snapshot.set.is_deleting || !says_more {
-        return Recorded { status: None, events, error, next };
-    }
-    let (mut stalled, _) = stalls(carried.set, decision.rollout.as_ref());
-    stalled.extend(
-        carried.stalled.iter().filter_map(|wait| Some((wait.application.clone(), wait.since?))),
-    );
-    stalled.sort();
-    let written = held.as_ref().filter(|_| failure.is_some() || tells_held);
-    let findings = Findings {
-        set: carried.set,
-        generated: snapshot.generated,
-        settings: snapshot.settings,
-        existing: snapshot.existing,
-        up_to_date: failure.is_none()
-            && decision.failure.is_none()
-            && !tells_held
-            && decision.writes.is_settled(),
-        rollout: decision.rollout.as_ref().map(|plan| Rollout {
-            plan,
-            listed: &decision.listed,
-            stalled: &stalled,
-        }),
-        held: written.or(decision.writes.held.as_ref()),
-        redact: snapshot.redact,
-        failure: failure.clone().or_else(|| decision.failure.clone()),
-    };
-    let status = status::compute(&findings, snapshot.now);
-    Recorded { status: Some(status), events, error, next }
-}
-
-/// The Applications that cannot be written, with the causes.
-fn failing(decision: &Decision, outcomes: &[Outcome]) -> BTreeMap<String, Cause> {
-    let failures = outcomes
-        .iter()
-        .filter_map(|outcome| Some((outcome.application.clone(), outcome.failure()?.clone())));
-    let mut failing: BTreeMap<String, Cause> = failures.collect();
-    failing.extend(decision.writes.refused.iter().map(|(application, why)| {
-        (application.clone(), Cause { code: Some(0), text: why.clone() })
-    }));
-    failing
-}
-
-/// The failure of the first Application by name that could not be written
-/// (AS-157), and the number of failures.
-fn first_failure(
-    snapshot: &Snapshot<'_>,
-    outcomes: &[Outcome],
-    reported: &mut Reported,
-) -> Option<(usize, Failure)> {
-    let mut failures: Vec<(&Outcome, &Cause)> =
-        outcomes.iter().filter_map(|outcome| Some((outcome, outcome.failure()?))).collect();
-    failures.sort_by(|(a, _), (b, _)| a.application.cmp(&b.application));
-    let Some((first, cause)) = failures.first().copied() else {
-        reported.failure = None;
-        return None;
-    };
-    let reason = match first.act {
-        Act::Delete | Act::Release => reason::DELETE_APPLICATION_ERROR,
-        _ if snapshot.generated.policy.updates() => reason::UPDATE_APPLICATION_ERROR,
-        _ => reason::CREATE_APPLICATION_ERROR,
-    };
-    // The same failure with a different text would change the status with every
-    // try.
-    let known = reported
-        .failure
-        .take()
-        .filter(|(application, known)| *application == first.application && known.is_same(cause));
-    let (application, cause) = known.unwrap_or_else(|| (first.application.clone(), cause.clone()));
-    let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
-    let message = format!("application {application}: {text}");
-    reported.failure = Some((application, cause));
-    Some((failures.len(), Failure { reason, message }))
-}
-
-/// The skipped deletions, and the write that they wait for.
-fn held(outcomes: &[Outcome]) -> Option<Held> {
-    let held = outcomes.iter().filter(|outcome| outcome.ended == Ended::Held);
-    let applications: Vec<String> = held.map(|outcome| outcome.application.clone()).collect();
-    let mut lacking =
-        outcomes.iter().filter(|outcome| outcome.is_lacking() && outcome.act != Act::Delete);
-    let until = format!("application {} is written", lacking.next()?.application);
-    (!applications.is_empty()).then_some(Held { applications, until })
-}
-
-/// The status that reports that the complete one was rejected, with an Event:
-/// so that a rollout that cannot be persisted does not stop silently.
-pub fn refused(snapshot: &Snapshot<'_>, cause: &Cause) -> (Status, Option<Event>) {
-    let text: String = cause.text.chars().take(CAUSE_LIMIT).collect();
-    let failure = Failure {
-        reason: reason::STATUS_ERROR,
-        message: format!(
-            "the status cannot be written: {text}; no Application is created, updated, synced or deleted until it can be"
-        ),
-    };
-    let status = status::with_error(snapshot.set, &failure, snapshot.redact, snapshot.now);
-    let event = events::failure(&snapshot.set.status, &status, Some(&failure));
-    (status, event)
-}
-
-/// The status of a set whose refresh annotation could not be removed, with an Event.
-pub fn refresh_failed(
-    set: &Set,
-    message: &str,
-    redact: fn(&str) -> String,
-    now: Timestamp,
-) -> (Status, Option<Event>) {
-    let message = message.chars().take(CAUSE_LIMIT).collect();
-    let failure = Failure { reason: reason::REFRESH_APPLICATION_ERROR, message };
-    let status = status::with_error(set, &failure, redact, now);
-    let event = events::failure(&set.status, &status, Some(&failure));
-    (status, event)
-}
-
-/// The status of a set whose reconcile panicked, with an Event.
-pub fn failed(
-    set: &Set,
-    error: &str,
-    redact: fn(&str) -> String,
-    now: Timestamp,
-) -> (Status, Option<Event>) {
-    let message =
-        format!("{error}; this is a bug in wavegate; other ApplicationSets are not affected");
-    let failure = Failure { reason: reason::INTERNAL_ERROR, message };
-    let status = status::with_error(set, &failure, redact, now);
-    let event = events::failure(&set.status, &status, Some(&failure));
-    (status, event)
 }

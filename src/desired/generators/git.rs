@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::path_pattern::{PathPattern, PathPatterns};
+use super::path_pattern::{PathPattern, Selection};
 use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of, text};
 use crate::desired::flatten::flatten;
@@ -181,14 +181,17 @@ fn of_directories(
         }
     }
     let failed = |cause| Failure::new("directories", cause);
-    let include = PathPatterns::new(&include).map_err(failed)?;
-    let exclude = PathPatterns::new(&exclude).map_err(failed)?;
-    let selected = |path: &&String| include.matches(path) && !exclude.matches(path);
-    let element = |path: &String| Element {
-        field: format!("[{path}]"),
-        values: path_parameters(path, None, prefix, scope.is_go(), Map::new()),
-    };
-    Ok(all.iter().filter(selected).map(element).collect())
+    let selection = Selection::new(&include, &exclude).map_err(failed)?;
+    let mut elements = Vec::new();
+    for path in all {
+        if selection.selects(path).map_err(failed)? {
+            elements.push(Element {
+                field: format!("[{path}]"),
+                values: path_parameters(path, None, prefix, scope.is_go(), Map::new()),
+            });
+        }
+    }
+    Ok(elements)
 }
 
 /// The sets of a file (AS-094): one of an object, one of each object in a list.

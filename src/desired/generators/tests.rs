@@ -22,15 +22,22 @@ struct World {
     files: &'static [(&'static str, &'static str)],
     options: &'static [&'static str],
     globbing: Globbing,
+    /// The project of the template, and those that exist.
+    project: &'static str,
+    projects: Option<&'static [&'static str]>,
 }
 
 impl World {
     /// The parameter sets of an element and what it used; an error as text.
     fn evaluate(&self, go: bool, element: &Value) -> Result<(Vec<Value>, Reads), String> {
-        let spec = json!({"goTemplate": go, "goTemplateOptions": self.options});
+        let spec = json!({
+            "goTemplate": go, "goTemplateOptions": self.options,
+            "template": {"spec": {"project": self.project}},
+        });
         let mut inputs = Inputs {
             clusters: self.clusters.clone().into(),
             globbing: self.globbing,
+            projects: self.projects.map(|names| names.iter().map(ToString::to_string).collect()),
             ..Inputs::default()
         };
         loop {
@@ -52,7 +59,7 @@ impl World {
                     ),
                     GitRead::Files { .. } => {
                         let wanted = request.files()?;
-                        let files = self.files.iter().filter(|(path, _)| wanted(path));
+                        let files = self.files.iter().filter(|(path, _)| wanted(path).unwrap());
                         let files = files.map(|(path, text)| (path.to_string(), text.to_string()));
                         GitAnswer::Files(files.collect())
                     }

@@ -337,6 +337,8 @@ async fn a_dry_run_writes_nothing_at_all_as_161() {
     world.calm().await;
     let settings = ApplicationSetSettings { progressive_syncs: true, ..Default::default() };
     world.restart(ApplicationSetSettings { dry_run: true, ..settings });
+    // The controller before it writes its last Events when it stops.
+    world.calm().await;
     let before = world.server.requests().len();
     // An update, a creation, a deletion, a sync, a refresh, and a set that is deleted.
     let mut spec = elements(&["a", "new"])["spec"].clone();

@@ -83,7 +83,7 @@ fn generate(set: &Value) -> Generated {
                 GitRead::Directories => Ok(GitAnswer::Directories(vec!["a".into(), "b".into()])),
                 GitRead::Files { .. } => request.files().map(|wanted| {
                     let files = [("a/x.yaml", "name: a\nenv: dev"), ("y.yaml", "- {name: b}")];
-                    let files = files.iter().filter(|(path, _)| wanted(path));
+                    let files = files.iter().filter(|(path, _)| wanted(path).unwrap());
                     GitAnswer::Files(
                         files.map(|(p, text)| (p.to_string(), text.to_string())).collect(),
                     )

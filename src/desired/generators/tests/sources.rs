@@ -313,3 +313,22 @@ fn a_list_that_is_too_long_names_the_limit_as_135() {
         0,
     );
 }
+
+#[test]
+fn credentials_are_those_of_an_existing_project_as_091() {
+    let world =
+        |project, projects| World { directories: &["a"], project, projects, ..World::default() };
+    let projects_of = |world: World| -> Result<Vec<String>, String> {
+        let (_, reads) = world.evaluate(true, &directories(&["*"]))?;
+        Ok(reads.git.into_iter().map(|request| request.project).collect())
+    };
+    let known: Option<&'static [&'static str]> = Some(&["team"]);
+    assert_eq!(projects_of(world("team", known)), Ok(vec!["team".to_owned()]));
+    assert_eq!(projects_of(world("{{.path.basename}}", known)), Ok(vec![String::new()]));
+    assert_eq!(projects_of(world("other", None)), Ok(vec!["other".to_owned()]), "a file");
+    let error = projects_of(world("other", known)).unwrap_err();
+    assert!(
+        error.starts_with("g.git: spec.template.spec.project: AppProject other does not exist"),
+        "{error}"
+    );
+}
