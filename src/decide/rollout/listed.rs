@@ -155,7 +155,7 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
     };
     match (entry.phase, record) {
         (Phase::Pending | Phase::Progressing, _) => Listing::Must,
-        _ if entry.mark == Some(Mark::StepClosed) => Listing::Must,
+        _ if matches!(entry.mark, Some(Mark::StepClosed | Mark::Requested)) => Listing::Must,
         (Phase::Healthy, Some(record)) if record.covers(entry, member.spec) => Listing::Implied,
         (Phase::Healthy, Some(_)) => unproven(),
         (Phase::Healthy, None) => Listing::Wish,

@@ -403,7 +403,7 @@ fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
         if !entry.phase.is_in_flight() {
             continue;
         }
-        let is_written = seen.has_operation_in_flight() || has_promotion(seen, entry.since);
+        let is_written = seen.has_operation_in_flight() || has_promotion(seen, entry);
         if seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written {
             entry.deny(now);
         }
@@ -458,7 +458,7 @@ fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Time
         let promotion = || promotion_time(row.member.entry, seen, now);
         if entry.waits_for_its_request(seen) {
             // The operation that was requested before is counted already.
-            entry.promote(promotion());
+            entry.promote_requested(promotion());
             continue;
         }
         let is_ready = seen.is_ready_to_start()
@@ -501,7 +501,7 @@ fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> 
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { continue };
         if entry.phase != Phase::Pending
             || seen.has_operation_in_flight()
-            || has_promotion(seen, entry.since)
+            || has_promotion(seen, entry)
             || row.member.invalid.is_some()
         {
             continue;
@@ -522,8 +522,9 @@ fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> 
 
 /// Whether the Application has, or had, the operation of this promotion or of a
 /// later one.
-fn has_promotion(seen: &Observed, promotion: Timestamp) -> bool {
-    promotions(seen).any(|seen| seen >= promotion)
+fn has_promotion(seen: &Observed, entry: &Entry) -> bool {
+    promotions(seen).any(|promotion| promotion >= entry.since)
+        || seen.operation.as_ref().is_some_and(|operation| entry.owns(operation))
 }
 
 /// The promotions of the current and the last operation of the Application.

@@ -77,6 +77,9 @@ pub struct Entry {
     pub since: Timestamp,
 }
 
+/// The time of a promotion may be ahead of the clock by so much.
+const REQUESTED_BEFORE: SignedDuration = SignedDuration::from_secs(3);
+
 /// How an entry entered its phase, if the next reconcile depends on it.
 ///
 /// An element of `status.applicationStatus` has no field for it and cannot get
@@ -95,10 +98,13 @@ pub enum Mark {
     /// It was found Synced without an operation of its own (R3). An earlier
     /// failed operation is not relevant for it.
     FoundSynced,
+    /// Its step opened again while its operation was still requested: this operation is
+    /// the one of this promotion, although it was written for an earlier one.
+    Requested,
 }
 
 impl Mark {
-    const ALL: [Self; 3] = [Self::TimedOut, Self::StepClosed, Self::FoundSynced];
+    const ALL: [Self; 4] = [Self::TimedOut, Self::StepClosed, Self::FoundSynced, Self::Requested];
 
     /// The prefix of the message of an entry with this mark. Messages are never
     /// truncated below the length of the longest prefix.
@@ -109,6 +115,7 @@ impl Mark {
                 "Step closed before the operation started, waiting for it to open again"
             }
             Self::FoundSynced => "Application is synced, waiting for it to be healthy",
+            Self::Requested => "Step is open again, waiting for the requested operation to start",
         }
     }
 
@@ -118,6 +125,7 @@ impl Mark {
             Self::TimedOut => phase == Phase::Healthy,
             Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
             Self::FoundSynced => phase == Phase::Progressing,
+            Self::Requested => phase == Phase::Pending,
         };
         Self::ALL.into_iter().find(|mark| fits(mark) && message.starts_with(mark.prefix()))
     }
@@ -135,6 +143,24 @@ impl Entry {
         self.message = "Step is open, waiting for the operation to start".to_owned();
         self.mark = None;
         self.since = promotion;
+    }
+
+    /// The same for an entry whose operation is requested already.
+    pub fn promote_requested(&mut self, promotion: Timestamp) {
+        self.promote(promotion);
+        self.message = Mark::Requested.prefix().to_owned();
+        self.mark = Some(Mark::Requested);
+    }
+
+    /// Whether an operation that a rollout wrote is the one of this promotion.
+    pub fn owns(&self, operation: &ObservedOperation) -> bool {
+        let Some(promotion) = operation.promotion else { return false };
+        // One that ended before the step opened again was not requested then.
+        let is_requested = || {
+            let ended = operation.finished_at.and_then(|at| at.checked_add(REQUESTED_BEFORE).ok());
+            self.mark == Some(Mark::Requested) && ended.is_none_or(|ended| ended >= self.since)
+        };
+        promotion >= self.since || is_requested()
     }
 
     /// Moves a Pending entry of an open step to Healthy if its operation has
@@ -522,7 +548,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
 /// of clocks.
 fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a ObservedOperation> {
     let operation = seen.operation.as_ref()?;
-    if operation.promotion.is_some_and(|promotion| promotion >= entry.since) {
+    if entry.owns(operation) {
         return Some(operation);
     }
     let is_later = operation.started_at >= entry.since

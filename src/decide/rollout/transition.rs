@@ -79,6 +79,7 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &
         (Some(Mark::TimedOut), _) => "ProgressingTimeout",
         (Some(Mark::StepClosed), _) => "StepClosed",
         (Some(Mark::FoundSynced), _) => "FoundSynced",
+        (Some(Mark::Requested), _) => "Requested",
         (None, Phase::Waiting) if from.is_none() => "NewApplication",
         (None, Phase::Waiting) if row.member.denied.is_some() => "SyncWindow",
         (None, Phase::Waiting) => "NewRevision",
