@@ -91,8 +91,9 @@ impl ProblemKind {
     }
 }
 
-/// One configuration error of a rollout.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// One configuration error of a rollout. The order is that of [`ProblemKind`], then of the
+/// steps; Applications of several steps are in the order of their names (AS-315).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// What kind of mistake.
     pub kind: ProblemKind,
@@ -100,6 +101,25 @@ pub struct Problem {
     pub step: Option<usize>,
     /// The message, with field and value; steps count from 1 here.
     pub message: String,
+}
+
+impl Problem {
+    fn rank(&self) -> (ProblemKind, Option<usize>, &str, Option<usize>) {
+        let first = self.step.filter(|_| self.kind != ProblemKind::SelectedTwice);
+        (self.kind, first, &self.message, self.step)
+    }
+}
+
+impl Ord for Problem {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+impl PartialOrd for Problem {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// The steps of an Application.
@@ -296,8 +316,7 @@ pub fn problems_of_memberships(
             membership.steps.iter().map(|step| (step + 1).to_string()).collect();
         problems.push(Problem {
             kind: ProblemKind::SelectedTwice,
-            // Without a step they are sorted by the name of the Application (AS-315).
-            step: None,
+            step: membership.step(),
             message: format!(
                 "application {name} is selected by several steps ({}); it counts in step {}, and each of them waits for it",
                 numbers.join("-"),
@@ -430,7 +449,7 @@ mod tests {
         let want = [
             (ProblemKind::UnsupportedOperator, Some(0)),
             (ProblemKind::UnsupportedOperator, Some(2)),
-            (ProblemKind::SelectedTwice, None),
+            (ProblemKind::SelectedTwice, Some(1)),
             (ProblemKind::InvalidMaxUpdate, Some(1)),
             (ProblemKind::EmptyStep, Some(0)),
             (ProblemKind::EmptyStep, Some(2)),
