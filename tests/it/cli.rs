@@ -11,6 +11,7 @@ mod generators;
 mod generators_live;
 mod generators_template;
 mod hostile_text;
+mod languages;
 mod live_plan;
 mod logs;
 mod manifests;

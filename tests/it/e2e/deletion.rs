@@ -54,6 +54,7 @@ pub async fn a_deleted_set_deletes_its_applications(mut world: World) {
     world.finish().await;
 }
 
+/// The set goes last, once its finalizer is removed (AS-168).
 pub async fn reverse_deletion_is_from_the_last_step_to_the_first(mut world: World) {
     rolled_out(&mut world, true).await;
     world.delete(Kind::ApplicationSet, "fleet").await;

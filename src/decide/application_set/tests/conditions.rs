@@ -157,3 +157,32 @@ fn a_disabled_feature_is_reported_as_301() {
     assert_eq!(condition["status"], "True");
     assert!(condition["message"].as_str().unwrap().contains("--enable-progressive-syncs"));
 }
+
+#[test]
+fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
+    use super::super::reconcile::{self, Next, Snapshot};
+    use super::super::windows::Facts;
+    let set = super::set();
+    let (settings, invalid, projects) = (rolling(), BTreeMap::new(), BTreeMap::new());
+    let mut generated = generated_by(&set, &settings, &[]);
+    let decide = |generated: &Generated| {
+        let snapshot = Snapshot {
+            set: &Set::read(&set),
+            generated,
+            settings: &settings,
+            existing: &[],
+            leaving: &[],
+            invalid: &invalid,
+            windows: Facts { projects: &projects, clusters: &[], by_hand: true },
+            redact: str::to_owned,
+            written_at: None,
+            generate_at: None,
+            refresh_failure: None,
+            now: at(0),
+        };
+        reconcile::reconcile(&snapshot).next
+    };
+    assert_eq!(decide(&generated), Next::Wait);
+    generated.error = Some(crate::desired::Error::Options("line 3".into()));
+    assert_eq!(decide(&generated), Next::After(std::time::Duration::from_secs(180)));
+}
