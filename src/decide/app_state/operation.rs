@@ -66,6 +66,11 @@ pub fn finished_at(application: &Value) -> Option<Timestamp> {
     time(&application["status"]["operationState"]["finishedAt"])
 }
 
+/// When the Application was compared last.
+pub fn reconciled_at(application: &Value) -> Option<Timestamp> {
+    time(&application["status"]["reconciledAt"])
+}
+
 fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(from_rfc3339)
 }

@@ -88,6 +88,14 @@ pub fn reconcile(
     }
 }
 
+/// The time of a comparison in the status. The end of the last operation may be ahead of the
+/// clock: a promotion is later than the ones before it, within whole seconds. A comparison
+/// that counted as older than this operation would never be used by a rollout.
+fn reconciled_at(application: &Value, now: Timestamp) -> Timestamp {
+    let stored = operation::reconciled_at(application);
+    [operation::finished_at(application), stored].into_iter().flatten().fold(now, Timestamp::max)
+}
+
 fn compared(
     application: &mut Value,
     seen: &Seen<'_>,
@@ -110,7 +118,7 @@ fn compared(
         resource_health: settings.resource_health,
         controller_namespace: observation.control_plane_namespace,
         reconciled: forced || moved,
-        now,
+        now: reconciled_at(application, now),
     };
     let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
     status::write(application, comparison, &conditions, &about);
@@ -181,7 +189,8 @@ fn failed(
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
     let conditions = error.conditions();
-    status::write_failure(application, &conditions, known_health.as_ref(), forced, now);
+    let at = reconciled_at(application, now);
+    status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
     answer(application, reason.request);
     let wake_at = error.pause().and_then(|pause| now.checked_add(pause).ok());
     Reconciled { wake_at, tolerated: false }
@@ -205,5 +214,24 @@ pub(super) fn answered(application: &mut Value) {
     if let Some(own) = own {
         own.remove(annotations::REFRESH);
         own.remove(annotations::REFRESH_TIMESTAMP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::reconciled_at;
+
+    #[test]
+    fn a_comparison_is_never_older_than_the_operation_before_it() {
+        let now = "2026-01-02T03:04:05Z".parse().unwrap();
+        let ahead = "2026-01-02T03:04:06Z";
+        let ended = json!({"status": {"operationState": {"finishedAt": ahead}}});
+        let compared = json!({"status": {"reconciledAt": ahead}});
+        for application in [ended, compared] {
+            assert_eq!(reconciled_at(&application, now), ahead.parse().unwrap());
+        }
+        assert_eq!(reconciled_at(&json!({}), now), now);
     }
 }
