@@ -124,7 +124,7 @@ pub struct Reads {
     pub git: BTreeSet<GitRequest>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
-    /// What was ignored, with the field; at most [`MAX_WARNINGS`].
+    /// What was ignored, with the field; at most 20.
     pub warnings: BTreeSet<String>,
 }
 
