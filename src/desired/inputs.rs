@@ -120,6 +120,8 @@ impl GitAnswer {
 pub struct Reads {
     /// Whether the registered clusters were used.
     pub clusters: bool,
+    /// Whether it mattered which AppProjects exist.
+    pub projects: bool,
     /// The parts of repositories that were used.
     pub git: BTreeSet<GitRequest>,
     /// After how long to generate again without a change (AS-047); `None` for never.

@@ -227,11 +227,10 @@ impl Memory {
             let freshness = fresh(Some(inputs.requeue_after));
             return Err(Unread { requests: requests.clone(), freshness });
         }
-        let uses_git = !generated.reads.git.is_empty();
         self.generated_from = GeneratedFrom {
             answers: self.answers.version,
             clusters: generated.reads.clusters.then_some(inputs.clusters),
-            projects: inputs.projects.filter(|_| uses_git),
+            projects: inputs.projects.filter(|_| generated.reads.projects),
         };
         if generated.error.is_none() {
             self.answers.retain(&generated.reads.git);

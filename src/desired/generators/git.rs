@@ -57,8 +57,7 @@ impl Generator for Git {
             return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
         }
         let project = scope.project();
-        let projects = scope.inputs().projects.as_ref();
-        if !project.is_empty() && projects.is_some_and(|known| !known.contains(project)) {
+        if !project.is_empty() && scope.projects().is_some_and(|known| !known.contains(project)) {
             let cause = format!(
                 "spec.template.spec.project: AppProject {project} does not exist; create it, \
                  since it decides which repositories may be read"

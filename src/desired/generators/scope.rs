@@ -1,5 +1,6 @@
 //! What a generator may use: the template engine, the observed facts, and other generators.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -67,6 +68,12 @@ impl<'s, 'e> Scope<'s, 'e> {
     /// The project of the template; empty when it contains placeholders.
     pub fn project(&self) -> &'e str {
         self.evaluation.project
+    }
+
+    /// The AppProjects that exist; `None` when they are not known.
+    pub fn projects(&mut self) -> Option<&'e BTreeSet<String>> {
+        self.evaluation.reads.projects = true;
+        self.evaluation.inputs.projects.as_ref()
     }
 
     /// The cluster Secrets.

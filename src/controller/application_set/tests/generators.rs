@@ -190,3 +190,16 @@ async fn a_repository_with_a_random_name_ends_with_an_error() {
     world.until_error("must be the same in each evaluation").await;
     assert!(world.names().await.is_empty());
 }
+
+#[tokio::test]
+async fn a_project_that_is_created_later_is_noticed_as_091() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = directories(folder.path(), json!({}));
+    spec["template"]["spec"]["project"] = json!("later");
+    world.create("ApplicationSet", "set", spec).await;
+    world.until_error("AppProject later does not exist").await;
+    world.create("AppProject", "later", json!({})).await;
+    world.until_applications(&["a"]).await;
+}
