@@ -16,6 +16,7 @@
 //! demo and for tests, and [`cli`] the command line. ARCHITECTURE.md has
 //! the rest.
 
+pub mod age;
 pub mod api;
 pub mod duration;
 pub mod glob;

@@ -110,6 +110,22 @@ impl ClusterConnection {
         })
     }
 
+    /// One Application, which must exist.
+    pub async fn expect_application(&self, name: &str) -> Result<Arc<Value>, Error> {
+        let namespace = &self.namespace;
+        let api: Api<Object> =
+            Api::namespaced_with(self.client.clone(), namespace, &resource("Application"));
+        let place = format!("Application {namespace}/{name}");
+        let found = within(place.clone(), api.get_opt(name)).await?;
+        found.map(|found| Arc::new(found.parse())).ok_or_else(|| {
+            Error::input(
+                "cannot find",
+                place,
+                "it does not exist; select another namespace with -n",
+            )
+        })
+    }
+
     /// All ApplicationSets of a namespace, or of all.
     pub async fn application_sets(
         &self,

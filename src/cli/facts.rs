@@ -10,15 +10,11 @@ use super::error::Error;
 use crate::clock::Clock;
 use crate::controller::application_set::read_repository;
 use crate::controller::credentials::RepositorySecrets;
-use crate::desired::inputs::{GitRequest, Inputs};
+use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
 use crate::source::{Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
-
-/// How often repositories are read for one ApplicationSet: once for each nesting of its
-/// generators.
-const MAX_READS: usize = 6;
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
@@ -91,10 +87,12 @@ impl Facts {
     /// Generates the Applications of a raw ApplicationSet, and reads the repositories that
     /// its generators name.
     pub async fn generate(&mut self, set: &Value) -> Result<Generation, desired::Error> {
-        for _ in 0..MAX_READS {
+        let mut reads = 0;
+        loop {
             let mut env = environment(Clock::system().now());
             match desired::generate(set, &self.inputs, &mut env) {
-                Err(desired::Error::Unread(requests)) => {
+                Err(desired::Error::Unread(requests)) if reads < MAX_READS => {
+                    reads += 1;
                     for request in requests {
                         self.read(request).await;
                     }
@@ -102,7 +100,6 @@ impl Facts {
                 generated => return generated,
             }
         }
-        desired::generate(set, &self.inputs, &mut environment(Clock::system().now()))
     }
 
     /// Reads a part of a repository.

@@ -12,6 +12,11 @@ use std::time::Duration;
 use super::generators::path_pattern::{Globbing, PathPattern, Selection};
 use crate::api::cluster::ClusterSecret;
 
+/// How often repositories are read for one generation: once for each nesting of generators,
+/// since the parameters of one may name the repository of another. A template with a random
+/// value names another repository each time.
+pub const MAX_READS: usize = 6;
+
 /// Default interval at which repositories are read again (AS-047, AS-503).
 pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 

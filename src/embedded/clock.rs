@@ -5,8 +5,6 @@
 //! time when the server is made. Identifiers come from a fixed seed, so that
 //! the same run gives the same names.
 
-use std::time::Duration;
-
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -33,38 +31,6 @@ impl Clock {
 /// `metadata` times have whole seconds.
 pub(crate) fn seconds(now: Timestamp) -> String {
     now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
-}
-
-/// How long ago `then` was, in the short form of `kubectl get` (`5d3h`, `17s`).
-pub(crate) fn age(then: &str, now: Timestamp) -> String {
-    let Ok(then) = then.parse::<Timestamp>() else { return "<unknown>".to_owned() };
-    let passed =
-        Duration::from_secs(u64::try_from(now.as_second() - then.as_second()).unwrap_or(0));
-    human(passed)
-}
-
-/// A duration with two units at most, as `kubectl` prints it.
-pub(crate) fn human(passed: Duration) -> String {
-    let s = passed.as_secs();
-    let (minutes, hours, days, years) = (s / 60, s / 3600, s / 86_400, s / (86_400 * 365));
-    let two = |big: u64, big_unit: &str, small: u64, small_unit: &str| {
-        if small == 0 {
-            format!("{big}{big_unit}")
-        } else {
-            format!("{big}{big_unit}{small}{small_unit}")
-        }
-    };
-    match s {
-        0..120 => format!("{s}s"),
-        120..600 => two(minutes, "m", s % 60, "s"),
-        600..10_800 => format!("{minutes}m"),
-        10_800..28_800 => two(hours, "h", minutes % 60, "m"),
-        28_800..172_800 => format!("{hours}h"),
-        172_800..691_200 => two(days, "d", hours % 24, "h"),
-        691_200..63_072_000 => format!("{days}d"),
-        63_072_000..252_288_000 => two(years, "y", days % 365, "d"),
-        _ => format!("{years}y"),
-    }
 }
 
 /// A source of identifiers: SplitMix64 from a fixed seed.

@@ -275,7 +275,7 @@ fn job(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
         (_, "Active") => json!(list(&status["active"]).len()),
         _ => {
             let last = status["lastScheduleTime"].as_str();
-            json!(last.map_or("<none>".to_owned(), |t| super::clock::age(t, now)))
+            json!(last.map_or("<none>".to_owned(), |t| crate::age::since(t, now)))
         }
     }
 }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::clock::{age, human};
 use super::columns;
 use super::jsonpath;
 use super::kinds::{Column, Kind};
 use super::read::partial;
 use super::stored::Stored;
+use crate::age;
 
 /// How much of the object comes with each row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let found = jsonpath::find(&column.path, object);
     let Some(first) = found.first() else { return Value::Null };
     match column.kind.as_str() {
-        "date" => first.as_str().map_or(json!("<invalid>"), |text| json!(age(text, now))),
+        "date" => first.as_str().map_or(json!("<invalid>"), |text| json!(age::since(text, now))),
         "integer" => first
             .as_i64()
             .or_else(|| first.as_f64().map(|f| f as i64))
@@ -126,7 +126,7 @@ fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
 pub(crate) fn created(object: &Value, now: Timestamp) -> String {
     object["metadata"]["creationTimestamp"]
         .as_str()
-        .map_or_else(|| "<unknown>".to_owned(), |t| age(t, now))
+        .map_or_else(|| "<unknown>".to_owned(), |t| age::since(t, now))
 }
 
 /// A span between two times of an object, up to now while the second is absent.
@@ -135,7 +135,7 @@ pub(crate) fn span(from: &Value, to: &Value, now: Timestamp) -> String {
         return String::new();
     };
     let to = to.as_str().and_then(|t| t.parse::<Timestamp>().ok()).unwrap_or(now);
-    human(std::time::Duration::from_secs(
+    age::human(std::time::Duration::from_secs(
         u64::try_from(to.as_second() - from.as_second()).unwrap_or(0),
     ))
 }

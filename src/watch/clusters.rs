@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine;
 use k8s_openapi::api::core::v1::Secret;
@@ -90,6 +91,8 @@ pub struct Clusters {
     stop: CancellationToken,
     entries: Mutex<BTreeMap<String, Entry>>,
     connections: tokio::sync::Mutex<BTreeMap<String, Connection>>,
+    /// Whether a cluster was removed whose connection may still be there.
+    has_removed: AtomicBool,
     read_only: bool,
 }
 
@@ -110,7 +113,8 @@ impl Clusters {
         stop: CancellationToken,
     ) -> Self {
         let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { own, mark, trigger, stop, entries, connections, read_only: false }
+        let has_removed = AtomicBool::default();
+        Self { own, mark, trigger, stop, entries, connections, has_removed, read_only: false }
     }
 
     /// The same with read-only clients, for a dry run.
@@ -145,7 +149,11 @@ impl Clusters {
             secrets.into_iter().flatten().for_each(redact::know_secret);
         }
         let mut entries = self.entries.lock();
-        let changed = entries.get(&id).is_none_or(|old| old.version != entry.version);
+        let old = entries.get(&id);
+        let changed = old.is_none_or(|old| old.version != entry.version);
+        if old.is_some_and(|old| old.server != entry.server) {
+            self.has_removed.store(true, Ordering::Relaxed);
+        }
         entries.insert(id, entry);
         changed
     }
@@ -153,18 +161,15 @@ impl Clusters {
     /// Removes a deleted Secret.
     pub fn remove(&self, secret: &Secret) {
         self.entries.lock().remove(&id(secret));
+        self.has_removed.store(true, Ordering::Relaxed);
     }
 
     /// Ends the connections of clusters that no Secret describes any more.
-    async fn drop_removed(&self) {
-        let mut connections = self.connections.lock().await;
+    fn drop_removed(&self, connections: &mut BTreeMap<String, Connection>) {
         let entries = self.entries.lock();
-        // The own cluster has a connection without a Secret.
-        if connections.len() <= entries.len() {
-            return;
-        }
         let servers: HashSet<&str> = entries.values().map(|entry| entry.server.as_str()).collect();
         connections.retain(|server, connection| {
+            // The own cluster has a connection without a Secret.
             let stays = server == IN_CLUSTER_SERVER || servers.contains(server.as_str());
             if !stays {
                 connection.stop.cancel();
@@ -191,9 +196,11 @@ impl Clusters {
             };
             entries.values().find(by).cloned()
         };
-        self.drop_removed().await;
         let own = server == IN_CLUSTER_SERVER || (server.is_empty() && name == IN_CLUSTER_NAME);
         let mut connections = self.connections.lock().await;
+        if self.has_removed.swap(false, Ordering::Relaxed) {
+            self.drop_removed(&mut connections);
+        }
         let (version, found) = match &entry {
             // A Secret may set a name or other credentials for the own cluster.
             Some(entry) if entry.server != IN_CLUSTER_SERVER => {

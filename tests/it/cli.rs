@@ -119,6 +119,19 @@ fn set(names: &[&str], steps: Value) -> String {
     .to_string()
 }
 
+/// A set of the Applications `a` and `b` in the cluster of the controller, to be deleted in
+/// reverse order, with the request to read its repositories again.
+fn refreshed_fleet(steps: Value) -> Value {
+    let mut fleet: Value = serde_json::from_str(&set(&["a", "b"], steps)).unwrap();
+    fleet["metadata"]["annotations"] =
+        json!({"argocd.argoproj.io/application-set-refresh": "true"});
+    fleet["spec"]["strategy"]["deletionOrder"] = json!("Reverse");
+    let server = crate::support::manifests::IN_CLUSTER;
+    fleet["spec"]["template"]["spec"]["destination"] =
+        json!({"server": server, "namespace": "default"});
+    fleet
+}
+
 fn selects(names: &[&str], max_update: Value) -> Value {
     json!({"matchExpressions": [{"key": "app", "operator": "In", "values": names}], "maxUpdate": max_update})
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and the modules it may use. Modules that are not listed, such as
 /// the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 21] = [
+const MAY_NAME: [(&str, &[&str]); 22] = [
+    ("age", &[]),
     ("duration", &[]),
     ("glob", &[]),
     ("redact", &[]),
@@ -21,7 +22,7 @@ const MAY_NAME: [(&str, &[&str]); 21] = [
     ("watch", &["api", "clock", "openapi", "redact"]),
     ("source", &["glob", "redact", "yaml"]),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
-    ("embedded", &[]),
+    ("embedded", &["age"]),
     ("clock", &[]),
     ("entropy", &["clock", "template"]),
     ("terminal", &[]),

@@ -10,7 +10,7 @@ use super::cached_state::Rendered;
 use super::projects::Project;
 use super::reconciliation::Reconciliation;
 use super::revisions::{Wanted, wanted};
-use super::target_state::{project_of, revisions};
+use super::target_state::revisions;
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::sync_options::CREATE_NAMESPACE;
@@ -304,7 +304,7 @@ impl Reconciliation<'_> {
             self.cached.checked_at = Some(self.now());
         }
         let fresh = self.freshness(reason);
-        let of = (self.key, project_of(&self.application));
+        let of = (self.key, access::project_of(&self.application));
         let revisions = revisions(self.ctx, of, &sources, &known, fresh).await;
         self.cached.sources = wanted;
         let revisions = revisions?;
@@ -359,7 +359,7 @@ impl Reconciliation<'_> {
             let sources = destination.spec.sources();
             let known = operation::given(&self.application["status"]["sync"]);
             let age = self.age();
-            let of = (self.key, project_of(&self.application));
+            let of = (self.key, access::project_of(&self.application));
             let newest = match finalize::needs_newest(&self.application) {
                 true => revisions(self.ctx, of, sources, &[], age).await.ok(),
                 false => None,

@@ -16,6 +16,7 @@ use crate::act::events::{EventRecord, Events};
 use crate::act::outcome::words;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
 use crate::api::{AppProject, ObjectKey};
+use crate::decide::app_state::access;
 use crate::decide::app_state::project::permits_application;
 use crate::watch::cluster_cache::raw;
 use crate::watch::object::resource;
@@ -150,16 +151,12 @@ impl Releasing {
             for object in page.items {
                 let object = raw(object, &resource);
                 let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let own = match text(&object["spec"]["project"]) {
-                    own if own.is_empty() => "default".to_owned(),
-                    own => own,
-                };
                 let metadata = &object["metadata"];
                 let key = ObjectKey {
                     namespace: text(&metadata["namespace"]),
                     name: text(&metadata["name"]),
                 };
-                if own == name && counts(&key.namespace) {
+                if access::project_of(&object) == name && counts(&key.namespace) {
                     users.push(key);
                 }
             }

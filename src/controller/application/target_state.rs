@@ -12,6 +12,7 @@ use super::observe::Stop;
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
+use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::refresh::{Level, Reason};
 use crate::decide::app_state::{operate, operation};
@@ -172,12 +173,6 @@ impl Reconciliation<'_> {
         let from = Rendered::made_from(&sync["manifests"]);
         Ok(Some(Rendered { from, manifests: manifests.into(), ..Rendered::default() }))
     }
-}
-
-/// The project of an Application.
-pub(super) fn project_of(application: &Value) -> &str {
-    let project = application["spec"]["project"].as_str().unwrap_or_default();
-    if project.is_empty() { "default" } else { project }
 }
 
 /// The commits of the sources of an Application in `project`; `known` ones are not resolved

@@ -10,6 +10,7 @@ use super::context::Context;
 use super::projects;
 use crate::api::ObjectKey;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::decide::app_state::access;
 use crate::decide::app_state::refresh::{Level, Request};
 use crate::redact;
 use crate::watch::control_plane::{Change, Kind, Origin};
@@ -85,7 +86,7 @@ pub fn of_project(ctx: &Context, project: &str) -> Vec<ObjectKey> {
     let is_of = |object: &Object| {
         let read = object.read::<Application>().unwrap_or(Application { spec: Spec::default() });
         let own = read.spec.project.as_str().unwrap_or_default();
-        own == project || (own.is_empty() && project == "default")
+        access::or_default(own) == project
     };
     let all = ctx.core.control_plane.applications.all().into_iter();
     all.filter(|object| is_handled(ctx, &object.key()) && is_of(object))

@@ -52,7 +52,7 @@ pub struct Memory {
     /// What the API server answered about some of them in this reconcile, by UID.
     pub presence: BTreeMap<String, Presence>,
     /// The UIDs of those whose deletion was reported as stuck.
-    pub told_stuck: BTreeSet<String>,
+    pub reported_stuck: BTreeSet<String>,
     /// Why the refresh annotation could not be removed.
     pub refresh_failure: Option<String>,
     surroundings: Surroundings,
@@ -184,7 +184,7 @@ impl Memory {
     /// error, which a commit may fix.
     fn read_at(&self) -> Option<Timestamp> {
         let made = self.generated.as_ref()?;
-        let after_error = made.error.is_some().then_some(AFTER_ERROR);
+        let after_error = made.error.is_some().then_some(reconcile::AFTER_BAD_INPUT);
         let interval = [made.reads.requeue_after, after_error].into_iter().flatten().min();
         self.answers.due_at(interval?)
     }
@@ -387,9 +387,6 @@ impl Surroundings {
         true
     }
 }
-
-/// After an error, repositories are read again after this time at the latest (AS-505).
-const AFTER_ERROR: Duration = Duration::from_secs(180);
 
 /// Minimum interval between two reads that a user asks for, after an error.
 const REFRESH_PAUSE: Duration = Duration::from_secs(5);

@@ -26,6 +26,7 @@ use crate::decide::application_set::reconcile::{self, Decision, Next};
 use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::rollout::Waiting;
+use crate::desired::inputs::MAX_READS;
 use crate::watch::control_plane::Origin;
 use crate::watch::failure::reason;
 use crate::watch::object::{Object, resource};
@@ -113,11 +114,6 @@ pub async fn reconcile(
     }
     Ok(Reconciled { next: recorded.next, has_changed })
 }
-
-/// How often repositories are read for one reconcile: once for each nesting of generators,
-/// since the parameters of one may name the repository of another. A template with a random
-/// value names another repository each time.
-const MAX_READS: usize = 6;
 
 /// A decision, and what it is based on.
 #[derive(Default)]
@@ -323,14 +319,14 @@ async fn report_stuck(about: &Object, context: &Context, memory: &mut Memory, st
         if let Presence::Unreadable(error) = &one.presence {
             tracing::warn!(app.name = one.name, error, "cannot read the Application");
         }
-        if memory.told_stuck.contains(&one.uid) {
+        if memory.reported_stuck.contains(&one.uid) {
             continue;
         }
         let event = events::deletion_stuck(one);
         tracing::warn!(app.name = one.name, "{}", event.text);
         let once = format!("deletion.{}", one.uid);
         if context.events.publish_once(about, event_record(&event), &once).await {
-            memory.told_stuck.insert(one.uid.clone());
+            memory.reported_stuck.insert(one.uid.clone());
         }
     }
 }

@@ -74,7 +74,7 @@ impl ClusterState {
         controller: impl FnOnce(Arc<Context>) -> C + Send + 'static,
     ) -> DropGuard {
         let stop = CancellationToken::new();
-        // Their requests are told apart, since the controller before it may still end.
+        // Their requests are distinguished, since the controller before it may still end.
         let client = server.client_as(if settings.dry_run { DRY } else { "sets" });
         let scope = Scope {
             namespace: NAMESPACE.to_owned(),
@@ -203,6 +203,12 @@ impl ClusterState {
 
     async fn delete(&self, kind: &str, name: &str) {
         self.api(kind).delete(name, &DeleteParams::default()).await.unwrap();
+    }
+
+    /// Changes the path in the template of the ApplicationSet `set`.
+    async fn move_source(&self, path: &str) {
+        let template = json!({"spec": {"source": {"path": path}}});
+        self.patch("ApplicationSet", "set", json!({"spec": {"template": template}})).await;
     }
 
     /// Waits until a reconcile of the ApplicationSet `set` is complete that began after this

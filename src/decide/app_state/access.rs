@@ -73,10 +73,17 @@ pub struct Refusal {
 
 /// Name of the project that a spec refers to.
 pub fn project_name(spec: &ApplicationSpec) -> &str {
-    match spec.project.as_str() {
-        "" => "default",
-        name => name,
-    }
+    or_default(&spec.project)
+}
+
+/// Name of the project that a raw Application refers to.
+pub fn project_of(application: &Value) -> &str {
+    or_default(application["spec"]["project"].as_str().unwrap_or_default())
+}
+
+/// The name of a project as written; `default` for an empty one.
+pub fn or_default(project: &str) -> &str {
+    if project.is_empty() { "default" } else { project }
 }
 
 /// Whether an Application may be compared, synced and deleted with its

@@ -16,7 +16,7 @@ use crate::decide::rollout::steps::Strategy;
 pub const TAKES_LONG: SignedDuration = SignedDuration::from_secs(120);
 
 /// The most finalizers in a message.
-const FINALIZERS_TOLD: usize = 5;
+const FINALIZERS_SHOWN: usize = 5;
 
 /// The next step of a deletion.
 #[derive(Clone, Debug, PartialEq)]
@@ -121,16 +121,16 @@ impl Going {
 impl std::fmt::Display for Going {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let count = self.finalizers.len();
-        let told = self.finalizers.iter().take(FINALIZERS_TOLD).map(String::as_str);
-        let told: Vec<&str> = told.collect();
+        let shown = self.finalizers.iter().take(FINALIZERS_SHOWN).map(String::as_str);
+        let shown: Vec<&str> = shown.collect();
         write!(f, "is being deleted since {}, held by ", self.since)?;
         match count {
             0 => write!(f, "no finalizer")?,
-            1 => write!(f, "the finalizer {}", told.join(", "))?,
-            _ => write!(f, "the finalizers {}", told.join(", "))?,
+            1 => write!(f, "the finalizer {}", shown.join(", "))?,
+            _ => write!(f, "the finalizers {}", shown.join(", "))?,
         }
-        if count > told.len() {
-            write!(f, " and {} more", count - told.len())?;
+        if count > shown.len() {
+            write!(f, " and {} more", count - shown.len())?;
         }
         self.error.iter().try_for_each(|error| write!(f, ": {error}"))
     }

@@ -28,7 +28,7 @@ use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
 
 /// The delay after an error that only a change can fix (AS-505).
-const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
+pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
 
 /// The input of one reconcile.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,7 @@ use crate::embedded::schema::Schema;
 use crate::embedded::selectors::Selectors;
 use crate::embedded::store::Key;
 use crate::embedded::stored::{Object, Stored};
-use crate::embedded::{builtin, clock, discovery, jsonpath, protobuf, validate};
+use crate::embedded::{builtin, discovery, jsonpath, protobuf, validate};
 
 fn path(text: &str) -> ResourcePath {
     match route(text) {
@@ -161,7 +161,7 @@ fn durations_are_those_of_kubectl() {
         (100_000_000, "3y62d"),
     ];
     for (seconds, want) in cases {
-        assert_eq!(clock::human(Duration::from_secs(seconds)), want);
+        assert_eq!(crate::age::human(Duration::from_secs(seconds)), want);
     }
 }
 

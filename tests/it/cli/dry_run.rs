@@ -62,13 +62,7 @@ async fn a_dry_run_writes_nothing_and_logs_the_writes() {
     let applications: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
     applications.delete("gone", &DeleteParams::default()).await.unwrap();
-    let mut fleet: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
-    fleet["metadata"]["annotations"] =
-        json!({"argocd.argoproj.io/application-set-refresh": "true"});
-    fleet["spec"]["strategy"]["deletionOrder"] = json!("Reverse");
-    fleet["spec"]["template"]["spec"]["destination"] =
-        json!({"server": IN_CLUSTER, "namespace": "default"});
-    cluster.create("ApplicationSet", fleet).await;
+    cluster.create("ApplicationSet", refreshed_fleet(json!([{}]))).await;
 
     let log = files.path().join("log");
     let mut command = program(&["run", "--dry-run", "--namespace=argocd", "--probe-addr="]);

@@ -11,7 +11,6 @@ use wavegate::watch::object::resource;
 use super::arguments::Running;
 use super::embedded::Cluster;
 use super::*;
-use crate::support::manifests::IN_CLUSTER;
 
 /// The rules of the role that is needed without the embedded sync engine.
 fn rules() -> Vec<Value> {
@@ -65,13 +64,7 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     let args = [&args[..], &["--enable-progressive-syncs", "--enable-leader-election"]].concat();
     let running = Running::start(&cluster, &args, &[]);
     let steps = json!([selects(&["a"], Value::Null), selects(&["b"], Value::Null)]);
-    let mut fleet: Value = serde_json::from_str(&set(&["a", "b"], steps)).unwrap();
-    fleet["metadata"]["annotations"] =
-        json!({"argocd.argoproj.io/application-set-refresh": "true"});
-    fleet["spec"]["strategy"]["deletionOrder"] = json!("Reverse");
-    fleet["spec"]["template"]["spec"]["destination"] =
-        json!({"server": IN_CLUSTER, "namespace": "default"});
-    cluster.create("ApplicationSet", fleet).await;
+    cluster.create("ApplicationSet", refreshed_fleet(steps)).await;
     let api = |kind: &str| -> Api<DynamicObject> {
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
     };

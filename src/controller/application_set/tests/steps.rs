@@ -1,5 +1,5 @@
 //! RollingSync through the controller: which steps select an Application, what is written,
-//! and what is only written in its turn (specification, sections 5.1 to 5.8).
+//! and what is only written when its step is open (specification, sections 5.1 to 5.8).
 
 use super::*;
 
@@ -64,15 +64,6 @@ impl ClusterState {
             json!({"operation": null, "status": {"operationState": state}}),
         )
         .await;
-    }
-
-    /// Waits until a reconcile that begins now is complete.
-    pub async fn pass(&self) {
-        let key = crate::api::annotations::APPLICATION_SET_REFRESH;
-        let trigger = json!({"metadata": {"annotations": {key: "true"}}});
-        self.patch("ApplicationSet", "set", trigger).await;
-        self.until("ApplicationSet", "set", |set| set["metadata"]["annotations"][key].is_null())
-            .await;
     }
 }
 
@@ -256,13 +247,7 @@ async fn specs_are_written_for_all_steps_and_synced_in_turn_as_306_as_316_as_330
         world.compare(name, "OutOfSync", "Missing", "r1").await;
     }
     world.until_operation("a").await;
-    world
-        .patch(
-            "ApplicationSet",
-            "set",
-            json!({"spec": {"template": {"spec": {"source": {"path": "q"}}}}}),
-        )
-        .await;
+    world.move_source("q").await;
     for name in ["b", "x"] {
         let live =
             world.until("Application", name, |live| live["spec"]["source"]["path"] == "q").await;
@@ -301,14 +286,14 @@ async fn live_health_closes_later_steps_only_with_the_setting_as_331() {
         world.compare("a", "Synced", "Healthy", "r1").await;
         world.until_phase("a", "Healthy").await;
         world.compare("a", "Synced", "Degraded", "r1").await;
-        world.pass().await;
+        world.reconcile().await;
         world.compare("b", "OutOfSync", "Missing", "r1").await;
         world
             .until("ApplicationSet", "set", |set| {
                 entry_of(set, "b")["targetRevisions"] == json!(["r1"])
             })
             .await;
-        world.pass().await;
+        world.reconcile().await;
         let b = world.until("Application", "b", |_| true).await;
         assert_eq!(b["operation"].is_object(), !require, "require-live-health={require}");
         let set = world.until("ApplicationSet", "set", |_| true).await;
@@ -343,7 +328,7 @@ async fn a_new_revision_in_an_earlier_step_closes_later_ones_as_333() {
     world.end_operation("b", "Succeeded", "r1").await;
     world.compare("b", "Synced", "Healthy", "r1").await;
     world.until_phase("b", "Healthy").await;
-    world.pass().await;
+    world.reconcile().await;
     let c = world.until("Application", "c", |_| true).await;
     assert_eq!(c["operation"], Value::Null, "AS-333: no new promotion in a closed step");
     world.end_operation("a", "Succeeded", "r2").await;
@@ -393,7 +378,7 @@ async fn an_operation_of_others_is_waited_for_as_361() {
         .until("ApplicationSet", "set", |set| entry(set)["targetRevisions"] == json!(["r1"]))
         .await;
     assert_eq!(entry(&set)["status"], "Waiting");
-    world.pass().await;
+    world.reconcile().await;
     let live = world.until("Application", "app", |_| true).await;
     assert_eq!(live["operation"], theirs, "AS-361");
     world.end_operation("app", "Failed", "r0").await;

@@ -10,6 +10,12 @@ use crate::embedded::{Effect, Fault, RequestRecord};
 /// Shorter than the poll of a rollout, so that an event triggered what is waited for.
 const BEFORE_POLL: Duration = Duration::from_secs(20);
 
+/// All changes since then were noticed by their events.
+fn noticed_before_the_poll(begun: std::time::Instant) {
+    let took = begun.elapsed();
+    assert!(took < BEFORE_POLL, "only the poll noticed one of them: {took:?}");
+}
+
 impl ClusterState {
     /// The writes of the controller, except for Events and the end of a refresh.
     fn writes(&self) -> Vec<RequestRecord> {
@@ -40,10 +46,10 @@ impl ClusterState {
         let calm = async {
             loop {
                 let before = self.writes().len();
-                self.pass().await;
+                self.reconcile().await;
                 // A status that nothing depends on is written after a second at most.
                 tokio::time::sleep(Duration::from_millis(1200)).await;
-                self.pass().await;
+                self.reconcile().await;
                 if self.writes().len() == before {
                     return;
                 }
@@ -103,13 +109,13 @@ async fn changes_without_meaning_cause_no_write_as_401_as_402() {
     ];
     for (what, kind, name, patch) in changes {
         world.patch(kind, name, patch).await;
-        world.pass().await;
+        world.reconcile().await;
         let writes = world.writes();
         assert_eq!(writes.len(), before, "{what}: {:?}", &writes[before..]);
     }
     world.secret("other", json!({"app": "x"}), json!({"key": "1"})).await;
     world.secret("other", json!({"app": "x"}), json!({"key": "2"})).await;
-    world.pass().await;
+    world.reconcile().await;
     assert_eq!(world.writes().len(), before, "AS-404, row 240: an ordinary Secret");
 }
 
@@ -148,19 +154,9 @@ async fn changes_with_a_meaning_are_noticed_as_401_as_402() {
         .await
         .unwrap();
     world.until("ApplicationSet", "set", |set| entry_of(set, "b").is_object()).await;
-    world
-        .patch(
-            "ApplicationSet",
-            "set",
-            json!({"spec": {"template": {"spec": {"source": {"path": "q"}}}}}),
-        )
-        .await;
+    world.move_source("q").await;
     world.until("Application", "b", |live| live["spec"]["source"]["path"] == "q").await;
-    assert!(
-        begun.elapsed() < BEFORE_POLL,
-        "only the poll noticed one of them: {:?}",
-        begun.elapsed()
-    );
+    noticed_before_the_poll(begun);
 }
 
 /// AS-403: what Argo CD misses. The entries follow, without waiting for the poll.
@@ -197,11 +193,7 @@ async fn what_a_rollout_waits_for_is_noticed_as_403() {
     world
         .until("Application", "a", |live| live["metadata"]["ownerReferences"][0]["name"] == "set")
         .await;
-    assert!(
-        begun.elapsed() < BEFORE_POLL,
-        "only the poll noticed one of them: {:?}",
-        begun.elapsed()
-    );
+    noticed_before_the_poll(begun);
 }
 
 /// AS-404, row 239: a cluster Secret reaches sets with a clusters generator, nested too.
@@ -286,7 +278,7 @@ async fn only_a_controlling_reference_makes_an_owner_as_405() {
         }
     };
     tokio::time::timeout(BEFORE_POLL, gone).await.expect("AS-405: an owned one is deleted");
-    world.pass().await;
+    world.reconcile().await;
     let set = world.until("ApplicationSet", "set", |_| true).await;
     for (name, _) in &foreign {
         assert!(world.api("Application").get_opt(name).await.unwrap().is_some(), "AS-405: {name}");
@@ -372,8 +364,8 @@ async fn drift_is_captured_unless_it_is_ignored_as_354_as_355() {
         world.until("ApplicationSet", "set", |set| entry(set)["status"] == "Healthy").await;
         world.compare("app", "OutOfSync", "Healthy", "r1").await;
         if !capture {
-            world.pass().await;
-            world.pass().await;
+            world.reconcile().await;
+            world.reconcile().await;
             let live = world.until("Application", "app", |_| true).await;
             assert_eq!(live["operation"], Value::Null, "AS-354: drift=ignore");
             continue;
@@ -383,7 +375,7 @@ async fn drift_is_captured_unless_it_is_ignored_as_354_as_355() {
         let old = json!({"operation": {"sync": {}}, "phase": "Succeeded", "startedAt": "2020-01-01T00:00:00Z", "finishedAt": "2020-01-01T00:00:01Z"});
         let status = json!({"operationState": old, "reconciledAt": "2020-01-01T00:00:02Z"});
         world.patch("Application", "app", json!({ "status": status })).await;
-        world.pass().await;
+        world.reconcile().await;
         let set = world.until("ApplicationSet", "set", |_| true).await;
         assert_eq!(entry(&set)["status"], "Pending", "AS-355: {}", set["status"]);
     }
@@ -403,16 +395,10 @@ async fn an_ignored_field_is_no_change_of_the_spec_as_353() {
     world
         .patch("Application", "app", json!({"spec": {"source": {"targetRevision": "by-hand"}}}))
         .await;
-    world.pass().await;
+    world.reconcile().await;
     let set = world.until("ApplicationSet", "set", |_| true).await;
     assert_eq!(entry(&set)["status"], "Healthy", "AS-353: an ignored field");
-    world
-        .patch(
-            "ApplicationSet",
-            "set",
-            json!({"spec": {"template": {"spec": {"source": {"path": "q"}}}}}),
-        )
-        .await;
+    world.move_source("q").await;
     let set = world.until("ApplicationSet", "set", |set| entry(set)["status"] == "Waiting").await;
     assert!(
         entry(&set)["message"].as_str().unwrap().contains("spec change"),
