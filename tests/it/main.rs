@@ -15,4 +15,5 @@ mod e2e;
 mod layers;
 mod numbers;
 mod support;
+mod terminal;
 mod words;
