@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::controller::ControllerArgs;
 use super::error::{Error, NOT_FOUND, note};
+use super::live_app::{Kind, named};
 use super::output::Output;
 use crate::decide::diff::Change;
 
@@ -83,22 +84,16 @@ impl From<&Change> for FieldChange {
     }
 }
 
-/// What a name refers to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Application,
-    ApplicationSet,
-    /// Either of them.
-    Any,
-}
-
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let (Some(desired), Some(live)) = (&args.desired, &args.live) {
         return files::run(desired, live, args.config.as_deref(), &args.output);
     }
     let (kind, name) = match &args.name {
-        Some(name) => split(name, args.appset)?,
+        Some(name) => match named(name)? {
+            (Kind::Any, name) if args.appset => (Kind::ApplicationSet, name),
+            named => named,
+        },
         None => (Kind::ApplicationSet, ""),
     };
     if kind == Kind::Application && (args.appset || !args.files.is_empty()) {
@@ -150,33 +145,6 @@ fn set(args: &Args, name: Option<&str>) -> anyhow::Result<ExitCode> {
     }
     let reports = block_on(application_set::compare(args, name))?;
     application_set::print(&reports, &args.output)
-}
-
-/// The kind before a `/`, and the name.
-fn split(text: &str, appset: bool) -> Result<(Kind, &str), Error> {
-    let Some((kind, name)) = text.split_once('/') else {
-        let kind = if appset { Kind::ApplicationSet } else { Kind::Any };
-        return Ok((kind, text));
-    };
-    let kind = match kind.to_lowercase().as_str() {
-        "app"
-        | "apps"
-        | "application"
-        | "applications"
-        | "application.argoproj.io"
-        | "applications.argoproj.io" => Kind::Application,
-        "appset"
-        | "appsets"
-        | "applicationset"
-        | "applicationsets"
-        | "applicationset.argoproj.io"
-        | "applicationsets.argoproj.io" => Kind::ApplicationSet,
-        _ => {
-            let why = "the kind before the / is none of app and appset; select a namespace with -n";
-            return Err(Error::input("cannot compare", text, why));
-        }
-    };
-    Ok((kind, name))
 }
 
 fn neither(connection: &ClusterConnection, name: &str) -> Error {

@@ -9,12 +9,50 @@ use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::ClusterConnection;
+use super::error::Error;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::application::ApplicationDestination;
 use crate::api::cluster::IN_CLUSTER_SERVER;
 use crate::api::{ApplicationSpec, Raw};
 use crate::watch::cluster_cache::{ClusterCache, Mark};
 use crate::watch::clusters::{self, Clusters};
+
+/// What a name refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Application,
+    ApplicationSet,
+    /// Either of them.
+    Any,
+}
+
+/// The kind before a `/`, as in `app/shop`, and the name.
+///
+/// # Errors
+///
+/// When the kind is another one.
+pub(super) fn named(text: &str) -> Result<(Kind, &str), Error> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok((Kind::Any, text)) };
+    let kind = match kind.to_lowercase().as_str() {
+        "app"
+        | "apps"
+        | "application"
+        | "applications"
+        | "application.argoproj.io"
+        | "applications.argoproj.io" => Kind::Application,
+        "appset"
+        | "appsets"
+        | "applicationset"
+        | "applicationsets"
+        | "applicationset.argoproj.io"
+        | "applicationsets.argoproj.io" => Kind::ApplicationSet,
+        _ => {
+            let why = "the kind before the / is none of app and appset; select a namespace with -n";
+            return Err(Error::input("cannot use", text, why));
+        }
+    };
+    Ok((kind, name))
+}
 
 /// Where the control plane is.
 #[derive(Clone, Debug, clap::Args)]

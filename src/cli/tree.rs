@@ -4,6 +4,7 @@ mod read;
 pub(super) mod view;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -11,7 +12,7 @@ use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, note};
-use super::live_app::{ControlPlaneArgs, Destinations};
+use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
 use super::output::{self, Output};
 use crate::api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
 use crate::decide::app_state::{access, operation};
@@ -90,7 +91,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 async fn report(args: &Args) -> Result<Report, Error> {
     let connection = ClusterConnection::connect(&args.cluster).await?;
-    let application = connection.expect_application(&args.name).await?;
+    let application = application(&connection, &args.name).await?;
     let resources = resource_tree::resources(&application);
     let mut report = summary(&application);
     if resources.is_empty() {
@@ -115,6 +116,24 @@ async fn report(args: &Args) -> Result<Report, Error> {
         }
     }
     Ok(report)
+}
+
+async fn application(connection: &ClusterConnection, text: &str) -> Result<Arc<Value>, Error> {
+    let is_set = |name: &str| {
+        let why = format!("is an ApplicationSet; wavegate status {name} lists its Applications");
+        Error::input("cannot show the resources", text, why)
+    };
+    let (kind, name) = named(text)?;
+    if kind == Kind::ApplicationSet {
+        return Err(is_set(name));
+    }
+    match connection.expect_application(name).await {
+        Err(missing) if missing.is_not_found() => {
+            let set = connection.expect_application_set(name).await;
+            Err(if set.is_ok() { is_set(name) } else { missing })
+        }
+        found => found,
+    }
 }
 
 /// What the Application itself says.

@@ -270,7 +270,10 @@ pub fn with_live(
         if let Some(index) = by_key.get(&key).copied() {
             let object = &live[index];
             node.created_at.clone_from(&object.created_at);
-            node.wave = object.wave.into();
+            // The status has the wave of the source, but not that of every hook.
+            if !node.hook.is_empty() && node.wave == 0 {
+                node.wave = object.wave.into();
+            }
             node.scaled_down = object.scaled_down;
             if node.version.is_empty() {
                 node.version.clone_from(&object.version);

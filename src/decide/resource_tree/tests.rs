@@ -135,9 +135,12 @@ fn live_objects_complete_the_resources() {
     let known = Health::new(health::Status::Degraded, "of the status");
     let top = Node { group: "apps".to_owned(), ..node("ReplicaSet", "web") };
     let absent = Node { group: "apps".to_owned(), ..node("ReplicaSet", "absent") };
-    let tops = vec![Node { health: Some(known.clone()), ..top }, absent.clone()];
-    let tree = with_live(tops, &[read], &BTreeSet::from([absent.key()]));
-    assert_eq!((tree[0].wave, tree[0].health.clone()), (3, Some(known)));
+    let tops = vec![Node { health: Some(known.clone()), ..top.clone() }, absent.clone()];
+    let live = [read];
+    let tree = with_live(tops, &live, &BTreeSet::from([absent.key()]));
+    assert_eq!((tree[0].wave, tree[0].health.clone()), (0, Some(known)));
+    let hook = vec![Node { hook: "PreSync".to_owned(), ..top }];
+    assert_eq!(with_live(hook, &live, &BTreeSet::new())[0].wave, 3);
     assert_eq!(tree[0].created_at, "2026-01-02T03:04:05Z");
     assert!(tree[1].missing);
 }
