@@ -10,7 +10,7 @@ use kube::config::KubeConfigOptions;
 use kube::{Api, Client, Config};
 use serde_json::Value;
 
-use super::error::Error;
+use super::error::{Error, NOT_FOUND};
 use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{chain, has_code, reason};
@@ -87,6 +87,11 @@ impl ClusterConnection {
         Ok(Self { client, namespace })
     }
 
+    /// The client of the control plane's cluster.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// One ApplicationSet; `None` when it does not exist.
     pub async fn application_set(
         &self,
@@ -106,7 +111,7 @@ impl ClusterConnection {
         found.ok_or_else(|| {
             let place = format!("ApplicationSet {}/{name}", self.namespace);
             let why = "it does not exist; select another namespace with -n, or list all with wavegate status -A";
-            Error::input("cannot find", place, why)
+            Error::input(NOT_FOUND, place, why)
         })
     }
 
@@ -118,11 +123,7 @@ impl ClusterConnection {
         let place = format!("Application {namespace}/{name}");
         let found = within(place.clone(), api.get_opt(name)).await?;
         found.map(|found| Arc::new(found.parse())).ok_or_else(|| {
-            Error::input(
-                "cannot find",
-                place,
-                "it does not exist; select another namespace with -n",
-            )
+            Error::input(NOT_FOUND, place, "it does not exist; select another namespace with -n")
         })
     }
 

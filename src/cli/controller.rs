@@ -1,9 +1,11 @@
 //! Settings of the controller in a cluster, and the projects and clusters it can use, for
-//! `plan --live` and `render --live`.
+//! `plan --live`, `render --live` and `diff`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
 
 use super::cluster::ClusterConnection;
 use super::error::{Error, note};
@@ -14,7 +16,7 @@ use crate::decide::application_set::validate::Known;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
-use crate::settings::ApplicationSetSettings;
+use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use crate::watch::control_plane::{cluster_secret, clusters_of};
 
 /// Flags of the controller that affect generators.
@@ -79,14 +81,24 @@ impl ControllerArgs {
     pub fn inputs(&self) -> Inputs {
         self.generators.inputs()
     }
+
+    /// The same for a control plane in this namespace, unless another one is given.
+    pub fn in_namespace(&self, namespace: &str) -> Self {
+        let mut args = self.clone();
+        let given = &mut args.generators.control_plane_namespace;
+        given.get_or_insert_with(|| namespace.to_owned());
+        args
+    }
 }
 
 /// Settings and environment of the controller.
 pub(super) struct Controller {
     /// Settings.
     pub settings: ApplicationSetSettings,
+    /// Settings of the sync engine.
+    pub applications: ApplicationSettings,
     /// The projects that exist; `None` when they cannot be read.
-    projects: Option<BTreeSet<String>>,
+    projects: Option<BTreeMap<String, Arc<Value>>>,
     /// The Secrets of clusters and repositories, or why they cannot be read.
     secrets: Result<Vec<Secret>, String>,
 }
@@ -125,21 +137,42 @@ impl Controller {
         // Flags of the controller's Deployment are not read, so a planned rollout is
         // assumed to be enabled.
         keys.entry(PROGRESSIVE_SYNCS_KEY.to_owned()).or_insert_with(|| "true".to_owned());
-        let settings = resolve(&keys)?.application_sets;
+        let config = resolve(&keys)?;
         let projects = unless_unreadable(cluster.projects(&namespace).await);
-        let projects = projects
-            .map(|projects| projects.iter().map(|project| name_of(project).to_owned()).collect());
+        let by_name = |project: Arc<Value>| (name_of(&project).to_owned(), project);
+        let projects = projects.map(|projects| projects.into_iter().map(by_name).collect());
         let secrets = cluster.secrets(&namespace).await.map_err(|error| {
             note(&format!("{error}; it is ignored"));
             error.to_string()
         });
-        Ok(Self { settings, projects, secrets })
+        let (settings, applications) = (config.application_sets, config.applications);
+        Ok(Self { settings, applications, projects, secrets })
+    }
+
+    /// One project: `None` when the projects cannot be read, `Some(None)` when it does not
+    /// exist.
+    pub fn project(&self, name: &str) -> Option<Option<&Value>> {
+        let projects = self.projects.as_ref()?;
+        Some(projects.get(name).map(|project| &**project))
+    }
+
+    /// The Secrets of clusters and repositories.
+    ///
+    /// # Errors
+    ///
+    /// Why they cannot be read.
+    pub fn secrets(&self) -> Result<&[Secret], &str> {
+        self.secrets.as_deref().map_err(String::as_str)
+    }
+
+    fn project_names(&self) -> Option<BTreeSet<String>> {
+        self.projects.as_ref().map(|projects| projects.keys().cloned().collect())
     }
 
     /// The existing projects and clusters; `assumed` where they cannot be read.
     pub fn known(&self, assumed: Known) -> Known {
         Known {
-            projects: self.projects.clone().unwrap_or(assumed.projects),
+            projects: self.project_names().unwrap_or(assumed.projects),
             clusters: match &self.secrets {
                 Err(_) => assumed.clusters,
                 Ok(secrets) => {
@@ -153,7 +186,7 @@ impl Controller {
 
     /// What generators read.
     pub fn facts(&self) -> Facts {
-        let settings = Inputs { projects: self.projects.clone(), ..self.settings.inputs() };
+        let settings = Inputs { projects: self.project_names(), ..self.settings.inputs() };
         match &self.secrets {
             Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
             Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),

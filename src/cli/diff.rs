@@ -1,56 +1,74 @@
-//! `wavegate diff`: the changes that applying a manifest would make.
+//! `wavegate diff`: what a sync of an Application, a change of an ApplicationSet, or the
+//! application of one manifest would change.
 
-use std::path::{Path, PathBuf};
+mod application;
+mod application_set;
+mod files;
+mod filter;
+
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::error::{CHECK_FAILED, Error, note};
-use super::input::{self, Object};
-use super::output::{self, Output};
-use crate::api::resource_key::split_api_version;
-use crate::decide::diff::{Comparison, Config, compare, unified};
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::controller::ControllerArgs;
+use super::error::{Error, NOT_FOUND, note};
+use super::live_app::{Kind, named};
+use super::output::Output;
+use crate::decide::diff::Change;
 
-/// Print the changes that applying an object would make in a cluster
+/// Print the difference between the cluster and the source
 ///
-/// Both objects are normalized first, so that defaults, status and fields of other
-/// managers are ignored. Values of Secrets are masked. Exits with 1 when there is a
-/// difference.
+/// For an Application: each resource that a sync would change, create or prune, as the
+/// controller compares it. For an ApplicationSet: each Application that its controller
+/// would create, update or delete. With --desired and --live: two files, without a
+/// cluster. Values of Secrets are masked. Exits with 1 when there is a difference.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Args {
+    /// Name of an Application or of an ApplicationSet, as app/NAME or appset/NAME when
+    /// both exist
+    #[arg(value_name = "APP|APPSET", required_unless_present_any = ["desired", "files"])]
+    #[arg(conflicts_with_all = ["desired", "live", "config"])]
+    name: Option<String>,
+    /// NAME is an ApplicationSet
+    #[arg(long)]
+    appset: bool,
+    /// File with a changed ApplicationSet, to compare with its Applications in the
+    /// cluster; - for standard input
+    #[arg(short, long = "filename", value_name = "FILE")]
+    #[arg(conflicts_with_all = ["desired", "live", "config", "revisions", "local", "resources"])]
+    files: Vec<PathBuf>,
+    /// Compare an Application with this revision; for several sources one each, in order
+    #[arg(long = "revision", value_name = "REVISION", conflicts_with_all = ["desired", "local"])]
+    revisions: Vec<String>,
+    /// Compare an Application with the manifests of this directory instead of its source
+    #[arg(long, value_name = "DIR", conflicts_with = "desired")]
+    local: Option<PathBuf>,
+    /// Only these resources of an Application, as GROUP:KIND:[NAMESPACE/]NAME; a * stands
+    /// for any
+    #[arg(long = "resource", value_name = "RESOURCE", conflicts_with = "desired")]
+    resources: Vec<filter::Filter>,
     /// File with the desired object; empty when it should not exist
-    #[arg(long, value_name = "FILE")]
-    desired: PathBuf,
+    #[arg(long, value_name = "FILE", requires = "live")]
+    desired: Option<PathBuf>,
     /// File with the live object; empty when it does not exist
-    #[arg(long, value_name = "FILE")]
-    live: PathBuf,
-    /// File with an Application whose ignoreDifferences are used
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "desired")]
+    live: Option<PathBuf>,
+    /// File with an Application whose ignoreDifferences are used, with --desired
+    #[arg(long, value_name = "FILE", requires = "desired")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    controller: ControllerArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Report {
-    /// Whether applying would change the object, or pruning would delete it.
-    modified: bool,
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
-    changes: Vec<FieldChange>,
-    /// The normalized live object.
-    live: Value,
-    /// The normalized predicted object.
-    predicted: Value,
-    /// Rules that failed for this object and were skipped.
-    skipped_rules: Vec<String>,
-}
-
-#[derive(Serialize)]
+/// A changed field, in JSON.
+#[derive(Debug, Serialize)]
 struct FieldChange {
     path: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,108 +77,79 @@ struct FieldChange {
     to: Option<Value>,
 }
 
+impl From<&Change> for FieldChange {
+    fn from(change: &Change) -> Self {
+        let Change { path, from, to } = change.clone();
+        Self { path, from, to }
+    }
+}
+
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let paths = [Some(&args.desired), Some(&args.live), args.config.as_ref()];
-    if paths.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
-        let why = "standard input can be read only once";
-        return Err(Error::input("cannot read", "--desired, --live, --config", why).into());
+    if let (Some(desired), Some(live)) = (&args.desired, &args.live) {
+        return files::run(desired, live, args.config.as_deref(), &args.output);
     }
-    let desired = one(&args.desired)?;
-    let live = one(&args.live)?;
-    let config = config(args.config.as_deref())?;
-    let Some(object) = desired.as_ref().or(live.as_ref()) else {
-        let place = format!("{}, {}", args.desired.display(), args.live.display());
-        return Err(Error::input("cannot compare", place, "both are empty").into());
+    let (kind, name) = match &args.name {
+        Some(name) => match named(name)? {
+            (Kind::Any, name) if args.appset => (Kind::ApplicationSet, name),
+            named => named,
+        },
+        None => (Kind::ApplicationSet, ""),
     };
-    if let (Some(desired), Some(live)) = (&desired, &live) {
-        check_same(desired, live)?;
+    if kind == Kind::Application && (args.appset || !args.files.is_empty()) {
+        let why = "names an Application, but --appset and -f are for ApplicationSets";
+        return Err(Error::input("cannot compare", args.name.unwrap_or_default(), why).into());
     }
-    let value = |object: &Option<Object>| object.as_ref().map(|object| object.value.clone());
-    let comparison = compare(value(&desired).as_ref(), value(&live).as_ref(), &config);
-    for rule in comparison.skipped_rules.iter().chain(&comparison.exhausted_rules) {
-        note(rule);
+    let is_set = kind == Kind::ApplicationSet || args.appset || !args.files.is_empty();
+    if is_set {
+        return set(&args, Some(name).filter(|name| !name.is_empty()));
     }
-    let modified = comparison.modified || desired.is_none();
-    let colour = output::colour();
-    args.output.print(&report(&object.value, &comparison, modified), |_| {
-        output::printable_lines(&unified(&comparison, colour), colour)
+    let name = name.to_owned();
+    let found = block_on(async {
+        let connection = ClusterConnection::connect(&args.cluster).await?;
+        let application = match connection.expect_application(&name).await {
+            Ok(application) => application,
+            Err(missing) if missing.is_not_found() && kind == Kind::Any => {
+                return match connection.expect_application_set(&name).await {
+                    Ok(_) => Ok(None),
+                    Err(error) if error.is_not_found() => Err(neither(&connection, &name)),
+                    Err(error) => Err(error),
+                };
+            }
+            Err(error) => return Err(error),
+        };
+        if kind == Kind::Any && connection.expect_application_set(&name).await.is_ok() {
+            note(&format!(
+                "{name} is an Application and an ApplicationSet: this is the Application; use \
+                 appset/{name} for the other"
+            ));
+        }
+        application::compare(&connection, &args, &application).await.map(Some)
     })?;
-    Ok(if modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
-}
-
-fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
-    let [group, kind, namespace, name] = identity(object);
-    let change = |change: &crate::decide::diff::Change| FieldChange {
-        path: change.path.clone(),
-        from: change.from.clone(),
-        to: change.to.clone(),
-    };
-    Report {
-        modified,
-        group,
-        kind,
-        namespace,
-        name,
-        changes: comparison.changes.iter().map(change).collect(),
-        live: comparison.live.clone(),
-        predicted: comparison.predicted.clone(),
-        skipped_rules: [&*comparison.skipped_rules, &*comparison.exhausted_rules].concat(),
+    match found {
+        Some(report) => application::print(&report, &args.output),
+        None => set(&args, Some(&name)),
     }
 }
 
-/// The only object of a file; `None` when the file is empty.
-fn one(path: &Path) -> Result<Option<Object>, Error> {
-    let mut objects = input::objects_of(path)?;
-    match objects.len() {
-        0 | 1 => Ok(objects.pop()),
-        count => {
-            let why = format!("contains {count} objects, expected one; split the file");
-            Err(Error::input("cannot compare", path.display().to_string(), why))
-        }
+fn set(args: &Args, name: Option<&str>) -> anyhow::Result<ExitCode> {
+    let of_application = [
+        ("--revision", !args.revisions.is_empty()),
+        ("--local", args.local.is_some()),
+        ("--resource", !args.resources.is_empty()),
+    ];
+    if let Some((option, _)) = of_application.into_iter().find(|(_, given)| *given) {
+        let name = name.unwrap_or("-f");
+        let why = format!("{option} is for Applications, and this is an ApplicationSet");
+        return Err(Error::input("cannot compare", name, why).into());
     }
+    let reports = block_on(application_set::compare(args, name))?;
+    application_set::print(&reports, &args.output)
 }
 
-fn config(path: Option<&Path>) -> Result<Config, Error> {
-    let Some(path) = path else { return Ok(Config::default()) };
-    let objects = input::objects_of(path)?;
-    let application = objects.iter().find(|object| object.value["kind"] == "Application");
-    let Some(application) = application else {
-        let why = "contains no Application";
-        return Err(Error::input("cannot use --config", path.display().to_string(), why));
-    };
-    let (config, problems) = Config::from_application(&application.value);
-    match problems.first() {
-        None => Ok(config),
-        Some(problem) => {
-            let why = format!("{}: {}", problem.at, problem.message);
-            Err(Error::input("cannot use --config", application.place(), why))
-        }
-    }
-}
-
-/// Different objects cannot be compared.
-fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
-    let (one, other) = (identity(&desired.value), identity(&live.value));
-    let namespaces_differ = one[2] != other[2] && !one[2].is_empty() && !other[2].is_empty();
-    let same = one[0] == other[0] && one[1] == other[1] && one[3] == other[3];
-    if !same || namespaces_differ {
-        let place = format!("{}, {}", desired.place(), live.place());
-        let why = format!("{} and {} are different objects", desired.title(), live.title());
-        return Err(Error::input("cannot compare", place, why));
-    }
-    let version = |object: &Object| object.value["apiVersion"].as_str().map(str::to_owned);
-    if version(desired) != version(live) {
-        note(
-            "the desired and the live object have different API versions, which are not converted",
-        );
-    }
-    Ok(())
-}
-
-/// Group, kind, namespace and name.
-fn identity(object: &Value) -> [String; 4] {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let group = split_api_version(text("/apiVersion")).0;
-    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].map(str::to_owned)
+fn neither(connection: &ClusterConnection, name: &str) -> Error {
+    let place = format!("{}/{name}", connection.namespace);
+    let why = "there is neither an Application nor an ApplicationSet with this name; select another \
+               namespace with -n, or list the ApplicationSets of all with wavegate status -A";
+    Error::input(NOT_FOUND, place, why)
 }

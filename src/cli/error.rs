@@ -11,6 +11,9 @@ pub(super) const CHECK_FAILED: u8 = 1;
 /// Exit code of a usage error and of invalid input.
 const USAGE_ERROR: u8 = 2;
 
+/// What failed when an object of a cluster does not exist.
+pub(super) const NOT_FOUND: &str = "cannot find";
+
 /// An error of a command, printed as `what: where: why`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Error {
@@ -41,6 +44,11 @@ impl Error {
 }
 
 impl Error {
+    /// Whether the object does not exist, or is in another namespace.
+    pub fn is_not_found(&self) -> bool {
+        self.what == NOT_FOUND
+    }
+
     /// The same error with the exit code of a failed check.
     pub fn into_check(self) -> Self {
         Self { code: CHECK_FAILED, ..self }

@@ -36,6 +36,9 @@ pub(super) struct Live {
     pub sync: String,
     /// `status.health.status`, empty when unknown.
     pub health: String,
+    /// The Application after the change; `None` when it is deleted or not written.
+    #[serde(skip)]
+    pub after: Option<Value>,
 }
 
 /// The change of an Application.
@@ -134,8 +137,23 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
     );
     let names: Vec<String> =
         generated.applications.iter().map(|wanted| wanted.name.to_string()).collect();
+    let after = after(&plan, seen.existing);
     let changes = changes(plan, gate, names, &refused);
-    describe(changes, &set, seen.existing)
+    describe(changes, &set, seen.existing, after)
+}
+
+/// The Applications after the writes of a plan, by name.
+fn after(plan: &WritePlan, existing: &BTreeMap<String, Arc<Value>>) -> BTreeMap<String, Value> {
+    let created = plan.creates.iter().map(|create| {
+        // It was serialized by the plan.
+        (create.name.clone(), serde_json::from_str(&create.json).unwrap_or_default())
+    });
+    let patched = plan.patches.iter().map(|patch| {
+        let mut after = existing.get(&patch.name).map(|live| (**live).clone()).unwrap_or_default();
+        json_patch::merge(&mut after, &patch.body());
+        (patch.name.clone(), after)
+    });
+    created.chain(patched).collect()
 }
 
 /// The change of each Application, with its message and the fields of an update.
@@ -182,7 +200,12 @@ fn changes(
     changes
 }
 
-fn describe(changes: Changes, set: &Value, existing: &BTreeMap<String, Arc<Value>>) -> Vec<Live> {
+fn describe(
+    changes: Changes,
+    set: &Value,
+    existing: &BTreeMap<String, Arc<Value>>,
+    mut after: BTreeMap<String, Value>,
+) -> Vec<Live> {
     let phases = stored::entries(set, existing);
     let live =
         |(application, (change, message, fields)): (String, (Change, String, Vec<String>))| {
@@ -190,6 +213,8 @@ fn describe(changes: Changes, set: &Value, existing: &BTreeMap<String, Arc<Value
                 let found = existing.get(&application).and_then(|live| live.pointer(pointer));
                 found.and_then(Value::as_str).unwrap_or_default().to_owned()
             };
+            let written = matches!(change, Change::Create | Change::Update);
+            let after = after.remove(&application).filter(|_| written);
             let phase = phases.get(&application).map(|entry| entry.phase.name().to_owned());
             Live {
                 change,
@@ -198,6 +223,7 @@ fn describe(changes: Changes, set: &Value, existing: &BTreeMap<String, Arc<Value
                 phase: phase.unwrap_or_default(),
                 sync: text("/status/sync/status"),
                 health: text("/status/health/status"),
+                after,
                 application,
             }
         };

@@ -17,6 +17,7 @@ mod facts;
 mod generate;
 mod health;
 mod input;
+mod live_app;
 mod live_diff;
 mod order;
 mod output;
@@ -27,6 +28,7 @@ pub mod run;
 mod status;
 #[cfg(test)]
 mod tests;
+mod tree;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -57,6 +59,7 @@ enum Command {
     Diff(diff::Args),
     Status(status::Args),
     Explain(explain::Args),
+    Tree(tree::Args),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -99,6 +102,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => diff::run(args),
         Command::Status(args) => status::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Tree(args) => tree::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

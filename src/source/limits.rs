@@ -68,6 +68,9 @@ pub struct Settings {
     /// Additional environment variables of `git`, such as `HTTPS_PROXY`. They do not
     /// override ours. Default none: the environment of this process is not passed on.
     pub environment: BTreeMap<String, String>,
+    /// Whether a local Git repository is read as a plain directory: its files as they
+    /// are, not those of a commit. Default false.
+    pub working_trees: bool,
     /// The limits.
     pub limits: Limits,
 }
@@ -78,6 +81,7 @@ impl Default for Settings {
             program: "git".into(),
             allow: Allow::default(),
             environment: BTreeMap::new(),
+            working_trees: false,
             limits: Limits::default(),
         }
     }

@@ -150,7 +150,7 @@ impl Repositories {
         let address = self.address(repo_url, credentials)?;
         check_revision(&address, target.revision)?;
         check_revision(&address, target.tag_prefix)?;
-        if let Some(directory) = address.local().filter(|path| !snapshot::is_repository(path)) {
+        if let Some(directory) = self.directory(&address) {
             let taken = self.snapshot(&address, directory.to_owned(), None).await?;
             return Ok(Revision { sha: taken.hash, reference: None });
         }
@@ -246,6 +246,12 @@ impl Repositories {
         }
     }
 
+    /// The directory of an address that is read as files, not as a repository.
+    fn directory<'a>(&self, address: &'a Address) -> Option<&'a Path> {
+        let as_files = |path: &&Path| self.settings.working_trees || !snapshot::is_repository(path);
+        address.local().filter(as_files)
+    }
+
     async fn make(
         &self,
         address: &Address,
@@ -258,7 +264,7 @@ impl Repositories {
         // OwnedDirectory when an operation below fails or is dropped.
         let target = self.cache.unused("checkout");
         let (repo, sha) = (address.shown.clone(), revision.sha.clone());
-        if let Some(directory) = address.local().filter(|path| !snapshot::is_repository(path)) {
+        if let Some(directory) = self.directory(address) {
             let taken = self.snapshot(address, directory.to_owned(), Some(target.path())).await?;
             if taken.hash != revision.sha {
                 return Err(Error::MissingRevision {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod app_diff;
 mod arguments;
 mod deletion;
 mod dry_run;
@@ -20,6 +21,7 @@ mod permissions;
 mod repeated;
 mod secrets;
 mod templates;
+mod tree;
 mod typos;
 mod webhooks;
 

@@ -17,6 +17,7 @@
 //! Application; caches only save work.
 
 mod cached_state;
+pub mod compare_once;
 mod context;
 mod dry_run;
 mod events;

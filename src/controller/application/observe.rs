@@ -134,7 +134,7 @@ fn refused(message: String) -> ObserveError {
     ObserveError::Refused(Refusal { conditions, cluster_is_unknown: false })
 }
 
-fn of_cluster(error: cluster_cache::Error) -> ObserveError {
+pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
     ObserveError::Live(error.to_string())
 }
 
@@ -144,7 +144,7 @@ fn namespaces() -> GroupVersionKind {
 }
 
 /// The effective sources, as raw JSON.
-fn raw_sources(application: &Value) -> Vec<Value> {
+pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
     let spec = &application["spec"];
     match spec["sources"].as_array().filter(|sources| !sources.is_empty()) {
         Some(sources) => sources.clone(),
@@ -162,7 +162,7 @@ fn creates_namespace(application: &Value) -> bool {
 
 impl Reconciliation<'_> {
     /// The destination of the Application and its permissions there (SE-031).
-    async fn destination(&self) -> Result<Destination, ObserveError> {
+    pub(super) async fn destination(&self) -> Result<Destination, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
         let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
@@ -385,7 +385,8 @@ impl Reconciliation<'_> {
     }
 }
 
-fn place(
+/// The targets of rendered manifests.
+pub(super) fn place(
     manifests: Vec<Value>,
     namespace: &str,
     tracking: &Tracking,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::access::Access;
 use super::condition::Condition;
 use super::owner::Owner;
-use super::pairs::{Comparison, DiffCache, Facts, compare};
+use super::pairs::{self, Comparison, DiffCache, Facts, compare};
 use super::refresh::digest;
 use super::targets::Placed;
 use crate::api::annotations::{CLIENT_SIDE_APPLY_MIGRATION_MANAGER, COMPARE_OPTIONS, annotation};
@@ -77,6 +77,21 @@ impl<'a> Observation<'a> {
         );
         let conditions = problems.iter().map(|problem| Condition::comparison(problem.to_string()));
         Compared { comparison, conditions: conditions.collect(), config }
+    }
+
+    /// The difference of one resource of a comparison, with the rules of the comparison:
+    /// `modified` is the same. Contains no values of a Secret.
+    pub fn difference(
+        &self,
+        resource: &pairs::Compared,
+        config: &diff::Config,
+    ) -> diff::Comparison {
+        match (&resource.target, &resource.live) {
+            (Some(target), Some(live)) => {
+                pairs::compare_objects(self.tracking, config, target, live)
+            }
+            (target, live) => diff::compare(target.as_deref(), live.as_deref(), config),
+        }
     }
 
     /// The Application for which objects are deleted and replaced.

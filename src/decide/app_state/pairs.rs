@@ -315,10 +315,19 @@ fn is_namespace(key: &ResourceKey, name: &str) -> bool {
     key.group.is_empty() && key.kind == "Namespace" && key.name == name && !name.is_empty()
 }
 
+/// The difference of a target and its live object; the one comparison of both.
+pub(super) fn compare_objects(
+    tracking: &Tracking,
+    config: &diff::Config,
+    target: &Value,
+    live: &Value,
+) -> diff::Comparison {
+    let migrated = migrated(tracking, target, live);
+    diff::compare(Some(target), Some(migrated.as_ref().unwrap_or(live)), config)
+}
+
 fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
-    let migrated = migrated(facts.tracking, target, live);
-    let live = migrated.as_ref().unwrap_or(live);
-    let compared = diff::compare(Some(target), Some(live), facts.config);
+    let compared = compare_objects(facts.tracking, facts.config, target, live);
     Difference { modified: compared.modified, exhausted: compared.exhausted_rules }
 }
 

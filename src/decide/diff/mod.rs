@@ -43,7 +43,7 @@ mod tests;
 
 use serde_json::{Map, Value};
 
-pub use changes::Change;
+pub use changes::{Change, changes};
 pub use config::{
     Config, DEFAULT_FORMER_MANAGER, DEFAULT_MANAGER, Problem, Rule, compare_options, sync_options,
 };
@@ -150,7 +150,7 @@ pub fn compare(target: Option<&Value>, live: Option<&Value>, config: &Config) ->
         skipped.mismatched.iter_mut().for_each(|words| *words = mask::rule(words));
     }
     let both = target.is_some() && live.is_some();
-    let changes = if both && modified { changes::changes(&found, &predicted) } else { Vec::new() };
+    let changes = if both && modified { changes(&found, &predicted) } else { Vec::new() };
     Comparison {
         modified,
         predicted,

@@ -111,6 +111,12 @@ pub fn by_kind(object: &Value) -> Option<Health> {
     (rule.judge)(object)
 }
 
+/// Whether there is a health check for a kind. Without one, the metadata of an object is
+/// all that [`of`] uses.
+pub fn has_check(group: &str, kind: &str) -> bool {
+    rule(group, kind).is_some()
+}
+
 /// The rule of a kind.
 struct Rule {
     /// The supported API versions; empty means all.

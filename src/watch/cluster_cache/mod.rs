@@ -99,6 +99,9 @@ pub struct ClusterCache {
     stop: CancellationToken,
 }
 
+/// Kinds with whether they are namespaced, and API groups that failed with the reason.
+pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
+
 /// A client with a `Debug` implementation.
 #[derive(Clone)]
 struct Client(kube::Client);
@@ -230,6 +233,18 @@ impl ClusterCache {
     ) -> Result<Option<(ApiResource, bool)>, Error> {
         let mut known = self.discovery().await?;
         let found = known.resource(&self.client.0, kind, any_version).await;
+        found.map_err(|error| self.discovery_failed(&mut known, &error))
+    }
+
+    /// All kinds that can be listed, each in its preferred version and with whether it is
+    /// namespaced, and the groups that failed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Discovery`].
+    pub async fn listable(&self) -> Result<Listable, Error> {
+        let mut known = self.discovery().await?;
+        let found = known.listable(&self.client.0).await;
         found.map_err(|error| self.discovery_failed(&mut known, &error))
     }
 

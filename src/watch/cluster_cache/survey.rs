@@ -152,7 +152,8 @@ impl ClusterCache {
                 Vec::new()
             }
         };
-        let wanted = kinds.into_iter().filter(|resource| {
+        let kinds = kinds.into_iter().map(|(resource, _)| resource);
+        let wanted = kinds.filter(|resource| {
             let kind = gvk(resource);
             let excluded = is_excluded(&kind.group, &kind.kind);
             let known = || {

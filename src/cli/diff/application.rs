@@ -1,0 +1,323 @@
+//! The difference of an Application: live against source.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::super::cluster::ClusterConnection;
+use super::super::controller::Controller;
+use super::super::error::{CHECK_FAILED, Error, fault, note};
+use super::super::live_app::control_plane_of;
+use super::super::output::{self, Output, printable, some_of};
+use super::super::tree::view::short;
+use super::{Args, FieldChange};
+use crate::api::kind::KindRef;
+use crate::api::sync_options::SyncOptions;
+use crate::api::{Raw, ResourceKey};
+use crate::controller::application::compare_once::{self, Difference, Inputs};
+use crate::decide::app_state::access;
+use crate::decide::diff::{self, unified};
+use crate::source::{self, Repositories};
+
+/// Resources in a message.
+const NAMED: usize = 5;
+
+/// The data that is printed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    namespace: String,
+    application: String,
+    /// By source; a hash of the content of a directory.
+    revisions: Vec<String>,
+    /// Whether any resource differs.
+    modified: bool,
+    /// The number of compared resources.
+    compared: usize,
+    resources: Vec<Resource>,
+    conditions: Vec<Condition>,
+    /// Resources that could not be read, as `Kind namespace/name: reason`.
+    unread: Vec<String>,
+    /// What was compared, for the summary.
+    #[serde(skip)]
+    with: String,
+}
+
+#[derive(Debug, Serialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    message: String,
+}
+
+/// What a sync would do to a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+enum Action {
+    /// It is applied.
+    Update,
+    /// It is created.
+    Create,
+    /// It is deleted by a sync that prunes.
+    Prune,
+    /// It stays: its options exclude it from pruning.
+    Keep,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Resource {
+    action: Action,
+    group: String,
+    version: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    changes: Vec<FieldChange>,
+    /// The normalized live object; `null` when it does not exist.
+    live: Value,
+    /// The normalized object after a sync; `null` when it would be pruned.
+    predicted: Value,
+    skipped_rules: Vec<String>,
+    #[serde(skip)]
+    text: String,
+    /// What the header says.
+    #[serde(skip)]
+    note: &'static str,
+}
+
+/// Compares an Application.
+pub(super) async fn compare(
+    connection: &ClusterConnection,
+    args: &Args,
+    application: &Value,
+) -> Result<Report, Error> {
+    let place = format!("Application {}/{}", application.namespace(), application.name());
+    let controller = args.controller.in_namespace(&control_plane_of(application));
+    let controller = Controller::read(connection, &controller).await?;
+    let directory = args.local.as_deref().map(absolute).transpose()?;
+    let count = application.items("/spec/sources").len().max(1);
+    if !args.revisions.is_empty() && args.revisions.len() != count {
+        let (given, s) = (args.revisions.len(), if count == 1 { "" } else { "s" });
+        let why =
+            format!("{given} given for {count} source{s}; give one for each source, in order");
+        return Err(Error::input("cannot compare", format!("{place}: --revision"), why));
+    }
+    let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
+    let opened = folder.map_err(|error| error.to_string()).and_then(|folder| {
+        let sources = repositories(folder.path(), directory.is_some())?;
+        Ok((folder, sources))
+    });
+    let (_folder, sources) = opened.map_err(|error| {
+        Error::input("cannot read repositories", "a temporary directory", error)
+    })?;
+    let inputs = Inputs {
+        client: connection.client().clone(),
+        settings: controller.applications.clone(),
+        sources,
+        project: project(&controller, access::project_of(application)),
+        secrets: controller.secrets().map(<[_]>::to_vec).unwrap_or_default(),
+        application: application.clone(),
+        revisions: args.revisions.clone(),
+        directory,
+    };
+    let outcome = compare_once::compare(inputs).await;
+    let outcome = outcome.map_err(|error| {
+        let unread = controller.secrets().err().map(|why| format!(" ({why})"));
+        let why = format!("{}{}", error.message(), unread.unwrap_or_default());
+        Error::input("cannot compare", place.clone(), why)
+    })?;
+
+    for (kind, why) in &outcome.unlisted {
+        note(&format!("other resources of the Application may exist: cannot list {kind}: {why}"));
+    }
+    let selected = |key: &ResourceKey| {
+        args.resources.is_empty() || args.resources.iter().any(|filter| filter.selects(key))
+    };
+    let found = outcome.keys.iter().filter(|key| selected(key)).count();
+    for filter in &args.resources {
+        if !outcome.keys.iter().any(|key| filter.selects(key)) {
+            let why = "no resource of the Application fits; see wavegate tree for its resources";
+            return Err(Error::input("cannot compare", format!("--resource {filter}"), why));
+        }
+    }
+    let prunes = application.pointer("/spec/syncPolicy/automated/prune") == Some(&json!(true));
+    let differences = outcome.differences.iter().filter(|one| selected(&one.resource.key));
+    let resources: Vec<Resource> = differences.map(|one| resource(one, prunes)).collect();
+    let unread = outcome.unread.iter().filter(|(key, _)| selected(key));
+    let unread = unread.map(|(key, why)| format!("{}: {why}", title(key))).collect();
+    let conditions = outcome.conditions.into_iter();
+    Ok(Report {
+        namespace: application.namespace().to_owned(),
+        application: application.name().to_owned(),
+        with: match &args.local {
+            Some(directory) => directory.display().to_string(),
+            None => revision_text(&outcome.revisions),
+        },
+        revisions: outcome.revisions,
+        modified: !resources.is_empty(),
+        compared: found,
+        resources,
+        conditions: conditions
+            .map(|condition| Condition { kind: condition.type_, message: condition.message })
+            .collect(),
+        unread,
+    })
+}
+
+/// Prints a difference.
+pub(super) fn print(report: &Report, output: &Output) -> anyhow::Result<ExitCode> {
+    for condition in &report.conditions {
+        note(&format!("{}: {}", condition.kind, condition.message));
+    }
+    output.print(report, text)?;
+    if !report.unread.is_empty() {
+        let place = format!("Application {}/{}", report.namespace, report.application);
+        let first = report.unread.iter().map(String::as_str);
+        let error = Error::input("cannot compare all resources", place, some_of(first, NAMED));
+        if !report.modified {
+            return Err(error.into());
+        }
+        fault(&error);
+    }
+    Ok(if report.modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn text(report: &Report) -> String {
+    let colour = output::colour();
+    let mut out = String::new();
+    for resource in &report.resources {
+        let key =
+            ResourceKey::new(&resource.group, &resource.kind, &resource.namespace, &resource.name);
+        out.push_str(&printable(&format!("==> {}: {}", title(&key), resource.note)));
+        out.push('\n');
+        out.push_str(&output::printable_lines(&resource.text, colour));
+        out.push('\n');
+    }
+    out.push_str(&printable(&summary(report)));
+    out.push('\n');
+    out
+}
+
+fn summary(report: &Report) -> String {
+    let count = |action| report.resources.iter().filter(|one| one.action == action).count();
+    let parts = [
+        (count(Action::Update), "would be updated"),
+        (count(Action::Create), "would be created"),
+        (count(Action::Prune), "would be pruned"),
+        (count(Action::Keep), "only live"),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let Report { namespace, application, compared, with, .. } = report;
+    let name = format!("Application {namespace}/{application}");
+    let s = if *compared == 1 { "" } else { "s" };
+    match report.resources.len() {
+        0 => format!("{name}: no difference to {with} in {compared} resource{s}"),
+        some => {
+            let differ = if some == 1 { "differs" } else { "differ" };
+            let parts = parts.join(", ");
+            format!("{name}: {some} of {compared} resource{s} {differ} from {with}: {parts}")
+        }
+    }
+}
+
+fn resource(difference: &Difference, prunes: bool) -> Resource {
+    let Difference { resource, comparison } = difference;
+    let (action, note) = match (&resource.target, &resource.live) {
+        (Some(_), None) => (Action::Create, "missing, would be created"),
+        (None, Some(live)) => {
+            let options = SyncOptions::of_object(live);
+            match (options.has("Prune=false"), prunes) {
+                (true, _) => (Action::Keep, "only live, and kept: it has the option Prune=false"),
+                (false, true) => (Action::Prune, "only live, would be pruned"),
+                (false, false) => {
+                    (Action::Prune, "only live, would be pruned by a sync with prune")
+                }
+            }
+        }
+        _ => (Action::Update, "would be updated"),
+    };
+    let ResourceKey { group, kind, namespace, name } = resource.key.clone();
+    let diff::Comparison { changes, live, predicted, skipped_rules, exhausted_rules, .. } =
+        comparison;
+    Resource {
+        action,
+        group,
+        version: resource.version.clone(),
+        kind,
+        namespace,
+        name,
+        changes: changes.iter().map(FieldChange::from).collect(),
+        live: live.clone(),
+        predicted: predicted.clone(),
+        skipped_rules: [skipped_rules.as_slice(), exhausted_rules.as_slice()].concat(),
+        text: unified(comparison, output::colour()),
+        note,
+    }
+}
+
+/// `Kind namespace/name`, with the group of a custom resource.
+fn title(key: &ResourceKey) -> String {
+    let ResourceKey { group, kind, namespace, name } = key;
+    let custom = !KindRef { group, version: "", kind }.is_built_in();
+    let group = if custom { format!(".{group}") } else { String::new() };
+    let slash = if namespace.is_empty() { "" } else { "/" };
+    format!("{kind}{group} {namespace}{slash}{name}")
+}
+
+fn revision_text(revisions: &[String]) -> String {
+    let all: Vec<&str> = revisions.iter().map(|revision| short(revision)).collect();
+    match all.as_slice() {
+        [] => "the source".to_owned(),
+        [one] => format!("revision {one}"),
+        several => format!("revisions {}", several.join(" and ")),
+    }
+}
+
+fn absolute(directory: &Path) -> Result<String, Error> {
+    let failed = |why: &dyn std::fmt::Display| {
+        Error::input("cannot read", format!("--local {}", directory.display()), why)
+    };
+    let path = directory.canonicalize().map_err(|error| failed(&error))?;
+    if !path.is_dir() {
+        return Err(failed(&"is not a directory"));
+    }
+    path.into_os_string().into_string().map_err(|_| failed(&"its path is not UTF-8"))
+}
+
+/// A user may read what is on their own machine. A directory given by the user is read as
+/// it is, even if it is a repository.
+fn repositories(folder: &Path, working_trees: bool) -> Result<Arc<Repositories>, String> {
+    let mut settings = source::Settings { working_trees, ..source::Settings::default() };
+    settings.allow.local = true;
+    let opened = Repositories::open(folder, settings);
+    opened.map(Arc::new).map_err(|error| error.to_string())
+}
+
+/// The project; one that permits everything when it cannot be read, since a user need not
+/// have the permission.
+fn project(controller: &Controller, name: &str) -> Option<Value> {
+    match controller.project(name) {
+        Some(project) => project.cloned(),
+        None => Some(json!({
+            "apiVersion": crate::api::API_VERSION, "kind": "AppProject",
+            "metadata": {
+                "name": name,
+                "namespace": controller.applications.control_plane_namespace,
+                "uid": "assumed", "resourceVersion": "1",
+            },
+            "spec": {
+                "sourceRepos": ["*"], "sourceNamespaces": ["*"],
+                "destinations": [{"server": "*", "namespace": "*"}],
+                "clusterResourceWhitelist": [{"group": "*", "kind": "*"}],
+            },
+        })),
+    }
+}

@@ -1,0 +1,224 @@
+//! The difference of an ApplicationSet: its Applications against the generated ones.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::cluster::ClusterConnection;
+use super::super::controller::Controller;
+use super::super::error::{CHECK_FAILED, Error};
+use super::super::generate;
+use super::super::live_diff::{self, Change, Live};
+use super::super::output::{self, Format, Output, printable};
+use super::{Args, FieldChange};
+use crate::api::Raw;
+use crate::decide::application_set::validate;
+use crate::decide::diff::{self, Strategy, unified};
+use crate::desired::name_of;
+
+/// The data that is printed, of one set.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    namespace: String,
+    application_set: String,
+    /// Whether any Application differs.
+    modified: bool,
+    /// The number of Applications, generated and existing ones.
+    compared: usize,
+    applications: Vec<Application>,
+}
+
+#[derive(Debug, Serialize)]
+struct Application {
+    application: String,
+    change: Change,
+    /// Why the change waits or is refused; empty otherwise.
+    message: String,
+    changes: Vec<FieldChange>,
+    /// `null` when it does not exist.
+    live: Value,
+    /// `null` when it would be deleted.
+    predicted: Value,
+    #[serde(skip)]
+    text: String,
+}
+
+/// Compares the set of the cluster, or those of files.
+pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Report>, Error> {
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let sets = generate::live_sets(&cluster, &args.files, name).await?;
+    let controller = Controller::read(&cluster, &args.controller).await?;
+    let mut facts = controller.facts();
+    let mut reports = Vec::new();
+    for set in sets {
+        let generation = generate::generate(&set, &mut facts).await?;
+        let namespace = match set.value.namespace() {
+            "" => cluster.namespace.as_str(),
+            namespace => namespace,
+        };
+        let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
+        let existing = cluster.applications_by_name(namespace).await?;
+        let known = controller.known(generate::assumed(&generation));
+        let invalid = validate::problems(&generation, &known);
+        let changes = live_diff::compare(&live_diff::Seen {
+            set: &set.value,
+            stored: stored.as_deref(),
+            generation: &generation,
+            invalid: &invalid,
+            existing: &existing,
+            clusters: &known.clusters,
+            settings: &controller.settings,
+        });
+        reports.push(report(namespace, name_of(&set.value), changes, &existing));
+    }
+    Ok(reports)
+}
+
+fn report(
+    namespace: &str,
+    name: &str,
+    changes: Vec<Live>,
+    existing: &BTreeMap<String, Arc<Value>>,
+) -> Report {
+    let compared = changes.len();
+    let differing = changes.into_iter().filter(|live| live.change != Change::None);
+    let applications: Vec<Application> = differing
+        .map(|live| {
+            let before = existing.get(&live.application).map(|found| spec_of(found));
+            let after = match live.change {
+                Change::Delete | Change::Create | Change::Update => live.after.map(|a| spec_of(&a)),
+                Change::Wait | Change::Refuse | Change::None => before.clone(),
+            };
+            let comparison = comparison(before, after);
+            Application {
+                application: live.application,
+                change: live.change,
+                message: match live.change {
+                    // The difference shows the fields.
+                    Change::Update => String::new(),
+                    _ => live.message,
+                },
+                changes: comparison.changes.iter().map(FieldChange::from).collect(),
+                text: unified(&comparison, output::colour()),
+                live: comparison.live,
+                predicted: comparison.predicted,
+            }
+        })
+        .collect();
+    Report {
+        namespace: namespace.to_owned(),
+        application_set: name.to_owned(),
+        modified: !applications.is_empty(),
+        compared,
+        applications,
+    }
+}
+
+/// The part of an Application that its set determines, without what the server adds.
+fn spec_of(application: &Value) -> Value {
+    let mut part = application.clone();
+    if let Some(object) = part.as_object_mut() {
+        object.retain(|field, _| field != "status" && field != "operation");
+    }
+    if let Some(metadata) = part["metadata"].as_object_mut() {
+        let of_server = [
+            "creationTimestamp",
+            "generation",
+            "managedFields",
+            "resourceVersion",
+            "selfLink",
+            "uid",
+        ];
+        metadata.retain(|field, value| !of_server.contains(&field.as_str()) && !value.is_null());
+    }
+    part
+}
+
+fn comparison(live: Option<Value>, predicted: Option<Value>) -> diff::Comparison {
+    let (live, predicted) = (live.unwrap_or_default(), predicted.unwrap_or_default());
+    let both = !live.is_null() && !predicted.is_null();
+    diff::Comparison {
+        modified: live != predicted,
+        changes: if both { diff::changes(&live, &predicted) } else { Vec::new() },
+        predicted,
+        live,
+        strategy: Strategy::TwoWay,
+        skipped_rules: Vec::new(),
+        exhausted_rules: Vec::new(),
+    }
+}
+
+/// Prints the differences.
+pub(super) fn print(reports: &[Report], output: &Output) -> anyhow::Result<ExitCode> {
+    if let ([first, second, ..], Format::Json | Format::Yaml) = (reports, output.format) {
+        let why = format!(
+            "contains {} ApplicationSets; select one by name, such as {} or {}",
+            reports.len(),
+            first.application_set,
+            second.application_set
+        );
+        return Err(Error::input("cannot compare", "-f", why).into());
+    }
+    for report in reports {
+        output.print(report, text)?;
+    }
+    let modified = reports.iter().any(|report| report.modified);
+    Ok(if modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn text(report: &Report) -> String {
+    let colour = output::colour();
+    let mut out = String::new();
+    for application in &report.applications {
+        let what = match application.change {
+            Change::Create => "would be created",
+            Change::Update => "would be updated",
+            Change::Delete => "would be deleted",
+            Change::Wait => "waits",
+            Change::Refuse => "cannot be written",
+            Change::None => "",
+        };
+        let colon = if application.message.is_empty() { "" } else { ": " };
+        let title = format!(
+            "==> Application {}/{}: {what}{colon}{}",
+            report.namespace, application.application, application.message
+        );
+        out.push_str(&printable(&title));
+        out.push('\n');
+        out.push_str(&output::printable_lines(&application.text, colour));
+        out.push('\n');
+    }
+    out.push_str(&printable(&summary(report)));
+    out.push('\n');
+    out
+}
+
+fn summary(report: &Report) -> String {
+    let count = |change| report.applications.iter().filter(|one| one.change == change).count();
+    let parts = [
+        (count(Change::Create), "would be created"),
+        (count(Change::Update), "would be updated"),
+        (count(Change::Delete), "would be deleted"),
+        (count(Change::Wait), "waiting"),
+        (count(Change::Refuse), "cannot be written"),
+    ];
+    let parts: Vec<String> = parts
+        .into_iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, what)| format!("{count} {what}"))
+        .collect();
+    let Report { namespace, application_set, compared, .. } = report;
+    let name = format!("ApplicationSet {namespace}/{application_set}");
+    let s = if *compared == 1 { "" } else { "s" };
+    match report.applications.len() {
+        0 => format!("{name}: no difference in {compared} Application{s}"),
+        some => {
+            let differ = if some == 1 { "differs" } else { "differ" };
+            format!("{name}: {some} of {compared} Application{s} {differ}: {}", parts.join(", "))
+        }
+    }
+}

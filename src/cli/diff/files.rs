@@ -1,0 +1,138 @@
+//! The difference of two files: the changes that applying a manifest would make.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::super::error::{CHECK_FAILED, Error, note};
+use super::super::input::{self, Object};
+use super::super::output::{self, Output};
+use super::FieldChange;
+use crate::api::resource_key::split_api_version;
+use crate::decide::diff::{Comparison, Config, compare, unified};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Whether applying would change the object, or pruning would delete it.
+    modified: bool,
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    changes: Vec<FieldChange>,
+    /// The normalized live object.
+    live: Value,
+    /// The normalized predicted object.
+    predicted: Value,
+    /// Rules that failed for this object and were skipped.
+    skipped_rules: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(
+    desired: &Path,
+    live: &Path,
+    config: Option<&Path>,
+    output: &Output,
+) -> anyhow::Result<ExitCode> {
+    let paths = [Some(desired), Some(live), config];
+    if paths.into_iter().flatten().filter(|path| path.as_os_str() == "-").count() > 1 {
+        let why = "standard input can be read only once";
+        return Err(Error::input("cannot read", "--desired, --live, --config", why).into());
+    }
+    let place = format!("{}, {}", desired.display(), live.display());
+    let desired = one(desired)?;
+    let live = one(live)?;
+    let config = read_config(config)?;
+    let Some(object) = desired.as_ref().or(live.as_ref()) else {
+        return Err(Error::input("cannot compare", place, "both are empty").into());
+    };
+    if let (Some(desired), Some(live)) = (&desired, &live) {
+        check_same(desired, live)?;
+    }
+    let value = |object: &Option<Object>| object.as_ref().map(|object| object.value.clone());
+    let comparison = compare(value(&desired).as_ref(), value(&live).as_ref(), &config);
+    for rule in comparison.skipped_rules.iter().chain(&comparison.exhausted_rules) {
+        note(rule);
+    }
+    let modified = comparison.modified || desired.is_none();
+    let colour = output::colour();
+    output.print(&report(&object.value, &comparison, modified), |_| {
+        output::printable_lines(&unified(&comparison, colour), colour)
+    })?;
+    Ok(if modified { ExitCode::from(CHECK_FAILED) } else { ExitCode::SUCCESS })
+}
+
+fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
+    let [group, kind, namespace, name] = identity(object);
+    Report {
+        modified,
+        group,
+        kind,
+        namespace,
+        name,
+        changes: comparison.changes.iter().map(FieldChange::from).collect(),
+        live: comparison.live.clone(),
+        predicted: comparison.predicted.clone(),
+        skipped_rules: [&*comparison.skipped_rules, &*comparison.exhausted_rules].concat(),
+    }
+}
+
+/// The only object of a file; `None` when the file is empty.
+fn one(path: &Path) -> Result<Option<Object>, Error> {
+    let mut objects = input::objects_of(path)?;
+    match objects.len() {
+        0 | 1 => Ok(objects.pop()),
+        count => {
+            let why = format!("contains {count} objects, expected one; split the file");
+            Err(Error::input("cannot compare", path.display().to_string(), why))
+        }
+    }
+}
+
+fn read_config(path: Option<&Path>) -> Result<Config, Error> {
+    let Some(path) = path else { return Ok(Config::default()) };
+    let objects = input::objects_of(path)?;
+    let application = objects.iter().find(|object| object.value["kind"] == "Application");
+    let Some(application) = application else {
+        let why = "contains no Application";
+        return Err(Error::input("cannot use --config", path.display().to_string(), why));
+    };
+    let (config, problems) = Config::from_application(&application.value);
+    match problems.first() {
+        None => Ok(config),
+        Some(problem) => {
+            let why = format!("{}: {}", problem.at, problem.message);
+            Err(Error::input("cannot use --config", application.place(), why))
+        }
+    }
+}
+
+/// Different objects cannot be compared.
+fn check_same(desired: &Object, live: &Object) -> Result<(), Error> {
+    let (one, other) = (identity(&desired.value), identity(&live.value));
+    let namespaces_differ = one[2] != other[2] && !one[2].is_empty() && !other[2].is_empty();
+    let same = one[0] == other[0] && one[1] == other[1] && one[3] == other[3];
+    if !same || namespaces_differ {
+        let place = format!("{}, {}", desired.place(), live.place());
+        let why = format!("{} and {} are different objects", desired.title(), live.title());
+        return Err(Error::input("cannot compare", place, why));
+    }
+    let version = |object: &Object| object.value["apiVersion"].as_str().map(str::to_owned);
+    if version(desired) != version(live) {
+        note(
+            "the desired and the live object have different API versions, which are not converted",
+        );
+    }
+    Ok(())
+}
+
+/// Group, kind, namespace and name.
+fn identity(object: &Value) -> [String; 4] {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let group = split_api_version(text("/apiVersion")).0;
+    [group, text("/kind"), text("/metadata/namespace"), text("/metadata/name")].map(str::to_owned)
+}

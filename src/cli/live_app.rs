@@ -1,0 +1,140 @@
+//! The control plane and the destination cluster of one Application, for `tree` and
+//! `diff`.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Secret;
+use serde_json::Value;
+use tokio::sync::mpsc;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::cluster::ClusterConnection;
+use super::error::Error;
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::application::ApplicationDestination;
+use crate::api::cluster::IN_CLUSTER_SERVER;
+use crate::api::{ApplicationSpec, Raw};
+use crate::watch::cluster_cache::{ClusterCache, Mark};
+use crate::watch::clusters::{self, Clusters};
+
+/// What a name refers to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Application,
+    ApplicationSet,
+    /// Either of them.
+    Any,
+}
+
+/// The kind before a `/`, as in `app/shop`, and the name.
+///
+/// # Errors
+///
+/// When the kind is another one.
+pub(super) fn named(text: &str) -> Result<(Kind, &str), Error> {
+    let Some((kind, name)) = text.split_once('/') else { return Ok((Kind::Any, text)) };
+    let kind = match kind.to_lowercase().as_str() {
+        "app"
+        | "apps"
+        | "application"
+        | "applications"
+        | "application.argoproj.io"
+        | "applications.argoproj.io" => Kind::Application,
+        "appset"
+        | "appsets"
+        | "applicationset"
+        | "applicationsets"
+        | "applicationset.argoproj.io"
+        | "applicationsets.argoproj.io" => Kind::ApplicationSet,
+        _ => {
+            let why = "the kind before the / is none of app and appset; select a namespace with -n";
+            return Err(Error::input("cannot use", text, why));
+        }
+    };
+    Ok((kind, name))
+}
+
+/// Where the control plane is.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct ControlPlaneArgs {
+    /// Namespace of the control plane, with the Secrets of clusters; by default the one in
+    /// the status of the Application
+    #[arg(long, value_name = "NAMESPACE")]
+    control_plane_namespace: Option<String>,
+}
+
+/// The namespace of the control plane that compares an Application: its controller has
+/// written it to the status.
+pub(super) fn control_plane_of(application: &Value) -> String {
+    let given = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
+    match application.text("/status/controllerNamespace") {
+        "" => given().unwrap_or_else(|| "argocd".to_owned()),
+        namespace => namespace.to_owned(),
+    }
+}
+
+/// The destination clusters of Applications.
+pub(super) struct Destinations {
+    clusters: Clusters,
+    /// Why the Secrets of clusters cannot be read.
+    unread: Option<String>,
+    _stop: DropGuard,
+}
+
+impl Destinations {
+    /// The clusters that an Application may refer to. The cluster of the control plane is
+    /// known without any Secret.
+    pub async fn of(
+        connection: &ClusterConnection,
+        args: &ControlPlaneArgs,
+        application: &Value,
+    ) -> Self {
+        if application.text("/spec/destination/server").trim_end_matches('/') == IN_CLUSTER_SERVER {
+            return Self::new(connection, &[], None);
+        }
+        let namespace = args.control_plane_namespace.clone();
+        let namespace = namespace.unwrap_or_else(|| control_plane_of(application));
+        match connection.secrets(&namespace).await {
+            Ok(secrets) => Self::new(connection, &secrets, None),
+            Err(error) => Self::new(connection, &[], Some(error.to_string())),
+        }
+    }
+
+    fn new(connection: &ClusterConnection, secrets: &[Secret], unread: Option<String>) -> Self {
+        let stop = CancellationToken::new();
+        // Nothing is watched, so nothing is triggered.
+        let (trigger, _) = mpsc::unbounded_channel();
+        let clusters =
+            Clusters::new(connection.client().clone(), Mark::default(), trigger, stop.clone());
+        for secret in secrets {
+            let labels = secret.metadata.labels.as_ref();
+            let kind = labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL));
+            if kind.is_some_and(|kind| kind == SECRET_TYPE_CLUSTER) {
+                clusters.put(secret);
+            }
+        }
+        Self { clusters: clusters.read_only(), unread, _stop: stop.drop_guard() }
+    }
+
+    /// The destination cluster of an Application.
+    ///
+    /// # Errors
+    ///
+    /// Why it is not known, for users.
+    pub async fn resolve(&self, application: &Value) -> Result<Arc<ClusterCache>, String> {
+        let spec = crate::api::read::<ApplicationSpec>(&application["spec"]);
+        let destination: ApplicationDestination =
+            spec.map_err(|error| format!("spec.{error}"))?.destination;
+        match self.clusters.resolve(&destination).await {
+            Ok(found) => Ok(found.cluster),
+            Err(error) => Err(self.explained(&error)),
+        }
+    }
+
+    fn explained(&self, error: &clusters::Error) -> String {
+        match (&self.unread, error) {
+            (Some(why), clusters::Error::Unknown { .. }) => why.clone(),
+            _ => error.to_string(),
+        }
+    }
+}

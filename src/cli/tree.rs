@@ -1,0 +1,176 @@
+//! `wavegate tree`: the resources of an Application as a tree.
+
+mod read;
+pub(super) mod view;
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::error::{Error, note};
+use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
+use super::output::{self, Output};
+use crate::api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
+use crate::decide::app_state::{access, operation};
+use crate::decide::blocking_resource;
+use crate::decide::resource_tree::{self, Node};
+
+/// Print the resources of an Application as a tree, down to Pods
+///
+/// Shows the resources in the status of the Application and the hooks of its last
+/// operation, and below each the objects that it owns, with sync status, health, wave,
+/// hook and age. Former ReplicaSets, ControllerRevisions and large numbers of objects are
+/// folded in the table.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Args {
+    /// Name of the Application
+    #[arg(value_name = "APP")]
+    name: String,
+    /// Show all objects: former ReplicaSets, ControllerRevisions, and each of many
+    #[arg(long)]
+    all: bool,
+    #[command(flatten)]
+    control_plane: ControlPlaneArgs,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// The data that is printed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    namespace: String,
+    application: String,
+    project: String,
+    destination: Destination,
+    /// By source; empty before the first comparison.
+    revisions: Vec<String>,
+    /// Empty before the first comparison.
+    sync: String,
+    health: AppHealth,
+    created_at: String,
+    /// The phase of the last operation; empty without one.
+    operation: String,
+    /// What it waits for; empty when it waits for nothing.
+    waits_for: String,
+    resources: Vec<Node>,
+    /// What could not be read.
+    notes: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+struct Destination {
+    server: String,
+    name: String,
+    namespace: String,
+}
+
+/// The health in the status.
+#[derive(Debug, Serialize)]
+struct AppHealth {
+    status: String,
+    message: String,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let report = block_on(report(&args))?;
+    for text in &report.notes {
+        note(text);
+    }
+    let now = Timestamp::now();
+    args.output.print(&report, |report| view::text(report, args.all, now))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn report(args: &Args) -> Result<Report, Error> {
+    let connection = ClusterConnection::connect(&args.cluster).await?;
+    let application = application(&connection, &args.name).await?;
+    let resources = resource_tree::resources(&application);
+    let mut report = summary(&application);
+    if resources.is_empty() {
+        return Ok(report);
+    }
+    let destinations = Destinations::of(&connection, &args.control_plane, &application).await;
+    let live = match destinations.resolve(&application).await {
+        Ok(cluster) => read::read(&cluster, &resources, &report.destination.namespace)
+            .await
+            .map_err(|error| error.to_string()),
+        Err(why) => Err(why),
+    };
+    match live {
+        Ok(live) => {
+            report.resources = resource_tree::with_live(resources, &live.objects, &live.absent);
+            report.notes = live.notes;
+        }
+        Err(why) => {
+            report.resources = resources;
+            report.notes =
+                vec![format!("only the status is shown, since live objects cannot be read: {why}")];
+        }
+    }
+    Ok(report)
+}
+
+async fn application(connection: &ClusterConnection, text: &str) -> Result<Arc<Value>, Error> {
+    let is_set = |name: &str| {
+        let why = format!("is an ApplicationSet; wavegate status {name} lists its Applications");
+        Error::input("cannot show the resources", text, why)
+    };
+    let (kind, name) = named(text)?;
+    if kind == Kind::ApplicationSet {
+        return Err(is_set(name));
+    }
+    match connection.expect_application(name).await {
+        Err(missing) if missing.is_not_found() => {
+            let set = connection.expect_application_set(name).await;
+            Err(if set.is_ok() { is_set(name) } else { missing })
+        }
+        found => found,
+    }
+}
+
+/// What the Application itself says.
+fn summary(application: &Value) -> Report {
+    let text = |pointer: &str| application.text(pointer).to_owned();
+    let phase = OperationPhase::from_word(application.text("/status/operationState/phase"));
+    let sync = text("/status/sync/status");
+    let health = AppHealth {
+        status: text("/status/health/status"),
+        message: text("/status/health/message"),
+    };
+    let settled = SyncStatusCode::from_word(&sync) == SyncStatusCode::Synced
+        && HealthStatus::from_word(&health.status) == HealthStatus::Healthy
+        && !phase.is_running()
+        && !phase.has_failed();
+    let blocking = blocking_resource::of(application);
+    let waits_for = match blocking.resource {
+        _ if settled => String::new(),
+        Some(resource) => resource.to_string(),
+        None => blocking.reason,
+    };
+    Report {
+        namespace: application.namespace().to_owned(),
+        application: application.name().to_owned(),
+        project: access::project_of(application).to_owned(),
+        destination: Destination {
+            server: text("/spec/destination/server"),
+            name: text("/spec/destination/name"),
+            namespace: text("/spec/destination/namespace"),
+        },
+        revisions: operation::given(&application["status"]["sync"]),
+        sync,
+        health,
+        created_at: text("/metadata/creationTimestamp"),
+        operation: text("/status/operationState/phase"),
+        waits_for,
+        resources: Vec::new(),
+        notes: Vec::new(),
+    }
+}

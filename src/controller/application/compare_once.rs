@@ -1,0 +1,428 @@
+//! One comparison of one Application without a watch, for the command line.
+//!
+//! Source, permissions and decision are those of the controller: only the live objects
+//! are read differently, since a user may not be allowed to watch all kinds of a cluster.
+//! Each object that a target or the status names is requested, and the metadata of their
+//! kinds is listed for other tracked objects. Nothing is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
+use kube::api::ListParams;
+use kube::core::ResourceExt;
+use kube::core::discovery::ApiResource;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::BACKOFF;
+use super::cached_state::{CachedState, Rendered};
+use super::context::Context;
+use super::observe::{of_cluster, place, raw_sources};
+use super::queue::{Queue, Trigger};
+use super::reconciliation::Reconciliation;
+use super::target_state::revisions;
+use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
+use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::tracking::{Tracking, TrackingMethod};
+use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey};
+use crate::clock::Clock;
+use crate::controller::context::Core;
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::observation::{Live, Observation, inventory};
+use crate::decide::app_state::refresh::{Level, Request};
+use crate::decide::app_state::{self, Condition, DiffCache, Placed, access, spec};
+use crate::decide::diff;
+use crate::decide::sync::NamespaceFact;
+use crate::settings::ApplicationSettings;
+use crate::source::Repositories;
+use crate::watch::cluster_cache::{ClusterCache, Mark, kind_of};
+use crate::watch::clusters::Clusters;
+use crate::watch::control_plane::{Origin, Scope};
+use crate::watch::failure::{has_code, reason};
+
+/// Requests that are sent in parallel.
+const PARALLEL: usize = 10;
+/// Objects per page of a listing.
+const PAGE: u32 = 500;
+/// Pages of one kind in one namespace.
+const MAX_PAGES: usize = 40;
+/// Timeout of a request.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What a comparison needs.
+pub struct Inputs {
+    /// The client of the control plane's cluster.
+    pub client: Client,
+    /// The settings of the controller.
+    pub settings: ApplicationSettings,
+    /// Where repositories are checked out.
+    pub sources: Arc<Repositories>,
+    /// The AppProject of the Application; `None` when it does not exist.
+    pub project: Option<Value>,
+    /// The Secrets of clusters and repositories.
+    pub secrets: Vec<Secret>,
+    /// The Application as it is stored.
+    pub application: Value,
+    /// Revisions to compare with, by source; empty for those of the spec.
+    pub revisions: Vec<String>,
+    /// A directory that replaces all sources.
+    pub directory: Option<String>,
+}
+
+/// A resource that differs.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// The resource, with target and live object.
+    pub resource: app_state::Compared,
+    /// The normalized objects and their changes, without values of Secrets.
+    pub comparison: diff::Comparison,
+}
+
+/// The result of a comparison.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The compared revisions, by source.
+    pub revisions: Vec<String>,
+    /// The sync status of the Application.
+    pub sync: diff::SyncStatus,
+    /// The compared resources, without hooks.
+    pub keys: Vec<ResourceKey>,
+    /// The resources that are OutOfSync, by group, kind, namespace and name.
+    pub differences: Vec<Difference>,
+    /// Errors and warnings.
+    pub conditions: Vec<Condition>,
+    /// Resources that could not be read, and why: they are not compared.
+    pub unread: BTreeMap<ResourceKey, String>,
+    /// Listings that failed, and why: tracked objects that are neither in the source nor
+    /// in the status may be missing.
+    pub unlisted: BTreeMap<String, String>,
+}
+
+/// Compares an Application with its cluster.
+///
+/// # Errors
+///
+/// [`ObserveError`] when the spec is refused, or the source or the cluster cannot be read.
+pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let mut application = inputs.application.clone();
+    if let Some(normal) = spec::normalized(&application["spec"]) {
+        application["spec"] = normal;
+    }
+    let key = ObjectKey::new(application.namespace(), application.name());
+    let ctx = context(&inputs, &stop);
+    let mut cached = CachedState::default();
+    let request = Request::new(Level::Newest);
+    let trigger = Trigger { request, at: Instant::now(), conflicts: 0 };
+    let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
+
+    let destination = this.destination().await?;
+    let namespace = destination.spec.destination.namespace.clone();
+    let raw = match &inputs.directory {
+        Some(directory) => vec![source_of(directory, &raw_sources(&this.application))],
+        None => raw_sources(&this.application),
+    };
+    let sources = raw.iter().map(crate::api::read::<ApplicationSource>);
+    let sources: Vec<ApplicationSource> = sources
+        .collect::<Result<_, _>>()
+        .map_err(|error| ObserveError::Operation(format!("spec.source: {error}")))?;
+    let of = (&key, access::project_of(&this.application));
+    let found = revisions(&ctx, of, &sources, &inputs.revisions, Duration::ZERO).await?;
+    let rendered = this.manifests(&raw, &found, &namespace, true).await?;
+
+    let cluster = &destination.destination.cluster;
+    let reader = Reader { cluster, tracking: &this.tracking, application: &this.application };
+    let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
+    let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
+    let observation = Observation {
+        access: destination.access(),
+        tracking: &this.tracking,
+        control_plane_namespace: &ctx.settings.control_plane_namespace,
+        placed: &placed,
+        kinds: &kinds,
+        live: &live,
+        namespace: NamespaceFact::Exists,
+        namespace_object: None,
+    };
+    let compared = observation.compare(&this.application, &mut DiffCache::default());
+    let mut conditions = compared.conditions;
+    conditions.extend(placed.conditions.iter().cloned());
+    let warnings = rendered.warnings.iter();
+    conditions.extend(warnings.map(|text| {
+        Condition::new(crate::api::conditions::application::REPEATED_KEY_WARNING, text.as_str())
+    }));
+    let comparison = compared.comparison;
+    conditions.extend(comparison.conditions);
+    let readable = |resource: &&app_state::Compared| !unread.contains_key(&resource.key);
+    let resources: Vec<&app_state::Compared> =
+        comparison.resources.iter().filter(readable).collect();
+    let differences = resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
+        let comparison = observation.difference(resource, &compared.config);
+        Difference { resource: (**resource).clone(), comparison }
+    });
+    Ok(Outcome {
+        revisions: found.into_iter().map(|revision| revision.sha).collect(),
+        sync: comparison.sync,
+        keys: resources
+            .iter()
+            .filter(|resource| resource.status().is_some())
+            .map(|resource| resource.key.clone())
+            .collect(),
+        differences: differences.collect(),
+        conditions,
+        unread,
+        unlisted,
+    })
+}
+
+/// Whether a resource makes its Application OutOfSync.
+fn is_difference(resource: &app_state::Compared) -> bool {
+    let ignored = || {
+        let live = resource.live.as_deref();
+        live.is_some_and(|live| diff::compare_options(live).any(|one| one == "IgnoreExtraneous"))
+    };
+    resource.status() == Some(diff::SyncStatus::OutOfSync)
+        && !(resource.target.is_none() && ignored())
+}
+
+/// A context whose caches contain only what this comparison needs.
+fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
+    let settings = ApplicationSettings { events: false, ..inputs.settings.clone() };
+    let scope = Scope {
+        namespace: settings.control_plane_namespace.clone(),
+        sets_everywhere: false,
+        applications_everywhere: true,
+        syncs: true,
+    };
+    let core = Core::new(inputs.client.clone(), scope, Clock::system());
+    if let Some(project) = &inputs.project {
+        core.control_plane.projects.wrote(project.clone().into(), Origin::Watch);
+    }
+    let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
+    // Nothing is watched, so nothing is triggered.
+    let (trigger, _) = mpsc::unbounded_channel();
+    let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone()).read_only();
+    let queue = Arc::new(Queue::new(BACKOFF));
+    let ctx = Context::new(core, settings, inputs.sources.clone(), clusters, queue);
+    for secret in &inputs.secrets {
+        let labels = secret.metadata.labels.as_ref();
+        match labels.and_then(|labels| labels.get(SECRET_TYPE_LABEL)) {
+            Some(kind) if kind == SECRET_TYPE_CLUSTER => drop(ctx.clusters.put(secret)),
+            _ => drop(ctx.credentials.put(secret)),
+        }
+    }
+    ctx
+}
+
+/// A directory as the source, with the options of the only source of the Application.
+fn source_of(directory: &str, sources: &[Value]) -> Value {
+    let mut source = json!({"repoURL": directory, "path": "."});
+    if let [only] = sources {
+        for field in ["directory", "helm", "kustomize", "plugin"] {
+            if let Some(options) = only.get(field) {
+                source[field] = options.clone();
+            }
+        }
+    }
+    source
+}
+
+/// Reads the destination cluster.
+struct Reader<'a> {
+    cluster: &'a Arc<ClusterCache>,
+    tracking: &'a Tracking,
+    application: &'a Value,
+}
+
+/// What was read.
+#[derive(Default)]
+struct Read {
+    live: Live,
+    unread: BTreeMap<ResourceKey, String>,
+    unlisted: BTreeMap<String, String>,
+}
+
+type Kinds = BTreeMap<GroupVersionKind, Served>;
+
+impl Reader<'_> {
+    /// The kinds and the targets of the manifests.
+    async fn targets(
+        &self,
+        rendered: &Rendered,
+        namespace: &str,
+    ) -> Result<(Kinds, Placed), ObserveError> {
+        let manifests = rendered.objects();
+        let wanted: BTreeSet<GroupVersionKind> = manifests.iter().map(kind_of).collect();
+        let kinds = self.cluster.kinds(&self.tracking.instance, wanted).await;
+        let kinds = kinds.map_err(of_cluster)?;
+        let silent = kinds.iter().find_map(|(kind, found)| match found {
+            Served::Failed(reason) => Some(format!("cannot look up {}: {reason}", kind.kind)),
+            Served::Namespaced | Served::ClusterScoped | Served::Missing { .. } => None,
+        });
+        if let Some(reason) = silent {
+            return Err(ObserveError::Live(reason));
+        }
+        let placed = place(manifests, namespace, self.tracking, &kinds);
+        Ok((kinds, placed))
+    }
+
+    /// The live objects: those of the targets, those in the status, and others that are
+    /// tracked.
+    async fn live(
+        &self,
+        placed: &Placed,
+        kinds: &Kinds,
+        namespace: &str,
+    ) -> Result<Read, ObserveError> {
+        let mut read = Read::default();
+        let targets = placed.targets.iter().filter(|target| !target.key.name.is_empty());
+        let exists =
+            |kind: &GroupVersionKind| !matches!(kinds.get(kind), Some(Served::Missing { .. }));
+        let mut keys: BTreeMap<ResourceKey, GroupVersionKind> = targets
+            .map(|target| (target.key.clone(), kind_of(&target.object)))
+            .filter(|(_, kind)| exists(kind))
+            .collect();
+        for (key, kind) in in_status(self.application) {
+            keys.entry(key).or_insert(kind);
+        }
+        let mut namespaces: BTreeSet<String> =
+            keys.keys().map(|key| key.namespace.clone()).collect();
+        namespaces.insert(namespace.to_owned());
+        namespaces.remove("");
+        let mut listed: BTreeSet<GroupVersionKind> =
+            kinds.keys().filter(|kind| exists(kind)).cloned().collect();
+        listed.extend(inventory(self.application));
+        for (key, kind) in self.tracked(listed, &namespaces, &mut read).await? {
+            keys.entry(key).or_insert(kind);
+        }
+        let mut requests = Vec::new();
+        for (key, kind) in keys {
+            let found = self.cluster.resource(&kind, true).await.map_err(of_cluster)?;
+            // A namespaced object without a namespace does not exist.
+            let Some((resource, namespaced)) = found else { continue };
+            if namespaced != key.namespace.is_empty() {
+                requests.push((key, resource));
+            }
+        }
+        let work = requests.into_iter().map(|(key, resource)| async move {
+            let answer = tokio::time::timeout(TIMEOUT, self.cluster.read(&resource, &key)).await;
+            let answer = match answer {
+                Ok(answer) => answer.map_err(|error| error.to_string()),
+                Err(_) => Err(no_response()),
+            };
+            (key, answer)
+        });
+        let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
+        while let Some((key, answer)) = answers.next().await {
+            match answer {
+                Ok(Some(object)) => drop(read.live.insert(key, object)),
+                Ok(None) => {}
+                Err(why) => drop(read.unread.insert(key, why)),
+            }
+        }
+        Ok(read)
+    }
+
+    /// The tracked objects of some kinds, by metadata.
+    async fn tracked(
+        &self,
+        kinds: BTreeSet<GroupVersionKind>,
+        namespaces: &BTreeSet<String>,
+        read: &mut Read,
+    ) -> Result<BTreeMap<ResourceKey, GroupVersionKind>, ObserveError> {
+        let mut work = BTreeMap::new();
+        for kind in kinds {
+            let found = self.cluster.resource(&kind, true).await.map_err(of_cluster)?;
+            let Some((resource, namespaced)) = found else { continue };
+            let each: Vec<String> = match namespaced {
+                true => namespaces.iter().cloned().collect(),
+                false => vec![String::new()],
+            };
+            for namespace in each {
+                let place = (resource.group.clone(), resource.kind.clone(), namespace);
+                work.entry(place).or_insert_with(|| resource.clone());
+            }
+        }
+        let work = work.into_iter().map(|((_, _, namespace), resource)| async move {
+            let found = self.list(&resource, &namespace).await;
+            (resource, namespace, found)
+        });
+        let mut answers = futures::stream::iter(work).buffer_unordered(PARALLEL);
+        let mut keys = BTreeMap::new();
+        while let Some((resource, namespace, found)) = answers.next().await {
+            match found {
+                Ok(found) => keys.extend(found),
+                Err(why) => {
+                    let place = match namespace.as_str() {
+                        "" => resource.kind.clone(),
+                        namespace => format!("{} in namespace {namespace}", resource.kind),
+                    };
+                    read.unlisted.insert(place, why);
+                }
+            }
+        }
+        Ok(keys)
+    }
+
+    /// The tracked objects of one kind in one namespace.
+    async fn list(
+        &self,
+        resource: &ApiResource,
+        namespace: &str,
+    ) -> Result<Vec<(ResourceKey, GroupVersionKind)>, String> {
+        let api = self.cluster.api(resource, namespace);
+        let mut page = ListParams::default().limit(PAGE);
+        if self.tracking.method == TrackingMethod::Label {
+            page = page.labels(&format!("{}={}", self.tracking.label, self.tracking.instance));
+        }
+        let mut found = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let list = tokio::time::timeout(TIMEOUT, api.list_metadata(&page)).await;
+            let list = match list.map_err(|_| no_response())? {
+                Ok(list) => list,
+                // Its definition was removed, or it cannot be listed.
+                Err(error) if has_code(&error, 404) || has_code(&error, 405) => return Ok(found),
+                Err(error) => return Err(reason(&error)),
+            };
+            for object in &list.items {
+                let metadata = json!({"metadata": {
+                    "labels": object.labels(), "annotations": object.annotations(),
+                }});
+                if object.owner_references().is_empty() && self.tracking.owns(&metadata) {
+                    let namespace = object.namespace().unwrap_or_default();
+                    let ApiResource { group, version, kind, .. } = resource;
+                    let key = ResourceKey::new(group, kind, &namespace, &object.name_any());
+                    found.push((key, GroupVersionKind::new(group, version, kind)));
+                }
+            }
+            match list.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(found),
+            }
+        }
+        Err(format!("it has more than {} objects", MAX_PAGES * PAGE as usize))
+    }
+}
+
+fn no_response() -> String {
+    format!("no response within {} s", TIMEOUT.as_secs())
+}
+
+/// The resources in the status of an Application.
+fn in_status(application: &Value) -> impl Iterator<Item = (ResourceKey, GroupVersionKind)> {
+    application.items("/status/resources").iter().filter_map(|resource| {
+        let [group, version, kind] =
+            ["group", "version", "kind"].map(|field| resource.field(field));
+        let key =
+            ResourceKey::new(group, kind, resource.field("namespace"), resource.field("name"));
+        let known = !kind.is_empty() && !version.is_empty() && !key.name.is_empty();
+        known.then(|| (key, GroupVersionKind::new(group, version, kind)))
+    })
+}
