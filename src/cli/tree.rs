@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, note};
 use super::live_app::{ControlPlaneArgs, Destinations, Kind, named};
-use super::output::{self, Output};
+use super::output::Output;
 use crate::api::{HealthStatus, OperationPhase, Raw, SyncStatusCode};
 use crate::decide::app_state::{access, operation};
 use crate::decide::blocking_resource;

@@ -114,20 +114,29 @@ pub(super) async fn compare(
     let (_folder, sources) = opened.map_err(|error| {
         Error::input("cannot read repositories", "a temporary directory", error)
     })?;
+    let secrets = controller.secrets();
     let inputs = Inputs {
         client: connection.client().clone(),
         settings: controller.applications.clone(),
         sources,
         project: project(&controller, access::project_of(application)),
-        secrets: controller.secrets().map(<[_]>::to_vec).unwrap_or_default(),
+        secrets: secrets.map(<[_]>::to_vec).unwrap_or_default(),
         application: application.clone(),
         revisions: args.revisions.clone(),
         directory,
     };
     let outcome = compare_once::compare(inputs).await;
     let outcome = outcome.map_err(|error| {
-        let unread = controller.secrets().err().map(|why| format!(" ({why})"));
-        let why = format!("{}{}", error.message(), unread.unwrap_or_default());
+        let namespace = &controller.applications.control_plane_namespace;
+        let hint = match (controller.project(access::project_of(application)), &secrets) {
+            (Some(None), _) => format!(
+                " in the control plane {namespace}; select another one with \
+                 --control-plane-namespace"
+            ),
+            (_, Err(_)) => " (the Secrets of clusters and repositories cannot be read)".to_owned(),
+            _ => String::new(),
+        };
+        let why = format!("{}{hint}", error.message());
         Error::input("cannot compare", place.clone(), why)
     })?;
 

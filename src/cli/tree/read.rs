@@ -10,6 +10,7 @@ use kube::api::ListParams;
 use kube::core::discovery::ApiResource;
 use serde_json::Value;
 
+use super::super::output::some_of;
 use crate::api::ResourceKey;
 use crate::api::kind::{GroupVersionKind, KindRef, is_excluded};
 use crate::decide::health;
@@ -43,25 +44,31 @@ pub(super) struct Live {
     pub notes: Vec<String>,
 }
 
-/// Kinds and namespaces that could not be read, by reason.
+/// Kinds that could not be read, by reason and namespace.
 #[derive(Debug, Default)]
-struct Unread(BTreeMap<String, BTreeSet<String>>);
+struct Unread(BTreeMap<String, BTreeMap<String, BTreeSet<String>>>);
 
 impl Unread {
     fn add(&mut self, resource: &ApiResource, namespace: &str, why: String) {
-        let place = match namespace {
-            "" => resource.plural.clone(),
-            namespace => format!("{} in namespace {namespace}", resource.plural),
-        };
         // The message of the server names the kind: one note for all that are forbidden.
         let why = if why.contains("forbidden") { "forbidden".to_owned() } else { why };
-        self.0.entry(why).or_default().insert(place);
+        let places = self.0.entry(why).or_default().entry(namespace.to_owned()).or_default();
+        places.insert(resource.plural.clone());
     }
 
+    /// One note for each reason.
     fn notes(self) -> Vec<String> {
-        let note = |(why, places): (String, BTreeSet<String>)| {
-            let places: Vec<&str> = places.iter().map(String::as_str).collect();
-            format!("not shown: {}: {why}", super::output::some_of(places, 6))
+        let place = |(namespace, kinds): (&String, &BTreeSet<String>)| {
+            let kinds = kinds.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
+            match namespace.as_str() {
+                "" => kinds,
+                namespace => format!("{kinds} in namespace {namespace}"),
+            }
+        };
+        let note = |(why, places): (String, BTreeMap<String, BTreeSet<String>>)| {
+            let places: Vec<String> = places.iter().map(place).collect();
+            let places = places.iter().map(String::as_str);
+            format!("not shown: {}: {why}", some_of(places, MAX_NAMESPACES))
         };
         self.0.into_iter().map(note).collect()
     }

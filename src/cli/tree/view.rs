@@ -122,10 +122,12 @@ impl Rows<'_> {
         };
         let pruning = node.requires_pruning.then_some("not in the source, would be pruned");
         let told = health.map(|health| health.message.as_str()).unwrap_or_default();
-        let messages: Vec<&str> = [node.message.as_str(), told, pruning.unwrap_or_default()]
+        let mut messages: Vec<&str> = [node.message.as_str(), told, pruning.unwrap_or_default()]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect();
+        // A failed result often has the words of the health.
+        messages.dedup();
         [
             format!("{prefix}{}", self.name(node)),
             or_dash(&node.sync),

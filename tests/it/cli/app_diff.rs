@@ -270,7 +270,7 @@ async fn what_cannot_be_compared_is_no_success() {
     shop.applications().patch("shop", &PatchParams::default(), &patch).await.unwrap();
     shop.cluster.run(&["diff", "shop"]).await.fails(
         2,
-        &["error: cannot compare: Application argocd/shop: Application referencing project nobody which does not exist"],
+        &["error: cannot compare: Application argocd/shop: Application referencing project nobody which does not exist in the control plane argocd; select another one with --control-plane-namespace"],
     );
     let destination = json!({"server": "https://elsewhere", "namespace": "shop"});
     let patch = Patch::Merge(json!({"spec": {"project": "default", "destination": destination}}));

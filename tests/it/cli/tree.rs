@@ -202,8 +202,7 @@ async fn what_is_forbidden_is_noted_once() {
     assert_eq!(tree.code, 0, "{}", tree.err);
     assert_eq!(tree.err.lines().count(), 1, "{}", tree.err);
     assert!(
-        tree.err
-            .contains("note: not shown: configmaps in namespace shop, pods in namespace shop: "),
+        tree.err.contains("note: not shown: configmaps, pods in namespace shop: "),
         "{}",
         tree.err
     );
