@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod arguments;
+mod completing;
 mod deletion;
 mod dry_run;
 mod embedded;
+mod finding;
 mod generator_examples;
 mod generators;
 mod generators_live;
 mod generators_template;
+mod help;
 mod hostile_text;
 mod languages;
 mod live_plan;
@@ -21,6 +24,7 @@ mod repeated;
 mod secrets;
 mod templates;
 mod typos;
+mod unwritten;
 mod webhooks;
 
 use std::io::Write;
@@ -437,15 +441,6 @@ fn crds_are_the_committed_bytes() {
         (file("applicationset"), file("application"), file("appproject"));
     assert_eq!(wavegate(&["crds"]).out, format!("{set}---\n{application}---\n{project}"));
     assert_eq!(wavegate(&["crds", "application"]).out, application);
-}
-
-#[test]
-fn completions_contain_the_commands() {
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let run = wavegate(&["completions", shell]);
-        assert_eq!((run.code, run.err.as_str()), (0, ""), "{shell}");
-        assert!(run.out.contains("explain") && run.out.contains("require-healthy"), "{shell}");
-    }
 }
 
 #[test]
