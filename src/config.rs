@@ -63,92 +63,110 @@ pub enum Drift {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Flags {
     /// Namespace of the control plane: projects, cluster Secrets and
-    /// ApplicationSets live there
-    #[arg(long, short = 'n', value_name = "NAMESPACE")]
+    /// ApplicationSets live there [default: argocd]
+    #[arg(long, short = 'n', value_name = "NAMESPACE", help_heading = "Cluster access")]
     pub namespace: Option<String>,
-    /// Who syncs the Applications
-    #[arg(long, value_name = "ENGINE")]
+    /// Who syncs the Applications [default: embedded]
+    #[arg(long, value_name = "ENGINE", help_heading = "Sync engine")]
     pub sync_engine: Option<SyncEngine>,
-    /// Enable RollingSync
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// Enable RollingSync [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Rollout")]
     pub enable_progressive_syncs: Option<bool>,
     /// Seconds after which an Application whose sync does not start counts as
-    /// Healthy; 0 waits for ever
-    #[arg(long, value_name = "SECONDS")]
+    /// Healthy; 0 waits for ever [default: 300]
+    #[arg(long, value_name = "SECONDS", help_heading = "Rollout")]
     pub default_application_progressing_timeout: Option<u32>,
-    /// What happens to a Healthy Application that drifted
-    #[arg(long, value_name = "WHAT")]
+    /// What happens to a Healthy Application that drifted [default: capture]
+    #[arg(long, value_name = "WHAT", help_heading = "Rollout", hide_short_help = true)]
     pub progressive_sync_drift: Option<Drift>,
-    /// A step is complete only while its Applications are Healthy right now
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// A step is complete only while its Applications are Healthy right now [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Rollout", hide_short_help = true)]
     pub progressive_sync_require_live_health: Option<bool>,
-    /// A sync names the revision it was decided on
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// A sync names the revision it was decided on [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Rollout", hide_short_help = true)]
     pub progressive_sync_pin_revisions: Option<bool>,
-    /// Namespaces besides the control plane's, comma separated globs or /regex/
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    /// Namespaces besides the control plane's, comma separated globs or /regex/ [default: empty]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "ApplicationSets")]
     pub applicationset_namespaces: Option<Vec<String>>,
     /// What sets may do to their Applications: sync, create-update,
-    /// create-delete or create-only
-    #[arg(long, value_name = "POLICY")]
+    /// create-delete or create-only [default: sync]
+    #[arg(long, value_name = "POLICY", help_heading = "ApplicationSets")]
     pub policy: Option<String>,
-    /// Whether a set may choose its own policy; true unless a policy is given
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// Whether a set may choose its own policy [default: true without a policy, else false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "ApplicationSets", hide_short_help = true)]
     pub enable_policy_override: Option<bool>,
-    /// Write nothing, and say in the log what would be written
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// Write nothing, and say in the log what would be written [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "ApplicationSets")]
     pub dry_run: Option<bool>,
-    /// How many ApplicationSets are reconciled at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// How many ApplicationSets are reconciled at once [default: 10]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "ApplicationSets", hide_short_help = true)]
     pub concurrent_reconciliations: Option<u16>,
-    /// How many Applications of one set are written at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=200))]
+    /// How many Applications of one set are written at once [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=200), help_heading = "ApplicationSets")]
     pub concurrent_application_updates: Option<u16>,
-    /// Annotations of Applications that are left alone, comma separated
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    /// Annotations of Applications that are left alone, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        help_heading = "ApplicationSets",
+        hide_short_help = true
+    )]
     pub preserved_annotations: Option<Vec<String>>,
-    /// Labels of Applications that are left alone, comma separated
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    /// Labels of Applications that are left alone, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        help_heading = "ApplicationSets",
+        hide_short_help = true
+    )]
     pub preserved_labels: Option<Vec<String>>,
-    /// The most Applications that a status lists; 0 is all
-    #[arg(long, value_name = "N")]
+    /// The most Applications that a status lists; 0 is all [default: 5000]
+    #[arg(long, value_name = "N", help_heading = "ApplicationSets", hide_short_help = true)]
     pub max_resources_status_count: Option<u32>,
     /// A `*` in the file patterns of git generators stays within a directory, and `**`
-    /// crosses directories
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// crosses directories [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources", hide_short_help = true)]
     pub enable_new_git_file_globbing: Option<bool>,
-    /// Allow sources that are directories or repositories of this machine
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// Allow sources that are directories or repositories of this machine [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Sources")]
     pub allow_local_sources: Option<bool>,
-    /// Address for metrics, at /metrics; empty is off
-    #[arg(long, value_name = "ADDR")]
+    /// Address for metrics, at /metrics; empty is off [default: :8080]
+    #[arg(long, value_name = "ADDR", help_heading = "Observability")]
     pub metrics_addr: Option<String>,
-    /// Labels of ApplicationSets that argocd_appset_labels shows, comma separated
-    #[arg(long, value_name = "KEYS", value_delimiter = ',')]
+    /// Labels of ApplicationSets that argocd_appset_labels shows, comma separated [default: empty]
+    #[arg(
+        long,
+        value_name = "KEYS",
+        value_delimiter = ',',
+        help_heading = "Observability",
+        hide_short_help = true
+    )]
     pub metrics_applicationset_labels: Option<Vec<String>>,
-    /// Address for webhooks of Git servers, at /api/webhook; empty is off
-    #[arg(long, value_name = "ADDR")]
+    /// Address for webhooks of Git servers, at /api/webhook; empty is off [default: :7000]
+    #[arg(long, value_name = "ADDR", help_heading = "Webhooks")]
     pub webhook_addr: Option<String>,
-    /// How many webhook events are processed at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    /// How many webhook events are processed at once [default: 50]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000), help_heading = "Webhooks", hide_short_help = true)]
     pub webhook_parallelism_limit: Option<u16>,
-    /// Address for health probes
-    #[arg(long, value_name = "ADDR")]
+    /// Address for health probes [default: :8081]
+    #[arg(long, value_name = "ADDR", help_heading = "Observability")]
     pub probe_addr: Option<String>,
-    /// Run only while holding the lease
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// Run only while holding the lease [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Leader election")]
     pub enable_leader_election: Option<bool>,
-    /// json or text
-    #[arg(long, value_name = "FORMAT")]
+    /// json or text [default: json]
+    #[arg(long, value_name = "FORMAT", help_heading = "Observability")]
     pub logformat: Option<String>,
-    /// debug, info, warn or error
-    #[arg(long, value_name = "LEVEL")]
+    /// debug, info, warn or error [default: info]
+    #[arg(long, value_name = "LEVEL", help_heading = "Observability")]
     pub loglevel: Option<String>,
-    /// The same as --loglevel debug, and wins over it
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch)]
+    /// The same as --loglevel debug, and wins over it [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "Observability", hide_short_help = true)]
     pub debug: Option<bool>,
     /// Those of the embedded sync engine.
-    #[command(flatten, next_help_heading = "Embedded sync engine")]
+    #[command(flatten)]
     pub application: ApplicationFlags,
     /// Those of Argo CD without a meaning here.
     #[command(flatten)]
@@ -384,6 +402,17 @@ impl Config {
     }
 }
 
+/// The namespace of the control plane: that of the flag, else of the environment.
+pub fn control_plane_namespace(
+    flag: Option<&str>,
+    environment: &dyn Fn(&str) -> Option<String>,
+) -> String {
+    (flag.map(str::to_owned))
+        .or_else(|| environment("POD_NAMESPACE"))
+        .filter(|namespace| !namespace.is_empty())
+        .unwrap_or_else(|| "argocd".to_owned())
+}
+
 /// The settings of the ApplicationSet controller.
 fn application_sets(
     read: &mut Reader<'_>,
@@ -396,10 +425,10 @@ fn application_sets(
     let namespaces =
         read.list(flags.applicationset_namespaces.clone(), ("NAMESPACES", "namespaces"));
     Ok(ApplicationSetSettings {
-        control_plane_namespace: (flags.namespace.clone())
-            .or_else(|| (read.environment)("POD_NAMESPACE"))
-            .filter(|namespace| !namespace.is_empty())
-            .unwrap_or_else(|| "argocd".to_owned()),
+        control_plane_namespace: control_plane_namespace(
+            flags.namespace.as_deref(),
+            read.environment,
+        ),
         namespaces: Namespaces::parse(&namespaces).map_err(Error::Namespaces)?,
         progressive_syncs: read.flag(
             flags.enable_progressive_syncs,

@@ -42,14 +42,28 @@ impl ResourceKey {
     pub fn in_namespace(self, namespace: &str) -> Self {
         Self { namespace: namespace.to_owned(), ..self }
     }
+
+    /// `group/Kind`, for users; only the kind in the core group.
+    pub fn group_kind(&self) -> String {
+        let Self { group, kind, .. } = self;
+        if group.is_empty() { kind.clone() } else { format!("{group}/{kind}") }
+    }
+
+    /// `group/Kind:namespace/name`, the form of tracking values (SE-111); the core
+    /// group is empty.
+    pub fn tracking(&self) -> String {
+        let Self { group, kind, namespace, name } = self;
+        format!("{group}/{kind}:{namespace}/{name}")
+    }
 }
 
-/// `group/Kind:namespace/name`, the form of tracking values (SE-111); the core
-/// group is empty.
+/// For users: `group/Kind namespace/name`; without the group for a kind of the core
+/// group, and without the namespace for a cluster-scoped object.
 impl fmt::Display for ResourceKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { group, kind, namespace, name } = self;
-        write!(f, "{group}/{kind}:{namespace}/{name}")
+        let Self { namespace, name, .. } = self;
+        let slash = if namespace.is_empty() { "" } else { "/" };
+        write!(f, "{} {namespace}{slash}{name}", self.group_kind())
     }
 }
 

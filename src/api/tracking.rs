@@ -32,7 +32,7 @@ impl TrackingId {
 
 impl fmt::Display for TrackingId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.instance, self.key)
+        write!(f, "{}:{}", self.instance, self.key.tracking())
     }
 }
 

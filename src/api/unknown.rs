@@ -221,7 +221,7 @@ impl Known {
 }
 
 /// The known name with the smallest edit distance, if it is similar enough.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
+pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a String>) -> Option<String> {
     if name.len() > LONGEST_NAME {
         return None;
     }

@@ -1,30 +1,42 @@
 //! Read-only access to the cluster of the current kube context.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::api::ListParams;
-use kube::config::KubeConfigOptions;
-use kube::{Api, Client, Config};
+use kube::core::DynamicObject;
+use kube::{Api, Client};
 use serde_json::Value;
 
 use super::error::{Error, NOT_FOUND};
+use super::kubeconfig;
+use super::output::some_of;
 use crate::api::annotations::SECRET_TYPE_LABEL;
+use crate::api::path_segment;
+use crate::api::unknown::nearest;
+use crate::config;
 use crate::watch::connection::{self, Unusable};
-use crate::watch::failure::{chain, has_code, reason};
+use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{Object, api, resource};
 
 /// Timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of a request whose result only improves a message or a completion.
+const SHORT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Page size of list requests.
 const PAGE: u32 = 500;
+/// The most names that are searched for similar ones.
+const MOST_NAMES: usize = 10_000;
+/// The most namespaces in a message.
+const NAMES: usize = 10;
 
 /// Kube context and namespace.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct ClusterArgs {
-    /// Namespace; the one of the kube context by default
+    /// Namespace; by default that of the kube context, and if it does not hold what is
+    /// searched, that of the control plane (POD_NAMESPACE, else argocd)
     #[arg(short, long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Kube context to use instead of the current one
@@ -43,25 +55,12 @@ pub async fn client(context: Option<&str>) -> anyhow::Result<Client> {
 }
 
 async fn connect(context: Option<&str>) -> Result<Client, Error> {
+    let config = kubeconfig::config(context).await?;
     let place = context.map_or_else(
         || "the current kube context".to_owned(),
         |context| format!("kube context {context}"),
     );
-    let failed = |error: &(dyn std::error::Error + 'static)| {
-        let why = format!("{}; set KUBECONFIG or write ~/.kube/config", chain(error));
-        Error::input("cannot reach the cluster", place.clone(), why)
-    };
-    let config = match context {
-        Some(context) => {
-            let options = KubeConfigOptions {
-                context: Some(context.to_owned()),
-                ..KubeConfigOptions::default()
-            };
-            Config::from_kubeconfig(&options).await.map_err(|error| failed(&error))
-        }
-        None => Config::infer().await.map_err(|error| failed(&error)),
-    };
-    connection::client(config?).map_err(|error| {
+    connection::client(config).map_err(|error| {
         let part = match error {
             Unusable::Server => "its server ",
             Unusable::Token => "the token of its user ",
@@ -71,20 +70,51 @@ async fn connect(context: Option<&str>) -> Result<Client, Error> {
     })
 }
 
-/// A connection to a cluster, with a default namespace.
+/// A connection to a cluster, with the namespaces to search.
 pub(super) struct ClusterConnection {
     client: Client,
     /// The requested namespace, or that of the context.
     pub namespace: String,
+    /// Where objects are searched: the requested namespace, else that of the context and
+    /// that of the control plane.
+    places: Vec<String>,
+}
+
+/// The namespace of the control plane, as `wavegate run` determines it.
+fn control_plane_namespace() -> String {
+    let environment = |name: &str| std::env::var(name).ok();
+    let namespace = config::control_plane_namespace(None, &environment);
+    if path_segment::problem(&namespace).is_some() { "argocd".to_owned() } else { namespace }
+}
+
+/// Result of a search in one namespace.
+enum Lookup<T> {
+    Found(T),
+    Absent,
+    /// The user may not read there.
+    Forbidden(Error),
 }
 
 impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
         let client = connect(args.context.as_deref()).await?;
-        let namespace =
-            args.namespace.clone().unwrap_or_else(|| client.default_namespace().to_owned());
-        Ok(Self { client, namespace })
+        let own = client.default_namespace().to_owned();
+        let places = match &args.namespace {
+            Some(namespace) => vec![namespace.clone()],
+            None => {
+                let mut places = vec![own.clone(), control_plane_namespace()];
+                places.dedup();
+                places
+            }
+        };
+        let namespace = args.namespace.clone().unwrap_or(own);
+        Ok(Self { client, namespace, places })
+    }
+
+    /// The namespaces that are searched, the most important first.
+    pub fn places(&self) -> &[String] {
+        &self.places
     }
 
     /// The client of the control plane's cluster.
@@ -105,26 +135,171 @@ impl ClusterConnection {
         Ok(set.map(|set| Arc::new(set.parse())))
     }
 
-    /// Like [`ClusterConnection::application_set`], for a set that must exist.
+    /// An ApplicationSet that must exist, in one of the searched namespaces.
     pub async fn expect_application_set(&self, name: &str) -> Result<Arc<Value>, Error> {
-        let found = self.application_set(&self.namespace, name).await?;
-        found.ok_or_else(|| {
-            let place = format!("ApplicationSet {}/{name}", self.namespace);
-            let why = "it does not exist; select another namespace with -n, or list all with wavegate status -A";
-            Error::input(NOT_FOUND, place, why)
+        self.expect("ApplicationSet", name).await
+    }
+
+    /// An Application that must exist, in one of the searched namespaces.
+    pub async fn expect_application(&self, name: &str) -> Result<Arc<Value>, Error> {
+        self.expect("Application", name).await
+    }
+
+    /// The namespace of an ApplicationSet; the first searched one when it does not exist or
+    /// cannot be read.
+    pub async fn namespace_of_set(&self, name: &str) -> Result<String, Error> {
+        if self.places.len() > 1 && path_segment::problem(name).is_none() && !name.is_empty() {
+            for namespace in &self.places {
+                let found = self.look_up("ApplicationSet", namespace, name).await?;
+                if matches!(found, Lookup::Found(_)) {
+                    return Ok(namespace.clone());
+                }
+            }
+        }
+        Ok(self.namespace.clone())
+    }
+
+    async fn expect(&self, kind: &'static str, name: &str) -> Result<Arc<Value>, Error> {
+        let problem = path_segment::problem(name);
+        let problem = problem.or_else(|| name.is_empty().then(|| "it is empty".to_owned()));
+        if let Some(problem) = problem {
+            return Err(Error::input("invalid name", kind, problem));
+        }
+        let mut forbidden = Vec::new();
+        for namespace in &self.places {
+            match self.look_up(kind, namespace, name).await? {
+                Lookup::Found(object) => return Ok(object),
+                Lookup::Absent => {}
+                Lookup::Forbidden(error) => forbidden.push(error),
+            }
+        }
+        if forbidden.len() == self.places.len()
+            && let Some(first) = forbidden.first()
+        {
+            return Err(first.clone());
+        }
+        Err(self.not_found(kind, name, &forbidden).await)
+    }
+
+    async fn look_up(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Lookup<Arc<Value>>, Error> {
+        let api: Api<Object> = api(&self.client, Some(namespace), &resource(kind));
+        let place = format!("{kind} {namespace}/{name}");
+        Ok(match permitted(place, api.get_opt(name)).await? {
+            Lookup::Found(Some(found)) => Lookup::Found(Arc::new(found.parse())),
+            Lookup::Found(None) | Lookup::Absent => Lookup::Absent,
+            Lookup::Forbidden(error) => Lookup::Forbidden(error),
         })
     }
 
-    /// One Application, which must exist.
-    pub async fn expect_application(&self, name: &str) -> Result<Arc<Value>, Error> {
-        let namespace = &self.namespace;
-        let api: Api<Object> =
-            Api::namespaced_with(self.client.clone(), namespace, &resource("Application"));
-        let place = format!("Application {namespace}/{name}");
-        let found = within(place.clone(), api.get_opt(name)).await?;
-        found.map(|found| Arc::new(found.parse())).ok_or_else(|| {
-            Error::input(NOT_FOUND, place, "it does not exist; select another namespace with -n")
-        })
+    /// The error for an object that is in none of the searched namespaces: with similar
+    /// names, and where objects of this name are.
+    async fn not_found(&self, kind: &'static str, name: &str, forbidden: &[Error]) -> Error {
+        let mut why = "it does not exist".to_owned();
+        if let [_, others @ ..] = self.places.as_slice() {
+            for other in others {
+                why.push_str(&format!(", nor does {other}/{name}"));
+            }
+        }
+        for error in forbidden {
+            why.push_str(&format!("; {error}"));
+        }
+        let known = self.known_names(kind).await;
+        let same: Vec<&str> =
+            known.iter().filter(|(_, one)| one == name).map(|(at, _)| at.as_str()).collect();
+        let names: BTreeSet<String> = known.iter().map(|(_, name)| name.clone()).collect();
+        if let Some(first) = same.first() {
+            let places = some_of(same.iter().copied(), NAMES);
+            why.push_str(&format!(
+                "; {kind}s of this name are in namespace {places}: select it with -n {first}"
+            ));
+        } else if let Some(near) = nearest(name, names.iter()) {
+            let at = known.iter().find(|(_, one)| *one == near).map_or("", |(at, _)| at.as_str());
+            let at = match self.places.iter().any(|place| place == at) {
+                true => String::new(),
+                false => format!(" in namespace {at}"),
+            };
+            why.push_str(&format!("; did you mean {near}{at}?"));
+        } else {
+            why.push_str(match kind {
+                "ApplicationSet" => "; list all with wavegate status -A",
+                _ => "; list all with kubectl get applications -A",
+            });
+        }
+        let place = format!("{kind} {}/{name}", self.namespace);
+        Error::input(NOT_FOUND, place, why)
+    }
+
+    /// Namespace and name of all objects of a kind, as far as they can be listed: of all
+    /// namespaces, or of the searched ones. Only for messages, so it fails silently.
+    async fn known_names(&self, kind: &'static str) -> BTreeSet<(String, String)> {
+        if let Some(names) = self.names(kind, None).await {
+            return names;
+        }
+        let mut known = BTreeSet::new();
+        for namespace in &self.places {
+            known.extend(self.names(kind, Some(namespace)).await.into_iter().flatten());
+        }
+        known
+    }
+
+    /// Namespace and name of the objects of a kind; `None` when they cannot be listed in a
+    /// short time. At most [`MOST_NAMES`].
+    pub async fn names(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Option<BTreeSet<(String, String)>> {
+        let api: Api<DynamicObject> = match namespace {
+            Some(namespace) => {
+                Api::namespaced_with(self.client.clone(), namespace, &resource(kind))
+            }
+            None => Api::all_with(self.client.clone(), &resource(kind)),
+        };
+        let mut names = BTreeSet::new();
+        let mut params = ListParams::default().limit(PAGE);
+        loop {
+            let page = api.list_metadata(&params);
+            let page = tokio::time::timeout(SHORT_TIMEOUT, page).await.ok()?.ok()?;
+            names.extend(page.items.into_iter().map(|object| {
+                let metadata = object.metadata;
+                (metadata.namespace.unwrap_or_default(), metadata.name.unwrap_or_default())
+            }));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) if names.len() < MOST_NAMES => params = params.continue_token(&token),
+                _ => return Some(names),
+            }
+        }
+    }
+
+    /// The names of namespaces; `None` when they cannot be listed in a short time.
+    pub async fn namespaces(&self) -> Option<BTreeSet<String>> {
+        let api: Api<Namespace> = Api::all(self.client.clone());
+        let params = ListParams::default().limit(PAGE);
+        let page = api.list_metadata(&params);
+        let page = tokio::time::timeout(SHORT_TIMEOUT, page).await.ok()?.ok()?;
+        Some(page.items.into_iter().filter_map(|object| object.metadata.name).collect())
+    }
+
+    /// The ApplicationSets of the first searched namespace that has any, with the name of
+    /// that namespace.
+    pub async fn application_sets_here(&self) -> Result<(String, Vec<Arc<Value>>), Error> {
+        let mut forbidden = None;
+        for namespace in &self.places {
+            match self.list_permitted("ApplicationSet", Some(namespace)).await? {
+                Lookup::Found(sets) if !sets.is_empty() => return Ok((namespace.clone(), sets)),
+                Lookup::Found(_) | Lookup::Absent => {}
+                Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
+            }
+        }
+        match forbidden {
+            Some(error) => Err(error),
+            None => Ok((self.namespace.clone(), Vec::new())),
+        }
     }
 
     /// All ApplicationSets of a namespace, or of all.
@@ -177,6 +352,18 @@ impl ClusterConnection {
     }
 
     async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {
+        match self.list_permitted(kind, namespace).await? {
+            Lookup::Found(objects) => Ok(objects),
+            Lookup::Absent => Ok(Vec::new()),
+            Lookup::Forbidden(error) => Err(error),
+        }
+    }
+
+    async fn list_permitted(
+        &self,
+        kind: &str,
+        namespace: Option<&str>,
+    ) -> Result<Lookup<Vec<Arc<Value>>>, Error> {
         let api = api(&self.client, namespace, &resource(kind));
         let place = match namespace {
             Some(namespace) => format!("{kind}s of namespace {namespace}"),
@@ -185,11 +372,15 @@ impl ClusterConnection {
         let mut objects = Vec::new();
         let mut params = ListParams::default().limit(PAGE);
         loop {
-            let page = within(place.clone(), api.list(&params)).await?;
+            let page = match permitted(place.clone(), api.list(&params)).await? {
+                Lookup::Found(page) => page,
+                Lookup::Absent => return Ok(Lookup::Absent),
+                Lookup::Forbidden(error) => return Ok(Lookup::Forbidden(error)),
+            };
             objects.extend(page.items.iter().map(|object| Arc::new(object.parse())));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => params = params.continue_token(&token),
-                None => return Ok(objects),
+                None => return Ok(Lookup::Found(objects)),
             }
         }
     }
@@ -200,17 +391,33 @@ async fn within<T>(
     place: String,
     request: impl Future<Output = Result<T, kube::Error>>,
 ) -> Result<T, Error> {
-    let what = "cannot read from the cluster";
+    match permitted(place.clone(), request).await? {
+        Lookup::Found(answer) => Ok(answer),
+        Lookup::Forbidden(error) => Err(error),
+        Lookup::Absent => Err(Error::input(UNREAD, place, "it does not exist")),
+    }
+}
+
+const UNREAD: &str = "cannot read from the cluster";
+
+/// Like [`within`]; that the user may not read is not an error.
+async fn permitted<T>(
+    place: String,
+    request: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<Lookup<T>, Error> {
     match tokio::time::timeout(TIMEOUT, request).await {
-        Ok(Ok(answer)) => Ok(answer),
+        Ok(Ok(answer)) => Ok(Lookup::Found(answer)),
         Ok(Err(error)) if has_code(&error, 404) => {
             let why = "the CustomResourceDefinition is not installed; apply the output of wavegate crds first";
-            Err(Error::input(what, place, why))
+            Err(Error::input(UNREAD, place, why))
         }
-        Ok(Err(error)) => Err(Error::input(what, place, reason(&error))),
+        Ok(Err(error)) if has_code(&error, 403) => {
+            Ok(Lookup::Forbidden(Error::input(UNREAD, place, reason(&error))))
+        }
+        Ok(Err(error)) => Err(Error::input(UNREAD, place, reason(&error))),
         Err(_) => {
             let why = format!("no response within {} s; check the kube context", TIMEOUT.as_secs());
-            Err(Error::input(what, place, why))
+            Err(Error::input(UNREAD, place, why))
         }
     }
 }

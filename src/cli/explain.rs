@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::output::{self, Output, or_dash, printable};
 use super::rollout_summary::{MemberSummary, RolloutSummary, State};
-use crate::api::conditions::application_set as condition;
+use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
@@ -23,6 +24,8 @@ use crate::decide::rollout::steps::Strategy;
 /// Reads from the cluster of the kube context and changes nothing. The first line is the
 /// summary, details follow.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate explain APPSET    (wavegate status lists the names)")]
 pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
@@ -45,6 +48,8 @@ pub(super) struct Explanation {
     /// The Applications that the rollout is waiting for, most important first; at most
     /// those listed in the status.
     pub waits: Vec<Wait>,
+    /// The Applications of later steps that wait for this step; `null` when there are none.
+    pub behind: Option<Behind>,
     /// Conditions that report a problem.
     pub conditions: Vec<Condition>,
 }
@@ -66,8 +71,24 @@ pub(super) struct Wait {
     /// Start and latest end of the wait; empty when unknown.
     pub since: String,
     pub until: String,
-    /// Suggested action; empty when no action is required.
+    /// Suggested actions in one line; empty when no action is required.
     pub advice: String,
+    /// The same, one by one.
+    #[serde(skip)]
+    pub actions: Vec<String>,
+}
+
+/// Applications that wait until the current step is complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Behind {
+    /// The first ones, in the order of the steps.
+    pub applications: Vec<String>,
+    /// How many there are.
+    pub count: usize,
+    /// The first and the last of their steps, counted from 1.
+    pub first_step: usize,
+    pub last_step: usize,
 }
 
 /// A condition of the set.
@@ -84,7 +105,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (set, applications) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
-        let applications = cluster.applications_by_name(&cluster.namespace).await?;
+        let applications = cluster.applications_by_name(set.namespace()).await?;
         Ok((set, applications))
     })?;
     args.output.print(&explain(&set, &applications), show)?;
@@ -96,7 +117,8 @@ pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) 
     let rollout = RolloutSummary::read(set, applications);
     let waits = waits(set, &rollout, applications);
     Explanation {
-        summary: summary(&rollout, &waits),
+        summary: summary(set, &rollout, &waits),
+        behind: behind(set, &rollout),
         namespace: rollout.namespace,
         application_set: rollout.application_set,
         state: rollout.state,
@@ -105,28 +127,27 @@ pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) 
     }
 }
 
-fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
+fn summary(set: &Value, rollout: &RolloutSummary, waits: &[Wait]) -> String {
     let name = &rollout.application_set;
     let first = waits.first().map(|wait| {
-        let more = match unfinished(rollout).count().max(waits.len()) - 1 {
+        let more = match unfinished(set, rollout).count().max(waits.len()) - 1 {
             0 => String::new(),
             more => format!(" (and {more} more)"),
         };
-        let application = &wait.application;
-        match &wait.resource {
-            Some(resource) => format!("{application}: {resource}{more}"),
-            None => format!("{application}: {}{more}", wait.reason),
-        }
+        format!("{}: {}{more}", wait.application, wait.reason)
     });
     match (rollout.state, first) {
-        (State::Rolling, Some(first)) => {
+        (State::Rolling | State::Failed, Some(first)) if rollout.step.is_some() => {
             let step = rollout.step.unwrap_or_default();
             format!("{name} waits in step {step} of {}: {first}", rollout.steps)
         }
-        (State::Rolling, None) => format!("{name} is progressing: {}", rollout.message),
+        (State::Rolling, _) => format!("{name} is progressing: {}", rollout.message),
         (State::Complete, _) => format!("{name} is not waiting: {}", rollout.message),
         (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
         (State::AllAtOnce, None) => format!("{name} is not waiting: {}", rollout.message),
+        (State::Failed, _) if is_of_applications(set) => {
+            format!("{name} cannot write all of its Applications: {}", rollout.message)
+        }
         (State::Failed, _) => format!("{name} is stopped by an error: {}", rollout.message),
         (State::Deleting, _) => format!("{name}: {}", rollout.message),
         (State::Unseen | State::SwitchedOff, _) => {
@@ -135,18 +156,59 @@ fn summary(rollout: &RolloutSummary, waits: &[Wait]) -> String {
     }
 }
 
+/// Whether the error of the set is that of single Applications: the others are rolled out.
+fn is_of_applications(set: &Value) -> bool {
+    const REASONS: [&str; 4] = [
+        reason::CREATE_APPLICATION_ERROR,
+        reason::UPDATE_APPLICATION_ERROR,
+        reason::DELETE_APPLICATION_ERROR,
+        reason::APPLICATION_VALIDATION_ERROR,
+    ];
+    let conditions = set.items("/status/conditions").iter();
+    let mut errors = conditions.filter(|found| {
+        found.field("type") == condition::ERROR_OCCURRED && found.field("status") == "True"
+    });
+    errors.any(|error| REASONS.contains(&error.field("reason")))
+}
+
+/// Whether a step is open and its Applications are rolled out.
+fn is_rolling(set: &Value, rollout: &RolloutSummary) -> bool {
+    let fails = rollout.state == State::Failed && is_of_applications(set);
+    rollout.step.is_some() && (rollout.state == State::Rolling || fails)
+}
+
 /// The Applications that are not complete in the current step; without steps, those that
 /// are not Healthy.
-fn unfinished(rollout: &RolloutSummary) -> impl Iterator<Item = &MemberSummary> {
-    rollout.applications.iter().filter(|member| match rollout.state {
-        State::Rolling => {
-            member.step.is_some()
-                && member.step == rollout.step
-                && member.phase != Phase::Healthy.name()
-        }
+fn unfinished<'a>(
+    set: &Value,
+    rollout: &'a RolloutSummary,
+) -> impl Iterator<Item = &'a MemberSummary> {
+    let is_rolling = is_rolling(set, rollout);
+    rollout.applications.iter().filter(move |member| match rollout.state {
+        _ if is_rolling => member.step == rollout.step && member.phase != Phase::Healthy.name(),
         State::AllAtOnce => member.health != "Healthy",
         State::Deleting => member.is_going,
         _ => false,
+    })
+}
+
+/// The most names of Applications behind a step.
+const BEHIND: usize = 10;
+
+fn behind(set: &Value, rollout: &RolloutSummary) -> Option<Behind> {
+    let step = rollout.step.filter(|_| is_rolling(set, rollout))?;
+    // In the order of the steps.
+    let waiting = rollout.applications.iter().filter_map(|member| {
+        let later = member.step.filter(|later| *later > step)?;
+        (member.phase != Phase::Healthy.name()).then_some((later, &member.application))
+    });
+    let waiting: Vec<(usize, &String)> = waiting.collect();
+    let ((first_step, _), (last_step, _)) = (*waiting.first()?, *waiting.last()?);
+    Some(Behind {
+        applications: waiting.iter().take(BEHIND).map(|(_, name)| (*name).clone()).collect(),
+        count: waiting.len(),
+        first_step,
+        last_step,
     })
 }
 
@@ -156,16 +218,12 @@ fn waits(
     applications: &BTreeMap<String, Arc<Value>>,
 ) -> Vec<Wait> {
     let reported = set.items("/status/rollout/waitingFor");
-    if rollout.state == State::Rolling && !reported.is_empty() {
+    if is_rolling(set, rollout) && !reported.is_empty() {
         let wait = |reported: &Value| {
             let name = reported.field("application");
             let member = rollout.applications.iter().find(|member| member.application == name);
-            let mut wait = wait_of(set, name, member, applications);
-            for (field, name) in [
-                (&mut wait.reason, "reason"),
-                (&mut wait.since, "since"),
-                (&mut wait.until, "until"),
-            ] {
+            let mut wait = wait_of(set, name, member, applications, Some(reported));
+            for (field, name) in [(&mut wait.since, "since"), (&mut wait.until, "until")] {
                 let reported = reported.field(name);
                 if !reported.is_empty() {
                     *field = reported.to_owned();
@@ -176,8 +234,8 @@ fn waits(
         };
         return reported.iter().map(wait).collect();
     }
-    unfinished(rollout)
-        .map(|member| wait_of(set, &member.application, Some(member), applications))
+    unfinished(set, rollout)
+        .map(|member| wait_of(set, &member.application, Some(member), applications, None))
         .collect()
 }
 
@@ -186,6 +244,7 @@ fn wait_of(
     name: &str,
     member: Option<&MemberSummary>,
     applications: &BTreeMap<String, Arc<Value>>,
+    reported: Option<&Value>,
 ) -> Wait {
     let live = applications.get(name);
     let of = |field: fn(&MemberSummary) -> &String| member.map(field).cloned().unwrap_or_default();
@@ -195,21 +254,28 @@ fn wait_of(
     // Resources do not block an Application whose sync has not started.
     let started = phase != Phase::Waiting.name();
     let blocking = live.filter(|_| started && !is_going).map(|live| blocking_resource::of(live));
-    let Blocking { resource, since, .. } = blocking.unwrap_or_default();
-    let mut reason = of(|member| &member.message);
-    if reason.is_empty() {
-        reason = match live {
-            None => "the Application does not exist yet".to_owned(),
-            Some(live) => format!(
+    let Blocking { resource, reason, since } = blocking.unwrap_or_default();
+    // The controller knows more than the Application does; another controller reports nothing.
+    let known = reported.map(|reported| reported.field("reason")).unwrap_or_default();
+    let reason = match (known, resource.is_some()) {
+        ("", true) => reason,
+        ("", false) => match (of(|member| &member.message), live) {
+            (message, _) if !message.is_empty() => message,
+            (_, _) if !reason.is_empty() => reason,
+            (_, None) => "the Application does not exist yet".to_owned(),
+            (_, Some(live)) => format!(
                 "sync status {}, health status {}",
                 or_unknown(live.text("/status/sync/status")),
                 or_unknown(live.text("/status/health/status"))
             ),
-        };
-    }
+        },
+        (known, _) => known.to_owned(),
+    };
+    let actions = actions(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref());
     Wait {
         application: name.to_owned(),
-        advice: advice(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref()),
+        advice: actions.join("; "),
+        actions,
         step,
         sync: of(|member| &member.sync),
         health: of(|member| &member.health),
@@ -231,49 +297,73 @@ fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "Unknown" } else { text }
 }
 
-/// Suggested action for a wait.
-fn advice(
+/// Suggested actions for a wait.
+fn actions(
     set: &Value,
     name: &str,
     phase: &str,
     step: Option<usize>,
     live: Option<&Value>,
     resource: Option<&BlockingResource>,
-) -> String {
-    if live.is_some_and(|live| !live["metadata"]["deletionTimestamp"].is_null()) {
-        let namespace = match live.map_or("", Raw::namespace) {
-            "" => String::new(),
-            namespace => format!("-n {namespace} "),
-        };
-        return format!(
+) -> Vec<String> {
+    let Some(live) = live else {
+        let fails = is_of_applications(set);
+        let action = "fix the cause: the ApplicationSet, or the permissions of its controller, \
+                      which tries again by itself";
+        return fails.then(|| action.to_owned()).into_iter().collect();
+    };
+    if !live["metadata"]["deletionTimestamp"].is_null() {
+        let namespace = in_namespace(live.namespace());
+        return vec![format!(
             "its finalizers are removed when its resources are deleted; for what they wait for, see its \
-             conditions: kubectl {namespace}describe application {name}"
-        );
+             conditions: kubectl {namespace}describe application {}",
+            word(name)
+        )];
     }
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
     let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
     let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
-    let operation = live.map_or("", |live| live.text("/status/operationState/phase"));
+    let has_failed =
+        OperationPhase::from_word(live.text("/status/operationState/phase")).has_failed();
+    let sync = sync_command(name, live.namespace());
     if phase == Phase::Waiting.name() && held {
-        return format!(
-            "maxUpdate of its step is 0: sync the Application manually, for example: {}",
-            sync_manually(name, live)
-        );
+        return vec![format!("maxUpdate of its step is 0, so sync it yourself: {sync}")];
     }
     if phase == Phase::Pending.name() {
-        return "its operation was not started yet: check that an application controller is running"
-            .to_owned();
+        return vec![
+            "its operation was not started yet: check that an application controller is running"
+                .to_owned(),
+        ];
     }
-    match resource {
-        Some(resource) if resource.status != "Suspended" => describe_command(resource),
-        Some(resource) => format!("resume the resource: {}", describe_command(resource)),
-        None if OperationPhase::from_word(operation).has_failed() => {
-            format!(
-                "fix the cause of the failed operation, then sync the Application again: {}",
-                sync_manually(name, live)
-            )
+    // An object that could not be applied may not exist, and its error says all.
+    let is_described = |found: &&BlockingResource| {
+        !matches!(found.status.as_str(), "SyncFailed" | "PruneFailed" | "OutOfSync")
+    };
+    let mut actions: Vec<String> = match resource.filter(is_described) {
+        Some(resource) if resource.status == "Suspended" => {
+            vec![format!("resume the resource: {}", describe_command(resource))]
         }
-        None => String::new(),
+        Some(resource) => vec![describe_command(resource)],
+        None => Vec::new(),
+    };
+    if has_failed {
+        actions.push("a commit that fixes the cause is rolled out by itself".to_owned());
+        actions.push(format!("without a new commit, start a new sync: {sync}"));
+    }
+    actions
+}
+
+/// The option that selects a namespace, with a blank at its end.
+fn in_namespace(namespace: &str) -> String {
+    if namespace.is_empty() { String::new() } else { format!("-n {} ", word(namespace)) }
+}
+
+/// A word of a shell: quoted if a shell would interpret it.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 
@@ -281,27 +371,13 @@ fn advice(
 fn describe_command(resource: &BlockingResource) -> String {
     let BlockingResource { group, kind, namespace, name, .. } = resource;
     let group = if group.is_empty() { String::new() } else { format!(".{group}") };
-    let namespace = match namespace.as_str() {
-        "" => String::new(),
-        namespace => format!("-n {namespace} "),
-    };
-    format!("kubectl {namespace}describe {}{group} {name}", kind.to_lowercase())
+    let kind = word(&format!("{}{group}", kind.to_lowercase()));
+    format!("kubectl {}describe {kind} {}", in_namespace(namespace), word(name))
 }
 
-/// The command that syncs an Application. A manual operation uses only its own sync
-/// options (SE-304), so it includes those of the spec.
-fn sync_manually(name: &str, live: Option<&Value>) -> String {
-    let namespace = match live.map_or("", Raw::namespace) {
-        "" => String::new(),
-        namespace => format!("-n {namespace} "),
-    };
-    let options = live.and_then(|live| live.pointer("/spec/syncPolicy/syncOptions"));
-    let sync = match options {
-        Some(Value::Array(options)) if !options.is_empty() => json!({ "syncOptions": options }),
-        _ => json!({}),
-    };
-    let patch = json!({ "operation": { "sync": sync } }).to_string().replace('\'', r"'\''");
-    format!("kubectl {namespace}patch application {name} --type merge -p '{patch}'")
+/// The command that syncs an Application with its own options.
+fn sync_command(name: &str, namespace: &str) -> String {
+    format!("wavegate sync {}{}", in_namespace(namespace), word(name))
 }
 
 fn conditions(set: &Value) -> Vec<Condition> {
@@ -319,33 +395,51 @@ fn conditions(set: &Value) -> Vec<Condition> {
 
 /// The text output.
 pub(super) fn show(explanation: &Explanation) -> String {
+    show_at(explanation, Timestamp::now())
+}
+
+/// Like [`show`], with ages at this time.
+pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
     let mut out = printable(&explanation.summary) + "\n";
     if !explanation.waits.is_empty() {
         let row = |wait: &Wait| {
-            let what =
-                wait.resource.as_ref().map_or_else(|| wait.reason.clone(), ToString::to_string);
             [
                 wait.application.clone(),
                 wait.step.map_or_else(|| "-".to_owned(), |step| step.to_string()),
                 or_dash(&wait.phase),
                 or_dash(&wait.sync),
                 or_dash(&wait.health),
-                or_dash(&wait.since),
-                or_dash(&wait.until),
-                what,
+                output::age(&wait.since, now),
+                output::ahead(&wait.until, now),
+                wait.reason.clone(),
             ]
         };
-        let header =
-            ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "SINCE", "UNTIL", "WAITS FOR"];
+        let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "FOR", "LEFT", "WAITS FOR"];
         out.push('\n');
         out.push_str(&output::table(header, explanation.waits.iter().map(row)));
     }
-    let reported = |wait: &&Wait| !wait.advice.is_empty();
-    if explanation.waits.iter().any(|wait| reported(&wait)) {
+    if let Some(behind) = &explanation.behind {
+        let names = behind.applications.iter().map(String::as_str);
+        let more = match behind.count.saturating_sub(behind.applications.len()) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let steps = match (behind.first_step, behind.last_step) {
+            (first, last) if first == last => format!("step {first}"),
+            (first, last) => format!("steps {first} to {last}"),
+        };
+        let names = names.collect::<Vec<_>>().join(", ");
+        out.push('\n');
+        out.push_str(&printable(&format!("Behind it, in {steps}: {names}{more}")));
+        out.push('\n');
+    }
+    if explanation.waits.iter().any(|wait| !wait.actions.is_empty()) {
         out.push_str("\nWhat to do:\n");
-        for wait in explanation.waits.iter().filter(reported) {
-            out.push_str(&printable(&format!("  {}: {}", wait.application, wait.advice)));
-            out.push('\n');
+        for wait in &explanation.waits {
+            for action in &wait.actions {
+                out.push_str(&printable(&format!("  {}: {action}", wait.application)));
+                out.push('\n');
+            }
         }
     }
     for condition in &explanation.conditions {

@@ -80,11 +80,15 @@ pub(super) async fn live_sets(
         input::application_sets(files, name, Inputs::default())?.0
     };
     for set in &mut sets {
+        let name = crate::desired::name_of(&set.value).to_owned();
+        if set.value["metadata"]["namespace"].is_string() {
+            continue;
+        }
+        // It would be applied to the namespace of the context, unless it is stored in the one
+        // of the control plane.
+        let namespace = cluster.namespace_of_set(&name).await?;
         if let Some(metadata) = set.value["metadata"].as_object_mut() {
-            let namespace = metadata.entry("namespace").or_insert(Value::Null);
-            if !namespace.is_string() {
-                *namespace = cluster.namespace.clone().into();
-            }
+            metadata.insert("namespace".to_owned(), namespace.into());
         }
     }
     Ok(sets)

@@ -17,6 +17,8 @@ use crate::decide::health::{self, Status};
 /// Accepts the output of `kubectl get -o yaml`. A kind without a health check has no
 /// health status and does not affect the health of an Application.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  kubectl get deployments -o yaml | wavegate health -f -")]
 pub(super) struct Args {
     /// File or directory with live objects; - for standard input
     #[arg(short, long = "filename", required = true, value_name = "FILE")]

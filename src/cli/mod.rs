@@ -16,7 +16,9 @@ mod explain;
 mod facts;
 mod generate;
 mod health;
+mod help;
 mod input;
+mod kubeconfig;
 mod live_app;
 mod live_diff;
 mod order;
@@ -33,7 +35,7 @@ mod tree;
 use std::io::Write;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 
 pub use self::error::report;
 use crate::{telemetry, terminal};
@@ -67,14 +69,24 @@ enum Command {
 /// Parses the arguments. Exits when they are invalid or ask for help; arguments in
 /// messages are escaped.
 pub fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|error| {
+    if completions::answer() {
+        std::process::exit(0);
+    }
+    let mut command = help::command();
+    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let cli = matches.and_then(|mut matches| {
+        Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
+    });
+    cli.unwrap_or_else(|error| {
         let text = error.render().to_string();
         let safe = terminal::printable_lines(&text, false);
-        if text == safe {
+        let args = std::env::args_os().filter_map(|arg| arg.into_string().ok());
+        let examples = help::examples(&error, args);
+        if text == safe && examples.is_empty() {
             error.exit();
         }
         // A closed standard error is ignored.
-        let _ = std::io::stderr().write_all(safe.as_bytes());
+        let _ = std::io::stderr().write_all(format!("{safe}{examples}").as_bytes());
         std::process::exit(error.exit_code())
     })
 }

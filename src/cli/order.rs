@@ -17,6 +17,9 @@ use crate::decide::sync::{Slot, order, prune_order};
 /// before the resources that depend on it. Hooks that never run are omitted, and of two
 /// manifests for one object the last one is used.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate order -f manifests/
+  kustomize build . | wavegate order -f -")]
 pub(super) struct Args {
     /// File or directory with manifests; - for standard input. A directory is
     /// searched for .yaml, .yml and .json files, in lexical order

@@ -1,15 +1,17 @@
 //! Standard output: tables, JSON, YAML.
 
+use std::fmt::Write as _;
 use std::io::{ErrorKind, IsTerminal, Write};
+use std::time::Duration;
 
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
+use unicode_width::UnicodeWidthStr;
 
 use super::error::Error;
 pub(super) use crate::terminal::{printable, printable_lines};
-use crate::{terminal, yaml};
+use crate::{age, terminal, yaml};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -118,20 +120,85 @@ pub(super) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// The space between two columns of a table.
+const GAP: usize = 3;
+
 /// Rows under a header, in columns; ends with a newline. Every cell is a single line.
+/// Words for a state are coloured on a terminal.
 pub(super) fn table<const N: usize>(
     header: [&str; N],
     rows: impl IntoIterator<Item = [String; N]>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(header.to_vec());
-    for row in rows {
-        table.add_row(row.iter().map(|cell| printable(cell)).collect::<Vec<_>>());
+    table_in(header, rows, colour())
+}
+
+/// Like [`table`], with or without colours.
+pub(super) fn table_in<const N: usize>(
+    header: [&str; N],
+    rows: impl IntoIterator<Item = [String; N]>,
+    colour: bool,
+) -> String {
+    let rows: Vec<[String; N]> =
+        rows.into_iter().map(|row| row.map(|cell| printable(&cell))).collect();
+    let mut widths = header.map(UnicodeWidthStr::width);
+    for row in &rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = (*width).max(cell.width());
+        }
     }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 3));
+    let mut out = String::new();
+    let mut line = |cells: [&str; N], is_data: bool| {
+        let last = cells.iter().rposition(|cell| !cell.trim_end().is_empty());
+        for (at, cell) in cells.iter().enumerate().take(last.map_or(0, |last| last + 1)) {
+            let cell = if Some(at) == last { cell.trim_end() } else { cell };
+            match colour_of(header[at], cell).filter(|_| colour && is_data) {
+                Some(code) => {
+                    let _ = write!(out, "\u{1b}[{code}m{cell}\u{1b}[0m");
+                }
+                None => out.push_str(cell),
+            }
+            if Some(at) != last {
+                // Measured without the colour.
+                let padding = widths[at] + GAP - cell.width();
+                out.extend(std::iter::repeat_n(' ', padding));
+            }
+        }
+        out.push('\n');
+    };
+    line(header, false);
+    for row in &rows {
+        line(row.each_ref().map(String::as_str), true);
     }
-    table.trim_fmt() + "\n"
+    out
+}
+
+/// The colour of a state in a column that holds states: green for the end that everybody
+/// waits for, yellow for what is under way, red for what needs a person.
+fn colour_of(column: &str, word: &str) -> Option<&'static str> {
+    const STATES: [&str; 5] = ["HEALTH", "SYNC", "PHASE", "STATUS", "STATE"];
+    if !STATES.contains(&column) {
+        return None;
+    }
+    Some(match word {
+        "Healthy" | "Synced" | "Succeeded" | "Complete" | "Pruned" => "32",
+        "Progressing" | "Pending" | "Running" | "OutOfSync" | "Missing" | "Suspended"
+        | "Terminating" | "Rolling" | "Deleting" => "33",
+        "Degraded" | "Failed" | "Error" | "SyncFailed" | "PruneFailed" => "31",
+        "Waiting" | "Unknown" => "2",
+        _ => return None,
+    })
+}
+
+/// How long ago a time in RFC 3339 was, as `kubectl get` prints it; a dash for none.
+pub(super) fn age(time: &str, now: Timestamp) -> String {
+    if time.is_empty() { "-".to_owned() } else { age::since(time, now) }
+}
+
+/// How long a time in RFC 3339 is ahead; a dash for none.
+pub(super) fn ahead(time: &str, now: Timestamp) -> String {
+    let Ok(time) = time.parse::<Timestamp>() else { return or_dash(time) };
+    let left = u64::try_from(time.as_second() - now.as_second()).unwrap_or(0);
+    age::human(Duration::from_secs(left))
 }
 
 /// Whether standard output may be coloured: it is a terminal and `NO_COLOR` is not set.

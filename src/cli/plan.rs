@@ -32,6 +32,10 @@ const NAMES_PER_LINE: usize = 8;
 /// -f, the ApplicationSet is read from the cluster, too. Exits with 1 when there are
 /// configuration errors.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate plan -f appset.yaml
+  wavegate plan --live -f appset.yaml    what a change of the file would do
+  wavegate plan --live APPSET            of a set in the cluster")]
 pub(super) struct Args {
     /// File with the ApplicationSet; - for standard input
     #[arg(short, long = "filename", required_unless_present = "live", value_name = "FILE")]

@@ -23,6 +23,9 @@ use crate::desired::name_of;
 /// with 1 when the set has unknown fields, cannot be generated, or generates invalid
 /// Applications: an empty or duplicate name, or an invalid destination.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate render -f appset.yaml
+  wavegate render --live APPSET          of a set in the cluster")]
 pub(super) struct Args {
     /// File with the ApplicationSet, and Secrets that its generators read; - for standard
     /// input

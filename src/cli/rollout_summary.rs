@@ -14,6 +14,7 @@ use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
+use crate::decide::blocking_resource;
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
@@ -37,7 +38,7 @@ pub(super) struct RolloutSummary {
     pub health: String,
     /// Description of the state in one line.
     pub message: String,
-    /// Sorted by name.
+    /// In the order of the steps, then by name; those that no step selects come last.
     pub applications: Vec<MemberSummary>,
     /// Whether the set is kept by a finalizer while its Applications are deleted.
     #[serde(skip)]
@@ -77,7 +78,8 @@ pub(super) struct MemberSummary {
     pub health: String,
     /// Start of the phase; empty outside a rollout.
     pub since: String,
-    /// Message of the entry; what holds the Application while it is being deleted.
+    /// What the rollout waits for, if it waits for this Application; else the message of
+    /// the entry. What holds the Application while it is being deleted.
     pub message: String,
     /// Whether it is being deleted.
     #[serde(skip)]
@@ -106,7 +108,7 @@ impl RolloutSummary {
             total,
             health: set.text("/status/health/status").to_owned(),
             message: String::new(),
-            applications: members(set, &stored, applications),
+            applications: members(set, step, &stored, applications),
             finalizers: annotations::finalizers(set).map(str::to_owned).collect(),
         };
         summary.message = summary.message(set);
@@ -253,32 +255,69 @@ fn progress(
     (flags.iter().filter(|done| **done).count() as u64, flags.len() as u64)
 }
 
+/// The waits that the controller reports, by Application.
+fn reported(set: &Value) -> BTreeMap<&str, &Value> {
+    let waits = set.items("/status/rollout/waitingFor").iter();
+    waits
+        .map(|wait| (wait.field("application"), wait))
+        .filter(|(name, _)| !name.is_empty())
+        .collect()
+}
+
+/// Why an Application outside of a rollout is not Synced and Healthy.
+fn unready(live: &Value) -> String {
+    let is_ready = live.text("/status/sync/status") == "Synced"
+        && live.text("/status/health/status") == "Healthy";
+    if is_ready { String::new() } else { blocking_resource::of(live).reason }
+}
+
 fn members(
     set: &Value,
+    open_step: Option<usize>,
     stored: &BTreeMap<String, Entry>,
     applications: &BTreeMap<String, Arc<Value>>,
 ) -> Vec<MemberSummary> {
     let owned = applications.iter().filter(|(_, live)| is_owned(live, set)).map(|(name, _)| name);
-    let names: BTreeSet<&String> = owned.chain(stored.keys()).collect();
-    let member = |name: &String| {
+    let reported = reported(set);
+    // An Application that cannot be created is not there, and is waited for.
+    let names: BTreeSet<&str> = owned
+        .chain(stored.keys())
+        .map(String::as_str)
+        .chain(reported.keys().copied().filter(|_| open_step.is_some()))
+        .collect();
+    let member = |name: &str| {
         let entry = stored.get(name);
+        let wait = reported.get(name).filter(|_| open_step.is_some());
         let live = |pointer| {
             applications.get(name).map(|live| live.text(pointer).to_owned()).unwrap_or_default()
         };
         let going = applications.get(name).and_then(|live| Going::read(live));
         MemberSummary {
             is_going: going.is_some(),
-            application: name.clone(),
-            step: entry.and_then(|entry| entry.step).map(|step| step + 1),
+            application: name.to_owned(),
+            step: match entry {
+                Some(entry) => entry.step.map(|step| step + 1),
+                None => open_step.filter(|_| wait.is_some()),
+            },
             phase: entry.map(|entry| entry.phase.name().to_owned()).unwrap_or_default(),
             sync: live("/status/sync/status"),
             health: live("/status/health/status"),
             since: entry.map(|entry| to_rfc3339(entry.since)).unwrap_or_default(),
             message: match going {
                 Some(going) => going.to_string(),
-                None => entry.map(|entry| entry.message.clone()).unwrap_or_default(),
+                None => match wait.map(|wait| wait.field("reason")) {
+                    Some(reason) if !reason.is_empty() => reason.to_owned(),
+                    _ => match (entry, applications.get(name)) {
+                        (Some(entry), _) => entry.message.clone(),
+                        (None, Some(live)) => unready(live),
+                        (None, None) => String::new(),
+                    },
+                },
             },
         }
     };
-    names.into_iter().map(member).collect()
+    let mut members: Vec<MemberSummary> = names.into_iter().map(member).collect();
+    // Stable, so by name within a step.
+    members.sort_by_key(|member| member.step.unwrap_or(usize::MAX));
+    members
 }

@@ -23,16 +23,22 @@ use crate::source::{self, Repositories};
 /// How long a running reconcile may take after a stop signal.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Run the controllers
+/// Run the controllers in a cluster
+///
+/// Each option may also be set in the environment, and in the ConfigMaps
+/// argocd-cmd-params-cm and argocd-cm of the control plane: a flag wins over the
+/// environment, and the environment over the ConfigMaps. -h lists the common options, --help
+/// all of them. Runs until a signal, or until the lease is lost.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     flags: Flags,
-    /// Context of the kubeconfig; the current one by default
-    #[arg(long, value_name = "NAME")]
+    /// Context of the kubeconfig [default: the current one, else the cluster that this
+    /// process runs in]
+    #[arg(long, value_name = "CONTEXT", help_heading = "Cluster access")]
     context: Option<String>,
-    /// Directory for checkouts of Git repositories; a temporary directory by default
-    #[arg(long, value_name = "DIR")]
+    /// Directory for checkouts of Git repositories [default: a temporary directory]
+    #[arg(long, value_name = "DIR", help_heading = "Sources")]
     cache_dir: Option<std::path::PathBuf>,
 }
 

@@ -1,21 +1,30 @@
 //! `wavegate status`: the state of rollouts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::output::{self, Output, or_dash};
+use super::error::Error;
+use super::output::{self, Output, or_dash, printable, some_of};
 use super::rollout_summary::{MemberSummary, RolloutSummary};
+use crate::api::Raw;
 use crate::desired::name_of;
+
+/// The most namespaces in a message.
+const NAMES: usize = 10;
 
 /// Print the state of the rollouts in a cluster
 ///
 /// Reads from the cluster of the kube context and changes nothing. Lists the
 /// ApplicationSets, or shows the Applications of one of them.
 #[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:
+  wavegate status            the ApplicationSets
+  wavegate status APPSET     the Applications of one")]
 pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
@@ -35,19 +44,64 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let (set, applications) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;
             let set = cluster.expect_application_set(name).await?;
-            let applications = cluster.applications_by_name(&cluster.namespace).await?;
+            let applications = cluster.applications_by_name(set.namespace()).await?;
             Ok((set, applications))
         })?;
         args.output.print(&RolloutSummary::read(&set, &applications), one)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (sets, applications) = block_on(async {
+    let (sets, applications, nothing) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
-        let namespace = (!args.all_namespaces).then_some(cluster.namespace.as_str());
-        Ok((cluster.application_sets(namespace).await?, cluster.applications(namespace).await?))
+        read(&cluster, args.all_namespaces).await
     })?;
-    args.output.print(&summaries(&sets, applications), |summaries| list(summaries))?;
+    args.output.print(&summaries(&sets, applications), |summaries| match summaries.as_slice() {
+        [] => nothing,
+        summaries => list(summaries),
+    })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The sets and the Applications of their namespaces, and what to print when there are no
+/// sets.
+async fn read(
+    cluster: &ClusterConnection,
+    all_namespaces: bool,
+) -> Result<(Vec<Arc<Value>>, Vec<Arc<Value>>, String), Error> {
+    if all_namespaces {
+        let sets = cluster.application_sets(None).await?;
+        let nothing = "No ApplicationSets found in any namespace.\n".to_owned();
+        return Ok((sets, cluster.applications(None).await?, nothing));
+    }
+    let (namespace, sets) = cluster.application_sets_here().await?;
+    if sets.is_empty() {
+        let elsewhere = cluster.names("ApplicationSet", None).await;
+        return Ok((sets, Vec::new(), nothing(cluster.places(), elsewhere)));
+    }
+    let applications = cluster.applications(Some(&namespace)).await?;
+    Ok((sets, applications, String::new()))
+}
+
+/// What to print for namespaces without ApplicationSets. `elsewhere` are namespace and name
+/// of those that exist, if they can be listed.
+fn nothing(places: &[String], elsewhere: Option<BTreeSet<(String, String)>>) -> String {
+    let places = places.join(" or ");
+    let found = format!("No ApplicationSets found in namespace {places}");
+    let text = match elsewhere {
+        None => format!("{found}; use -A to list all namespaces."),
+        Some(names) => {
+            let others: BTreeSet<&str> = names.iter().map(|(at, _)| at.as_str()).collect();
+            match others.len() {
+                0 => format!("{found}, nor in any other."),
+                _ => {
+                    let others = some_of(others, NAMES);
+                    format!(
+                        "{found}; namespaces with ApplicationSets: {others} (use -n, or -A for all)."
+                    )
+                }
+            }
+        }
+    };
+    printable(&text) + "\n"
 }
 
 /// Summaries of sets, sorted by namespace and name; `applications` may be of several
@@ -91,6 +145,11 @@ pub(super) fn list(summaries: &[RolloutSummary]) -> String {
 }
 
 pub(super) fn one(summary: &RolloutSummary) -> String {
+    one_at(summary, Timestamp::now())
+}
+
+/// Like [`one`], with ages at this time.
+pub(super) fn one_at(summary: &RolloutSummary, now: Timestamp) -> String {
     let row = |member: &MemberSummary| {
         [
             member.application.clone(),
@@ -98,7 +157,7 @@ pub(super) fn one(summary: &RolloutSummary) -> String {
             or_dash(&member.phase),
             or_dash(&member.sync),
             or_dash(&member.health),
-            or_dash(&member.since),
+            output::age(&member.since, now),
             member.message.clone(),
         ]
     };
@@ -108,7 +167,7 @@ pub(super) fn one(summary: &RolloutSummary) -> String {
     );
     let mut text = output::printable(&title) + "\n";
     if !summary.applications.is_empty() {
-        let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "SINCE", "MESSAGE"];
+        let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "FOR", "MESSAGE"];
         text.push('\n');
         text.push_str(&output::table(header, summary.applications.iter().map(row)));
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use super::explain::{Explanation, explain, show};
+use super::explain::{Explanation, explain, show, show_at};
 use super::live_diff::{Change, Seen, compare};
 use super::rollout_summary::{RolloutSummary, State};
 use super::{generate, output, status};
@@ -81,15 +81,9 @@ fn explain_summarizes_and_names_the_resource() {
     let resources = |resources: Value| json!({"sync": {"status": "Synced"}, "health": {"status": "Progressing"}, "resources": resources});
     let cases = [
         (
-            "the status takes precedence, with the resource of the Application",
-            reported.clone(),
-            vec![application("dev", resources(json!([progressing()])))],
-            "shop waits in step 1 of 2: dev: Deployment shop/web is Progressing: 1 of 2 replicas are ready",
-        ),
-        (
-            "without a resource, the reason is used",
+            "the reason in the status takes precedence",
             reported,
-            vec![application("dev", json!({}))],
+            vec![application("dev", resources(json!([progressing()])))],
             "shop waits in step 1 of 2: dev: OutOfSync, Progressing",
         ),
         (
@@ -145,20 +139,11 @@ fn explain_suggests_an_action() {
     let held =
         explained(status.clone(), &[application("dev", json!({})), application("prod", json!({}))]);
     assert_eq!(held.waits.len(), 1);
-    assert!(held.waits[0].advice.starts_with("maxUpdate of its step is 0"), "{held:?}");
+    let want = "maxUpdate of its step is 0, so sync it yourself: wavegate sync -n argocd prod";
+    assert_eq!(held.waits[0].advice, want, "{held:?}");
     let text = show(&held);
     assert_eq!(text.lines().next(), Some(held.summary.as_str()));
-    let plain = r#"patch application prod --type merge -p '{"operation":{"sync":{}}}'"#;
-    assert!(text.contains(plain), "{text}");
-    let (name, prod) = application("prod", json!({}));
-    let mut prod = (*prod).clone();
-    prod["metadata"]["namespace"] = "argocd".into();
-    prod["spec"]["syncPolicy"]["syncOptions"] = json!(["CreateNamespace=true", "Odd='"]);
-    let held = explained(status, &[application("dev", json!({})), (name, Arc::new(prod))]);
-    assert_eq!(
-        held.waits[0].advice,
-        r#"maxUpdate of its step is 0: sync the Application manually, for example: kubectl -n argocd patch application prod --type merge -p '{"operation":{"sync":{"syncOptions":["CreateNamespace=true","Odd='\''"]}}}'"#
-    );
+    assert!(text.contains(&format!("\n  prod: {want}\n")), "{text}");
 
     let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
@@ -167,6 +152,115 @@ fn explain_suggests_an_action() {
     let text = show(&ill);
     assert!(text.starts_with("shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: \\u{1b}[2Jgone\\nnext\n"), "{text}");
     assert!(!text.contains('\u{1b}'), "control characters are escaped");
+
+    let mut odd = deployment("Degraded", "");
+    odd["name"] = "a'; rm -rf $HOME #".into();
+    let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
+    let ill = explained(status, &[application("dev", json!({"resources": [odd]}))]);
+    let want = r"kubectl -n shop describe deployment.apps 'a'\''; rm -rf $HOME #'";
+    assert_eq!(ill.waits[0].advice, want, "a shell takes it as one word");
+}
+
+#[test]
+fn explain_says_how_to_go_on_after_a_failed_sync_and_who_waits_behind() {
+    let mut entries = vec![entry("dev", "1", "Progressing"), entry("done", "2", "Healthy")];
+    entries.extend((0..14).map(|number| entry(&format!("prod-{number:02}"), "2", "Waiting")));
+    entries.push(entry("last", "4", "Waiting"));
+    entries.push(entry("aside", "-1", "Waiting"));
+    let failed = json!({
+        "sync": {"status": "Synced"}, "health": {"status": "Degraded"},
+        "resources": [deployment("Degraded", "image pull failed")],
+        "operationState": {
+            "phase": "Failed", "message": "one or more synchronization tasks completed unsuccessfully",
+            "syncResult": {"resources": [{
+                "group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
+                "status": "Synced", "hookPhase": "Failed", "message": "image pull failed",
+            }]},
+        },
+    });
+    let explained = explained(json!({"applicationStatus": entries}), &[application("dev", failed)]);
+    let now = "2026-01-02T03:07:10Z".parse().unwrap();
+    let want = "\
+shop waits in step 1 of 2: dev: its sync failed: Deployment shop/web is Degraded: image pull failed
+
+APPLICATION   STEP   PHASE         SYNC     HEALTH     FOR    LEFT   WAITS FOR
+dev           1      Progressing   Synced   Degraded   3m5s   -      its sync failed: Deployment shop/web is Degraded: image pull failed
+
+Behind it, in steps 2 to 4: prod-00, prod-01, prod-02, prod-03, prod-04, prod-05, prod-06, prod-07, prod-08, prod-09 and 5 more
+
+What to do:
+  dev: kubectl -n shop describe deployment.apps web
+  dev: a commit that fixes the cause is rolled out by itself
+  dev: without a new commit, start a new sync: wavegate sync -n argocd dev
+";
+    assert_eq!(show_at(&explained, now), want);
+    let json = serde_json::to_value(&explained).unwrap();
+    assert_eq!((&json["behind"]["count"], &json["behind"]["lastStep"]), (&json!(15), &json!(4)));
+}
+
+#[test]
+fn an_application_that_cannot_be_created_is_explained_and_listed() {
+    let error = "application App_a: 422: invalid name";
+    let status = json!({
+        "conditions": [{"type": "ErrorOccurred", "status": "True", "reason": "CreateApplicationError", "message": error}],
+        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "m",
+            "waitingFor": [{"application": "App_a", "reason": "it cannot be created: 422: invalid name"}]},
+        "applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")],
+    });
+    let applications = [application("dev", json!({})), application("prod", json!({}))];
+    let explained = explained(status.clone(), &applications);
+    assert_eq!(
+        explained.summary,
+        "shop waits in step 1 of 2: App_a: it cannot be created: 422: invalid name"
+    );
+    assert!(explained.waits[0].advice.starts_with("fix the cause"), "{explained:?}");
+    assert_eq!(explained.behind.unwrap().applications, ["prod"]);
+    let applications: Applications = applications.into();
+    let summary = RolloutSummary::read(&set(status), &applications);
+    assert_eq!(summary.message, error);
+    let rows: Vec<_> =
+        summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
+    assert_eq!(rows, [("App_a", Some(1)), ("dev", Some(1)), ("prod", Some(2))]);
+    assert_eq!(summary.applications[0].message, "it cannot be created: 422: invalid name");
+}
+
+#[test]
+fn applications_are_listed_in_the_order_of_the_steps() {
+    let entries = [("z", "1"), ("a", "2"), ("m", "1"), ("none", "-1"), ("b", "10")]
+        .map(|(name, step)| entry(name, step, "Waiting"));
+    let summary =
+        RolloutSummary::read(&set(json!({"applicationStatus": entries})), &Applications::new());
+    let table = status::one_at(&summary, "2026-01-04T03:04:05Z".parse().unwrap());
+    let rows: Vec<&str> = table.lines().skip(2).collect();
+    let want = [
+        "APPLICATION   STEP   PHASE     SYNC   HEALTH   FOR   MESSAGE",
+        "m             1      Waiting   -      -        2d    m is Waiting",
+        "z             1      Waiting   -      -        2d    z is Waiting",
+        "a             2      Waiting   -      -        2d    a is Waiting",
+        "b             10     Waiting   -      -        2d    b is Waiting",
+        "none          -      Waiting   -      -        2d    none is Waiting",
+    ];
+    assert_eq!(rows, want);
+}
+
+#[test]
+fn states_are_coloured_without_a_change_of_the_columns() {
+    let rows = || {
+        [
+            ["ü漢", "Healthy", "Healthy"].map(str::to_owned),
+            ["b", "Degraded", "x"].map(str::to_owned),
+            ["c", "", ""].map(str::to_owned),
+        ]
+    };
+    let header = ["NAME", "HEALTH", "MESSAGE"];
+    let plain = "NAME   HEALTH     MESSAGE\nü漢    Healthy    Healthy\nb      Degraded   x\nc\n";
+    assert_eq!(output::table_in(header, rows(), false), plain);
+    let coloured = output::table_in(header, rows(), true);
+    assert!(coloured.contains("ü漢    \u{1b}[32mHealthy\u{1b}[0m    Healthy\n"), "{coloured:?}");
+    assert!(coloured.contains("b      \u{1b}[31mDegraded\u{1b}[0m   x\n"), "{coloured:?}");
+    let removed = ["\u{1b}[32m", "\u{1b}[31m", "\u{1b}[0m"];
+    let without = removed.iter().fold(coloured, |text, code| text.replace(code, ""));
+    assert_eq!(without, plain);
 }
 
 #[test]

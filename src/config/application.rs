@@ -15,68 +15,67 @@ use crate::settings::{ApplicationSettings, Namespaces};
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ApplicationFlags {
     /// Namespaces besides the control plane's whose Applications are synced,
-    /// comma separated globs or /regex/; those of --applicationset-namespaces
-    /// by default
-    #[arg(long, value_name = "PATTERNS", value_delimiter = ',')]
+    /// comma separated globs or /regex/ [default: those of the sets]
+    #[arg(long, value_name = "PATTERNS", value_delimiter = ',', help_heading = "Sync engine")]
     pub application_namespaces: Option<Vec<String>>,
-    /// Seconds between two waves of a sync
-    #[arg(long, value_name = "SECONDS")]
+    /// Seconds between two waves of a sync [default: 2]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine")]
     pub sync_wave_delay: Option<u32>,
-    /// How long a sync may take, retries included, in seconds; 0 is for ever
-    #[arg(long, value_name = "SECONDS")]
+    /// How long a sync may take, retries included, in seconds; 0 is for ever [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine")]
     pub sync_timeout: Option<u32>,
     /// After how long an Application is compared again without a reason, such
-    /// as 3m or 1h 30min; 0 is never
-    #[arg(long, value_name = "DURATION", value_parser = pause)]
+    /// as 3m or 1h 30min; 0 is never [default: 2m]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine")]
     pub app_resync: Option<Duration>,
-    /// How much later than that at the most, each at its own time
-    #[arg(long, value_name = "DURATION", value_parser = pause)]
+    /// How much later than that at the most, each at its own time [default: 1m]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine", hide_short_help = true)]
     pub app_resync_jitter: Option<Duration>,
-    /// Interval after which its manifests are rendered again; 0 means never
-    #[arg(long, value_name = "DURATION", value_parser = pause)]
+    /// Interval after which its manifests are rendered again; 0 means never [default: 0]
+    #[arg(long, value_name = "DURATION", value_parser = pause, help_heading = "Sync engine", hide_short_help = true)]
     pub app_hard_resync: Option<Duration>,
-    /// For how many seconds a repository that cannot be reached changes nothing
-    #[arg(long, value_name = "SECONDS")]
+    /// For how many seconds a repository that cannot be reached changes nothing [default: 180]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sources", hide_short_help = true)]
     pub repo_error_grace_period_seconds: Option<u32>,
-    /// How many Applications are worked on at once
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    /// How many Applications are worked on at once [default: 20]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Sync engine")]
     pub status_processors: Option<u16>,
-    /// How many objects of one sync are written at once; 0 is no limit
-    #[arg(long, value_name = "N")]
+    /// How many objects of one sync are written at once; 0 is no limit [default: 20]
+    #[arg(long, value_name = "N", help_heading = "Sync engine", hide_short_help = true)]
     pub kubectl_parallelism_limit: Option<u16>,
-    /// The pause between attempts of self-heal when it does not grow, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// The pause between attempts of self-heal when it does not grow, in seconds [default: 0]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
     pub self_heal_timeout_seconds: Option<u32>,
     /// The first pause between attempts of self-heal, in seconds; 0 lets it not
-    /// grow
-    #[arg(long, value_name = "SECONDS")]
+    /// grow [default: 2]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
     pub self_heal_backoff_timeout_seconds: Option<u32>,
-    /// How much longer each further pause of self-heal is
-    #[arg(long, value_name = "N")]
+    /// How much longer each further pause of self-heal is [default: 3]
+    #[arg(long, value_name = "N", help_heading = "Sync engine", hide_short_help = true)]
     pub self_heal_backoff_factor: Option<u32>,
-    /// The longest pause of self-heal, in seconds
-    #[arg(long, value_name = "SECONDS")]
+    /// The longest pause of self-heal, in seconds [default: 300]
+    #[arg(long, value_name = "SECONDS", help_heading = "Sync engine", hide_short_help = true)]
     pub self_heal_backoff_cap_seconds: Option<u32>,
     /// Most bytes of the files of one directory source, such as 10M or 20Mi; 0 is
-    /// no limit
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// no limit [default: 10M]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
     pub max_combined_directory_manifests_size: Option<u64>,
-    /// Most memory that the manifests of one Application may take, such as 256Mi
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// Most memory that the manifests of one Application may take, such as 256Mi [default: 256Mi]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
     pub manifest_memory: Option<u64>,
     /// Most memory that kept manifests of all Applications may take, such as 1Gi;
-    /// what is over is rendered again when it is needed
-    #[arg(long, value_name = "SIZE", value_parser = size)]
+    /// what is over is rendered again when it is needed [default: 1Gi]
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Sources", hide_short_help = true)]
     pub kept_manifest_memory: Option<u64>,
     /// Let a kustomization name what is not in its repository; it is fetched by
-    /// https or ssh
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
+    /// https or ssh [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sources", hide_short_help = true)]
     pub kustomize_remote: Option<bool>,
-    /// Keep the health of each resource in the status
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
+    /// Keep the health of each resource in the status [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sync engine", hide_short_help = true)]
     pub persist_resource_health: Option<bool>,
-    /// Operations without sync options take those of the Application's spec
-    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch)]
+    /// Operations without sync options take those of the Application's spec [default: false]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Compatibility", hide_short_help = true)]
     pub inherit_spec_sync_options: Option<bool>,
 }
 

@@ -35,6 +35,9 @@ pub struct BlockingResource {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Phase of the hook, such as `PreSync`; empty for a resource that is no hook.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub hook: String,
     /// A health, the result of a sync, a phase of an operation, or OutOfSync.
     pub status: String,
     /// The message, empty if the state is sufficient.
@@ -49,6 +52,7 @@ impl BlockingResource {
             kind: text("kind"),
             namespace: text("namespace"),
             name: text("name"),
+            hook: text("hookType"),
             status: status.to_owned(),
             message: message.to_owned(),
         }
@@ -58,55 +62,82 @@ impl BlockingResource {
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
-
-    /// Its state and message.
-    fn state(&self) -> String {
-        match self.message.as_str() {
-            "" => self.status.clone(),
-            message => format!("{}: {message}", self.status),
-        }
-    }
 }
 
 /// `Kind namespace/name is Status: message`, for users.
 impl fmt::Display for BlockingResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let slash = if self.namespace.is_empty() { "" } else { "/" };
-        let Self { kind, namespace, name, .. } = self;
-        write!(f, "{kind} {namespace}{slash}{name} is {}", self.state())
+        let Self { kind, namespace, name, hook, status, message, .. } = self;
+        if !hook.is_empty() {
+            write!(f, "{hook} hook ")?;
+        }
+        write!(f, "{kind} {namespace}{slash}{name} ")?;
+        match status.as_str() {
+            "SyncFailed" => f.write_str("cannot be applied")?,
+            "PruneFailed" => f.write_str("cannot be pruned")?,
+            "Failed" | "Error" => f.write_str("failed")?,
+            status => write!(f, "is {status}")?,
+        }
+        match message.as_str() {
+            "" => Ok(()),
+            message => write!(f, ": {message}"),
+        }
     }
 }
 
 /// Determines what an Application is waiting for, from its status.
 ///
-/// The message of a running or failed operation is the reason, since it names
-/// what the sync waits for or failed on; the resource is found in the
-/// operation's other fields. Otherwise the reason is that of the resource, an
-/// error condition, or the message of the Application's health.
+/// The reason names the resource and its state, in the words of its health: the one
+/// that a failed sync failed on, the one that a running sync waits for, or the one
+/// that is not Healthy. Without such a resource it is the message of the operation,
+/// an error condition, or the message of the Application's health.
 pub fn of(application: &Value) -> Blocking {
     let status = &application["status"];
     let operation = &status["operationState"];
     let phase = OperationPhase::from_word(operation.field("phase"));
-    let message = match phase.is_running() || phase.has_failed() {
-        true => operation.field("message"),
-        false => "",
-    };
-    let found = of_results(operation, status, phase).or_else(|| of_resources(status));
+    let of_operation = of_results(operation, status, phase);
+    let is_result = of_operation.is_some();
+    let found = of_operation.or_else(|| of_resources(status));
     let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
-    let error = || {
-        let is_error = |found: &&Value| condition::is_error(found.field("type"));
-        status.items("/conditions").iter().find(is_error)
-    };
-    let reason = match (message, &resource) {
-        ("", Some(resource)) => format!("{} is {}", resource.key(), resource.state()),
-        ("", None) => match error() {
-            Some(error) => error.field("message").to_owned(),
-            None => status.text("/health/message").to_owned(),
-        },
-        (message, _) => message.to_owned(),
+    let message = operation.field("message");
+    let result = resource.as_ref().filter(|_| is_result);
+    let reason = if phase.has_failed() {
+        match (result, message) {
+            (Some(resource), _) => format!("{FAILED}: {resource}"),
+            (None, "") => FAILED.to_owned(),
+            (None, message) => format!("{FAILED}: {message}"),
+        }
+    } else if phase.is_running() && !message.is_empty() {
+        match result {
+            // The message names the resource without its state.
+            Some(resource) if !is_failure(&resource.status) => resource.to_string(),
+            Some(resource) => format!("{message}; {resource}"),
+            None => message.to_owned(),
+        }
+    } else {
+        of_state(status, resource.as_ref())
     };
     Blocking { resource, reason, since }
 }
+
+/// The start of the reason after a failed sync.
+const FAILED: &str = "its sync failed";
+
+/// The reason outside of an operation.
+fn of_state(status: &Value, resource: Option<&BlockingResource>) -> String {
+    let is_error = |found: &&Value| condition::is_error(found.field("type"));
+    let error = status.items("/conditions").iter().find(is_error);
+    match (resource, error) {
+        // That it is OutOfSync may be a consequence of the error.
+        (Some(resource), None) => resource.to_string(),
+        (Some(resource), Some(_)) if resource.status != OUT_OF_SYNC => resource.to_string(),
+        (_, Some(error)) => error.field("message").to_owned(),
+        (None, None) => status.text("/health/message").to_owned(),
+    }
+}
+
+const OUT_OF_SYNC: &str = "OutOfSync";
 
 type Found = (BlockingResource, Option<Timestamp>);
 
@@ -121,7 +152,13 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     let failed = results.iter().find_map(|result| {
         let states = [result.field("status"), result.field("hookPhase")];
         let state = states.into_iter().find(|state| is_failure(state))?;
-        Some((BlockingResource::of(result, state, result.field("message")), since(result)))
+        let found = match live_health(status, result).filter(|_| state == "Failed") {
+            Some(health) => {
+                BlockingResource::of(result, health.field("status"), health.field("message"))
+            }
+            None => BlockingResource::of(result, state, result.field("message")),
+        };
+        Some((found, since(result)))
     });
     if failed.is_some() || !phase.is_running() {
         return failed;
@@ -131,18 +168,23 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     });
     let is_hook = |result: &&Value| !result.field("hookType").is_empty();
     let result = running.clone().find(is_hook).or_else(|| running.next())?;
-    let same = |resource: &&Value| {
-        let fields = ["group", "kind", "namespace", "name"];
-        fields.iter().all(|field| resource.field(field) == result.field(field))
-    };
-    let health = status.items("/resources").iter().find(same).map(|resource| &resource["health"]);
-    let found = match health.filter(|health| rank(health) > 0) {
+    let found = match live_health(status, result) {
         Some(health) => {
             BlockingResource::of(result, health.field("status"), health.field("message"))
         }
         None => BlockingResource::of(result, "Running", result.field("message")),
     };
     Some((found, since(result)))
+}
+
+/// The health of a resource of the operation, if it is not Healthy.
+fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
+    let same = |resource: &&Value| {
+        let fields = ["group", "kind", "namespace", "name"];
+        fields.iter().all(|field| resource.field(field) == result.field(field))
+    };
+    let health = &status.items("/resources").iter().find(same)?["health"];
+    (rank(health) > 0).then_some(health)
 }
 
 /// The resource with the worst health, else one that is not synced; the first
@@ -159,8 +201,8 @@ fn of_resources(status: &Value) -> Option<Found> {
         let (state, message) = (health.field("status"), health.field("message"));
         return Some((BlockingResource::of(worst, state, message), since));
     }
-    let resource = resources.iter().find(|resource| resource.field("status") == "OutOfSync")?;
-    Some((BlockingResource::of(resource, "OutOfSync", ""), None))
+    let resource = resources.iter().find(|resource| resource.field("status") == OUT_OF_SYNC)?;
+    Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None))
 }
 
 fn is_failure(state: &str) -> bool {
@@ -256,12 +298,12 @@ mod tests {
             application["status"]["operationState"]["message"] = "the operation's".into();
             of(&application).reason
         };
-        let own = "apps/Deployment:n/web is Degraded: so";
+        let own = "Deployment n/web is Degraded: so";
         for (phase, want) in [
             ("Running", "the operation's"),
             ("Terminating", "the operation's"),
-            ("Failed", "the operation's"),
-            ("Error", "the operation's"),
+            ("Failed", "its sync failed: the operation's"),
+            ("Error", "its sync failed: the operation's"),
             ("Succeeded", own),
             ("Paused", own),
         ] {
@@ -273,6 +315,66 @@ mod tests {
         assert_eq!(of(&condition).reason, "cannot read the repository");
         assert_eq!(of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
         assert_eq!(of(&Value::Null), super::Blocking::default());
+    }
+
+    #[test]
+    fn the_reason_names_the_resource_in_the_words_of_its_health() {
+        let result = |hook: &str, status: &str, phase: &str, message: &str| {
+            json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "web",
+                "hookType": hook, "status": status, "hookPhase": phase, "message": message}])
+        };
+        let resources = |health: &str| json!([resource("web", "Synced", health)]);
+        let cases = [
+            (
+                "the health of now, which a failed sync stored as its message",
+                ("Failed", result("", "Synced", "Failed", "old")),
+                "Degraded",
+                "its sync failed: Deployment n/web is Degraded: so",
+            ),
+            (
+                "it is Healthy by now",
+                ("Failed", result("", "Synced", "Failed", "old")),
+                "Healthy",
+                "its sync failed: Deployment n/web failed: old",
+            ),
+            (
+                "the words of the API server",
+                ("Failed", result("", "SyncFailed", "Failed", "denied by a webhook")),
+                "Healthy",
+                "its sync failed: Deployment n/web cannot be applied: denied by a webhook",
+            ),
+            (
+                "a hook",
+                ("Error", result("PostSync", "", "Failed", "backoff limit")),
+                "Healthy",
+                "its sync failed: PostSync hook Deployment n/web failed: backoff limit",
+            ),
+            (
+                "the resource that a sync waits for",
+                ("Running", result("", "Synced", "Running", "created")),
+                "Progressing",
+                "Deployment n/web is Progressing: so",
+            ),
+            (
+                "a failure that is retried",
+                ("Running", result("", "SyncFailed", "Failed", "no")),
+                "Healthy",
+                "waiting for x; Deployment n/web cannot be applied: no",
+            ),
+        ];
+        for (name, (phase, results), health, want) in cases {
+            let mut application = application(phase, results, resources(health));
+            application["status"]["operationState"]["message"] = "waiting for x".into();
+            assert_eq!(of(&application).reason, want, "{name}");
+        }
+        let mut failed = json!([resource("web", "OutOfSync", "Healthy")]);
+        failed[0]["kind"] = "ConfigMap".into();
+        failed[0]["group"] = "".into();
+        let mut application = application("Succeeded", json!([]), failed);
+        assert_eq!(of(&application).reason, "ConfigMap n/web is OutOfSync");
+        application["status"]["conditions"] =
+            json!([{"type": "ComparisonError", "message": "cannot read the repository"}]);
+        assert_eq!(of(&application).reason, "cannot read the repository");
     }
 
     #[test]

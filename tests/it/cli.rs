@@ -4,13 +4,16 @@
 
 mod app_diff;
 mod arguments;
+mod completing;
 mod deletion;
 mod dry_run;
 mod embedded;
+mod finding;
 mod generator_examples;
 mod generators;
 mod generators_live;
 mod generators_template;
+mod help;
 mod hostile_text;
 mod languages;
 mod live_plan;
@@ -23,6 +26,7 @@ mod secrets;
 mod templates;
 mod tree;
 mod typos;
+mod unwritten;
 mod webhooks;
 
 use std::io::Write;
@@ -439,15 +443,6 @@ fn crds_are_the_committed_bytes() {
         (file("applicationset"), file("application"), file("appproject"));
     assert_eq!(wavegate(&["crds"]).out, format!("{set}---\n{application}---\n{project}"));
     assert_eq!(wavegate(&["crds", "application"]).out, application);
-}
-
-#[test]
-fn completions_contain_the_commands() {
-    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let run = wavegate(&["completions", shell]);
-        assert_eq!((run.code, run.err.as_str()), (0, ""), "{shell}");
-        assert!(run.out.contains("explain") && run.out.contains("require-healthy"), "{shell}");
-    }
 }
 
 #[test]

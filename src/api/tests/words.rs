@@ -264,8 +264,16 @@ fn resource_keys() {
         (json!([1]), None),
     ];
     for (object, expected) in cases {
-        let key = ResourceKey::from_object(&object).map(|key| key.to_string());
+        let key = ResourceKey::from_object(&object).map(|key| key.tracking());
         assert_eq!(key.as_deref(), expected, "{object}");
+    }
+    for (parts, shown) in [
+        (["apps", "Deployment", "a", "b"], "apps/Deployment a/b"),
+        (["", "ConfigMap", "a", "b"], "ConfigMap a/b"),
+        (["", "Namespace", "", "b"], "Namespace b"),
+    ] {
+        let [group, kind, namespace, name] = parts;
+        assert_eq!(ResourceKey::new(group, kind, namespace, name).to_string(), shown);
     }
     let key = ResourceKey::new("", "Pod", "", "p").in_namespace("n");
     assert_eq!(key, ResourceKey::new("", "Pod", "n", "p"));

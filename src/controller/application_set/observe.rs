@@ -342,6 +342,7 @@ impl Memory {
             existing: &self.existing,
             leaving: &self.leaving,
             invalid: &self.invalid,
+            failing: self.reported.failing(),
             windows: Facts {
                 projects: &self.surroundings.windows,
                 clusters: &self.surroundings.known.clusters,

@@ -254,7 +254,7 @@ fn targets_have_a_namespace_tracking_and_unique_keys() {
         messages,
         [
             "Resource coordination.k8s.io/Lease l is excluded in the settings",
-            "Resource /ConfigMap/web/one appeared 2 times among application resources.",
+            "Resource ConfigMap web/one appeared 2 times among application resources.",
         ]
     );
     let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope);

@@ -67,9 +67,9 @@ fn is_generated(facts: &Facts<'_>, key: &ResourceKey) -> bool {
 }
 
 fn shown(key: &ResourceKey) -> String {
-    let ResourceKey { group, kind, namespace, name } = key;
+    let ResourceKey { namespace, name, .. } = key;
     let name = if name.is_empty() { "without a name" } else { name };
-    let kind = if group.is_empty() { kind.clone() } else { format!("{group}/{kind}") };
+    let kind = key.group_kind();
     match namespace.as_str() {
         "" => format!("{kind} {name}"),
         namespace => format!("{kind} {namespace}/{name}"),

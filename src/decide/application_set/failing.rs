@@ -1,4 +1,4 @@
-//! Which Applications that cannot be written get an Event (AS-611).
+//! The Applications that cannot be written: why, and which of them get an Event (AS-611).
 
 use std::collections::BTreeMap;
 
@@ -23,6 +23,10 @@ pub struct Failing {
 
 #[derive(Clone, Debug)]
 struct Known {
+    /// Why it failed last. Of failures that are the same, the first text, so that a
+    /// status does not change with every try.
+    last: Cause,
+    /// The cause of the last Event.
     cause: Cause,
     /// When an Event was sent last.
     at: Timestamp,
@@ -33,6 +37,12 @@ struct Known {
 }
 
 impl Failing {
+    /// Why the last write of an Application failed; `None` if it did not.
+    pub fn why(&self, application: &str) -> Option<&Cause> {
+        let known = self.known.get(application).filter(|known| known.fails)?;
+        Some(&known.last)
+    }
+
     /// The Events of these failures: for each Application that fails for a new reason, or
     /// again after a while.
     pub fn report(&mut self, failing: &BTreeMap<String, Cause>, now: Timestamp) -> Vec<Event> {
@@ -59,10 +69,14 @@ impl Failing {
 
     fn is_due(&mut self, name: &str, cause: &Cause, now: Timestamp) -> bool {
         let Some(known) = self.known.get_mut(name) else {
-            let known = Known { cause: cause.clone(), at: now, sent: 1, fails: true };
-            self.known.insert(name.to_owned(), known);
+            let (last, cause) = (cause.clone(), cause.clone());
+            self.known
+                .insert(name.to_owned(), Known { last, cause, at: now, sent: 1, fails: true });
             return true;
         };
+        if !known.last.is_same(cause) {
+            known.last = cause.clone();
+        }
         let is_same = known.cause.is_same(cause);
         // A failure that lasts is reported once.
         if is_same && (known.fails && known.sent > 0) {

@@ -18,7 +18,7 @@ mod delete_set;
 pub mod deletion;
 pub mod events;
 pub mod failed;
-mod failing;
+pub mod failing;
 pub mod generated;
 pub mod ignore;
 pub mod normalize;
@@ -297,19 +297,30 @@ fn merge(body: &mut Value, more: Value) {
     }
 }
 
+/// Why an existing Application must not be written.
+fn refusal(existing: &Existing) -> Option<String> {
+    match (&existing.owner, &existing.update) {
+        (Owner::Other(owner), _) => Some(format!("it is owned by {owner}")),
+        (_, Update::Refused(why)) => Some(why.to_string()),
+        _ => None,
+    }
+}
+
 /// The patch of an existing Application, empty when it is up to date; `None`
 /// when it must not be changed.
 fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
-    if let Owner::Other(owner) = &existing.owner {
-        return Err(format!("it is owned by {owner}"));
+    if let Owner::Other(_) = existing.owner {
+        return refusal(existing).map_or(Ok(None), Err);
     }
     if existing.is_going {
         return Ok(None);
     }
+    if let Some(why) = refusal(existing) {
+        return Err(why);
+    }
     let update = match &existing.update {
-        Update::None => "{}",
+        Update::None | Update::Refused(_) => "{}",
         Update::Patch(json) => json,
-        Update::Refused(why) => return Err(why.to_string()),
     };
     let mut body = Body { update, more: json!({}), existing, starts: false, refreshes: false };
     let recorded = match snapshot.operations.get(&*existing.name) {

@@ -49,8 +49,7 @@ pub struct Existing {
     pub sync: Option<Box<str>>,
     /// `status.health`: status and message.
     pub health: Option<(Box<str>, Option<Box<str>>)>,
-    /// The first of its resources that is not healthy, as
-    /// `group/Kind:namespace/name`.
+    /// The resource that it waits for, as `group/Kind namespace/name`.
     pub blocking_resource: Option<Box<str>>,
     /// The finalizer for its resources, if it has that and is no longer generated.
     pub held: Option<Box<HeldResources>>,

@@ -1,5 +1,7 @@
 //! Outcomes of the writes of a reconcile.
 
+use std::fmt;
+
 /// What was done to one Application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
@@ -45,10 +47,21 @@ pub enum Ended {
 /// The error of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// The status code of the response; `None` without a response.
+    /// The status code of the response; `None` without a response, 0 if no request was
+    /// sent.
     pub code: Option<u16>,
     /// The reason, for users.
     pub text: String,
+}
+
+/// `422: the server's words`, without a code if the server gave none.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            None | Some(0) => f.write_str(&self.text),
+            Some(code) => write!(f, "{code}: {}", self.text),
+        }
+    }
 }
 
 impl Cause {

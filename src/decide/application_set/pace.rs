@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::observe::Existing;
 use super::stored::Status;
+use crate::api::conditions::application_set::ROLLOUT_PROGRESSING;
 use crate::decide::rollout::RolloutPlan;
 use crate::decide::rollout::phase::Phase;
 
@@ -58,10 +59,29 @@ fn may_wait(old: &Status, new: &Status) -> bool {
         |status: &Status| status.exists && status.entries_are_exact && status.resources_are_exact;
     is_exact(old)
         && is_exact(new)
-        && old.conditions == new.conditions
-        && old.health == new.health
+        && same_conditions(old, new)
         && old.entries.is_some() == new.entries.is_some()
         && same_rollout(&old.rollout, &new.rollout)
+}
+
+/// Whether the conditions differ at most in the message about the progress, which the
+/// health repeats.
+fn same_conditions(old: &Status, new: &Status) -> bool {
+    let without_progress = |status: &Status| {
+        let mut conditions = status.conditions.clone();
+        for condition in &mut conditions {
+            if condition["type"] == ROLLOUT_PROGRESSING {
+                condition["message"] = Value::Null;
+                condition["lastTransitionTime"] = Value::Null;
+            }
+        }
+        let mut health = status.health.clone();
+        if health["status"] == "Progressing" {
+            health["message"] = Value::Null;
+        }
+        (conditions, health)
+    };
+    without_progress(old) == without_progress(new)
 }
 
 fn same_rollout(old: &Value, new: &Value) -> bool {
@@ -99,7 +119,7 @@ mod tests {
     #[test]
     fn a_status_that_nothing_depends_on_is_written_once_per_second() {
         let now: Timestamp = "2026-01-02T03:04:10Z".parse().unwrap();
-        let cases: [(&str, bool, Change); 9] = [
+        let cases: [(&str, bool, Change); 11] = [
             ("health", true, |s| s["resources"][0]["health"]["status"] = "Healthy".into()),
             ("message", true, |s| s["applicationStatus"][0]["message"] = "n".into()),
             ("waits", true, |s| s["rollout"]["waitingFor"] = json!([{"application": "a"}])),
@@ -107,6 +127,8 @@ mod tests {
             ("progress", true, |s| s["rollout"]["progress"] = "1/1".into()),
             ("step", false, |s| s["rollout"]["step"] = 2.into()),
             ("stalled", false, |s| s["rollout"]["stalled"] = json!([])),
+            ("progress message", true, |s| s["conditions"][0]["message"] = "m".into()),
+            ("progress reason", false, |s| s["conditions"][0]["reason"] = "r".into()),
             ("condition", false, |s| s["conditions"][0]["status"] = "False".into()),
             ("number", true, |s| s["resourcesCount"] = 2.into()),
         ];

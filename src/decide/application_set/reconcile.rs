@@ -15,6 +15,7 @@ use serde_json::Value;
 use super::delete_set;
 use super::deletion::{Leaving, Stuck, Unsure};
 use super::events::{self, Event};
+use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
 use super::status::{self, Failure, Findings, Rollout};
@@ -45,6 +46,8 @@ pub struct Snapshot<'a> {
     pub leaving: &'a [Leaving],
     /// Validation errors of generated Applications, by name ([`invalid`]).
     pub invalid: &'a BTreeMap<String, String>,
+    /// The Applications that the last reconcile could not write.
+    pub failing: &'a Failing,
     /// The sync windows.
     pub windows: windows::Facts<'a>,
     /// Removes credentials from a text.
@@ -238,6 +241,7 @@ struct Joined<'a> {
     stored: Option<&'a Entry>,
     implied: Option<Entry>,
     denied: Option<Denied>,
+    unwritten: Option<String>,
 }
 
 fn decide_rollout(
@@ -254,6 +258,7 @@ fn decide_rollout(
             name: one.name,
             steps: one.wanted.map(|wanted| &wanted.steps),
             invalid: unwritable.get(one.name).map(String::as_str),
+            unwritten: one.unwritten.as_deref(),
             denied: one.denied.as_ref(),
             observed: one.existing.map(|existing| &existing.observed),
             entry: one.stored.or(one.implied.as_ref()),
@@ -283,14 +288,15 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
     let is_compact = set.status.is_compact();
     let began = set.status.started_at().unwrap_or(now);
     let mut wanted = generated.applications.iter().peekable();
-    let mut existing = snapshot.existing.iter().filter(|one| one.is_owned()).peekable();
+    let mut existing = snapshot.existing.iter().peekable();
     let mut stored = set.status.entries.iter().flatten().peekable();
     let mut joined = Vec::with_capacity(generated.applications.len());
     loop {
         let names = [wanted.peek().map(|one| &*one.name), existing.peek().map(|one| &*one.name)];
         let Some(name) = names.into_iter().flatten().min() else { return joined };
         let wanted = wanted.next_if(|one| &*one.name == name);
-        let existing = existing.next_if(|one| &*one.name == name);
+        let found = existing.next_if(|one| &*one.name == name);
+        let existing = found.filter(|one| one.is_owned());
         while stored.next_if(|one| one.application.as_str() < name).is_some() {}
         let stored = stored.next_if(|one| one.application == name);
         let observed = existing.map(|existing| &existing.observed);
@@ -303,8 +309,15 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
         let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
             windows::denied(wanted, observed, &snapshot.windows, now)
         });
-        joined.push(Joined { name, wanted, existing, stored, implied, denied });
+        let unwritten = wanted.and_then(|_| unwritten(snapshot, name, found));
+        joined.push(Joined { name, wanted, existing, stored, implied, denied, unwritten });
     }
+}
+
+/// Why a generated Application could not be written, or must not be.
+fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<String> {
+    let failed = || snapshot.failing.why(name).map(ToString::to_string);
+    found.and_then(super::refusal).or_else(failed)
 }
 
 fn decide_writes(

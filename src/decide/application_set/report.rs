@@ -1,5 +1,6 @@
 //! What is reported of a reconcile, from the outcomes of its writes.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::Held;
@@ -10,7 +11,7 @@ use super::reconcile::{Decision, Next, Snapshot, stalls};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use crate::api::conditions::application_set::reason;
-use crate::decide::rollout::Waiting;
+use crate::decide::rollout::{RolloutPlan, Waiting};
 
 /// The most characters of an API server's response in a condition, which also
 /// names the Applications that wait for it.
@@ -42,6 +43,13 @@ pub struct Carried<'a> {
     /// How many reconciles in a row before this one were based on an outdated
     /// state.
     pub conflicts: u32,
+}
+
+impl Reported {
+    /// The Applications that could not be written.
+    pub fn failing(&self) -> &Failing {
+        &self.failing
+    }
 }
 
 /// What is reported of it.
@@ -89,6 +97,8 @@ pub fn record(
         carried.stalled.iter().filter_map(|wait| Some((wait.application.clone(), wait.since?))),
     );
     stalled.sort();
+    // The decision was made before the writes failed.
+    let rollout = decision.rollout.as_ref().map(|plan| after_failures(plan, &reported.failing));
     let written = held.as_ref().filter(|_| failure.is_some() || tells_held);
     let findings = Findings {
         set: carried.set,
@@ -99,7 +109,7 @@ pub fn record(
             && decision.failure.is_none()
             && !tells_held
             && decision.writes.is_settled(),
-        rollout: decision.rollout.as_ref().map(|plan| Rollout {
+        rollout: rollout.as_ref().map(|plan| Rollout {
             plan,
             listed: &decision.listed,
             stalled: &stalled,
@@ -110,6 +120,22 @@ pub fn record(
     };
     let status = status::compute(&findings, snapshot.now);
     Recorded { status: Some(status), events, error, next }
+}
+
+/// The plan with the failures of the writes that its Applications wait for, as the next
+/// decision will report them.
+fn after_failures<'a>(plan: &'a RolloutPlan, failing: &Failing) -> Cow<'a, RolloutPlan> {
+    let fails = |wait: &Waiting| wait.write.is_some() && failing.why(&wait.application).is_some();
+    if !plan.waiting.iter().any(fails) {
+        return Cow::Borrowed(plan);
+    }
+    let mut plan = plan.clone();
+    for wait in &mut plan.waiting {
+        if let Some(cause) = failing.why(&wait.application) {
+            *wait = wait.clone().after_failure(&cause.to_string());
+        }
+    }
+    Cow::Owned(plan)
 }
 
 /// The Applications that cannot be written, with the causes.

@@ -1,6 +1,8 @@
 //! The status of a set from the results of a reconcile: conditions, health,
 //! resources and the rollout (AS-183 to AS-191).
 
+use std::borrow::Cow;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -21,6 +23,8 @@ const PROBLEMS_LIMIT: usize = 20;
 const MESSAGE_LIMIT: usize = 1024;
 /// The most bytes of the reason of a wait, and of the summary of the rollout.
 const REASON_LIMIT: usize = 1024;
+/// The most bytes of the reason of the first wait in the summary of the rollout.
+const SHORT_REASON_LIMIT: usize = 700;
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
 
@@ -174,7 +178,7 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Va
         "step": plan.open_step.map_or(steps, |step| step + 1),
         "steps": steps,
         "progress": format!("{complete}/{total}"),
-        "message": text(&rollout_message(plan), findings),
+        "message": rollout_text(plan, findings),
         "waitingFor": waiting,
         "startedAt": to_rfc3339(started_at),
     });
@@ -196,6 +200,11 @@ fn summary(rollout: &Rollout<'_>, findings: &Findings<'_>, now: Timestamp) -> Va
 
 fn text(text: &str, findings: &Findings<'_>) -> String {
     cut(&(findings.redact)(text), REASON_LIMIT).to_owned()
+}
+
+/// The message of the rollout, and of its condition.
+fn rollout_text(plan: &RolloutPlan, findings: &Findings<'_>) -> String {
+    text(&rollout_message(plan), findings)
 }
 
 fn waiting_json(wait: &rollout::Waiting, findings: &Findings<'_>) -> Value {
@@ -229,12 +238,21 @@ pub fn rollout_message(plan: &RolloutPlan) -> String {
         state.total
     );
     if let Some(wait) = plan.waiting.first() {
-        message.push_str(&format!("; {} waits: {}", wait.application, wait.reason));
+        let reason = shortened(&wait.reason);
+        message.push_str(&format!("; {} waits: {reason}", wait.application));
         if plan.waiting_count > 1 {
             message.push_str(&format!(" (and {} more)", plan.waiting_count - 1));
         }
     }
     message
+}
+
+/// A reason that leaves room for what follows it.
+fn shortened(reason: &str) -> Cow<'_, str> {
+    match cut(reason, SHORT_REASON_LIMIT) {
+        all if all.len() == reason.len() => Cow::Borrowed(reason),
+        part => Cow::Owned(format!("{part}…")),
+    }
 }
 
 /// The conditions after a reconcile, sorted by type (AS-183, AS-184).
@@ -358,10 +376,8 @@ fn rollout_conditions(findings: &Findings<'_>) -> Vec<(&'static str, bool, &'sta
         Some(_) => (true, reason::APPLICATION_SET_MODIFIED),
         None => (false, reason::APPLICATION_SET_ROLLOUT_COMPLETE),
     };
-    // The waits change often and are reported in status.rollout; the condition
-    // only names the step.
     let message = match rollout.plan.open_step {
-        Some(step) => format!("step {} of {} is not complete", step + 1, rollout.plan.steps.len()),
+        Some(_) => rollout_text(rollout.plan, findings),
         None => "every application of every step is healthy".to_owned(),
     };
     let problems = &generated.rollout_problems;

@@ -30,6 +30,8 @@ pub struct Wait {
 pub enum WaitKind {
     /// It is being created.
     Creating,
+    /// It could not be written.
+    FailedWrite,
     /// Validation rejected it.
     Invalid,
     /// Its spec or revision has not been compared yet, or the comparison failed.
@@ -61,6 +63,7 @@ impl WaitKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Creating => "Creating",
+            Self::FailedWrite => "FailedWrite",
             Self::Invalid => "Invalid",
             Self::Comparison => "Comparison",
             Self::SyncWindow => "SyncWindow",

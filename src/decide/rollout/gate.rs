@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::budget::Limit;
 use super::counts::{self, WaitKind};
 use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
-use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting};
+use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting, Write};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
@@ -170,6 +170,9 @@ impl Gate {
         step: usize,
         in_flight: &InFlight,
     ) -> WaitKind {
+        if row.member.unwritten.is_some() && write_of(row, obstacle).is_some() {
+            return WaitKind::FailedWrite;
+        }
         let (entry, seen) = match (obstacle, &row.entry, row.member.observed) {
             (Obstacle::Invalid(_), ..) => return WaitKind::Invalid,
             (Obstacle::Behind(_), ..) => return WaitKind::Comparison,
@@ -222,13 +225,33 @@ impl Gate {
                 _ => "its status is not known yet".to_owned(),
             },
         };
-        Waiting {
+        let wait = Waiting {
             application: row.member.name.to_owned(),
             step,
             reason,
             since: entry.map(|entry| entry.since),
             until,
+            write: write_of(row, obstacle),
+        };
+        match row.member.unwritten {
+            Some(why) => wait.after_failure(why),
+            None => wait,
         }
+    }
+}
+
+/// The write that an Application waits for.
+fn write_of(row: &Row<'_>, obstacle: &Obstacle<'_>) -> Option<Write> {
+    let (entry, seen) = match (obstacle, &row.entry, row.member.observed) {
+        (Obstacle::Missing, ..) => return Some(Write::Create),
+        (Obstacle::Entry, Some(entry), Some(seen)) => (entry, seen),
+        _ => return None,
+    };
+    let is_idle = !seen.has_operation_in_flight();
+    match entry.phase {
+        Phase::Waiting if is_idle && seen.spec_differs => Some(Write::Update),
+        Phase::Pending if is_idle => Some(Write::Start),
+        _ => None,
     }
 }
 
@@ -268,7 +291,10 @@ fn reason_of(
                 // A failure of an earlier revision is not relevant for the
                 // current one.
                 Some(last) if last.has_failed() && last.revisions == seen.revisions => {
-                    format!("{wait}; the last one failed: {}", last.message)
+                    match seen.detail.as_str() {
+                        "" => format!("{wait}; its sync failed: {}", last.message),
+                        detail => format!("{wait}; {detail}"),
+                    }
                 }
                 Some(_) | None => wait.to_owned(),
             }
@@ -293,9 +319,9 @@ fn reason_of(
             Some(until) => format!("the operation to start, until {until} at most"),
             None => "the operation to start".to_owned(),
         },
-        Phase::Progressing | Phase::Healthy => {
-            with_detail(&format!("{:?}, {:?}", seen.sync, seen.health), Some(seen))
-        }
+        // The resource says more than the states of the Application.
+        Phase::Progressing | Phase::Healthy if !seen.detail.is_empty() => seen.detail.clone(),
+        Phase::Progressing | Phase::Healthy => format!("{:?}, {:?}", seen.sync, seen.health),
     }
 }
 

@@ -95,6 +95,9 @@ pub struct Member<'a> {
     /// Why it cannot be written, if validation rejected it (AS-180). Its step
     /// is not complete then (AS-182).
     pub invalid: Option<&'a str>,
+    /// Why it could not be written, if the last write of it failed or it must not
+    /// be written.
+    pub unwritten: Option<&'a str>,
     /// Why sync windows deny a sync now, if they do.
     pub denied: Option<&'a Denied>,
     /// What is observed, if it exists and is owned by the set.
@@ -258,6 +261,34 @@ pub struct Waiting {
     pub since: Option<Timestamp>,
     /// When the wait ends by itself, if it does.
     pub until: Option<Timestamp>,
+    /// The write of the Application that it waits for, if it does.
+    pub write: Option<Write>,
+}
+
+/// A write of an Application that the rollout waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// Its creation.
+    Create,
+    /// The update of its spec.
+    Update,
+    /// The start of its sync.
+    Start,
+}
+
+impl Waiting {
+    /// The same wait after its write has failed; the reason is then that failure.
+    /// No change if it waits for something else.
+    #[must_use]
+    pub fn after_failure(self, why: &str) -> Self {
+        let Some(write) = self.write else { return self };
+        let what = match write {
+            Write::Create => "it cannot be created",
+            Write::Update => "its new spec cannot be written",
+            Write::Start => "its sync cannot be started",
+        };
+        Self { reason: format!("{what}: {why}"), ..self }
+    }
 }
 
 /// A member during one reconcile.

@@ -45,6 +45,7 @@ fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> 
             name: name.as_str(),
             steps: memberships.get(name),
             invalid: generated.and_then(|app| app.invalid.as_deref()),
+            unwritten: None,
             denied: generated.and_then(|app| app.denied.as_ref()),
             observed: snapshot.current.get(name),
             entry: snapshot.entries.get(name),

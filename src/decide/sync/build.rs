@@ -366,7 +366,7 @@ impl<'a> Builder<'a, '_> {
                 // still in the source.
                 Class::Hook(_) if self.generates(key, &live.object) => {}
                 Class::Hook(_) => {
-                    let name = format!("{}/{} {}", key.group, key.kind, key.name);
+                    let name = format!("{} {}", key.group_kind(), key.name);
                     self.warnings.push(format!("hook {name} is no longer in the source"));
                 }
                 Class::Resource | Class::Skipped | Class::DeleteHook | Class::Ignored => {}

@@ -333,7 +333,7 @@ impl<'a> Engine<'a> {
             match self.outcome(Verb::Read, at) {
                 Some(Happened::Gone) => {
                     let key = &task.key.resource;
-                    let name = format!("{}/{}/{}", key.group, key.kind, key.name);
+                    let name = format!("{}/{}", key.group_kind(), key.name);
                     let message = format!("Resource {name} is missing, it might have been deleted");
                     self.set(at, Some(ResultCode::SyncFailed), OperationPhase::Error, message);
                 }

@@ -36,7 +36,7 @@ pub async fn a_failing_deployment_blocks_its_step(mut world: World) {
         })
         .await;
     assert_eq!(waiting[0]["application"], world.tagged("bad"));
-    let resource = format!("apps/Deployment:{}/bad", world.target);
+    let resource = format!("apps/Deployment {}/bad", world.target);
     assert_eq!(waiting[0]["resource"], resource.as_str(), "{waiting}");
     assert!(waiting[0]["since"].is_string(), "{waiting}");
     world.until_calm("it waits").await;

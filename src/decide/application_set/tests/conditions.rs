@@ -160,6 +160,7 @@ fn a_disabled_feature_is_reported_as_301() {
 
 #[test]
 fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
+    use super::super::failing::Failing;
     use super::super::reconcile::{self, Next, Snapshot};
     use super::super::windows::Facts;
     let set = super::set();
@@ -173,6 +174,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             existing: &[],
             leaving: &[],
             invalid: &invalid,
+            failing: &Failing::default(),
             windows: Facts { projects: &projects, clusters: &[], by_hand: true },
             redact: str::to_owned,
             written_at: None,

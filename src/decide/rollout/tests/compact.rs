@@ -102,6 +102,7 @@ impl Fleet {
                 name,
                 steps: self.memberships.get(name),
                 invalid: None,
+                unwritten: None,
                 denied: None,
                 observed: Some(&app.observed),
                 entry: self.stored.get(name).or(implied.as_ref()),

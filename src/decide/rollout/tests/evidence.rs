@@ -87,7 +87,7 @@ fn a_failed_manual_sync_is_reported_until_there_is_another_revision() {
     };
     let wait = "maxUpdate is 0: it waits for a manual sync";
     for (synced, want) in [
-        (Some(failed("new")), format!("{wait}; the last one failed: namespace web is missing")),
+        (Some(failed("new")), format!("{wait}; its sync failed: namespace web is missing")),
         (Some(failed("old")), wait.to_owned()),
         (None, wait.to_owned()),
     ] {

@@ -265,6 +265,7 @@ impl World {
             existing: &self.memory.existing,
             leaving: &self.memory.leaving,
             invalid: &self.memory.invalid,
+            failing: self.memory.reported.failing(),
             windows: Facts { projects: &self.windows, clusters: &[], by_hand: true },
             redact: unchanged,
             written_at: self.memory.written_at,

@@ -1,0 +1,133 @@
+//! The kubeconfig: which files, which contexts, and which server.
+//!
+//! Files are found and merged as by `kubectl`: those of `KUBECONFIG` that exist, else
+//! `~/.kube/config`, else the cluster that this process runs in.
+
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+
+use super::error::Error;
+use super::output::some_of;
+use crate::api::unknown::nearest;
+use crate::watch::failure::chain;
+
+const WHAT: &str = "cannot reach the cluster";
+/// The most contexts in a message.
+const NAMES: usize = 20;
+
+/// The files that may hold the kubeconfig, the most important first.
+pub(super) fn files() -> Vec<PathBuf> {
+    let listed = std::env::var_os("KUBECONFIG").unwrap_or_default();
+    let listed: Vec<PathBuf> =
+        std::env::split_paths(&listed).filter(|path| !path.as_os_str().is_empty()).collect();
+    if !listed.is_empty() {
+        return listed;
+    }
+    std::env::home_dir().map(|home| home.join(".kube").join("config")).into_iter().collect()
+}
+
+/// Reads and merges the files; `None` when none of them exists.
+fn read() -> Result<Option<Kubeconfig>, Error> {
+    let mut merged: Option<Kubeconfig> = None;
+    for file in files() {
+        let failed = |error: KubeconfigError| {
+            Error::input(WHAT, format!("kubeconfig {}", file.display()), chain(&error))
+        };
+        let next = match Kubeconfig::read_from(&file) {
+            Err(KubeconfigError::ReadConfig(error, _)) if error.kind() == ErrorKind::NotFound => {
+                continue;
+            }
+            next => next.map_err(failed)?,
+        };
+        merged = Some(match merged {
+            Some(merged) => merged.merge(next).map_err(failed)?,
+            None => next,
+        });
+    }
+    Ok(merged)
+}
+
+/// The names of the contexts; empty when there is no usable kubeconfig.
+pub(super) fn contexts() -> BTreeSet<String> {
+    let found = read().ok().flatten();
+    found.into_iter().flat_map(|found| found.contexts).map(|context| context.name).collect()
+}
+
+/// The server and the credentials of a context; without a context, of the current one,
+/// or of the cluster that this process runs in.
+///
+/// # Errors
+///
+/// The message names the files that were tried, or the contexts that exist.
+pub(super) async fn config(context: Option<&str>) -> Result<Config, Error> {
+    let place = context.map_or_else(
+        || "the current kube context".to_owned(),
+        |context| format!("kube context {context}"),
+    );
+    let failed = |why: String| Error::input(WHAT, place.clone(), why);
+    let Some(found) = read()? else {
+        return match context {
+            None if in_cluster() => Config::incluster().map_err(|error| failed(chain(&error))),
+            _ => Err(failed(missing(context.is_none()))),
+        };
+    };
+    let names: BTreeSet<String> = found.contexts.iter().map(|one| one.name.clone()).collect();
+    let current = found.current_context.clone().filter(|name| !name.is_empty());
+    match (context, current) {
+        (None, None) if in_cluster() => {
+            return Config::incluster().map_err(|error| failed(chain(&error)));
+        }
+        (None, None) => {
+            let why = format!("no context is selected; {}", select(&names));
+            return Err(failed(why));
+        }
+        (Some(context), _) if !names.contains(context) => {
+            let near = nearest(context, names.iter());
+            let near = near.map(|near| format!("did you mean {near}? ")).unwrap_or_default();
+            return Err(failed(format!("it does not exist; {near}{}", select(&names))));
+        }
+        (None, Some(current)) if !names.contains(&current) => {
+            let why = format!("current-context is {current}, which does not exist; ");
+            return Err(failed(why + &select(&names)));
+        }
+        _ => {}
+    }
+    let options =
+        KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+    let config = Config::from_custom_kubeconfig(found, &options).await;
+    config.map_err(|error| failed(chain(&error)))
+}
+
+fn in_cluster() -> bool {
+    std::env::var_os("KUBERNETES_SERVICE_HOST").is_some_and(|host| !host.is_empty())
+}
+
+fn select(names: &BTreeSet<String>) -> String {
+    match names.len() {
+        0 => format!("there are none in {}", tried()),
+        _ => {
+            let names = some_of(names.iter().map(String::as_str), NAMES);
+            format!("select one with --context: {names}")
+        }
+    }
+}
+
+fn tried() -> String {
+    let files: Vec<String> = files().iter().map(|file| file.display().to_string()).collect();
+    match files.as_slice() {
+        [] => "~/.kube/config (HOME is not set)".to_owned(),
+        files => files.join(", "),
+    }
+}
+
+fn missing(may_be_pod: bool) -> String {
+    let pod = match may_be_pod {
+        true => ", and this process does not run in a cluster (KUBERNETES_SERVICE_HOST is not set)",
+        false => "",
+    };
+    format!("found no kubeconfig at {}{pod}; set KUBECONFIG or write ~/.kube/config", tried())
+}

@@ -1,0 +1,182 @@
+//! Commands find ApplicationSets and kubeconfigs, or say where they looked.
+
+use std::process::Command;
+
+use wavegate::embedded::{Effect, Fault};
+
+use super::embedded::Cluster;
+use super::*;
+
+/// A cluster with the set `set` in `argocd`, and a kubeconfig whose context is in `default`.
+struct World {
+    cluster: Cluster,
+    files: TempDir,
+}
+
+impl World {
+    async fn start() -> Self {
+        let cluster = Cluster::start().await;
+        cluster.knows("default", "https://1").await;
+        let mut object: Value = serde_json::from_str(&set(&["a"], json!([{}]))).unwrap();
+        object["metadata"]["namespace"] = "argocd".into();
+        cluster.create("ApplicationSet", object).await;
+        let kubeconfig = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+        let kubeconfig = kubeconfig.replace("namespace: argocd", "namespace: default");
+        Self { cluster, files: folder(&[("config", &kubeconfig)]) }
+    }
+
+    fn program(&self, args: &[&str]) -> Command {
+        let mut command = program(args);
+        command.env("KUBECONFIG", self.files.path().join("config"));
+        command
+    }
+
+    async fn run(&self, args: &[&str]) -> Run {
+        run(self.program(args)).await
+    }
+
+    fn forbid(&self, matches: impl Fn(&str, &str) -> bool + Send + Sync + 'static) {
+        let fault = Fault::new(Effect::Status(403), move |request| {
+            request.resource == "applicationsets" && matches(&request.verb, &request.namespace)
+        });
+        self.cluster.server.inject(fault.times(1000));
+    }
+}
+
+async fn run(command: Command) -> Run {
+    tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_set_is_found_in_the_namespace_of_the_control_plane() {
+    let world = World::start().await;
+    let commands: [&[&str]; 5] = [
+        &["status", "set"],
+        &["explain", "set"],
+        &["plan", "--live", "set"],
+        &["render", "--live", "set"],
+        &["status"],
+    ];
+    for args in commands {
+        let run = world.run(args).await;
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{args:?}: {}", run.out);
+        assert!(!run.out.is_empty(), "{args:?}");
+    }
+    let listed = world.run(&["status", "-o", "json"]).await.json();
+    assert_eq!(listed[0]["namespace"], "argocd");
+    // A set in a file without a namespace is the one that is stored there.
+    let file = folder(&[("set.json", &set(&["a"], json!([{}])))]);
+    let file = in_folder(&file, "set.json");
+    let rendered = world.run(&["render", "--live", "-f", &file, "-o", "json"]).await;
+    assert_eq!(rendered.json()["items"][0]["metadata"]["namespace"], "argocd");
+
+    let mut elsewhere = world.program(&["status", "set"]);
+    elsewhere.env("POD_NAMESPACE", "cd");
+    run(elsewhere).await.fails(
+        2,
+        &[
+            "error: cannot find: ApplicationSet default/set: it does not exist, nor does cd/set; ",
+            "ApplicationSets of this name are in namespace argocd: select it with -n argocd",
+        ],
+    );
+    // An explicit namespace is obeyed.
+    let strict = [&["status", "set", "-n", "default"], &["explain", "set", "-n", "default"]];
+    for args in strict {
+        world.run(args).await.fails(
+            2,
+            &["ApplicationSet default/set: it does not exist; ApplicationSets of this name are in namespace argocd"],
+        );
+    }
+    world.run(&["explain", "sett"]).await.fails(2, &["did you mean set?"]);
+    world.run(&["explain", "sett", "-n", "default"]).await.fails(
+        2,
+        &["error: cannot find: ApplicationSet default/sett: it does not exist; did you mean set in namespace argocd?"],
+    );
+    world
+        .run(&["explain", "nothing-like-it"])
+        .await
+        .fails(2, &["list all with wavegate status -A"]);
+    world.run(&["explain", "../set"]).await.fails(2, &["error: invalid name: "]);
+    let empty = world.run(&["status", "-n", "default"]).await;
+    assert_eq!(
+        (empty.code, empty.out.as_str()),
+        (
+            0,
+            "No ApplicationSets found in namespace default; namespaces with ApplicationSets: argocd (use -n, or -A for all).\n"
+        )
+    );
+    let empty = world.run(&["status", "-n", "default", "-o", "json"]).await;
+    assert_eq!((empty.code, empty.out.as_str()), (0, "[]\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn namespaces_that_may_not_be_read_are_skipped() {
+    let world = World::start().await;
+    world.forbid(|_, namespace| namespace == "default");
+    for args in [&["status", "set"][..], &["explain", "set"], &["status"]] {
+        let run = world.run(args).await;
+        assert_eq!((run.code, run.err.as_str()), (0, ""), "{args:?}");
+    }
+    world.forbid(|verb, namespace| verb == "list" && namespace.is_empty());
+    world.run(&["explain", "sett"]).await.fails(
+        2,
+        &["ApplicationSet default/sett: it does not exist, nor does argocd/sett; cannot read from the cluster: ApplicationSet default/sett: ", "did you mean set?"],
+    );
+    world.forbid(|_, _| true);
+    world
+        .run(&["explain", "set"])
+        .await
+        .fails(2, &["error: cannot read from the cluster: ApplicationSet default/set: "]);
+    world.run(&["status"]).await.fails(2, &["ApplicationSets of namespace default: "]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_missing_kubeconfig_or_context_is_named_with_what_exists() {
+    let world = World::start().await;
+    let home = tempfile::tempdir().unwrap();
+    let mut missing = program(&["status"]);
+    missing.env_remove("KUBECONFIG").env("HOME", home.path());
+    run(missing).await.fails(
+        2,
+        &[
+            "error: cannot reach the cluster: the current kube context: found no kubeconfig at ",
+            &format!(
+                "{}/.kube/config, and this process does not run in a cluster",
+                home.path().display()
+            ),
+            "set KUBECONFIG or write ~/.kube/config",
+        ],
+    );
+    let mut listed = program(&["status"]);
+    listed.env("KUBECONFIG", "/nonexistent/a:/nonexistent/b");
+    run(listed).await.fails(2, &["found no kubeconfig at /nonexistent/a, /nonexistent/b, "]);
+    // As kubectl does, a file that does not exist is skipped.
+    let mut second = program(&["status"]);
+    let path = format!("/nonexistent/a:{}", in_folder(&world.files, "config"));
+    second.env("KUBECONFIG", path);
+    assert_eq!(run(second).await.code, 0);
+
+    let text = std::fs::read_to_string(world.files.path().join("config")).unwrap();
+    let name = text.lines().find_map(|line| line.trim().strip_prefix("current-context: ")).unwrap();
+    let name = name.trim_matches('"');
+    world.run(&["status", "--context", "nope"]).await.fails(
+        2,
+        &[&format!("kube context nope: it does not exist; select one with --context: {name}")],
+    );
+    let near = format!("{name}x");
+    world.run(&["status", "--context", &near]).await.fails(2, &[&format!("did you mean {name}? ")]);
+    let unset: String = text
+        .lines()
+        .filter(|line| !line.contains("current-context"))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let files = folder(&[("unset", &unset), ("broken", "clusters: [\n")]);
+    for (file, want) in [
+        ("unset", "no context is selected; select one with --context: "),
+        ("broken", "broken: the kubeconfig is invalid"),
+    ] {
+        let mut command = program(&["status"]);
+        command.env("KUBECONFIG", in_folder(&files, file));
+        run(command).await.fails(2, &["error: cannot reach the cluster: ", want]);
+    }
+}
