@@ -127,19 +127,20 @@ impl Known {
         Ok(true)
     }
 
-    /// All kinds that can be listed and watched, each in its preferred version, and the
-    /// groups that failed.
+    /// All kinds that can be listed and watched, each in its preferred version and with
+    /// whether it is namespaced, and the groups that failed.
     pub async fn listable(
         &mut self,
         client: &kube::Client,
-    ) -> Result<(Vec<ApiResource>, BTreeMap<String, String>), kube::Error> {
+    ) -> Result<(Vec<(ApiResource, bool)>, BTreeMap<String, String>), kube::Error> {
         let groups = self.fresh(client).await?.groups();
         let kinds = groups.flat_map(kube::discovery::ApiGroup::resources_by_stability);
         let kinds = kinds.filter(|(_, capabilities)| {
             capabilities.supports_operation(verbs::LIST)
                 && capabilities.supports_operation(verbs::WATCH)
         });
-        let kinds = kinds.map(|(resource, _)| resource).collect();
+        let is_namespaced = |scope| scope == Scope::Namespaced;
+        let kinds = kinds.map(|(resource, found)| (resource, is_namespaced(found.scope))).collect();
         let silent = self.silent.iter();
         let silent = silent.map(|(group, why)| (format!("the API group {group}"), why.clone()));
         Ok((kinds, silent.collect()))
