@@ -6,6 +6,8 @@ pub mod applications;
 pub mod apply;
 pub mod delete;
 pub mod events;
+pub mod hook_stamps;
+pub mod operation;
 pub mod outcome;
 pub mod project;
 mod redacted_status;

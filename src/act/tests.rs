@@ -15,7 +15,7 @@ use crate::api::tracking::Tracking;
 use crate::decide::app_state::owner::Owner;
 use crate::decide::sync::{ApplyRequest, Happened, How, Method, OPERATION_ANNOTATION, Propagation};
 use crate::embedded::{Effect, Fault, RequestRecord, Server};
-use crate::watch::cluster_cache::ClusterCache;
+use crate::watch::cluster_cache::{ClusterCache, Reach};
 
 const US: &str = "controller";
 
@@ -30,7 +30,13 @@ impl World {
         let server = Server::new();
         let (trigger, _) = tokio::sync::mpsc::unbounded_channel();
         let (mark, stop) = Default::default();
-        let cluster = ClusterCache::new("https://x", server.client_as(US), mark, trigger, stop);
+        let cluster = ClusterCache::new(
+            "https://x",
+            server.client_as(US),
+            (mark, Reach::default()),
+            trigger,
+            stop,
+        );
         let world = Self { server, cluster, tracking: Tracking::default() };
         let web = json!({"metadata": {"name": "web"}});
         let namespaces = Api::<DynamicObject>::all_with(world.server.client(), &kind("Namespace"));

@@ -117,7 +117,7 @@ impl ClusterConnection {
         &self.places
     }
 
-    /// The client of the control plane's cluster.
+    /// The client, for the functions of `act/`.
     pub fn client(&self) -> &Client {
         &self.client
     }

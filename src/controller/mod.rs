@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::context::Core;
 use self::metrics::Metrics;
 use crate::clock::Clock;
-use crate::settings::Settings;
+use crate::settings::{ApplicationSettings, Settings};
 use crate::source::Repositories;
 use crate::watch::control_plane::{Forbidden, Scope};
 use crate::watch::read_only;
@@ -139,6 +139,39 @@ async fn run_with(
     };
     // The Events of the last reconciles are written, too.
     tokio::join!(controllers, core.recorder.run(&ended)).0
+}
+
+/// Runs only the application controller until `shutdown`, for Applications of a control
+/// plane that is not in the cluster they sync to, such as one in memory.
+///
+/// # Errors
+///
+/// As [`run`].
+pub async fn run_elsewhere(
+    control_plane: Client,
+    own: application::OwnCluster,
+    settings: ApplicationSettings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+) -> Result<(), Stopped> {
+    let scope = Scope {
+        namespace: settings.control_plane_namespace.clone(),
+        sets_everywhere: false,
+        applications_everywhere: false,
+        syncs: true,
+    };
+    let core = Core::new(control_plane, scope, Clock::system());
+    let stop = shutdown.child_token();
+    let _guard = stop.clone().drop_guard();
+    let watches = async {
+        let watched = core.control_plane.run(&core.client, &stop).await;
+        watched.map_err(Stopped::Application).and(until(&shutdown))
+    };
+    let applications = async {
+        application::run_with(core.clone(), own, settings, sources, stop.clone()).await;
+        until(&shutdown)
+    };
+    tokio::try_join!(watches, applications).map(|_| ())
 }
 
 /// A controller may end only on shutdown.

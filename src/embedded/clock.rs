@@ -35,23 +35,35 @@ pub(crate) fn seconds(now: Timestamp) -> String {
 
 /// A source of identifiers: SplitMix64 from a fixed seed.
 #[derive(Debug)]
-pub(crate) struct Ids(u64);
+pub(crate) struct Ids {
+    seed: u64,
+    /// The next UID; see [`super::Server::reserve_uid`].
+    reserved: Option<String>,
+}
 
 impl Ids {
     pub fn new() -> Self {
-        Self(0x5741_5645_4741_5445)
+        Self { seed: 0x5741_5645_4741_5445, reserved: None }
     }
 
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
+        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.seed;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
 
+    /// Sets the next UID.
+    pub fn reserve(&mut self, uid: &str) {
+        self.reserved = Some(uid.to_owned());
+    }
+
     /// A version 4 UUID.
     pub fn uid(&mut self) -> String {
+        if let Some(uid) = self.reserved.take() {
+            return uid;
+        }
         let (a, b) = (self.next(), self.next());
         format!(
             "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",

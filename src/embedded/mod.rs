@@ -195,6 +195,11 @@ impl Server {
         )
     }
 
+    /// Sets the UID of the next object that is created, for an object that is restored.
+    pub fn reserve_uid(&self, uid: &str) {
+        self.inner.state.lock().ids.reserve(uid);
+    }
+
     /// The current resource version.
     pub fn revision(&self) -> u64 {
         self.inner.state.lock().store.revision()

@@ -22,7 +22,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster_cache::{ClusterCache, Mark};
+use super::cluster_cache::{ClusterCache, Mark, Reach};
 use super::connection::{self, Unusable};
 use super::read_only;
 use crate::api::application::ApplicationDestination;
@@ -87,6 +87,7 @@ struct Connection {
 pub struct Clusters {
     own: kube::Client,
     mark: Mark,
+    reach: Reach,
     trigger: UnboundedSender<String>,
     stop: CancellationToken,
     entries: Mutex<BTreeMap<String, Entry>>,
@@ -114,7 +115,14 @@ impl Clusters {
     ) -> Self {
         let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
         let has_removed = AtomicBool::default();
-        Self { own, mark, trigger, stop, entries, connections, has_removed, read_only: false }
+        let reach = Reach::default();
+        let read_only = false;
+        Self { own, mark, reach, trigger, stop, entries, connections, has_removed, read_only }
+    }
+
+    /// The same, reading only a part of each cluster.
+    pub fn within(self, reach: Reach) -> Self {
+        Self { reach, ..self }
     }
 
     /// The same with read-only clients, for a dry run.
@@ -233,7 +241,7 @@ impl Clusters {
         let cluster = ClusterCache::new(
             &redact::url(&server),
             client,
-            self.mark.clone(),
+            (self.mark.clone(), self.reach.clone()),
             self.trigger.clone(),
             stop.clone(),
         );

@@ -52,7 +52,7 @@ use crate::decide::app_state::refresh::{Level, Request};
 use crate::decide::app_state::status::conditions;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
-use crate::watch::cluster_cache::Mark;
+use crate::watch::cluster_cache::{Mark, Reach};
 use crate::watch::clusters::Clusters;
 
 use crate::api::ObjectKey;
@@ -75,6 +75,33 @@ pub async fn run(
     sources: Arc<Repositories>,
     shutdown: CancellationToken,
 ) {
+    let own = OwnCluster { client: core.client.clone(), reach: Reach::default() };
+    run_with(core, own, settings, sources, shutdown).await;
+}
+
+/// The cluster that Applications call `https://kubernetes.default.svc`.
+#[derive(Clone)]
+pub struct OwnCluster {
+    /// Its client.
+    pub client: kube::Client,
+    /// The part of it that is read.
+    pub reach: Reach,
+}
+
+impl std::fmt::Debug for OwnCluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnCluster").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+/// Like [`run`], with a control plane that is not in its own cluster.
+pub async fn run_with(
+    core: Core,
+    own: OwnCluster,
+    settings: ApplicationSettings,
+    sources: Arc<Repositories>,
+    shutdown: CancellationToken,
+) {
     let stop = shutdown.child_token();
     // The watches of clusters end when this function returns.
     let _guard = stop.clone().drop_guard();
@@ -82,7 +109,7 @@ pub async fn run(
     core.metrics.queue("application", queue.clone());
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone());
+    let clusters = Clusters::new(own.client, mark, trigger, stop.clone()).within(own.reach);
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let ctx = Arc::new(Context::new(core, settings, sources, clusters, queue));
     let caches = &ctx.core.control_plane;

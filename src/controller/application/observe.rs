@@ -25,13 +25,16 @@ use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::{Level, Reason};
 use crate::decide::app_state::{Condition, Placed, Scope, finalize, operation, targets, unlisted};
 use crate::decide::sync::NamespaceFact;
-use crate::watch::cluster_cache::{self, kind_of};
+use crate::watch::cluster_cache::{self, SurveyMode, kind_of};
 use crate::watch::clusters::{self, ConnectedCluster};
 
 use super::context::Context;
 
 /// How long a deletion waits for the first listing of all kinds, per reconcile.
 const SURVEYED_WITHIN: Duration = Duration::from_secs(10);
+
+/// The same for an operation that must know from the start what it prunes.
+const SURVEYED_FIRST_WITHIN: Duration = Duration::from_secs(60);
 
 /// Why the inputs of an operation are not available.
 pub enum Stop {
@@ -211,6 +214,13 @@ impl Reconciliation<'_> {
     ) -> Result<ClusterState, ObserveError> {
         let cluster = &destination.destination.cluster;
         let instance = self.tracking.instance.as_str();
+        if cluster.reach().survey == SurveyMode::First
+            && !self.ctx.aside(cluster.surveyed(SURVEYED_FIRST_WITHIN)).await
+        {
+            let message =
+                format!("not all kinds of the cluster {} are listed yet", cluster.server());
+            return Err(ObserveError::Live(message));
+        }
         let namespace = &destination.spec.destination.namespace;
         let mut manifests = None;
         let wanted: BTreeSet<GroupVersionKind> = match &self.parsed.placed {
@@ -252,7 +262,10 @@ impl Reconciliation<'_> {
             kinds.keys().filter(exists).cloned().collect();
         watched.extend(inventory(&self.application));
         watched.extend(cluster.marked(instance));
-        watched.insert(namespaces());
+        // Users of some namespaces may not list them.
+        if cluster.reach().namespaces.is_none() {
+            watched.insert(namespaces());
+        }
         self.ctx.aside(cluster.watch(watched)).await.map_err(of_cluster)?;
 
         let mut live = cluster.tracked(instance);
@@ -277,6 +290,10 @@ impl Reconciliation<'_> {
     async fn namespace(&self, destination: &Destination) -> (NamespaceFact, Option<Arc<Value>>) {
         let key = ResourceKey::new("", "Namespace", "", &destination.spec.destination.namespace);
         let cluster = &destination.destination.cluster;
+        if cluster.reach().namespaces.is_some() && !creates_namespace(&self.application) {
+            // The API server refuses objects of a namespace that does not exist.
+            return (NamespaceFact::Exists, None);
+        }
         if key.name.is_empty() || !cluster.exists(&namespaces(), &key) {
             return (NamespaceFact::Missing, None);
         }

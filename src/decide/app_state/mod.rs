@@ -24,6 +24,7 @@
 //! - [`auto_sync`]: whether to start an automated sync (SE-420 … SE-429);
 //! - [`operation`]: the fields `operation` and `status.operationState` (SE-370
 //!   … SE-390);
+//! - [`manual`]: the operation of a sync that a user requests;
 //! - [`deletion`]: which resources are deleted with an Application (SE-510 …
 //!   SE-516);
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
@@ -40,6 +41,7 @@ pub mod delete_hooks;
 pub mod deletion;
 pub mod errors;
 pub mod finalize;
+pub mod manual;
 pub mod observation;
 pub mod operate;
 pub mod operation;

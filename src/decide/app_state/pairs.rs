@@ -248,7 +248,18 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
 /// Whether the Application manages a live object: tracked, without an owner,
 /// and permitted by the project (SE-082, SE-115).
 pub(super) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
-    facts.tracking.owns(live) && !has_owner(live) && is_permitted(facts, key, live)
+    facts.tracking.owns(live)
+        && !has_owner(live)
+        && !is_of_service(facts, key)
+        && is_permitted(facts, key, live)
+}
+
+/// Whether an object is the Endpoints of a Service: they have its labels, and no owner.
+fn is_of_service(facts: &Facts<'_>, key: &ResourceKey) -> bool {
+    let ResourceKey { group, kind, namespace, name } = key;
+    group.is_empty()
+        && kind == "Endpoints"
+        && facts.live.contains_key(&ResourceKey::new("", "Service", namespace, name))
 }
 
 pub(super) fn has_owner(live: &Value) -> bool {

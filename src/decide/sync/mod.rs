@@ -78,10 +78,10 @@ mod tests;
 use jiff::{SignedDuration, Timestamp};
 
 pub use hooks::{
-    Class, DeletePolicies, OPERATION_ANNOTATION, classify, generated_name, is_stamp_of,
-    operation_id, stamp, wave,
+    Class, DeletePolicies, OPERATION_ANNOTATION, StampedOperation, classify, generated_name,
+    is_stamp_of, operation_id, stamp, wave,
 };
-pub use options::{How, Method, Propagation, is_unknown_option};
+pub use options::{How, Method, Propagation, is_unknown_option, near_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{
     Action, ActionId, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, InFlight, Object,

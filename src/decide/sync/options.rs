@@ -69,13 +69,36 @@ const SWITCHES: [&str; 11] = [
 /// effect (SE-302).
 pub fn is_unknown_option(item: &str) -> bool {
     let (name, value) = item.trim().split_once('=').unwrap_or((item, ""));
-    let values: &[&str] = match name {
+    !values(name).contains(&value)
+}
+
+/// The values of an option; none for an unknown option.
+fn values(name: &str) -> &'static [&'static str] {
+    match name {
         "Prune" | "Delete" => &["true", "false", "confirm"],
         "PrunePropagationPolicy" => &["foreground", "background", "orphan"],
         name if SWITCHES.contains(&name) => &["true", "false"],
         _ => &[],
-    };
-    !values.contains(&value)
+    }
+}
+
+/// The sync option that an unknown one was probably meant to be; `None` when none is near.
+pub fn near_option(item: &str) -> Option<String> {
+    // Longer than any option.
+    if item.len() > 100 {
+        return None;
+    }
+    let (name, value) = item.trim().split_once('=').unwrap_or((item.trim(), ""));
+    let known = SWITCHES.iter().copied().chain(["Prune", "PrunePropagationPolicy"]);
+    let lower = name.to_lowercase();
+    let near = known.filter_map(|known| {
+        let distance = strsim::damerau_levenshtein(&lower, &known.to_lowercase());
+        (distance <= known.len() / 3).then_some((distance, known))
+    });
+    let (_, near) = near.min()?;
+    let wanted = value.to_lowercase();
+    let value = values(near).iter().find(|known| **known == wanted).or(values(near).first())?;
+    Some(format!("{near}={value}"))
 }
 
 impl AppOptions {

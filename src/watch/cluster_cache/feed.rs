@@ -118,9 +118,8 @@ impl Feed {
         }
     }
 
-    /// Runs the watch until dropped.
-    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, client: kube::Client) {
-        let api: Api<DynamicObject> = Api::all_with(client, &self.resource);
+    /// Runs the watch of all objects of `api` until dropped.
+    pub async fn run(self: Arc<Self>, cluster: Weak<ClusterCache>, api: Api<DynamicObject>) {
         let follow = || {
             let config = watcher::Config::default().page_size(PAGE);
             // Own writes after this point may be missing in the listing.

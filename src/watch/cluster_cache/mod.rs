@@ -20,6 +20,7 @@
 mod discovery;
 mod feed;
 mod index;
+mod reach;
 mod schemas;
 mod survey;
 
@@ -46,6 +47,7 @@ use discovery::Known;
 use feed::Feed;
 use index::Change;
 pub use index::{Kept, Lookup, Mark};
+pub use reach::{Reach, SurveyMode};
 use schemas::Schemas;
 use survey::Survey;
 
@@ -87,10 +89,11 @@ pub struct ClusterCache {
     server: String,
     client: Client,
     mark: Mark,
+    reach: Reach,
     known: tokio::sync::Mutex<Known>,
     schemas: tokio::sync::Mutex<Schemas>,
     survey: Survey,
-    feeds: Mutex<HashMap<GroupVersionKind, Arc<Feed>>>,
+    feeds: Mutex<Feeds>,
     /// Instances whose targets name an object, and vice versa.
     wanted: Arc<Mutex<Wanted>>,
     /// Instances that use a kind that does not exist.
@@ -101,6 +104,8 @@ pub struct ClusterCache {
 
 /// Kinds with whether they are namespaced, and API groups that failed with the reason.
 pub type Listable = (Vec<(ApiResource, bool)>, BTreeMap<String, String>);
+/// The watches, by kind, and by namespace if the reach is limited to some.
+type Feeds = HashMap<(GroupVersionKind, Option<String>), Arc<Feed>>;
 
 /// A client with a `Debug` implementation.
 #[derive(Clone)]
@@ -149,7 +154,7 @@ impl ClusterCache {
     pub fn new(
         server: &str,
         client: kube::Client,
-        mark: Mark,
+        (mark, reach): (Mark, Reach),
         trigger: UnboundedSender<String>,
         stop: CancellationToken,
     ) -> Arc<Self> {
@@ -157,6 +162,7 @@ impl ClusterCache {
             server: server.to_owned(),
             client: Client(client),
             mark,
+            reach,
             known: tokio::sync::Mutex::default(),
             schemas: tokio::sync::Mutex::default(),
             survey: Survey::default(),
@@ -166,6 +172,11 @@ impl ClusterCache {
             trigger,
             stop,
         })
+    }
+
+    /// The part of the cluster that is read.
+    pub fn reach(&self) -> &Reach {
+        &self.reach
     }
 
     /// The client of the cluster.
@@ -285,20 +296,22 @@ impl ClusterCache {
         let mut all: BTreeSet<GroupVersionKind> = kinds.into_iter().collect();
         self.begin_survey();
         let definitions = definitions();
-        all.insert(definitions.clone());
+        if self.reach.namespaces.is_none() {
+            all.insert(definitions.clone());
+        }
         let mut feeds = Vec::new();
         for kind in all {
-            let found = self.feeds.lock().get(&kind).cloned();
-            let feed = match found {
-                Some(feed) => feed,
-                None => match self.resource(&kind, true).await? {
-                    Some((resource, _)) => self.start(resource),
+            let found = self.feeds_of(&kind);
+            let found = match found.is_empty() {
+                false => found,
+                true => match self.resource(&kind, true).await? {
+                    Some((resource, namespaced)) => self.start(&resource, namespaced),
                     None => continue,
                 },
             };
             // Triggers only instances that need the kind, which may be forbidden.
             if kind != definitions {
-                feeds.push(feed);
+                feeds.extend(found);
             }
         }
         for feed in feeds {
@@ -307,21 +320,45 @@ impl ClusterCache {
         Ok(())
     }
 
-    fn start(self: &Arc<Self>, resource: ApiResource) -> Arc<Feed> {
+    /// Starts the watches of a kind.
+    fn start(self: &Arc<Self>, resource: &ApiResource, namespaced: bool) -> Vec<Arc<Feed>> {
         let kind = GroupVersionKind {
             group: resource.group.clone(),
             version: resource.version.clone(),
             kind: resource.kind.clone(),
         };
         let mut feeds = self.feeds.lock();
-        let feed = feeds.entry(kind).or_insert_with(|| {
-            let feed = Arc::new(Feed::new(resource, self.mark.clone(), self.wanted.clone()));
-            let work = feed.clone().run(Arc::downgrade(self), self.client.0.clone());
-            let stop = self.stop.clone();
-            tokio::spawn(async move { stop.run_until_cancelled(work).await });
-            feed
-        });
-        feed.clone()
+        let start = |namespace: Option<String>| {
+            let feed = feeds.entry((kind.clone(), namespace.clone())).or_insert_with(|| {
+                let (mark, wanted) = (self.mark.clone(), self.wanted.clone());
+                let feed = Arc::new(Feed::new(resource.clone(), mark, wanted));
+                let api = match &namespace {
+                    None => Api::all_with(self.client.0.clone(), resource),
+                    Some(name) => Api::namespaced_with(self.client.0.clone(), name, resource),
+                };
+                let work = feed.clone().run(Arc::downgrade(self), api);
+                let stop = self.stop.clone();
+                tokio::spawn(async move { stop.run_until_cancelled(work).await });
+                feed
+            });
+            feed.clone()
+        };
+        self.reach.of(namespaced).into_iter().map(start).collect()
+    }
+
+    /// The watches of a kind.
+    fn feeds_of(&self, kind: &GroupVersionKind) -> Vec<Arc<Feed>> {
+        let feeds = self.feeds.lock();
+        let places = self.reach.places();
+        places.filter_map(|place| feeds.get(&(kind.clone(), place)).cloned()).collect()
+    }
+
+    /// The watch that an object of a namespace is in.
+    fn feed(&self, kind: &GroupVersionKind, namespace: &str) -> Option<Arc<Feed>> {
+        let feeds = self.feeds.lock();
+        let whole = feeds.get(&(kind.clone(), None));
+        let part = || feeds.get(&(kind.clone(), Some(namespace.to_owned())));
+        whole.or_else(part).cloned()
     }
 
     /// Sets the objects that the targets of an instance name: their content is kept, and
@@ -343,8 +380,7 @@ impl ClusterCache {
     ///
     /// [`Error::List`] if it does not.
     pub fn check(&self, kind: &GroupVersionKind) -> Result<(), Error> {
-        let feed = self.feeds.lock().get(kind).cloned();
-        feed.map_or(Ok(()), |feed| feed.check())
+        self.feeds_of(kind).iter().try_for_each(|feed| feed.check())
     }
 
     /// One object with content; `None` when it does not exist. Its kind must be watched.
@@ -358,8 +394,7 @@ impl ClusterCache {
         kind: &GroupVersionKind,
         key: &ResourceKey,
     ) -> Result<Option<Arc<Value>>, Error> {
-        let feed = self.feeds.lock().get(kind).cloned();
-        let Some(feed) = feed else { return Ok(None) };
+        let Some(feed) = self.feed(kind, &key.namespace) else { return Ok(None) };
         let seen = feed.objects.lock().get(key);
         match seen {
             Lookup::Absent => Ok(None),
@@ -370,7 +405,7 @@ impl ClusterCache {
 
     /// Whether an object exists. Its kind must be watched.
     pub fn exists(&self, kind: &GroupVersionKind, key: &ResourceKey) -> bool {
-        let feed = self.feeds.lock().get(kind).cloned();
+        let feed = self.feed(kind, &key.namespace);
         feed.is_some_and(|feed| !matches!(feed.objects.lock().get(key), Lookup::Absent))
     }
 
@@ -408,7 +443,7 @@ impl ClusterCache {
     /// Adds an object as returned by the server.
     fn keep(&self, object: &Arc<Value>) -> Option<(ResourceKey, Change)> {
         let key = ResourceKey::from_object(object)?;
-        let feed = self.feeds.lock().get(&kind_of(object)).cloned()?;
+        let feed = self.feed(&kind_of(object), &key.namespace)?;
         let change = feed.objects.lock().put(key.clone(), object)?;
         Some((key, change))
     }

@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::Notify;
 
 use super::feed::PAGE;
-use super::{ClusterCache, GroupVersionKind};
+use super::{ClusterCache, GroupVersionKind, SurveyMode};
 use crate::api::kind::is_excluded;
 use crate::api::tracking::TrackingMethod;
 use crate::watch::failure::{has_code, reason};
@@ -89,12 +89,17 @@ impl ClusterCache {
         if self.survey.begun.swap(true, Relaxed) {
             return;
         }
+        if self.reach.survey == SurveyMode::Never {
+            self.survey.done.send_replace(true);
+            return;
+        }
         let (cluster, stop) = (Arc::clone(self), self.stop.clone());
         tokio::spawn(async move { stop.run_until_cancelled(cluster.run_survey()).await });
     }
 
     /// Waits until all kinds were listed once, up to `limit`. Returns whether they were.
-    pub async fn surveyed(&self, limit: Duration) -> bool {
+    pub async fn surveyed(self: &Arc<Self>, limit: Duration) -> bool {
+        self.begin_survey();
         let mut done = self.survey.done.subscribe();
         let waited = tokio::time::timeout(limit, done.wait_for(|done| *done)).await;
         matches!(waited, Ok(Ok(_)))
@@ -152,17 +157,19 @@ impl ClusterCache {
                 Vec::new()
             }
         };
-        let kinds = kinds.into_iter().map(|(resource, _)| resource);
-        let wanted = kinds.filter(|resource| {
+        let wanted = kinds.into_iter().filter(|(resource, namespaced)| {
             let kind = gvk(resource);
             let excluded = is_excluded(&kind.group, &kind.kind);
             let known = || {
-                self.feeds.lock().contains_key(&kind) || self.survey.looked.lock().contains(&kind)
+                let watched = !self.feeds_of(&kind).is_empty();
+                watched || self.survey.looked.lock().contains(&kind)
             };
-            !excluded && !ALIASES.contains(&kind.group.as_str()) && !known()
+            // Users of some namespaces may not list kinds outside of them.
+            let reached = *namespaced || self.reach.namespaces.is_none();
+            reached && !excluded && !ALIASES.contains(&kind.group.as_str()) && !known()
         });
-        let work = wanted.map(|resource| async move {
-            let found = self.instances_in(&resource).await;
+        let work = wanted.map(|(resource, namespaced)| async move {
+            let found = self.instances_in(&resource, namespaced).await;
             (resource, found)
         });
         let mut found: Vec<_> =
@@ -209,9 +216,25 @@ impl ClusterCache {
     }
 
     /// The instances with tracked objects of a kind.
-    async fn instances_in(&self, resource: &ApiResource) -> Result<BTreeSet<String>, Unlisted> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.0.clone(), resource);
+    async fn instances_in(
+        &self,
+        resource: &ApiResource,
+        namespaced: bool,
+    ) -> Result<BTreeSet<String>, Unlisted> {
         let mut instances = BTreeSet::new();
+        for place in self.reach.of(namespaced) {
+            let namespace = place.as_deref().unwrap_or_default();
+            self.list_instances(self.api(resource, namespace), &mut instances).await?;
+        }
+        Ok(instances)
+    }
+
+    /// Adds the instances of the objects of `api`.
+    async fn list_instances(
+        &self,
+        api: Api<DynamicObject>,
+        instances: &mut BTreeSet<String>,
+    ) -> Result<(), Unlisted> {
         let mut page = ListParams::default().limit(PAGE);
         if self.mark.method == TrackingMethod::Label {
             page = page.labels(&self.mark.label);
@@ -235,7 +258,7 @@ impl ClusterCache {
             }
             match list.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
-                None => return Ok(instances),
+                None => return Ok(()),
             }
         }
     }
