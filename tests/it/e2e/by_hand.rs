@@ -105,7 +105,7 @@ pub async fn an_operation_is_followed_interrupted_and_terminated(mut world: Worl
     assert!(err.contains("it does not exist"), "{err}");
     world.start(&Setup::default()).await;
     let exists = |log: &crate::support::Log| {
-        let found = log.get(Kind::Application, &name)?;
+        let found = log.get(Kind::Application, "qa")?;
         found["status"]["reconciledAt"].is_string().then_some(())
     };
     world.until("it is compared", exists).await;
@@ -119,7 +119,7 @@ pub async fn an_operation_is_followed_interrupted_and_terminated(mut world: Worl
     let mut command = world.command(&["sync", "-n", &namespace, &name]).await;
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let running = |log: &crate::support::Log| {
-        let state = &log.get(Kind::Application, &name)?["status"]["operationState"];
+        let state = &log.get(Kind::Application, "qa")?["status"]["operationState"];
         let waits = state["message"].as_str()?.contains("waiting for completion of hook");
         (state["phase"] == "Running" && waits).then_some(())
     };
@@ -147,7 +147,7 @@ pub async fn an_operation_is_followed_interrupted_and_terminated(mut world: Worl
     let (code, _, _) = run(&["terminate", "--no-wait"]).await;
     assert_eq!(code, 0);
     let over = |log: &crate::support::Log| {
-        let app = log.get(Kind::Application, &name)?;
+        let app = log.get(Kind::Application, "qa")?;
         (app["status"]["operationState"]["phase"] == "Failed" && app["operation"].is_null())
             .then_some(())
     };
@@ -180,7 +180,7 @@ pub async fn a_request_without_a_controller_is_withdrawn(world: World) {
     assert_eq!(code, 1, "{out}{err}");
     assert!(err.contains("no application controller has started the operation"), "{err}");
     let operation = |log: &crate::support::Log| {
-        let operation = &log.get(Kind::Application, &name)?["operation"];
+        let operation = &log.get(Kind::Application, "alone")?["operation"];
         operation.is_object().then(|| operation.clone())
     };
     let operation = world.until("it is requested", operation).await;
