@@ -21,10 +21,13 @@ mod live_diff;
 mod order;
 mod output;
 mod plan;
+mod refresh;
 mod render;
 mod rollout_summary;
 pub mod run;
 mod status;
+mod sync;
+mod terminate;
 #[cfg(test)]
 mod tests;
 
@@ -57,6 +60,10 @@ enum Command {
     Diff(diff::Args),
     Status(status::Args),
     Explain(explain::Args),
+    // Boxed, since it has many more options than the others.
+    Sync(Box<sync::Args>),
+    Terminate(terminate::Args),
+    Refresh(refresh::Args),
     Crds(crds::Args),
     Completions(completions::Args),
 }
@@ -87,6 +94,10 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(_) => {}
         // The screen replaces the log, unless RUST_LOG is set.
         Command::Demo(_) => telemetry::init(telemetry::Format::Text, "off")?,
+        // The progress says what the engine in this process does.
+        Command::Sync(args) if args.is_local() => {
+            telemetry::init(telemetry::Format::Text, "error")?;
+        }
         _ => telemetry::init(telemetry::Format::Text, "warn")?,
     }
     match cli.command {
@@ -99,6 +110,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Diff(args) => diff::run(args),
         Command::Status(args) => status::run(args),
         Command::Explain(args) => explain::run(args),
+        Command::Sync(args) => sync::run(*args),
+        Command::Terminate(args) => terminate::run(args),
+        Command::Refresh(args) => refresh::run(args),
         Command::Crds(args) => crds::run(args),
         Command::Completions(args) => completions::run(args),
     }

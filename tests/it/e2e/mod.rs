@@ -6,6 +6,7 @@
 
 mod all_at_once;
 mod bad_input;
+mod by_hand;
 mod changes;
 mod commits;
 mod deletion;
@@ -24,6 +25,7 @@ mod sixty;
 mod sources;
 mod typos;
 mod windows;
+mod without_application;
 
 macro_rules! cases {
     ($($module:ident :: $case:ident),* $(,)?) => {
@@ -89,10 +91,23 @@ cases! {
     changes::the_spec_changes_twice_in_the_middle,
     changes::a_set_is_deleted_in_reverse_in_the_middle,
     changes::automated_sync_is_disabled_with_a_warning,
+    by_hand::a_held_step_is_synced_by_hand,
+    by_hand::an_operation_is_followed_interrupted_and_terminated,
+    by_hand::a_request_without_a_controller_is_withdrawn,
+    without_application::manifests_are_applied_in_waves_and_pruned,
+    without_application::a_killed_run_is_continued,
+    without_application::an_interrupted_run_is_terminated,
+    without_application::a_failed_run_runs_its_sync_fail_hook,
 }
 
 mod embedded_only {
     //! Cases that require the faults of the embedded server.
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_user_of_two_namespaces_needs_no_cluster_role() {
+        let world = crate::support::World::embedded("two_namespaces").await;
+        super::without_application::a_user_of_two_namespaces_needs_no_cluster_role(world).await;
+    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn failed_requests_and_lost_watches_have_no_effect() {

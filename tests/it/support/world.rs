@@ -161,23 +161,45 @@ impl World {
 
     /// Starts the controller in a separate process.
     pub async fn start_process(&mut self, setup: &Setup) {
-        let kubeconfig = match &self.backend {
-            Backend::Cluster(path) => path.clone(),
-            Backend::Embedded(server) => {
-                let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-                let address = listener.local_addr().unwrap();
-                let path = self.dir.path().join("kubeconfig");
-                std::fs::write(&path, server.kubeconfig(address)).unwrap();
-                let server = server.clone();
-                // Ends with the runtime of the case.
-                tokio::spawn(async move {
-                    server.serve(listener, CancellationToken::new()).await.unwrap();
-                });
-                path
-            }
-        };
+        let kubeconfig = self.kubeconfig().await;
         let process = Process::start(&kubeconfig, setup, &self.namespace, self.dir.path());
         self.running = Some(Running::Process(process));
+    }
+
+    /// A kubeconfig of the server, for other processes.
+    pub async fn kubeconfig(&self) -> PathBuf {
+        let server = match &self.backend {
+            Backend::Cluster(path) => return path.clone(),
+            Backend::Embedded(server) => server.clone(),
+        };
+        let path = self.dir.path().join("kubeconfig");
+        if !path.exists() {
+            let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+            std::fs::write(&path, server.kubeconfig(listener.local_addr().unwrap())).unwrap();
+            // Ends with the runtime of the case.
+            tokio::spawn(async move {
+                server.serve(listener, CancellationToken::new()).await.unwrap();
+            });
+        }
+        path
+    }
+
+    /// The program under test with the kubeconfig of the server.
+    pub async fn command(&self, arguments: &[&str]) -> std::process::Command {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_wavegate"));
+        command.args(arguments).env("KUBECONFIG", self.kubeconfig().await);
+        // Delays of waves are tested elsewhere.
+        command.env("ARGOCD_SYNC_WAVE_DELAY", "0").env_remove("RUST_LOG");
+        command.stdin(std::process::Stdio::null());
+        command
+    }
+
+    /// Runs the program under test: exit code, standard output and standard error.
+    pub async fn wavegate(&self, arguments: &[&str]) -> (i32, String, String) {
+        let mut command = self.command(arguments).await;
+        let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
     }
 
     /// The controller's process.

@@ -1,0 +1,191 @@
+//! `wavegate refresh`: compares an Application, or generates an ApplicationSet, again.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::error::{Error, note};
+use super::output::{self, Output, printable};
+use super::sync::follow::Versions;
+use super::sync::{INTERRUPTED, timeout};
+use crate::act::refresh;
+use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
+use crate::api::{ObjectKey, Raw};
+use crate::decide::app_state::operation;
+
+/// Prefixes of the name of an ApplicationSet, as for kubectl.
+const SET_PREFIXES: [&str; 4] =
+    ["appset/", "appsets/", "applicationset/", "applicationset.argoproj.io/"];
+
+/// After this time without a reaction, the controller is probably not running.
+const NO_REACTION: Duration = Duration::from_secs(10);
+
+/// Compare an Application with its source again, now
+///
+/// Sets the refresh annotation, waits until the controller has removed it, and prints the
+/// result. With appset/NAME, an ApplicationSet reads its repositories and generates its
+/// Applications again.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 refreshed; 1 an error was reported, or the time is over; 2 \
+usage error; 130 interrupted.")]
+pub(super) struct Args {
+    /// Name of the Application; appset/NAME for an ApplicationSet
+    #[arg(value_name = "APP|appset/NAME")]
+    name: String,
+    /// Render manifests again, too, even at the same revision
+    #[arg(long)]
+    hard: bool,
+    /// Wait for the result; the default
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
+    /// Set the annotation only
+    #[arg(long)]
+    no_wait: bool,
+    /// Longest time to wait, such as 10m
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// The state after a refresh.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Refreshed {
+    namespace: String,
+    name: String,
+    /// Sync status; empty for ApplicationSets.
+    sync: String,
+    health: String,
+    /// Revisions that were compared.
+    revisions: Vec<String>,
+    /// Errors that the controller reports, as `type: message`.
+    errors: Vec<String>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let set = SET_PREFIXES.iter().find_map(|prefix| args.name.strip_prefix(prefix));
+    if let (Some(name), true) = (set, args.hard) {
+        let why = "is for Applications; an ApplicationSet always reads its repositories again";
+        return Err(Error::input("cannot use", format!("--hard with appset/{name}"), why).into());
+    }
+    let refreshed = block_on(async {
+        tokio::select! {
+            refreshed = refresh(&args, set) => refreshed,
+            _ = tokio::signal::ctrl_c() => {
+                note("interrupted; the refresh is still requested");
+                Ok(None)
+            }
+        }
+    })?;
+    let Some(refreshed) = refreshed else { return Ok(ExitCode::from(INTERRUPTED)) };
+    args.output.print(&refreshed, |refreshed| table(refreshed, args.no_wait))?;
+    let failed = !refreshed.errors.is_empty() && !args.no_wait;
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+async fn refresh(args: &Args, set: Option<&str>) -> Result<Option<Refreshed>, Error> {
+    let since = Instant::now();
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let found = match set {
+        Some(name) => cluster.expect_application_set(name).await?,
+        None => cluster.expect_application(&args.name).await?,
+    };
+    let key = ObjectKey::new(found.namespace(), found.name());
+    let kind = if set.is_some() { "ApplicationSet" } else { "Application" };
+    let place = format!("{kind} {key}");
+    let written = match set {
+        Some(_) => refresh::application_set(cluster.client(), &key).await,
+        None => refresh::application(cluster.client(), &key, args.hard).await,
+    };
+    match written {
+        Ok(true) => {}
+        Ok(false) => return Err(Error::input("cannot refresh", place, "it was deleted")),
+        Err(reason) => return Err(Error::input("cannot refresh", place, reason)),
+    }
+    if args.no_wait {
+        return Ok(Some(Refreshed::of(&found)));
+    }
+    let requested = if set.is_some() { APPLICATION_SET_REFRESH } else { REFRESH };
+    let mut versions = Versions::of(cluster.client(), kind, &found);
+    let until = args.timeout.map(|timeout| since + timeout);
+    let mut warn_at = Some(since + NO_REACTION);
+    loop {
+        let far = Instant::now() + Duration::from_secs(86_400);
+        let version = tokio::select! {
+            version = versions.next() => version,
+            () = tokio::time::sleep_until(warn_at.unwrap_or(far)) => {
+                if warn_at.take().is_some() {
+                    note(&format!(
+                        "{place} is not refreshed after {} s: its repository may be slow, or no \
+                         controller is running that watches namespace {}; still waiting",
+                        NO_REACTION.as_secs(),
+                        key.namespace,
+                    ));
+                }
+                continue;
+            }
+            () = tokio::time::sleep_until(until.unwrap_or(far)) => {
+                let Some(timeout) = args.timeout else { continue };
+                let why = format!(
+                    "no controller has refreshed it within {} s; it is still requested",
+                    timeout.as_secs()
+                );
+                return Err(Error::check("it has taken too long", place, why));
+            }
+        };
+        let Some(version) = version else {
+            return Err(Error::check("cannot refresh", place, "it was deleted"));
+        };
+        if annotation(&version, requested).is_none() {
+            return Ok(Some(Refreshed::of(&version)));
+        }
+    }
+}
+
+impl Refreshed {
+    fn of(object: &Value) -> Self {
+        let is_error = |condition: &&Value| {
+            condition.field("type").ends_with("Error")
+                || (condition["type"] == "ErrorOccurred" && condition["status"] == "True")
+        };
+        let conditions = object.items("/status/conditions").iter().filter(is_error);
+        Self {
+            namespace: object.namespace().to_owned(),
+            name: object.name().to_owned(),
+            sync: object.text("/status/sync/status").to_owned(),
+            health: object.text("/status/health/status").to_owned(),
+            revisions: operation::given(&object["status"]["sync"]),
+            errors: conditions
+                .map(|found| format!("{}: {}", found.field("type"), found.field("message")))
+                .collect(),
+        }
+    }
+}
+
+fn table(refreshed: &Refreshed, requested: bool) -> String {
+    let Refreshed { namespace, name, sync, health, revisions, errors } = refreshed;
+    if requested {
+        return printable(&format!("{namespace}/{name}: a refresh is requested")) + "\n";
+    }
+    let row = [
+        namespace.clone(),
+        name.clone(),
+        output::or_dash(sync),
+        output::or_dash(health),
+        output::or_dash(&revisions.join(", ")),
+    ];
+    let mut text = output::table(["NAMESPACE", "NAME", "SYNC", "HEALTH", "REVISION"], [row]);
+    for error in errors {
+        text.push_str(&printable(error));
+        text.push('\n');
+    }
+    text
+}

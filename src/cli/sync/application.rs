@@ -1,0 +1,287 @@
+//! `wavegate sync APP`: writes the operation of each Application, and follows it.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use futures::future::join_all;
+use kube::api::ListParams;
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::cluster::{ClusterConnection, block_on};
+use super::super::error::{CHECK_FAILED, Error, fault, note};
+use super::super::output::Format;
+use super::follow::{self, End, Options};
+use super::member::Rollouts;
+use super::progress::{Goal, Line, OperationResult};
+use super::{Args, INTERRUPTED, request_id, username};
+use crate::act::operation;
+use crate::api::Raw;
+use crate::api::operation::OperationPhase;
+use crate::api::time::to_rfc3339;
+use crate::clock::Clock;
+use crate::decide::app_state::access::project_of;
+use crate::decide::app_state::manual::{self, Refusal, SyncRequest};
+use crate::watch::failure::{has_code, reason};
+use crate::watch::object::{api, resource};
+
+/// Maximum number of Applications that one command syncs: each has a watch.
+const MAX: usize = 200;
+
+/// The usual namespace of Applications.
+const CONTROL_PLANE: &str = "argocd";
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (code, results) = block_on(sync(&args))?;
+    if args.output.format != Format::Table {
+        match results.as_slice() {
+            [one] if args.names.len() == 1 => args.output.print(one, |_| String::new())?,
+            all => args.output.print(&all, |_| String::new())?,
+        }
+    }
+    Ok(ExitCode::from(code))
+}
+
+async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
+    let since = Instant::now();
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let client = cluster.client();
+    let applications = applications(&cluster, args).await?;
+    let what = &args.what;
+    let mut requested = Vec::new();
+    let mut rollouts = Rollouts::default();
+    let mut code = 0;
+    for application in applications {
+        let request = SyncRequest {
+            revisions: what.revision.clone(),
+            prune: what.prune,
+            dry_run: what.dry_run,
+            force: what.force,
+            options: what.options.clone(),
+            resources: what.resources.clone(),
+            info: what.info.clone(),
+            username: username(),
+            id: request_id(),
+        };
+        match start(&cluster, &application, &request, &mut rollouts).await {
+            Ok(stored) => requested.push((stored, request.id)),
+            // The others are independent of it.
+            Err(error) if args.names.len() != 1 => {
+                fault(&error);
+                code = CHECK_FAILED;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let width = match requested.len() {
+        0 | 1 => 0,
+        _ => requested.iter().map(|(app, _)| app.name().chars().count()).max().unwrap_or(0).min(40),
+    };
+    let options = |application: &Value| Options {
+        prefix: match width {
+            0 => String::new(),
+            width => format!("{:<width$}  ", application.name()),
+        },
+        quiet: args.output.format != Format::Table,
+        until: args.timeout.map(|timeout| since + timeout),
+        since,
+    };
+    for (application, _) in &requested {
+        let (namespace, name) = (application.namespace(), application.name());
+        let line = Line::new("operation", "Requested", format!("Application {namespace}/{name}"));
+        options(application).print(&[line])?;
+    }
+    if args.no_wait {
+        let results = requested.iter().map(|(app, _)| OperationResult::requested(app));
+        return Ok((code, results.collect()));
+    }
+    let follow = requested.iter().map(|(application, id)| async move {
+        let goal = Goal::Request(id.clone());
+        let waves = BTreeMap::new();
+        let options = options(application);
+        let end = follow::operation(client, application, &goal, waves, &options).await;
+        (application, end)
+    });
+    let ends = tokio::select! {
+        ends = join_all(follow) => ends,
+        _ = tokio::signal::ctrl_c() => {
+            for (application, _) in &requested {
+                note(&format!("interrupted; {}", goes_on(application)));
+            }
+            return Ok((INTERRUPTED, Vec::new()));
+        }
+    };
+    let mut results = Vec::new();
+    for (application, end) in ends {
+        let (result, failure) = judged(application, end?);
+        results.extend(result);
+        if let Some(failure) = failure {
+            fault(&failure);
+            code = CHECK_FAILED;
+        }
+    }
+    Ok((code, results))
+}
+
+/// What an end means: the result, and the error of one that is not a success.
+pub(in crate::cli) fn judged(
+    application: &Value,
+    end: End,
+) -> (Option<OperationResult>, Option<Error>) {
+    let place = place(application);
+    match end {
+        End::Over(OperationPhase::Succeeded, result) => (Some(*result), None),
+        End::Over(phase, result) => {
+            let what = format!("the operation ended with phase {phase}");
+            let error = Error::check(what, place, &result.message);
+            (Some(*result), Some(error))
+        }
+        End::Lost(why) => (None, Some(Error::check("the operation is unknown", place, why))),
+        End::TimedOut(waits_for) => {
+            let why = format!("{waits_for}; {}", goes_on(application));
+            (None, Some(Error::check("the operation has not ended in time", place, why)))
+        }
+    }
+}
+
+/// `Application argocd/web`.
+pub(in crate::cli) fn place(application: &Value) -> String {
+    format!("Application {}/{}", application.namespace(), application.name())
+}
+
+fn goes_on(application: &Value) -> String {
+    let (namespace, name) = (application.namespace(), application.name());
+    format!("its operation goes on; end it with: wavegate terminate -n {namespace} {name}")
+}
+
+/// The Applications that are named or selected; at least one.
+async fn applications(cluster: &ClusterConnection, args: &Args) -> Result<Vec<Arc<Value>>, Error> {
+    let too_many = |place: String| {
+        let why = format!("there are more than {MAX}; sync them in several commands");
+        Error::input("cannot sync", place, why)
+    };
+    let Some(selector) = &args.selector else {
+        if args.names.len() > MAX {
+            return Err(too_many("the Applications that are named".to_owned()));
+        }
+        let mut applications: Vec<Arc<Value>> = Vec::new();
+        for name in &args.names {
+            let found = cluster.expect_application(name).await?;
+            let known = |other: &Arc<Value>| other.uid() == found.uid();
+            if !applications.iter().any(known) {
+                applications.push(found);
+            }
+        }
+        return Ok(applications);
+    };
+    let mut namespace = cluster.namespace.as_str();
+    let params = ListParams::default().labels(selector).limit(MAX as u32);
+    let place = |of: &str| format!("Applications of namespace {of} with labels {selector}");
+    let list = async |of: &str| {
+        let list = api(cluster.client(), Some(of), &resource("Application")).list(&params).await;
+        let what = "cannot read from the cluster";
+        list.map_err(|error| Error::input(what, place(of), reason(&error)))
+    };
+    let mut found = list(namespace).await?;
+    if found.items.is_empty() && args.cluster.namespace.is_none() && namespace != CONTROL_PLANE {
+        // A context rarely names the namespace of the control plane.
+        namespace = CONTROL_PLANE;
+        found = list(namespace).await?;
+    }
+    let (list, place) = (found, place(namespace));
+    if list.items.is_empty() {
+        let why = "there is none; select another namespace with -n";
+        return Err(Error::input("cannot find", place, why));
+    }
+    if list.metadata.continue_.is_some_and(|token| !token.is_empty()) {
+        return Err(too_many(place));
+    }
+    Ok(list.items.iter().map(|object| Arc::new(object.parse())).collect())
+}
+
+/// Requests the sync of one Application, with notes on what holds it.
+async fn start(
+    cluster: &ClusterConnection,
+    application: &Value,
+    request: &SyncRequest,
+    rollouts: &mut Rollouts,
+) -> Result<Value, Error> {
+    // Nothing is noted about a request that is not made.
+    if let Some(refusal) = manual::refusal(application) {
+        return Err(refused(application, refusal));
+    }
+    manual::operation(application, request)
+        .map_err(|error| Error::input("cannot use", error.place, error.why))?;
+    note_window(cluster, application).await;
+    if !request.dry_run {
+        rollouts.note_step(cluster, application).await;
+    }
+    let stored = operation::request(cluster.client(), application, request).await;
+    stored.map_err(|error| match error {
+        operation::Error::Refused(refusal) => refused(application, refusal),
+        operation::Error::Invalid(error) => Error::input("cannot use", error.place, error.why),
+        error => Error::input("cannot sync", place(application), error),
+    })
+}
+
+/// The error for an Application that cannot be synced now.
+fn refused(application: &Value, refusal: Refusal) -> Error {
+    let (namespace, name) = (application.namespace(), application.name());
+    let why = match refusal {
+        Refusal::Deleting => "it is being deleted".to_owned(),
+        Refusal::Skipped => {
+            "its annotation argocd.argoproj.io/skip-reconcile excludes it from syncs; remove the \
+             annotation first"
+                .to_owned()
+        }
+        Refusal::Busy { phase, by, since, message } => {
+            let state = match phase.as_str() {
+                "" => "an operation is requested already and has not started".to_owned(),
+                phase => format!("an operation is running already ({phase} since {since})"),
+            };
+            let by = if by.is_empty() { String::new() } else { format!(", requested by {by}") };
+            let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+            format!(
+                "{state}{by}{message}; wait for its end, or end it with: wavegate terminate -n \
+                 {namespace} {name}"
+            )
+        }
+    };
+    Error::check("cannot sync", place(application), why)
+}
+
+/// Notes that a sync window denies the operation for now: the controller decides, and the
+/// operation waits.
+async fn note_window(cluster: &ClusterConnection, application: &Value) {
+    let name = project_of(application);
+    // Written by the controller; the namespace of its projects.
+    let control_plane = match application.text("/status/controllerNamespace") {
+        "" => application.namespace(),
+        namespace => namespace,
+    };
+    let api = api(cluster.client(), Some(control_plane), &resource("AppProject"));
+    let project = match api.get_opt(name).await {
+        Ok(Some(project)) => project.parse(),
+        Ok(None) => return,
+        Err(error) => {
+            // A project may be hidden from users who may sync.
+            if !has_code(&error, 403) {
+                note(&format!("cannot read AppProject {control_plane}/{name}: {}", reason(&error)));
+            }
+            return;
+        }
+    };
+    let window = manual::window(application, &project, Clock::system().now());
+    if window.allowed {
+        return;
+    }
+    let until = window.next_change.map(|at| format!(", until {}", to_rfc3339(at)));
+    note(&format!(
+        "{}: a sync window of AppProject {name} denies manual syncs now{}: {}; the operation waits",
+        place(application),
+        until.unwrap_or_default(),
+        window.reason,
+    ));
+}

@@ -1,0 +1,273 @@
+//! `wavegate sync -f`: one run of the sync engine without an Application in the cluster.
+//!
+//! The application controller runs in this process. Its control plane is an API server in
+//! memory with one Application; its destination is the cluster of the kube context.
+//! Everything else is the same as for an Application.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use serde_json::Value;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::super::cluster::ClusterConnection;
+use super::super::error::{CHECK_FAILED, Error, note};
+use super::super::output::Format;
+use super::control_plane::{ControlPlane, LABEL};
+use super::follow::{self, End, Options, Versions};
+use super::hooks::Hooks;
+use super::manifests::Manifests;
+use super::progress::{Goal, Line, OperationResult};
+use super::{Args, INTERRUPTED, request_id, username};
+use crate::act::operation;
+use crate::api::Raw;
+use crate::api::operation::OperationPhase;
+use crate::controller;
+use crate::controller::application::OwnCluster;
+use crate::decide::app_state::manual::SyncRequest;
+use crate::watch::cluster_cache::SurveyMode;
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let (first, second) = (CancellationToken::new(), CancellationToken::new());
+        tokio::spawn(signals(first.clone(), second.clone()));
+        tokio::select! {
+            ended = sync(&args, &first) => ended,
+            () = second.cancelled() => {
+                note("interrupted again: the sync ends as it is; the same command continues it");
+                Ok((INTERRUPTED, None))
+            }
+        }
+    });
+    // Requests that do not answer must not keep the process.
+    runtime.shutdown_background();
+    let (code, result) = ended?;
+    if let Some(result) = result.filter(|_| args.output.format != Format::Table) {
+        args.output.print(&result, |_| String::new())?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The first signal terminates the operation in order, the second one ends the process.
+async fn signals(first: CancellationToken, second: CancellationToken) {
+    for token in [first, second] {
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+        let terminated = async {
+            match &mut terminate {
+                Some(terminate) => drop(terminate.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            () = terminated => {}
+        }
+        token.cancel();
+    }
+}
+
+async fn sync(
+    args: &Args,
+    interrupted: &CancellationToken,
+) -> anyhow::Result<(u8, Option<OperationResult>)> {
+    let since = Instant::now();
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let client = cluster.client().clone();
+    let namespace = match &args.cluster.namespace {
+        Some(namespace) => namespace.clone(),
+        None => client.default_namespace().to_owned(),
+    };
+    let manifests = Manifests::read(args, &namespace).await?;
+    let survey = if args.what.prune { SurveyMode::First } else { SurveyMode::Never };
+    let reach = manifests.reach(&client, survey).await?;
+
+    let stop = CancellationToken::new();
+    let _guard = stop.clone().drop_guard();
+    let control_plane = ControlPlane::start(&manifests).await?;
+    let (settings, sources) = (control_plane.settings(), control_plane.sources()?);
+    let own = OwnCluster { client: client.clone(), reach: reach.clone() };
+    let running = controller::run_elsewhere(
+        control_plane.controllers(),
+        own,
+        settings,
+        Arc::new(sources),
+        stop.clone(),
+    );
+    let options = Options {
+        prefix: String::new(),
+        quiet: args.output.format != Format::Table,
+        until: None,
+        since,
+    };
+    let work = work(args, &manifests, &control_plane, &client, &reach, &options, interrupted);
+    tokio::select! {
+        ended = work => ended,
+        stopped = running => {
+            stopped.context("the sync engine stopped")?;
+            anyhow::bail!("the sync engine stopped")
+        }
+    }
+}
+
+async fn work(
+    args: &Args,
+    manifests: &Manifests,
+    control_plane: &ControlPlane,
+    destination: &kube::Client,
+    reach: &crate::watch::cluster_cache::Reach,
+    options: &Options,
+    interrupted: &CancellationToken,
+) -> anyhow::Result<(u8, Option<OperationResult>)> {
+    let client = control_plane.client();
+    let what = &args.what;
+    let compared = tokio::select! {
+        compared = compared(client, control_plane.application()) => compared?,
+        () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
+    };
+    options.print(&[Line::new(manifests.title(), "Compared", summary(&compared, what.prune))])?;
+    let request = SyncRequest {
+        prune: what.prune,
+        dry_run: what.dry_run,
+        force: what.force,
+        options: what.options.clone(),
+        resources: what.resources.clone(),
+        username: username(),
+        id: request_id(),
+        ..SyncRequest::default()
+    };
+    // Only such runs have hooks.
+    let hooks = match what.dry_run || !what.resources.is_empty() {
+        true => Hooks::default(),
+        false => Hooks::of(manifests, destination, reach).await?,
+    };
+    let revision = compared.text("/status/sync/revision");
+    let earlier = hooks.interrupted(destination, &manifests.instance(), compared.uid()).await?;
+    let place = manifests.title();
+    let (resumed, changed) = match earlier {
+        Some(earlier) if earlier.is_of(compared.uid(), revision) => (Some(earlier), None),
+        other => (None, other),
+    };
+    if let Some(changed) = changed {
+        note(&format!(
+            "{place}: the run of {} was interrupted, and the manifests have changed since: hooks \
+             run again",
+            changed.started_at
+        ));
+    }
+    let failed = |error: operation::Error| match error {
+        operation::Error::Invalid(error) => Error::input("cannot use", error.place, error.why),
+        error => Error::input("cannot sync", place.clone(), error),
+    };
+    let requested = match &resumed {
+        Some(earlier) => {
+            note(&format!(
+                "{place}: continues the run of {}, which was interrupted: its hooks do not run again",
+                earlier.started_at
+            ));
+            operation::resume(client, &compared, &request, earlier).await.map_err(failed)?
+        }
+        None => operation::request(client, &compared, &request).await.map_err(failed)?,
+    };
+    let until = args.timeout.map(|timeout| options.since + timeout);
+    let far = options.since + std::time::Duration::from_secs(30 * 365 * 86_400);
+    let goal = Goal::Request(request.id.clone());
+    let follow = follow::operation(client, &requested, &goal, manifests.waves(), options);
+    tokio::pin!(follow);
+    let (end, ended_by) = tokio::select! {
+        end = &mut follow => (end?, None),
+        () = interrupted.cancelled() => {
+            note("interrupted: the operation is terminated; a second Ctrl-C ends at once");
+            terminate(client, &requested).await;
+            (follow.await?, Some(INTERRUPTED))
+        }
+        () = tokio::time::sleep_until(until.unwrap_or(far)) => {
+            note("the time is over: the operation is terminated");
+            terminate(client, &requested).await;
+            (follow.await?, Some(CHECK_FAILED))
+        }
+    };
+    // From now on, the same command is another run.
+    hooks.release(destination, &manifests.instance()).await;
+    let (phase, mut result) = match end {
+        End::Over(phase, result) => (phase, *result),
+        End::Lost(why) | End::TimedOut(why) => {
+            return Err(Error::check("the sync has no result", place, why).into());
+        }
+    };
+    manifests.namespace.clone_into(&mut result.namespace);
+    manifests.name.clone_into(&mut result.application);
+    match (phase, ended_by) {
+        (_, Some(code)) => Ok((code, Some(result))),
+        (OperationPhase::Succeeded, None) => Ok((0, Some(result))),
+        (phase, None) => {
+            let what = format!("the sync ended with phase {phase}");
+            let error = Error::check(what, place, &result.message);
+            if args.output.format == Format::Table {
+                return Err(error.into());
+            }
+            super::super::error::fault(&error);
+            Ok((CHECK_FAILED, Some(result)))
+        }
+    }
+}
+
+/// Asks the operation to end; it does so also when this process ends.
+async fn terminate(client: &kube::Client, requested: &Value) {
+    let (namespace, name) = (requested.namespace(), requested.name());
+    let newest = crate::act::application_status::read(client, namespace, name).await;
+    let newest = newest.ok().flatten().unwrap_or_else(|| requested.clone());
+    match operation::terminate(client, &newest).await {
+        Ok(_) | Err(operation::Error::Idle) => {}
+        Err(error) => note(&format!("cannot terminate the operation: {error}")),
+    }
+}
+
+/// Waits for the first comparison.
+async fn compared(client: &kube::Client, application: &Value) -> Result<Value, Error> {
+    let mut versions = Versions::of(client, "Application", application);
+    loop {
+        let Some(version) = versions.next().await else {
+            return Err(Error::input("cannot sync", "the manifests", "the run was removed"));
+        };
+        let conditions = version.items("/status/conditions");
+        if let Some(error) = conditions.iter().find(|found| found.field("type").ends_with("Error"))
+        {
+            let message = error.field("message");
+            let message = message.strip_prefix("Failed to load live state: ").unwrap_or(message);
+            let message = message.strip_prefix("Failed to load target state: ").unwrap_or(message);
+            return Err(Error::input("cannot compare", "the manifests with the cluster", message));
+        }
+        if version["status"]["reconciledAt"].is_string() {
+            for warning in conditions {
+                note(&format!("{}: {}", warning.field("type"), warning.field("message")));
+            }
+            return Ok(version);
+        }
+    }
+}
+
+/// What the sync has to do, in one line.
+fn summary(application: &Value, prune: bool) -> String {
+    let resources = application.items("/status/resources").iter();
+    let mut count: BTreeMap<&str, usize> = BTreeMap::new();
+    for resource in resources.filter(|resource| resource["hook"] != true) {
+        let what = match (resource["requiresPruning"] == true, resource.field("status")) {
+            (true, _) if prune => "to prune",
+            (true, _) => "left over (--prune deletes them)",
+            (false, "Synced") => "unchanged",
+            (false, _) => "to apply",
+        };
+        *count.entry(what).or_default() += 1;
+    }
+    let order = ["to apply", "unchanged", "to prune", "left over (--prune deletes them)"];
+    let counted: Vec<String> =
+        (order.iter()).filter_map(|what| Some(format!("{} {what}", count.get(what)?))).collect();
+    let counted = if counted.is_empty() { "no resources".to_owned() } else { counted.join(", ") };
+    format!("{counted}; label {LABEL}={}", application.name())
+}

@@ -1,0 +1,191 @@
+//! Follows one Application: prints the progress of its operation until it has ended.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::super::error::{Error, note};
+use super::super::output;
+use super::progress::{Goal, Line, OperationResult, Progress, Verdict, verdict};
+use crate::api::Raw;
+use crate::api::operation::OperationPhase;
+use crate::api::resource_key::ResourceKey;
+use crate::watch::follow::{Events, follow, words};
+use crate::watch::object::{Object, api, resource};
+
+/// After this time without a start, the controller is probably not running.
+const NOT_STARTED: Duration = Duration::from_secs(10);
+/// How often an Application is read that cannot be watched.
+const POLL: Duration = Duration::from_secs(1);
+
+/// The versions of one object of the control plane.
+pub(in crate::cli) struct Versions {
+    client: Client,
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    events: Events<Object>,
+    /// The last error, so that it is reported once.
+    failed: String,
+}
+
+impl Versions {
+    /// Watches an object of the control plane.
+    pub fn of(client: &Client, kind: &'static str, object: &Value) -> Self {
+        let (namespace, name) = (object.namespace(), object.name());
+        let api: Api<Object> = Api::namespaced_with(client.clone(), namespace, &resource(kind));
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        Self {
+            client: client.clone(),
+            kind,
+            events: follow(api, config),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            failed: String::new(),
+        }
+    }
+
+    /// The next version; `None` when it was deleted.
+    pub async fn next(&mut self) -> Option<Value> {
+        // A listing without the Application.
+        let mut listed = true;
+        loop {
+            match self.events.next().await {
+                Some(Ok(Event::Init)) => listed = false,
+                Some(Ok(Event::InitApply(object) | Event::Apply(object))) => {
+                    return Some(object.parse());
+                }
+                Some(Ok(Event::InitDone)) if listed => {}
+                Some(Ok(Event::InitDone | Event::Delete(_))) => return None,
+                Some(Err(error)) => {
+                    let reason = words(&error);
+                    if reason != self.failed {
+                        note(&format!(
+                            "cannot watch {} {}/{}: {reason}; it is read every second",
+                            self.kind, self.namespace, self.name
+                        ));
+                        self.failed = reason;
+                    }
+                    tokio::time::sleep(POLL).await;
+                    let kind = resource(self.kind);
+                    let api = api(&self.client, Some(&self.namespace), &kind);
+                    match api.get_opt(&self.name).await {
+                        Ok(found) => return found.map(|found| found.parse()),
+                        // The watch is tried again, too.
+                        Err(error) => tracing::debug!(%error, "cannot read"),
+                    }
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+}
+
+/// How to follow.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Options {
+    /// Prefix of all lines: the name, when several Applications are followed.
+    pub prefix: String,
+    /// No progress is printed, for output in another format.
+    pub quiet: bool,
+    /// When to give up; the operation goes on.
+    pub until: Option<Instant>,
+    /// Start of the clock in the lines.
+    pub since: Instant,
+}
+
+impl Options {
+    /// Prints lines of progress. A closed pipe does not end the operation.
+    pub fn print(&self, lines: &[Line]) -> Result<(), Error> {
+        if self.quiet {
+            return Ok(());
+        }
+        let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
+        let line = |line: &Line| {
+            let text = format!("{clock} {}{}", self.prefix, line.plain());
+            output::printable(&crate::redact::text(&text)) + "\n"
+        };
+        let text: String = lines.iter().map(line).collect();
+        let failed = |error: anyhow::Error| Error::input("cannot write", "standard output", error);
+        output::print(&text).map_err(failed)
+    }
+}
+
+/// The end of following.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum End {
+    /// The operation has ended.
+    Over(OperationPhase, Box<OperationResult>),
+    /// Its result is unknown.
+    Lost(String),
+    /// The time is over; the operation goes on.
+    TimedOut(String),
+}
+
+/// Follows an operation until it has ended. `application` is its last known version.
+pub(in crate::cli) async fn operation(
+    client: &Client,
+    application: &Value,
+    goal: &Goal,
+    waves: BTreeMap<ResourceKey, i64>,
+    options: &Options,
+) -> Result<End, Error> {
+    let mut versions = Versions::of(client, "Application", application);
+    let mut progress = Progress::of(application, waves);
+    let mut waits_for = "no application controller has started it".to_owned();
+    let mut warn_at = Some(Instant::now() + NOT_STARTED);
+    loop {
+        let far = Instant::now() + Duration::from_secs(86_400);
+        let version = tokio::select! {
+            version = versions.next() => version,
+            () = tokio::time::sleep_until(warn_at.unwrap_or(far)) => {
+                if warn_at.take().is_some() {
+                    note(&not_started(application));
+                }
+                continue;
+            }
+            () = tokio::time::sleep_until(options.until.unwrap_or(far)) => {
+                match options.until {
+                    Some(_) => return Ok(End::TimedOut(waits_for)),
+                    None => continue,
+                }
+            }
+        };
+        let Some(version) = version else {
+            return Ok(End::Lost("the Application was deleted".to_owned()));
+        };
+        match verdict(&version, goal) {
+            Verdict::Requested => {}
+            Verdict::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
+            Verdict::Running => {
+                warn_at = None;
+                options.print(&progress.update(&version))?;
+                let message = version.text("/status/operationState/message");
+                if !message.is_empty() {
+                    message.clone_into(&mut waits_for);
+                }
+            }
+            Verdict::Ended(phase) => {
+                let result = OperationResult::of(&version);
+                options.print(&progress.update(&version))?;
+                options.print(&result.lines())?;
+                return Ok(End::Over(phase, Box::new(result)));
+            }
+        }
+    }
+}
+
+fn not_started(application: &Value) -> String {
+    let (namespace, name) = (application.namespace(), application.name());
+    format!(
+        "no application controller has started the operation of Application {namespace}/{name} \
+         for {} s: check that one is running (wavegate run, or Argo CD's) and watches namespace \
+         {namespace}; still waiting",
+        NOT_STARTED.as_secs()
+    )
+}

@@ -1,0 +1,262 @@
+//! The manifests of a run without an Application: where they come from, the name of the
+//! run, and the part of the cluster that it reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use futures::future::join_all;
+use kube::Client;
+use kube::api::{Api, DynamicObject, ListParams};
+use kube::core::gvk::GroupVersionKind as KubeKind;
+use kube::discovery::{ApiCapabilities, Scope, pinned_kind};
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+
+use super::super::error::Error;
+use super::super::input;
+use super::Args;
+use crate::api::Raw;
+use crate::api::annotations::sync_wave;
+use crate::api::kind::GroupVersionKind;
+use crate::api::path_segment;
+use crate::api::resource_key::ResourceKey;
+use crate::source::{RenderFor, RenderOptions, render_local};
+use crate::watch::cluster_cache::{Reach, SurveyMode, kind_of};
+use crate::watch::failure::{has_code, reason};
+
+/// Longest value of a label.
+const MAX_LABEL: usize = 63;
+/// Characters of the digest in the place of the end of a longer value.
+const DIGEST: usize = 8;
+
+/// The manifests of a run.
+#[derive(Debug)]
+pub(super) struct Manifests {
+    /// The name of the run.
+    pub name: String,
+    /// The namespace of manifests without one.
+    pub namespace: String,
+    objects: Vec<Value>,
+}
+
+impl Manifests {
+    /// Reads the files of the command line.
+    pub async fn read(args: &Args, namespace: &str) -> Result<Self, Error> {
+        let name = match &args.name {
+            Some(name) => checked_name(name)?,
+            None => name_of_files(args)?,
+        };
+        if namespace.is_empty() || path_segment::problem(namespace).is_some() {
+            let why = "is not a valid name of a namespace";
+            return Err(Error::input("cannot use", format!("namespace {namespace}"), why));
+        }
+        let objects = match rendered(args, &name, namespace).await? {
+            Some(objects) => objects,
+            None => {
+                let objects = input::objects(&args.files)?;
+                for object in &objects {
+                    if let Some(problem) = path_segment::problem_of_object(&object.value) {
+                        return Err(Error::input("cannot read", object.place(), problem));
+                    }
+                }
+                objects.into_iter().map(|object| object.value).collect()
+            }
+        };
+        if objects.is_empty() {
+            let place = args.files.iter().map(|file| file.display().to_string());
+            let place = place.collect::<Vec<_>>().join(", ");
+            return Err(Error::input("cannot sync", place, "it contains no Kubernetes object"));
+        }
+        Ok(Self { name, namespace: namespace.to_owned(), objects })
+    }
+
+    /// The name of the run for messages.
+    pub fn title(&self) -> String {
+        format!("run {} in namespace {}", self.name, self.namespace)
+    }
+
+    /// The value of the label of the run: `NAMESPACE.NAME`, shortened if it is too long.
+    pub fn instance(&self) -> String {
+        let whole = format!("{}.{}", self.namespace, self.name);
+        if whole.len() <= MAX_LABEL {
+            return whole;
+        }
+        let digest = Sha256::digest(whole.as_bytes());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        let kept: String = whole.chars().take(MAX_LABEL - DIGEST - 1).collect();
+        format!("{}-{}", kept.trim_end_matches(['-', '.']), &digest[..DIGEST])
+    }
+
+    /// The manifests as one YAML file.
+    pub fn text(&self) -> String {
+        self.objects.iter().map(|object| format!("---\n{object}\n")).collect()
+    }
+
+    /// The manifests.
+    pub fn objects(&self) -> &[Value] {
+        &self.objects
+    }
+
+    /// The waves of the manifests, for the progress.
+    pub fn waves(&self) -> BTreeMap<ResourceKey, i64> {
+        let mut waves = BTreeMap::new();
+        for object in &self.objects {
+            let Some(key) = ResourceKey::from_object(object) else { continue };
+            let wave = i64::from(sync_wave(object));
+            if key.namespace.is_empty() {
+                // Known to be cluster-scoped or not only by the cluster.
+                let namespaced = ResourceKey { namespace: self.namespace.clone(), ..key.clone() };
+                waves.insert(namespaced, wave);
+            }
+            waves.insert(key, wave);
+        }
+        waves
+    }
+
+    /// The part of the cluster that is read: all of it, or only the namespaces that the
+    /// manifests name, for a user who may not list their kinds in the whole cluster.
+    pub async fn reach(&self, client: &Client, survey: SurveyMode) -> Result<Reach, Error> {
+        let mut kinds: BTreeSet<GroupVersionKind> = self.objects.iter().map(kind_of).collect();
+        kinds.insert(GroupVersionKind::new("", "v1", "Namespace"));
+        let listed = join_all(kinds.iter().map(|kind| may_list(client, kind))).await;
+        let mut whole = true;
+        for (kind, listed) in kinds.iter().zip(listed) {
+            let failed = |error: kube::Error| {
+                let place = format!("kind {} of group '{}'", kind.kind, kind.group);
+                Error::input("cannot read from the cluster", place, reason(&error))
+            };
+            whole &= listed.map_err(failed)?;
+        }
+        if whole {
+            return Ok(Reach { namespaces: None, survey });
+        }
+        let named = self.objects.iter().map(|object| object.namespace());
+        let mut namespaces: BTreeSet<String> =
+            named.filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
+        namespaces.insert(self.namespace.clone());
+        Ok(Reach { namespaces: Some(namespaces), survey })
+    }
+}
+
+/// Whether a kind may be listed in the whole cluster. A kind that does not exist may.
+async fn may_list(client: &Client, kind: &GroupVersionKind) -> Result<bool, kube::Error> {
+    let Some((resource, found)) = discovered(client, kind).await? else { return Ok(true) };
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    match api.list_metadata(&ListParams::default().limit(1)).await {
+        Ok(_) => Ok(true),
+        // The error of the list that is needed names the kind.
+        Err(error) if has_code(&error, 403) => {
+            Ok(found.scope == Scope::Cluster && kind.kind != "Namespace")
+        }
+        // Not listable, or not any more.
+        Err(error) if has_code(&error, 404) || has_code(&error, 405) => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// The API resource of a kind; `None` when it does not exist.
+pub(super) async fn discovered(
+    client: &Client,
+    kind: &GroupVersionKind,
+) -> Result<Option<(kube::api::ApiResource, ApiCapabilities)>, kube::Error> {
+    let GroupVersionKind { group, version, kind } = kind;
+    match pinned_kind(client, &KubeKind::gvk(group, version, kind)).await {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if has_code(&error, 404) => Ok(None),
+        Err(kube::Error::Discovery(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The manifests of a kustomization or a chart.
+async fn rendered(args: &Args, name: &str, namespace: &str) -> Result<Option<Vec<Value>>, Error> {
+    let [path] = args.files.as_slice() else { return Ok(None) };
+    if !path.is_dir() {
+        return Ok(None);
+    }
+    let subject = RenderFor {
+        application: name.to_owned(),
+        namespace: namespace.to_owned(),
+        ..RenderFor::default()
+    };
+    let manifests = render_local(path, &subject, &RenderOptions::default()).await;
+    let manifests = manifests
+        .map_err(|error| Error::input("cannot render", path.display().to_string(), error))?;
+    Ok(manifests.map(|all| all.into_iter().map(|manifest| manifest.object).collect()))
+}
+
+/// The name of a run: that of the only folder or file.
+fn name_of_files(args: &Args) -> Result<String, Error> {
+    let missing = |why: &str| {
+        let why = format!("{why}; name the run with --name");
+        Error::input("cannot sync", "--name", why)
+    };
+    let [path] = args.files.as_slice() else {
+        return Err(missing("several files have no common name"));
+    };
+    if path.as_os_str() == "-" {
+        return Err(missing("standard input has no name"));
+    }
+    // The folder of a relative path such as `.`; a missing one is reported when it is read.
+    let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
+    let name = if whole.is_dir() { whole.file_name() } else { whole.file_stem() };
+    let name = name.and_then(|name| name.to_str()).unwrap_or_default();
+    let name = valid_name(name);
+    if name.is_empty() {
+        return Err(missing(&format!("{} gives no valid name", Path::new(path).display())));
+    }
+    Ok(name)
+}
+
+/// The nearest valid name: lower-case letters, digits and `-`.
+fn valid_name(text: &str) -> String {
+    let valid = |c: char| match c.to_ascii_lowercase() {
+        c if c.is_ascii_alphanumeric() => c,
+        _ => '-',
+    };
+    let name: String = text.chars().take(MAX_LABEL).map(valid).collect();
+    name.trim_matches('-').to_owned()
+}
+
+fn checked_name(name: &str) -> Result<String, Error> {
+    let valid = valid_name(name);
+    if valid == name && !name.is_empty() {
+        return Ok(valid);
+    }
+    let example = if valid.is_empty() { "shop".to_owned() } else { valid };
+    let why = format!(
+        "must have at most {MAX_LABEL} lower-case letters, digits and '-', such as {example}"
+    );
+    Err(Error::input("cannot use", format!("--name {name}"), why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifests(namespace: &str, name: &str) -> Manifests {
+        let [namespace, name] = [namespace, name].map(str::to_owned);
+        Manifests { name, namespace, objects: Vec::new() }
+    }
+
+    #[test]
+    fn a_run_has_a_label_of_its_own() {
+        assert_eq!(manifests("shop", "web").instance(), "shop.web");
+        let long = "n".repeat(63);
+        let one = manifests(&long, "a").instance();
+        let other = manifests(&long, "b").instance();
+        assert_eq!((one.len(), other.len()), (63, 63));
+        assert_ne!(one, other);
+        assert!(one.ends_with(|c: char| c.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn names_of_folders_become_valid_names() {
+        let cases = [("My_App", "my-app"), ("web", "web"), ("..", ""), ("-a.b-", "a-b"), ("ü", "")];
+        for (folder, want) in cases {
+            assert_eq!(valid_name(folder), want, "{folder}");
+        }
+        let error = checked_name("My App").unwrap_err().to_string();
+        assert!(error.contains("such as my-app"), "{error}");
+    }
+}

@@ -1,0 +1,141 @@
+//! What a sync by hand means for the rollout that an Application is part of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::super::cluster::ClusterConnection;
+use super::super::error::note;
+use super::super::rollout_summary::{RolloutSummary, State};
+use crate::api::Raw;
+use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::steps::Strategy;
+
+/// An ApplicationSet and its summary.
+type Rollout = (Arc<Value>, RolloutSummary);
+
+/// The rollouts of the Applications that one command syncs, each read once.
+#[derive(Debug, Default)]
+pub(super) struct Rollouts {
+    /// By namespace and name; `None` for a set without steps, and for one that cannot be
+    /// read, which does not prevent a sync.
+    sets: BTreeMap<(String, String), Option<Rollout>>,
+}
+
+impl Rollouts {
+    /// Notes the state of an Application in the rollout of its set, if it has one.
+    pub async fn note_step(&mut self, cluster: &ClusterConnection, application: &Value) {
+        let Some(set) = set_of(application) else { return };
+        let key = (application.namespace().to_owned(), set.to_owned());
+        if !self.sets.contains_key(&key) {
+            let read = read(cluster, &key.0, &key.1).await;
+            self.sets.insert(key.clone(), read);
+        }
+        let Some(Some((set, summary))) = self.sets.get(&key) else { return };
+        if let Some(text) = text(set, summary, application.name()) {
+            note(&text);
+        }
+    }
+}
+
+async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Option<Rollout> {
+    let set = cluster.application_set(namespace, name).await.ok()??;
+    if Strategy::read(set["spec"].get("strategy")).0.steps().is_empty() {
+        return None;
+    }
+    let applications = cluster.applications_by_name(namespace).await.ok()?;
+    let summary = RolloutSummary::read(&set, &applications);
+    Some((set, summary))
+}
+
+/// Name of the ApplicationSet that an Application belongs to.
+fn set_of(application: &Value) -> Option<&str> {
+    let owners = application.items("/metadata/ownerReferences").iter();
+    let mut owners = owners.filter(|owner| owner["controller"] == true);
+    owners.find(|owner| owner["kind"] == "ApplicationSet").map(|owner| owner.field("name"))
+}
+
+/// What a sync of a member means.
+fn text(set: &Value, summary: &RolloutSummary, name: &str) -> Option<String> {
+    let member = summary.applications.iter().find(|member| member.application == name)?;
+    let place = format!("ApplicationSet {}/{}", summary.namespace, summary.application_set);
+    if summary.state != State::Rolling || member.phase != Phase::Waiting.name() {
+        return None;
+    }
+    let (open, steps) = (summary.step?, summary.steps);
+    let Some(step) = member.step else {
+        return Some(format!("{place}: no step selects {name}, so the rollout never syncs it"));
+    };
+    if step > open {
+        return Some(format!(
+            "{place}: {name} is in step {step}, and step {open} of {steps} is not complete: this \
+             sync deploys ahead of its step, and takes a slot of the step's maxUpdate while it runs"
+        ));
+    }
+    let of_step = || summary.applications.iter().filter(|member| member.step == Some(step));
+    let size = of_step().count() as u64;
+    let in_flight = [Phase::Pending.name(), Phase::Progressing.name()];
+    let flying = of_step().filter(|member| in_flight.contains(&member.phase.as_str())).count();
+    let strategy = Strategy::read(set["spec"].get("strategy")).0;
+    let limit = strategy.steps().get(step.checked_sub(1)?)?.max_update.limit(size);
+    Some(match limit {
+        Limit::AtMost(0) => format!(
+            "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for this sync of \
+             {name}, and the rollout continues when all of the step are Healthy"
+        ),
+        limit if !limit.has_room(flying as u64) => format!(
+            "{place}: {flying} of step {step} are in flight, as many as its maxUpdate allows: with \
+             this sync of {name} it is one more, and the rollout starts none until there is room"
+        ),
+        _ => format!(
+            "{place}: {name} waits for its turn in step {step} of {steps}: this sync takes a slot \
+             of the step's maxUpdate while it runs"
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_note_says_what_the_sync_means_for_the_step() {
+        let entry = |name: &str, phase: &str, step: &str| json!({"application": name, "status": phase, "step": step, "message": "m", "targetRevisions": [], "lastTransitionTime": "2026-01-02T03:04:05Z"});
+        let note = |max: Value, entries: Value, open: u64| {
+            let set = json!({
+                "metadata": {"name": "set", "namespace": "argocd", "uid": "u"},
+                "spec": {"strategy": {"type": "RollingSync", "rollingSync": {"steps": [
+                    {"matchExpressions": [{"key": "e", "operator": "In", "values": ["a"]}], "maxUpdate": max},
+                    {"matchExpressions": [{"key": "e", "operator": "In", "values": ["b"]}]},
+                ]}}},
+                "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
+            });
+            let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
+            text(&set, &RolloutSummary::read(&set, &applications), "x")
+        };
+        let waiting =
+            |step: &str| json!([entry("x", "Waiting", step), entry("y", "Progressing", "1")]);
+        let cases = [
+            (note(json!(0), waiting("1"), 1), Some("is held (maxUpdate is 0)")),
+            (note(json!(1), waiting("1"), 1), Some("it is one more")),
+            (note(json!(2), waiting("1"), 1), Some("waits for its turn in step 1 of 2")),
+            (note(json!(2), waiting("2"), 1), Some("deploys ahead of its step")),
+            (note(json!(2), waiting("-1"), 1), Some("no step selects x")),
+            (note(json!(2), json!([entry("x", "Progressing", "1")]), 1), None),
+            (note(json!(2), json!([]), 1), None),
+        ];
+        for (found, want) in cases {
+            match want {
+                None => assert_eq!(found, None),
+                Some(want) => {
+                    let found = found.unwrap_or_default();
+                    assert!(found.contains(want), "no {want:?} in {found:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `wavegate sync`: writes the operation of a sync and follows it, or syncs manifests
+//! without an Application.
+
+mod application;
+mod control_plane;
+mod directory;
+pub(super) mod follow;
+mod hooks;
+mod manifests;
+mod member;
+pub(super) mod progress;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+pub(super) use self::application::place;
+use super::cluster::ClusterArgs;
+use super::error::Error;
+use super::output::Output;
+use crate::duration;
+
+/// Exit code after Ctrl-C, as of a shell.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// Sync Applications, or manifests without an Application
+///
+/// Writes an operation with the Application's own sync options and retry strategy, as the
+/// Argo CD command line does, and follows it until it has ended: one line for each
+/// transition of a phase, a wave, a hook or a resource.
+///
+/// With -f, the sync engine runs once in this process against the cluster of the kube
+/// context: phases, waves, hooks and health as for an Application, without one. What was
+/// applied gets a label, so that --prune deletes what an earlier run of the same --name has
+/// applied and is no longer in the files.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 the operation succeeded; 1 it failed, or has not ended in \
+time; 2 usage error or invalid input; 130 interrupted.")]
+pub(super) struct Args {
+    /// Applications to sync
+    #[arg(value_name = "APP", required_unless_present_any = ["files", "selector"])]
+    names: Vec<String>,
+    /// Sync all Applications with these labels
+    #[arg(short = 'l', long, value_name = "LABELS", conflicts_with = "names")]
+    selector: Option<String>,
+    /// Sync these manifests instead: a file, a directory, a kustomization, a chart, or -
+    /// for standard input
+    #[arg(short, long = "filename", value_name = "DIR|FILE", conflicts_with_all = ["names", "selector"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    what: What,
+    /// Print the progress until the operation has ended; the default
+    #[arg(long, conflicts_with = "no_wait")]
+    wait: bool,
+    /// Write the operation only
+    #[arg(long, conflicts_with = "files")]
+    no_wait: bool,
+    /// Longest time to wait, such as 10m; the operation of an Application goes on, one of -f
+    /// is terminated
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+    /// Name of the run, with -f: --prune deletes only what a run of the same name and
+    /// namespace has applied; the name of the folder by default
+    #[arg(long, value_name = "NAME", requires = "files")]
+    name: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// What to sync, and how.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct What {
+    /// Revision to sync to; that of the spec by default. Once for each source
+    #[arg(long, value_name = "REV", conflicts_with = "files")]
+    revision: Vec<String>,
+    /// Delete resources that are no longer in the source
+    #[arg(long)]
+    prune: bool,
+    /// Check what would be applied, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Delete and create resources that cannot be updated
+    #[arg(long)]
+    force: bool,
+    /// Sync option, such as CreateNamespace=true, in addition to those of the Application
+    #[arg(long = "option", value_name = "NAME=VALUE")]
+    options: Vec<String>,
+    /// Sync only this resource, without hooks: GROUP:KIND:[NAMESPACE/]NAME; * selects all
+    #[arg(long = "resource", value_name = "RESOURCE")]
+    resources: Vec<String>,
+    /// Information to store with the operation
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "files")]
+    info: Vec<String>,
+}
+
+impl Args {
+    /// Whether the sync engine runs in this process.
+    pub fn is_local(&self) -> bool {
+        !self.files.is_empty()
+    }
+}
+
+/// Reads a duration as in Go.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
+    let duration = duration::parse(text).map_err(|error| error.to_string())?;
+    match Duration::try_from(duration) {
+        Ok(duration) if !duration.is_zero() => Ok(duration),
+        _ => Err("must be positive, such as 10m".to_owned()),
+    }
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    for option in &args.what.options {
+        crate::decide::app_state::manual::check_option(option)
+            .map_err(|error| Error::input("cannot use", error.place, error.why))?;
+    }
+    if args.is_local() { directory::run(args) } else { application::run(args) }
+}
+
+/// Who requests an operation: the user of this process.
+pub(super) fn username() -> String {
+    let name = ["USER", "LOGNAME"].into_iter().find_map(|name| std::env::var(name).ok());
+    name.filter(|name| !name.is_empty()).unwrap_or_else(|| "wavegate".to_owned())
+}
+
+/// A random identifier of a request.
+pub(super) fn request_id() -> String {
+    let mut bytes = [0; 8];
+    // Without random numbers, the time is used.
+    if getrandom::fill(&mut bytes).is_err() {
+        let now = crate::clock::Clock::system().now().as_nanosecond();
+        return format!("{now:x}");
+    }
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

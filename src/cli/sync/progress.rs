@@ -1,0 +1,438 @@
+//! The progress of an operation, as lines: one for each transition of the operation, its
+//! phases and waves, its hooks and its resources. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::Raw;
+use crate::api::operation::OperationPhase;
+use crate::api::resource_key::ResourceKey;
+use crate::decide::app_state::manual::is_request;
+use crate::decide::app_state::operation::given;
+
+/// Which operation is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Goal {
+    /// The one that was requested with this id.
+    Request(String),
+    /// The one that started at this time.
+    Started(String),
+}
+
+/// The state of the operation that is followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Verdict {
+    /// No controller has started it.
+    Requested,
+    /// It is running.
+    Running,
+    /// It has ended in this phase.
+    Ended(OperationPhase),
+    /// Its state was replaced or removed, so its result is unknown.
+    Lost(&'static str),
+}
+
+/// The state of the operation that is followed, in a version of its Application.
+pub(in crate::cli) fn verdict(application: &Value, goal: &Goal) -> Verdict {
+    let state = &application["status"]["operationState"];
+    let is_it = match goal {
+        Goal::Request(id) => is_request(&state["operation"], id),
+        Goal::Started(at) => state.field("startedAt") == at,
+    };
+    if is_it {
+        let phase = OperationPhase::from_word(state.field("phase"));
+        return if phase.is_completed() { Verdict::Ended(phase) } else { Verdict::Running };
+    }
+    match goal {
+        Goal::Request(id) if is_request(&application["operation"], id) => Verdict::Requested,
+        Goal::Request(_) if state["phase"] == "Running" => {
+            Verdict::Lost("another operation has replaced it")
+        }
+        Goal::Request(_) => Verdict::Lost("its request was removed before it started"),
+        Goal::Started(_) => Verdict::Lost("another operation has started since"),
+    }
+}
+
+/// One line of progress.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Line {
+    /// The operation, a phase with its wave, or a resource.
+    pub subject: String,
+    /// Its new state; empty when the text says all.
+    pub state: String,
+    /// Details.
+    pub text: String,
+}
+
+impl Line {
+    pub fn new(
+        subject: impl Into<String>,
+        state: impl Into<String>,
+        text: impl Into<String>,
+    ) -> Self {
+        Self { subject: subject.into(), state: state.into(), text: text.into() }
+    }
+
+    /// The line without line break, in columns.
+    pub fn plain(&self) -> String {
+        let Self { subject, state, text } = self;
+        let text: Vec<&str> = text.split_whitespace().collect();
+        format!("{subject:<40}  {state:<11}  {}", text.join(" ")).trim_end().to_owned()
+    }
+}
+
+/// A result of one resource in one phase.
+type ResultKey = (String, ResourceKey);
+
+/// Message of an operation that is applying resources.
+const BUSY: &str = "one or more tasks are running";
+
+/// What has been reported so far.
+#[derive(Debug, Default)]
+pub(in crate::cli) struct Progress {
+    phase: String,
+    message: String,
+    attempt: u64,
+    revision: String,
+    wave: Option<(String, i64)>,
+    results: BTreeMap<ResultKey, (String, String)>,
+    /// The resources of the operation.
+    parts: BTreeSet<ResourceKey>,
+    health: BTreeMap<ResourceKey, (String, String)>,
+    /// Waves of manifests that the status may not list.
+    waves: BTreeMap<ResourceKey, i64>,
+}
+
+impl Progress {
+    /// Progress of an Application as it was before its operation: older health is not
+    /// reported. `waves` are those of known manifests.
+    pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
+        let health = health_of(application).collect();
+        Self { health, waves, ..Self::default() }
+    }
+
+    /// The transitions in a new version of the Application; call it only while the
+    /// operation that is followed is the one in its status.
+    pub fn update(&mut self, application: &Value) -> Vec<Line> {
+        let mut lines = Vec::new();
+        let state = &application["status"]["operationState"];
+        self.operation(state, &mut lines);
+        let listed: BTreeMap<ResourceKey, i64> = (application.items("/status/resources").iter())
+            .map(|item| (key(item), item["syncWave"].as_i64().unwrap_or(0)))
+            .collect();
+        for result in state.items("/syncResult/resources") {
+            self.result(result, &listed, &mut lines);
+        }
+        let health: Vec<_> = health_of(application).collect();
+        for (key, (status, message)) in health {
+            let new = (status, message);
+            let old = self.health.insert(key.clone(), new.clone());
+            // Of resources that this operation has not applied, others report.
+            if old.as_ref() != Some(&new) && self.parts.contains(&key) {
+                lines.push(Line::new(title(&key), new.0, new.1));
+            }
+        }
+        self.message(state, &mut lines);
+        lines
+    }
+
+    fn operation(&mut self, state: &Value, lines: &mut Vec<Line>) {
+        let attempt = state["retryCount"].as_u64().unwrap_or(0);
+        let between = state["finishedAt"].is_string();
+        if attempt != self.attempt && !between {
+            self.attempt = attempt;
+            self.wave = None;
+            self.results.clear();
+            lines.push(Line::new("operation", "Retrying", format!("attempt {}", attempt + 1)));
+        }
+        let phase = state.field("phase");
+        let revision = short_revision(state);
+        let is_new = !revision.is_empty() && revision != self.revision;
+        let has_ended = OperationPhase::from_word(phase).is_completed();
+        if !has_ended && (phase != self.phase || is_new) {
+            let text = match revision.as_str() {
+                "" => String::new(),
+                revision => format!("revision {revision}"),
+            };
+            lines.push(Line::new("operation", phase, text));
+            phase.clone_into(&mut self.phase);
+            self.revision = revision;
+        }
+    }
+
+    fn message(&mut self, state: &Value, lines: &mut Vec<Line>) {
+        let message = state.field("message");
+        let has_ended = OperationPhase::from_word(state.field("phase")).is_completed();
+        if !has_ended && message != self.message {
+            message.clone_into(&mut self.message);
+            // The lines of the tasks say more.
+            if !message.is_empty() && message != BUSY {
+                lines.push(Line::new("operation", state.field("phase"), message));
+            }
+        }
+    }
+
+    fn result(
+        &mut self,
+        result: &Value,
+        listed: &BTreeMap<ResourceKey, i64>,
+        lines: &mut Vec<Line>,
+    ) {
+        let key = key(result);
+        let phase = result.field("syncPhase").to_owned();
+        let new = (state_of(result).to_owned(), result.field("message").to_owned());
+        self.parts.insert(key.clone());
+        let old = self.results.insert((phase.clone(), key.clone()), new.clone());
+        if old.as_ref() == Some(&new) || (new.0.is_empty() && new.1.is_empty()) {
+            return;
+        }
+        // A prune runs through the waves backwards, so its wave says nothing.
+        let is_prune = matches!(new.0.as_str(), "Pruned" | "PruneSkipped");
+        let wave = self.waves.get(&key).or(listed.get(&key)).copied();
+        let at = (phase.clone(), wave.unwrap_or(0));
+        if old.is_none() && !is_prune && !phase.is_empty() && self.wave.as_ref() != Some(&at) {
+            let title = match wave {
+                Some(wave) => format!("{phase}, wave {wave}"),
+                None => phase,
+            };
+            if self.wave.as_ref().is_none_or(|last| wave.is_some() || last.0 != at.0) {
+                lines.push(Line::new(title, "", ""));
+                self.wave = Some(at);
+            }
+        }
+        let subject = match result.field("hookType") {
+            "" => title(&key),
+            hook => format!("{hook} hook {}", title(&key)),
+        };
+        lines.push(Line::new(format!("  {subject}"), new.0, new.1));
+    }
+}
+
+/// The state of a result, in one word.
+fn state_of(result: &Value) -> &str {
+    let (status, phase) = (result.field("status"), result.field("hookPhase"));
+    match (result.field("hookType").is_empty(), status) {
+        // Whether it was applied is clear from its phase.
+        (false, "Synced" | "") => phase,
+        (true, "Synced") if matches!(phase, "Failed" | "Error") => phase,
+        (true, "") => phase,
+        _ => status,
+    }
+}
+
+/// The revisions of an operation, shortened as `git` does.
+fn short_revision(state: &Value) -> String {
+    let short = |revision: &str| match revision.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        true => revision.chars().take(7).collect(),
+        false => revision.to_owned(),
+    };
+    let revisions = given(&state["syncResult"]);
+    revisions.iter().map(|revision| short(revision)).collect::<Vec<_>>().join(", ")
+}
+
+fn health_of(application: &Value) -> impl Iterator<Item = (ResourceKey, (String, String))> {
+    let resources = application.items("/status/resources").iter();
+    let resources = resources.filter(|item| item["hook"] != true && item["health"].is_object());
+    resources.map(|item| {
+        let health = &item["health"];
+        (key(item), (health.field("status").to_owned(), health.field("message").to_owned()))
+    })
+}
+
+fn key(item: &Value) -> ResourceKey {
+    let [group, kind, namespace, name] =
+        ["group", "kind", "namespace", "name"].map(|field| item.field(field));
+    ResourceKey::new(group, kind, namespace, name)
+}
+
+/// `Deployment shop/web`.
+fn title(key: &ResourceKey) -> String {
+    let ResourceKey { kind, namespace, name, .. } = key;
+    match namespace.as_str() {
+        "" => format!("{kind} {name}"),
+        namespace => format!("{kind} {namespace}/{name}"),
+    }
+}
+
+/// The result of an operation.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct OperationResult {
+    pub namespace: String,
+    pub application: String,
+    pub phase: String,
+    pub message: String,
+    /// One for each source.
+    pub revisions: Vec<String>,
+    pub started_at: String,
+    pub finished_at: String,
+    /// Results of resources, in the order of the sync.
+    pub resources: Vec<ResourceResult>,
+}
+
+/// The result of one resource in one phase.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::cli) struct ResourceResult {
+    pub phase: String,
+    pub group: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+    /// Type of the hook; empty for resources.
+    pub hook: String,
+    pub status: String,
+    pub message: String,
+}
+
+impl ResourceResult {
+    /// Whether it has failed.
+    pub fn has_failed(&self) -> bool {
+        matches!(self.status.as_str(), "SyncFailed" | "Failed" | "Error")
+    }
+
+    /// `Deployment shop/web: SyncFailed: …`.
+    pub fn text(&self) -> String {
+        let key = ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name);
+        let hook = match self.hook.as_str() {
+            "" => String::new(),
+            hook => format!("{hook} hook "),
+        };
+        format!("{hook}{}: {}: {}", title(&key), self.status, self.message)
+    }
+}
+
+impl OperationResult {
+    /// The result in the status of an Application.
+    pub fn of(application: &Value) -> Self {
+        let state = &application["status"]["operationState"];
+        let text = |field: &str| state.field(field).to_owned();
+        let resource = |result: &Value| {
+            let text = |field: &str| result.field(field).to_owned();
+            ResourceResult {
+                phase: text("syncPhase"),
+                group: text("group"),
+                kind: text("kind"),
+                namespace: text("namespace"),
+                name: text("name"),
+                hook: text("hookType"),
+                status: state_of(result).to_owned(),
+                message: text("message"),
+            }
+        };
+        Self {
+            namespace: application.namespace().to_owned(),
+            application: application.name().to_owned(),
+            phase: text("phase"),
+            message: text("message"),
+            revisions: given(&state["syncResult"]),
+            started_at: text("startedAt"),
+            finished_at: text("finishedAt"),
+            resources: state.items("/syncResult/resources").iter().map(resource).collect(),
+        }
+    }
+
+    /// An operation that has only been requested.
+    pub fn requested(application: &Value) -> Self {
+        let mut result = Self::of(&Value::Null);
+        application.namespace().clone_into(&mut result.namespace);
+        application.name().clone_into(&mut result.application);
+        "Requested".clone_into(&mut result.phase);
+        result
+    }
+
+    /// The last lines of the progress.
+    pub fn lines(&self) -> Vec<Line> {
+        let mut lines = vec![Line::new("operation", &self.phase, &self.message)];
+        let failed = self.resources.iter().filter(|resource| resource.has_failed());
+        lines.extend(failed.map(|resource| Line::new(format!("  {}", resource.text()), "", "")));
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn application(state: Value, resources: Value) -> Value {
+        json!({
+            "metadata": {"name": "web", "namespace": "argocd"},
+            "status": {"operationState": state, "resources": resources},
+        })
+    }
+
+    fn lines(progress: &mut Progress, application: &Value) -> Vec<String> {
+        let lines = progress.update(application);
+        let words = |line: Line| line.plain().split_whitespace().collect::<Vec<_>>().join(" ");
+        lines.into_iter().map(words).collect()
+    }
+
+    #[test]
+    fn each_transition_is_one_line() {
+        let web = |health: &str| json!([{"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web", "syncWave": 1, "health": {"status": health}}]);
+        let mut progress = Progress::of(&application(json!({}), web("Healthy")), BTreeMap::new());
+        let mut state = json!({
+            "phase": "Running", "message": "",
+            "syncResult": {"revision": "0123456789abcdef0123456789abcdef01234567"},
+        });
+        let first = lines(&mut progress, &application(state.clone(), web("Healthy")));
+        assert_eq!(first, ["operation Running revision 0123456"]);
+        assert!(lines(&mut progress, &application(state.clone(), web("Healthy"))).is_empty());
+        let hook = json!({"kind": "Job", "group": "batch", "namespace": "shop", "name": "m", "hookType": "PreSync", "hookPhase": "Running", "status": "Synced", "syncPhase": "PreSync", "message": "created"});
+        state["syncResult"]["resources"] = json!([hook]);
+        state["message"] = "waiting for completion of hook batch/Job/m".into();
+        let hook = lines(&mut progress, &application(state.clone(), web("Healthy")));
+        let want = [
+            "PreSync",
+            "PreSync hook Job shop/m Running created",
+            "operation Running waiting for completion of hook batch/Job/m",
+        ];
+        assert_eq!(hook, want);
+        state["syncResult"]["resources"][0]["hookPhase"] = "Succeeded".into();
+        let applied = json!({"kind": "Deployment", "group": "apps", "namespace": "shop", "name": "web", "status": "Synced", "hookPhase": "Running", "syncPhase": "Sync", "message": "configured"});
+        state["syncResult"]["resources"].as_array_mut().unwrap().push(applied);
+        let applied = lines(&mut progress, &application(state.clone(), web("Progressing")));
+        let want = [
+            "PreSync hook Job shop/m Succeeded created",
+            "Sync, wave 1",
+            "Deployment shop/web Synced configured",
+            "Deployment shop/web Progressing",
+        ];
+        assert_eq!(applied, want);
+        state["retryCount"] = 1.into();
+        let again = lines(&mut progress, &application(state.clone(), web("Progressing")));
+        assert_eq!(again[0], "operation Retrying attempt 2");
+        state["phase"] = "Failed".into();
+        state["message"] = "over".into();
+        state["syncResult"]["resources"][1]["status"] = "SyncFailed".into();
+        let end = application(state, web("Degraded"));
+        let _ = progress.update(&end);
+        let result = OperationResult::of(&end);
+        let end: Vec<String> = result.lines().iter().map(Line::plain).collect();
+        assert_eq!(end[1], "  Deployment shop/web: SyncFailed: configured");
+    }
+
+    #[test]
+    fn an_operation_is_recognised_by_its_request() {
+        let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
+        let goal = Goal::Request("1".to_owned());
+        let mut app = json!({"operation": operation("1")});
+        assert_eq!(verdict(&app, &goal), Verdict::Requested);
+        app["status"]["operationState"] =
+            json!({"phase": "Running", "operation": operation("1"), "startedAt": "t"});
+        assert_eq!(verdict(&app, &goal), Verdict::Running);
+        assert_eq!(verdict(&app, &Goal::Started("t".to_owned())), Verdict::Running);
+        app["status"]["operationState"]["phase"] = "Error".into();
+        assert_eq!(verdict(&app, &goal), Verdict::Ended(OperationPhase::Error));
+        app["status"]["operationState"] =
+            json!({"phase": "Running", "operation": operation("2"), "startedAt": "u"});
+        app["operation"] = operation("2");
+        assert!(matches!(verdict(&app, &goal), Verdict::Lost(_)));
+        assert!(matches!(verdict(&app, &Goal::Started("t".to_owned())), Verdict::Lost(_)));
+        assert!(matches!(verdict(&json!({}), &goal), Verdict::Lost(_)));
+    }
+}

@@ -1,0 +1,99 @@
+//! `wavegate terminate`: ends the running operation of an Application.
+
+use std::collections::BTreeMap;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::Instant;
+
+use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::error::{CHECK_FAILED, Error, fault, note};
+use super::output::{Format, Output};
+use super::sync::follow::{self, End, Options};
+use super::sync::progress::{Goal, Line, OperationResult};
+use super::sync::{INTERRUPTED, timeout};
+use crate::act::operation::{self, Terminated};
+use crate::api::Raw;
+
+/// Terminate the running operation of an Application
+///
+/// Hooks that are running are deleted, nothing more is applied, and no further attempt is
+/// made; what was applied stays. An operation that no controller has started is withdrawn.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Exit codes: 0 the operation has ended; 1 none is running, or it has not \
+ended in time; 2 usage error; 130 interrupted.")]
+pub(super) struct Args {
+    /// Name of the Application
+    #[arg(value_name = "APP")]
+    name: String,
+    /// Do not wait for the end of the operation
+    #[arg(long)]
+    no_wait: bool,
+    /// Longest time to wait, such as 10m
+    #[arg(long, value_name = "DURATION", value_parser = timeout)]
+    timeout: Option<Duration>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+    #[command(flatten)]
+    output: Output,
+}
+
+/// Runs the command.
+pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (code, result) = block_on(terminate(&args))?;
+    if let Some(result) = result.filter(|_| args.output.format != Format::Table) {
+        args.output.print(&result, |_| String::new())?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> {
+    let since = Instant::now();
+    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let application = cluster.expect_application(&args.name).await?;
+    let (client, place) = (cluster.client(), super::sync::place(&application));
+    let options = Options {
+        prefix: String::new(),
+        quiet: args.output.format != Format::Table,
+        until: args.timeout.map(|timeout| since + timeout),
+        since,
+    };
+    let requested: Value = match operation::terminate(client, &application).await {
+        Ok(Terminated::Requested(stored)) => stored,
+        Ok(Terminated::Withdrawn(stored)) => {
+            let text = "no controller had started it; its request is removed";
+            options.print(&[Line::new("operation", "Withdrawn", text)])?;
+            return Ok((0, Some(OperationResult::of(&stored))));
+        }
+        Err(operation::Error::Idle) => {
+            let last = application.text("/status/operationState/phase");
+            let last = if last.is_empty() { "" } else { &format!("; the last one ended: {last}") };
+            let why = format!("no operation is running{last}");
+            return Err(Error::check("cannot terminate", place, why));
+        }
+        Err(error) => return Err(Error::input("cannot terminate", place, error)),
+    };
+    options.print(&[Line::new("operation", "Terminating", &place)])?;
+    if args.no_wait {
+        return Ok((0, Some(OperationResult::of(&requested))));
+    }
+    let started = requested.text("/status/operationState/startedAt").to_owned();
+    let goal = Goal::Started(started);
+    let end = tokio::select! {
+        end = follow::operation(client, &requested, &goal, BTreeMap::new(), &options) => end?,
+        _ = tokio::signal::ctrl_c() => {
+            note("interrupted; the termination goes on");
+            return Ok((INTERRUPTED, None));
+        }
+    };
+    match end {
+        // Ended: how is in the last line.
+        End::Over(_, result) => Ok((0, Some(*result))),
+        End::Lost(why) => Err(Error::check("the operation is unknown", place, why)),
+        End::TimedOut(why) => {
+            fault(&Error::check("the operation has not ended in time", place, why));
+            Ok((CHECK_FAILED, None))
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! `wavegate sync -f`: the sync engine without an Application.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Api;
+use kube::api::{ListParams, PostParams};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::World;
+
+fn folder(files: &[(&str, Value)]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, object) in files {
+        std::fs::write(folder.path().join(name), format!("{object:#}\n")).unwrap();
+    }
+    folder
+}
+
+fn config_map(name: &str, wave: i32) -> Value {
+    let annotations = json!({"argocd.argoproj.io/sync-wave": wave.to_string()});
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": name, "annotations": annotations}, "data": {"of": "file"},
+    })
+}
+
+/// A Job as a hook; `delay` and `outcome` are those of the simulated workloads.
+fn hook(name: Value, phase: &str, delay: &str, outcome: &str) -> Value {
+    let simulate =
+        json!({"simulate.wavegate.dev/outcome": outcome, "simulate.wavegate.dev/delay": delay});
+    let mut metadata = name;
+    metadata["annotations"] = simulate.clone();
+    metadata["annotations"]["argocd.argoproj.io/hook"] = phase.into();
+    json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": metadata,
+        "spec": {"backoffLimit": 0, "template": {"metadata": {"annotations": simulate}, "spec": {
+            "restartPolicy": "Never",
+            "containers": [{"name": "main", "image": "example.invalid/job:1"}],
+        }}},
+    })
+}
+
+fn path(folder: &TempDir) -> String {
+    folder.path().to_str().unwrap().to_owned()
+}
+
+/// Waits until a Job of the run exists; its UID.
+async fn job(world: &World) -> (String, String) {
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
+    let found = async {
+        loop {
+            let list = jobs.list(&ListParams::default().labels("wavegate.dev/sync")).await.unwrap();
+            if let Some(job) = list.items.into_iter().next() {
+                return (job.metadata.name.unwrap(), job.metadata.uid.unwrap());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(120), found).await.expect("the hook is created")
+}
+
+pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
+    // Of the same namespace, without the label of the run.
+    let theirs = serde_json::from_value(json!({"metadata": {"name": "theirs"}})).unwrap();
+    maps.create(&PostParams::default(), &theirs).await.unwrap();
+    let service = json!({
+        "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
+    });
+    let folder = folder(&[
+        ("a.json", config_map("late", 1)),
+        ("b.json", config_map("early", -1)),
+        ("c.json", hook(json!({"name": "before"}), "PreSync", "50ms", "succeed")),
+        // Its Endpoints get its labels, and are not part of the run.
+        ("d.json", service),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "shop", "--timeout", "4m"];
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let order = [
+        "3 to apply",
+        "PreSync, wave 0",
+        "PreSync hook Job",
+        "Succeeded",
+        "Sync, wave -1",
+        "early",
+        "Sync, wave 1",
+        "late",
+        "successfully synced",
+    ];
+    let mut rest = out.as_str();
+    for part in order {
+        let at = rest.find(part).unwrap_or_else(|| panic!("no {part:?} in its place: {out}"));
+        rest = &rest[at + part.len()..];
+    }
+    let (code, out, err) = world.wavegate(&[&args[..], &["-o", "json"]].concat()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let result: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(result["application"], "shop");
+    let messages: Vec<&str> = (result["resources"].as_array().unwrap().iter())
+        .filter(|resource| resource["kind"] == "ConfigMap")
+        .map(|resource| resource["message"].as_str().unwrap())
+        .collect();
+    assert_eq!(messages, ["configmap/early unchanged", "configmap/late unchanged"]);
+
+    std::fs::remove_file(folder.path().join("a.json")).unwrap();
+    let dry = [&args[..], &["--prune", "--dry-run"]].concat();
+    let (code, out, err) = world.wavegate(&dry).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains("2 unchanged, 1 to prune"), "{out}");
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(maps.get_opt("late").await.unwrap().is_some(), "without --prune it stays");
+    // Another name, and another namespace: other runs, which own nothing of this one.
+    let mut other = args;
+    other[6] = "other";
+    let (code, out, err) = world.wavegate(&[&other[..], &["--prune"]].concat()).await;
+    assert!(maps.get_opt("late").await.unwrap().is_some(), "{code} {out}{err}");
+    let (code, out, err) = world.wavegate(&[&args[..], &["--prune"]].concat()).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(maps.get_opt("late").await.unwrap().is_none(), "{out}");
+    for name in ["early", "theirs"] {
+        assert!(maps.get_opt(name).await.unwrap().is_some(), "{name} is not touched");
+    }
+    world.finish().await;
+}
+
+/// The second process continues the operation of the first: a migration would otherwise run
+/// twice at the same time.
+pub async fn a_killed_run_is_continued(world: World) {
+    let folder = folder(&[
+        ("a.json", config_map("settings", 0)),
+        ("b.json", hook(json!({"generateName": "migrate-"}), "PreSync", "4s", "succeed")),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "killed", "--timeout", "4m"];
+    let mut command = world.command(&args).await;
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let first = job(&world).await;
+    child.kill().unwrap();
+    child.wait().unwrap();
+
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("which was interrupted: its hooks do not run again"), "{err}");
+    assert!(out.contains(&first.0), "{out}");
+    assert_eq!(job(&world).await, first, "the same Job");
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
+    let of_runs = ListParams::default().labels("wavegate.dev/sync");
+    let count = async || jobs.list(&of_runs).await.unwrap().items.len();
+    assert_eq!(count().await, 1);
+    // It has ended, so the next one is another run.
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(!err.contains("interrupted"), "{err}");
+    assert_eq!(count().await, 2);
+    world.finish().await;
+}
+
+pub async fn an_interrupted_run_is_terminated(world: World) {
+    let folder = folder(&[
+        ("a.json", config_map("settings", 0)),
+        ("b.json", hook(json!({"name": "wait"}), "PreSync", "50ms", "hang")),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "interrupted"];
+    let mut command = world.command(&args).await;
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    job(&world).await;
+    let killed =
+        std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(killed.unwrap().success());
+    let ended = tokio::task::spawn_blocking(move || child.wait_with_output()).await.unwrap();
+    let ended = ended.unwrap();
+    let (out, err) =
+        (String::from_utf8(ended.stdout).unwrap(), String::from_utf8(ended.stderr).unwrap());
+    assert_eq!(ended.status.code(), Some(130), "{out}{err}");
+    assert!(out.contains("Operation terminated"), "{out}{err}");
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
+    assert!(maps.get_opt("settings").await.unwrap().is_none(), "nothing is applied after it");
+    let (code, out, err) = world.wavegate(&[&args[..], &["--timeout", "1s"]].concat()).await;
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("the time is over"), "{err}");
+    world.finish().await;
+}
+
+pub async fn a_failed_run_runs_its_sync_fail_hook(world: World) {
+    let folder = folder(&[
+        ("a.json", hook(json!({"name": "fails"}), "PreSync", "50ms", "fail")),
+        ("b.json", hook(json!({"name": "repairs"}), "SyncFail", "50ms", "succeed")),
+        ("c.json", config_map("settings", 0)),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "failed", "--timeout", "4m"];
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.starts_with("error: the sync ended with phase Failed: run failed in"), "{err}");
+    assert!(out.contains("SyncFail hook Job"), "{out}");
+    let failed = format!("PreSync hook Job {target}/fails: Failed:");
+    assert!(out.contains(&failed), "{out}");
+    for (args, want) in [
+        (vec!["sync", "-f", "/nonexistent/x"], "file not found"),
+        (vec!["sync", "-f", "-"], "standard input has no name; name the run with --name"),
+        (vec!["sync", "-f", &dir, "--name", "A b"], "such as a-b"),
+        (vec!["sync", "-f", &dir, "--option", "Prnue=true"], "did you mean Prune=true?"),
+        (vec!["sync"], "required arguments were not provided"),
+    ] {
+        let (code, _, err) = world.wavegate(&args).await;
+        assert_eq!(code, 2, "{err}");
+        assert!(err.contains(want), "no {want:?} in {err}");
+    }
+    world.finish().await;
+}
+
+/// A user who may list kinds only in some namespaces, as with a Role: it used to be an error
+/// of the watch of the whole cluster. Requires faults of the embedded server.
+pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
+    let server = world.server().unwrap().clone();
+    let everywhere = |request: &wavegate::embedded::RequestRecord| {
+        request.client.starts_with("wavegate/")
+            && matches!(request.verb.as_str(), "list" | "watch")
+            && request.namespace.is_empty()
+    };
+    let forbid = wavegate::embedded::Effect::Status(403);
+    server.inject(wavegate::embedded::Fault::new(forbid, everywhere).times(100_000));
+    let mut elsewhere = config_map("elsewhere", 0);
+    elsewhere["metadata"]["namespace"] = world.namespace.clone().into();
+    let folder = folder(&[
+        ("a.json", config_map("here", 0)),
+        ("b.json", elsewhere),
+        ("c.json", hook(json!({"name": "before"}), "PreSync", "50ms", "succeed")),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "two", "--timeout", "4m", "--prune"];
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    std::fs::remove_file(folder.path().join("a.json")).unwrap();
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let maps =
+        |namespace: &str| -> Api<ConfigMap> { Api::namespaced(world.client.clone(), namespace) };
+    assert!(maps(&target).get_opt("here").await.unwrap().is_none(), "{out}");
+    assert!(maps(&world.namespace).get_opt("elsewhere").await.unwrap().is_some(), "{out}");
+    world.finish().await;
+}
