@@ -307,12 +307,14 @@ fn unknown_resource(text: &str, known: &[&Value]) -> String {
         return "the Application has no resources in its status yet; refresh it first".to_owned();
     }
     let wanted = text.to_lowercase();
-    // The end counts as well, for those who leave out the group or the namespace.
+    // The name counts twice, and the namespace may be left out.
     let distance = |resource: &&&Value| {
+        let [group, kind, name] = ["group", "kind", "name"].map(|field| resource.field(field));
+        let short = format!("{group}:{kind}:{name}").to_lowercase();
         let whole = written(resource).to_lowercase();
-        let short = resource.field("name").to_lowercase();
         let last = wanted.rsplit([':', '/']).next().unwrap_or_default();
-        strsim::levenshtein(&whole, &wanted).min(2 * strsim::levenshtein(&short, last))
+        let place = strsim::levenshtein(&whole, &wanted).min(strsim::levenshtein(&short, &wanted));
+        place + strsim::levenshtein(&name.to_lowercase(), last)
     };
     let mut near: Vec<&&Value> = known.iter().collect();
     near.sort_by_cached_key(|resource| (distance(resource), written(resource)));
