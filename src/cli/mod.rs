@@ -23,6 +23,7 @@ mod output;
 mod plan;
 mod render;
 mod rollout_summary;
+mod rollout_view;
 pub mod run;
 mod status;
 #[cfg(test)]

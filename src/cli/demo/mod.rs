@@ -8,21 +8,10 @@
 //! directory at the end.
 
 mod access;
-mod app_view;
 mod environment;
 mod files;
 mod fixtures;
-mod fleet;
-mod outcome;
-mod plain;
-mod screen;
-mod steps;
-mod summary;
-mod terminal;
-#[cfg(test)]
-mod tests;
-mod text;
-mod ui;
+pub(in crate::cli) mod summary;
 
 use std::io::{self, IsTerminal};
 use std::net::SocketAddr;
@@ -35,15 +24,16 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::app_view::AppView;
 use self::environment::{Environment, WatchEvent};
 use self::fixtures::Fixtures;
-use self::fleet::{Fleet, Transition};
-use self::outcome::Outcome;
 use self::summary::Facts;
-use self::ui::Ui;
 use super::error::Error;
 use super::output;
+use super::rollout_view::app_view::AppView;
+use super::rollout_view::fleet::{Fleet, Transition};
+use super::rollout_view::outcome::{self, Outcome};
+use super::rollout_view::ui::Ui;
+use super::rollout_view::{screen, text};
 use crate::api::HealthStatus;
 
 /// Interval of drawing the screen.

@@ -11,7 +11,7 @@ use crate::api::{HealthStatus, SyncStatusCode};
 
 /// The content of one screen.
 #[derive(Debug)]
-pub(super) struct Screen<'a> {
+pub(in crate::cli) struct Screen<'a> {
     pub fleet: &'a Fleet,
     /// Outcome of each set, by name.
     pub outcomes: &'a [(String, Outcome)],
@@ -95,7 +95,7 @@ impl Screen<'_> {
 }
 
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
-pub(super) fn seconds(time: Duration) -> String {
+pub(in crate::cli) fn seconds(time: Duration) -> String {
     match time.subsec_millis() / 100 {
         _ if time.as_secs() >= 60 => {
             humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
@@ -295,7 +295,7 @@ fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>) -> Line {
 
 /// What the set is waiting for: a failed Application first, then running operations, then
 /// the status of the set.
-pub(super) fn waiting(set: &Set) -> String {
+pub(in crate::cli) fn waiting(set: &Set) -> String {
     let seen = |pick: fn(&Member, &AppView) -> bool| {
         let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
         let mut seen =
@@ -323,7 +323,7 @@ pub(super) fn waiting(set: &Set) -> String {
 }
 
 /// Outcome of an incomplete rollout, in one line.
-pub(super) fn describe(outcome: &Outcome) -> String {
+pub(in crate::cli) fn describe(outcome: &Outcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),

@@ -2,7 +2,7 @@
 
 /// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Style {
+pub(in crate::cli) enum Style {
     Plain,
     Bold,
     Dim,
@@ -14,7 +14,7 @@ pub(super) enum Style {
 
 /// A line of styled texts without line breaks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Line {
+pub(in crate::cli) struct Line {
     pieces: Vec<(Style, String)>,
 }
 
@@ -109,7 +109,7 @@ impl Style {
 
 /// A text in at most `width` columns; `always` adds an ellipsis even when it fits, since
 /// later text is omitted.
-pub(super) fn ellipsis(text: &str, width: usize, always: bool) -> String {
+pub(in crate::cli) fn ellipsis(text: &str, width: usize, always: bool) -> String {
     if text.chars().count() <= width && !always {
         return text.to_owned();
     }
@@ -121,13 +121,13 @@ pub(super) fn ellipsis(text: &str, width: usize, always: bool) -> String {
 }
 
 /// A number with a noun: `1 Application`, `2 Applications`.
-pub(super) fn count(number: usize, thing: &str) -> String {
+pub(in crate::cli) fn count(number: usize, thing: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{plural}")
 }
 
 /// Pads or truncates a text to exactly `width` columns.
-pub(super) fn cell(text: &str, width: usize) -> String {
+pub(in crate::cli) fn cell(text: &str, width: usize) -> String {
     format!("{:<width$}", ellipsis(text, width, false))
 }
 

@@ -16,7 +16,7 @@ const SHOW_CURSOR: &str = "\u{1b}[?25h";
 
 /// A terminal with lines drawn at its bottom.
 #[derive(Debug)]
-pub(super) struct Terminal<W: Write> {
+pub(in crate::cli) struct Terminal<W: Write> {
     out: W,
     colour: bool,
     drawn: Vec<Line>,
@@ -66,7 +66,7 @@ impl<W: Write> Drop for Terminal<W> {
 }
 
 /// Columns and rows of standard output; otherwise of the environment, or 80 by 24.
-pub(super) fn size() -> (usize, usize) {
+pub(in crate::cli) fn size() -> (usize, usize) {
     let variable = |name: &str| std::env::var(name).ok()?.parse().ok();
     let reported = tcgetwinsize(io::stdout()).ok();
     let pick = |reported: Option<u16>, name: &str, default: usize| {

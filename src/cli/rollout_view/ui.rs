@@ -13,7 +13,7 @@ use crate::terminal::printable_lines;
 
 /// Screen or log.
 #[derive(Debug)]
-pub(super) enum Ui {
+pub(in crate::cli) enum Ui {
     /// A terminal.
     Screen { terminal: Terminal<Stdout>, colour: bool },
     /// Lines; the last reported problem is not repeated.

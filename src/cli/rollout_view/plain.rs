@@ -8,7 +8,7 @@ use super::text::{Line, Style};
 
 /// Widths of the columns before the text; longer values extend their line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Columns {
+pub(in crate::cli) struct Columns {
     /// Width of the names of Applications.
     pub name: usize,
 }
@@ -42,7 +42,7 @@ impl Columns {
 }
 
 /// `[  3.2s]`.
-pub(super) fn clock(at: Duration) -> String {
+pub(in crate::cli) fn clock(at: Duration) -> String {
     format!("[{:>5.1}s]", at.as_secs_f64())
 }
 

@@ -15,7 +15,7 @@ const TRANSIENT: [&str; 3] = [
 
 /// Outcome of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::cli) enum Outcome {
     /// In progress.
     Running,
     /// Complete.
@@ -52,12 +52,12 @@ enum MemberState {
 }
 
 /// Outcomes of all sets: running ones first, then failed ones.
-pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
+pub(in crate::cli) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
     fleet.known().map(|set| (set.name.clone(), of(set))).collect()
 }
 
 /// Outcome of a set.
-pub(super) fn of(set: &Set) -> Outcome {
+pub(in crate::cli) fn of(set: &Set) -> Outcome {
     if let Some(error) = &set.error {
         return Outcome::Invalid(error.clone());
     }

@@ -24,7 +24,7 @@ use crate::watch::object::Object;
 
 /// All sets, by name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fleet {
+pub(in crate::cli) struct Fleet {
     pub sets: BTreeMap<String, Set>,
     /// What their generators read.
     inputs: Inputs,
@@ -36,7 +36,7 @@ pub(super) struct Fleet {
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Set {
+pub(in crate::cli) struct Set {
     /// Name; empty until the set itself was observed.
     pub name: String,
     /// Namespace of the set and its Applications.
@@ -61,7 +61,7 @@ pub(super) struct Set {
 
 /// The displayed part of a set's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Status {
+pub(in crate::cli) struct Status {
     /// The first incomplete step, counted from 0; `None` before the rollout started and
     /// after it ended.
     pub open_step: Option<usize>,
@@ -77,7 +77,7 @@ pub(super) struct Status {
 
 /// One Application of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Member {
+pub(in crate::cli) struct Member {
     /// Its step, counted from 0.
     pub step: Option<usize>,
     /// The last observed version; `None` when it does not exist.
@@ -90,7 +90,7 @@ pub(super) struct Member {
 
 /// Measurements of a step, from watching its Applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(in crate::cli) struct Measured {
     /// Time when its first Application started.
     pub opened: Option<Duration>,
     /// Time when its last Application completed.
@@ -101,7 +101,7 @@ pub(super) struct Measured {
 
 /// Number of Applications of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(in crate::cli) struct Count {
     pub total: u64,
     /// Complete ones.
     pub done: u64,
@@ -159,7 +159,7 @@ struct Metadata {
 
 /// A change to log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transition {
+pub(in crate::cli) struct Transition {
     /// Time since the start.
     pub at: Duration,
     /// The step, counted from 0; `None` outside steps.
@@ -520,7 +520,7 @@ fn change(before: Option<&AppView>, seen: &AppView) -> Option<String> {
 }
 
 /// Phase of a running operation and what it is waiting for.
-pub(super) fn progress(seen: &AppView) -> String {
+pub(in crate::cli) fn progress(seen: &AppView) -> String {
     let stage = seen.stage.as_str();
     if let Some(hook) = seen.detail.strip_prefix("completion of ") {
         return format!("{stage} {hook}").trim().to_owned();

@@ -8,7 +8,7 @@ use crate::watch::object::Object;
 
 /// View of one version of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AppView {
+pub(in crate::cli) struct AppView {
     /// Sync status.
     pub sync: SyncStatusCode,
     /// Health status.

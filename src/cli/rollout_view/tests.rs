@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::fleet::{Fleet, Transition};
 use super::outcome::{self, Outcome};
 use super::screen::Screen;
-use super::summary::{self, Facts};
+use crate::cli::demo::summary::{self, Facts};
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
 fn set(status: Value) -> Value {

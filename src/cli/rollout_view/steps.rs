@@ -15,7 +15,7 @@ use crate::entropy::environment;
 
 /// A step, or the whole set without steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ExpectedStep {
+pub(in crate::cli) struct ExpectedStep {
     /// The selected Applications, such as `env = prod`.
     pub selects: String,
     /// `maxUpdate` as written; empty when absent.
@@ -26,7 +26,7 @@ pub(super) struct ExpectedStep {
 
 /// The steps of a set, as specified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct ExpectedSteps {
+pub(in crate::cli) struct ExpectedSteps {
     /// Whether it is a RollingSync; otherwise there is one group and no step.
     pub rolling: bool,
     /// The steps in order.
@@ -39,7 +39,7 @@ pub(super) struct ExpectedSteps {
 /// Reads a raw ApplicationSet.
 ///
 /// Fails when the template or a generator fails.
-pub(super) fn plan(
+pub(in crate::cli) fn plan(
     set: &Value,
     inputs: &Inputs,
     now: Timestamp,
@@ -49,7 +49,7 @@ pub(super) fn plan(
 }
 
 /// The steps of a set and its generated Applications.
-pub(super) fn expected(set: &Value, generation: &Generation) -> ExpectedSteps {
+pub(in crate::cli) fn expected(set: &Value, generation: &Generation) -> ExpectedSteps {
     let generated: BTreeMap<String, Labels> = generation
         .called()
         .map(|(name, application)| (name.to_owned(), labels(application)))
