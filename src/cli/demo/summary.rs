@@ -51,8 +51,8 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         lines.extend(table(set));
     }
     lines.push(Line::of(Style::Dim, "Applications in flight are counted by watching them."));
-    for (name, outcome) in &outcomes {
-        let Some(set) = fleet.sets.get(name) else { continue };
+    for (key, outcome) in &outcomes {
+        let Some(set) = fleet.sets.get(key) else { continue };
         lines.extend(remarks(set));
         let text = describe(outcome);
         if !text.is_empty() {
@@ -96,11 +96,11 @@ fn table(set: &Set) -> Vec<Line> {
             limit,
         ]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max();
     let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or_default()).collect();
     let line = |(index, row): (usize, &[String; 6])| {
         let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            row.iter().zip(&widths).map(|(cell, width)| text::padded(cell, *width)).collect();
         let style = if index == 0 { Style::Dim } else { Style::Plain };
         Line::of(style, cells.join("  ").trim_end())
     };
