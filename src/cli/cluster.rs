@@ -87,6 +87,11 @@ impl ClusterConnection {
         Ok(Self { client, namespace })
     }
 
+    /// The client, for watches.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
     /// One ApplicationSet; `None` when it does not exist.
     pub async fn application_set(
         &self,

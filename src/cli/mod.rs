@@ -14,6 +14,7 @@ mod diff;
 mod error;
 mod explain;
 mod facts;
+mod follow;
 mod generate;
 mod health;
 mod input;
@@ -88,6 +89,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Run(_) => {}
         // The screen replaces the log, unless RUST_LOG is set.
         Command::Demo(_) => telemetry::init(telemetry::Format::Text, "off")?,
+        Command::Status(args) if args.watch.watch => {
+            telemetry::init(telemetry::Format::Text, "off")?;
+        }
         _ => telemetry::init(telemetry::Format::Text, "warn")?,
     }
     match cli.command {

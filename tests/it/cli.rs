@@ -21,6 +21,7 @@ mod repeated;
 mod secrets;
 mod templates;
 mod typos;
+mod watching;
 mod webhooks;
 
 use std::io::Write;
