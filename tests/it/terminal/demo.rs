@@ -63,7 +63,7 @@ fn a_screen_uses_all_columns_and_leaves_the_terminal_as_it_was() {
         let temporary = tempfile::tempdir().unwrap();
         let command = demo(&["-f", file.to_str().unwrap()], temporary.path());
         let terminal = Terminal::run(command, columns, rows);
-        let shown = terminal.until_frame("the set", |screen| is_title(screen));
+        let shown = terminal.until_frame("the set", is_title);
         assert!(!shown.has_cursor, "{shown}");
         let (code, last) = terminal.finish();
         let (frames, raw) = (terminal.frames(), terminal.raw());
@@ -101,7 +101,8 @@ fn a_window_can_be_resized_without_a_trace() {
         let shown = terminal.until_frame("a frame of the new size", |screen| {
             screen.size == size && screen.lines[0].chars().count() == size.0
         });
-        assert!(shown.lines[0].starts_with("Wa"), "{shown}");
+        // In the smallest window there is only room for the clock.
+        assert!(columns < 20 || shown.lines[0].starts_with("Wavegate"), "{shown}");
         assert!(shown.occurrences("Wavegate") <= 1, "no frame in the scrollback: {shown}");
     }
     terminal.ctrl('c');
