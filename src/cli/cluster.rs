@@ -117,7 +117,7 @@ impl ClusterConnection {
         &self.places
     }
 
-    /// The client, for the functions of `act/`.
+    /// The client, for watches.
     pub fn client(&self) -> &Client {
         &self.client
     }

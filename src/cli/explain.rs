@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable};
 use super::rollout_summary::{MemberSummary, RolloutSummary, State};
 use crate::api::conditions::application_set::{self as condition, reason};
@@ -22,14 +23,19 @@ use crate::decide::rollout::steps::Strategy;
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
 /// Reads from the cluster of the kube context and changes nothing. The first line is the
-/// summary, details follow.
+/// summary, details follow. With --watch, the summary is printed whenever it changes.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
-  wavegate explain APPSET    (wavegate status lists the names)")]
+#[command(
+    after_help = "Examples:\n  wavegate explain APPSET    (wavegate status lists the names)\n\nExit codes of --watch: 0 complete; 1 only a person can continue, the set was deleted, or \
+                        --timeout is over; 2 wrong use, or the cluster cannot be read; 130 interrupted; \
+                        141 standard output was closed."
+)]
 pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: String,
+    #[command(flatten)]
+    watch: WatchArgs,
     #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
@@ -102,6 +108,15 @@ pub(super) struct Condition {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.watch.watch {
+        return follow::run(&Request {
+            cluster: &args.cluster,
+            name: Some(&args.name),
+            all_namespaces: false,
+            timeout: args.watch.timeout,
+            view: View::Reason,
+        });
+    }
     let (set, applications) = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;

@@ -14,6 +14,7 @@ mod diff;
 mod error;
 mod explain;
 mod facts;
+mod follow;
 mod generate;
 mod health;
 mod help;
@@ -27,6 +28,7 @@ mod plan;
 mod refresh;
 mod render;
 mod rollout_summary;
+mod rollout_view;
 pub mod run;
 mod status;
 mod sync;
@@ -112,6 +114,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         // The progress says what the engine in this process does.
         Command::Sync(args) if args.is_local() => {
             telemetry::init(telemetry::Format::Text, "error")?;
+        }
+        Command::Status(args) if args.watch.watch => {
+            telemetry::init(telemetry::Format::Text, "off")?;
         }
         _ => telemetry::init(telemetry::Format::Text, "warn")?,
     }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::Error;
+use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable, some_of};
 use super::rollout_summary::{MemberSummary, RolloutSummary};
 use crate::api::Raw;
@@ -22,9 +23,11 @@ const NAMES: usize = 10;
 /// Reads from the cluster of the kube context and changes nothing. Lists the
 /// ApplicationSets, or shows the Applications of one of them.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:
-  wavegate status            the ApplicationSets
-  wavegate status APPSET     the Applications of one")]
+#[command(
+    after_help = "Examples:\n  wavegate status            the ApplicationSets\n  wavegate status APPSET     the Applications of one\n\nExit codes of --watch: 0 complete; 1 only a person can continue, a set was deleted, or \
+                        --timeout is over; 2 wrong use, or the cluster cannot be read; 130 interrupted; \
+                        141 standard output was closed."
+)]
 pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
@@ -33,6 +36,12 @@ pub(super) struct Args {
     #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]
+    pub watch: WatchArgs,
+    /// With --watch: print one line per transition; the default when standard output is not
+    /// a terminal
+    #[arg(long, requires = "watch")]
+    plain: bool,
+    #[command(flatten)]
     cluster: ClusterArgs,
     #[command(flatten)]
     output: Output,
@@ -40,6 +49,15 @@ pub(super) struct Args {
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.watch.watch {
+        return follow::run(&Request {
+            cluster: &args.cluster,
+            name: args.name.as_deref(),
+            all_namespaces: args.all_namespaces,
+            timeout: args.watch.timeout,
+            view: if args.plain { View::Plain } else { View::Screen },
+        });
+    }
     if let Some(name) = &args.name {
         let (set, applications) = block_on(async {
             let cluster = ClusterConnection::connect(&args.cluster).await?;

@@ -27,6 +27,7 @@ mod templates;
 mod tree;
 mod typos;
 mod unwritten;
+mod watching;
 mod webhooks;
 
 use std::io::Write;

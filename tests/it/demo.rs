@@ -53,6 +53,14 @@ fn the_demo_rolls_out_step_by_step() {
     ];
     assert!(order.is_sorted(), "{order:?}:\n{output}");
     assert!(line_with(&output, &["prod-", "Pending"]) > order[3], "prod waits for qa:\n{output}");
+    // The phase of each line is that of its moment, and each change is one line.
+    for phases in ["Waiting → Pending", "Pending → Progressing"] {
+        let lines = output.lines().filter(|line| line.contains(phases));
+        assert_eq!(lines.count(), 14, "{phases}:\n{output}");
+    }
+    let stale = |line: &&str| line.contains("Pending   ") && !line.contains("→");
+    assert_eq!(output.lines().find(stale), None, "{output}");
+    assert!(!output.contains("since 20"), "ages, not times:\n{output}");
     line_with(&output, &["dev-eu", "PreSync hook batch/Job/migrate"]);
     line_with(&output, &["dev-eu", "PostSync hook batch/Job/smoke-test"]);
     line_with(&output, &["Rollout complete", "14 Applications, 14 syncs, 28 hooks"]);

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::core::GroupVersionKind;
-use kube::runtime::watcher::{self, Event};
 use kube::{Api, Client, discovery};
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -22,13 +20,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::access;
 use super::fixtures::Fixtures;
-use crate::api::{Application, ApplicationSet, crds};
+use crate::api::crds;
+use crate::cli::rollout_view::events::{Scope, WatchEvent, watch};
 use crate::clock::Clock;
 use crate::config::{ApplicationFlags, Config, Flags};
 use crate::controller;
 use crate::embedded::{Guard, Server, workloads};
 use crate::source::{self, Repositories};
-use crate::watch::object::{Object, resource};
 
 /// Client name of the controllers' requests.
 const CONTROLLERS: &str = "wavegate";
@@ -36,21 +34,6 @@ const CONTROLLERS: &str = "wavegate";
 const MANAGER: &str = "wavegate-demo";
 /// How long workloads take to become ready: long enough to be visible.
 const DELAY: Duration = Duration::from_millis(600);
-/// Buffered events between the watch and the UI.
-const EVENTS: usize = 1024;
-
-/// An event of the watch.
-#[derive(Clone, Debug)]
-pub(super) enum WatchEvent {
-    Set(Object),
-    SetGone(Object),
-    Application(Object),
-    ApplicationGone(Object),
-}
-
-/// Creates an event from its object.
-type NewEvent = fn(Object) -> WatchEvent;
-
 /// The running parts. Dropping it stops all of them.
 pub(super) struct Environment {
     server: Server,
@@ -135,7 +118,7 @@ impl Environment {
                 Err(error) => error,
             }
         });
-        let changes = watch(&client, &stop);
+        let changes = watch(&client, &Scope::default(), &stop);
         Ok(Self { server, client, changes, running, stop })
     }
 
@@ -197,42 +180,4 @@ impl Environment {
     pub fn writes(&self) -> u64 {
         self.server.writes(CONTROLLERS)
     }
-}
-
-/// Watches both kinds until cancelled.
-fn watch(client: &Client, stop: &CancellationToken) -> mpsc::Receiver<WatchEvent> {
-    let (sender, receiver) = mpsc::channel(EVENTS);
-    let kinds: [(&str, NewEvent, NewEvent); 2] = [
-        (ApplicationSet::KIND, WatchEvent::Set, WatchEvent::SetGone),
-        (Application::KIND, WatchEvent::Application, WatchEvent::ApplicationGone),
-    ];
-    for (kind, changed, gone) in kinds {
-        let api: Api<Object> = Api::all_with(client.clone(), &resource(kind));
-        let (sender, stop) = (sender.clone(), stop.clone());
-        tokio::spawn(async move {
-            let mut events = kube::runtime::watcher(api, watcher::Config::default())
-                .map_err(|error| {
-                    let error = crate::watch::follow::words(&error);
-                    tracing::warn!(error, kind, "the watch was interrupted");
-                })
-                .boxed();
-            loop {
-                let event = tokio::select! {
-                    () = stop.cancelled() => return,
-                    event = events.next() => event,
-                };
-                let change = match event {
-                    None => return,
-                    Some(Ok(Event::Apply(object) | Event::InitApply(object))) => (object, changed),
-                    Some(Ok(Event::Delete(object))) => (object, gone),
-                    Some(Ok(Event::Init | Event::InitDone) | Err(())) => continue,
-                };
-                let (object, make) = change;
-                if sender.send(make(object)).await.is_err() {
-                    return;
-                }
-            }
-        });
-    }
-    receiver
 }

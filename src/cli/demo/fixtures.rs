@@ -8,9 +8,10 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::{files, steps};
+use super::files;
 use crate::api;
 use crate::cli::error::Error;
+use crate::cli::rollout_view::steps;
 use crate::desired::inputs::Inputs;
 use crate::yaml;
 

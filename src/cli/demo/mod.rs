@@ -8,23 +8,12 @@
 //! directory at the end.
 
 mod access;
-mod app_view;
 mod environment;
 mod files;
 mod fixtures;
-mod fleet;
-mod outcome;
-mod plain;
-mod screen;
-mod steps;
-mod summary;
-mod terminal;
-#[cfg(test)]
-mod tests;
-mod text;
-mod ui;
+pub(in crate::cli) mod summary;
 
-use std::io::{self, IsTerminal};
+use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -32,18 +21,21 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, MissedTickBehavior};
 
-use self::app_view::AppView;
-use self::environment::{Environment, WatchEvent};
+use self::environment::Environment;
 use self::fixtures::Fixtures;
-use self::fleet::{Fleet, Transition};
-use self::outcome::Outcome;
 use self::summary::Facts;
-use self::ui::Ui;
 use super::error::Error;
-use super::output;
+use super::rollout_view::app_view::AppView;
+use super::rollout_view::events::WatchEvent;
+use super::rollout_view::fleet::{Fleet, Source};
+use super::rollout_view::outcome::{self, Outcome};
+use super::rollout_view::plain::{Columns, Stamp};
+use super::rollout_view::signals::{READER_GONE, Signals, Wake};
+use super::rollout_view::transition::Transition;
+use super::rollout_view::ui::{self, Frame, Ui};
+use super::rollout_view::{screen, text};
 use crate::api::HealthStatus;
 
 /// Interval of drawing the screen.
@@ -53,15 +45,15 @@ const FRAME: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(120);
 /// The same limit while no Application is syncing or becoming healthy.
 const IDLE: Duration = Duration::from_secs(20);
-/// By convention 128 plus the number of the signal.
-const INTERRUPTED: u8 = 130;
-const TERMINATED: u8 = 143;
+/// While something waits, a line is printed at least at this interval.
+const LINES: Duration = Duration::from_secs(4);
 
 /// Roll out Applications on this machine, without a cluster, and show the progress
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit codes: 0 the rollout completed; 1 it did not; 2 wrong use or unreadable input; \
-                        130 interrupted.\n\nThe controllers' log is shown when RUST_LOG is set, for example to \
+                        130 interrupted (129, 131 and 143 for other signals); 141 standard output was closed, \
+                        as by head.\n\nThe controllers' log is shown when RUST_LOG is set, for example to \
                         info; the demo then prints lines, as with --plain."
 )]
 pub struct Args {
@@ -80,7 +72,8 @@ pub struct Args {
     /// Let the workloads of this Application fail; can be repeated
     #[arg(long, value_name = "APP")]
     fail: Vec<String>,
-    /// Print one line per transition; the default when standard output is not a terminal
+    /// Print one line per transition; the default when standard output is not a terminal, or
+    /// one that cannot draw (TERM=dumb)
     #[arg(long)]
     plain: bool,
 }
@@ -100,7 +93,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
-    let mut signals = Signals::new()?;
+    let draws = !args.plain && ui::can_draw();
+    let mut signals = Signals::new(draws)?;
     let listener = match &args.listen {
         Some(address) => Some(listen(address, args.listen_anywhere).await?),
         None => None,
@@ -110,16 +104,17 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let mut making = tokio::task::spawn_blocking(move || Fixtures::make(&files));
     let world = tokio::select! {
         world = &mut making => world??,
-        code = signals.next() => return Ok(ExitCode::from(code)),
+        code = signals.end() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
     let stage = Environment::start(&world, failing).await?;
 
-    let logged = std::env::var_os("RUST_LOG").is_some_and(|filter| !filter.is_empty());
-    let mut show = if args.plain || logged || !io::stdout().is_terminal() {
-        Ui::plain(world.applications.iter().map(String::as_str))
-    } else {
-        Ui::screen(output::colour())
+    let mut show = match draws {
+        true => Ui::screen(),
+        false => {
+            let columns = Columns::for_names(world.applications.iter().map(String::as_str));
+            Ui::plain(columns, Stamp::Elapsed, LINES)
+        }
     };
     let mut notes = Vec::new();
     if let Some(listener) = listener {
@@ -127,16 +122,16 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let host = args.listen.as_deref().and_then(|listen| listen.rsplit_once(':'));
         let guard = access::guard(listener.local_addr()?, host.map(|(host, _)| host))?;
         let address = stage.serve(listener, guard, &kubeconfig)?;
-        // The command to copy is printed above the screen, where it is not truncated.
         let hint = format!("export KUBECONFIG={}", kubeconfig.display());
         let style = "kubectl get applicationsets,applications,deployments -A -o wide".to_owned();
         notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
+        notes.push(hint.clone());
         if done(show.announce(&[hint, style, String::new()]))? {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(ExitCode::from(READER_GONE));
         }
     }
     let play = DemoRun {
-        fleet: Fleet::new(world.inputs.clone()),
+        fleet: Fleet::new(Source::Generated(world.inputs.clone())),
         start: Instant::now(),
         served: args.listen.is_some(),
         notes,
@@ -145,13 +140,14 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let (stop, mut play) = play.run(&world, stage, &mut show, &mut signals).await?;
     let elapsed = play.settled.unwrap_or_else(|| play.start.elapsed());
     let summary = play.summary(&stop, elapsed);
-    done(show.finish(&play.fleet, elapsed, &summary))?;
-    drop(show);
+    if done(show.finish(play.frame(elapsed), &summary))? {
+        return Ok(ExitCode::from(READER_GONE));
+    }
     Ok(match stop.why {
         StopReason::Settled => ExitCode::from(u8::from(!play.is_complete())),
         StopReason::Quiet => ExitCode::from(1),
         StopReason::Signal(code) => ExitCode::from(code),
-        StopReason::ReaderGone => ExitCode::SUCCESS,
+        StopReason::ReaderGone => ExitCode::from(READER_GONE),
     })
 }
 
@@ -195,10 +191,22 @@ impl DemoRun {
         let mut ticks = tokio::time::interval(FRAME);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut moved = Instant::now();
+        let mut is_changed = true;
         let why = loop {
             tokio::select! {
                 biased;
-                code = signals.next() => break StopReason::Signal(code),
+                wake = signals.next() => {
+                    let ended = match wake {
+                        Wake::End(code) => break StopReason::Signal(code),
+                        Wake::Stop => done(signals.stop(show).await)?,
+                        // The terminal may show anything: it is drawn anew.
+                        Wake::Continued => done(show.leave())?,
+                    };
+                    if ended {
+                        break StopReason::ReaderGone;
+                    }
+                    moved = Instant::now();
+                }
                 broken = &mut stage.running => {
                     return Err(broken.unwrap_or_else(|error| anyhow::Error::from(error).context("the demo failed")));
                 }
@@ -210,9 +218,10 @@ impl DemoRun {
                     }
                     // The elapsed time stops when there is nothing to wait for.
                     let shown = self.settled.unwrap_or(elapsed);
-                    if done(show.refresh(&self.fleet, shown, &self.notes))? {
+                    if done(show.refresh(self.frame(shown), is_changed))? {
                         break StopReason::ReaderGone;
                     }
+                    is_changed = false;
                     if over && !self.served {
                         break StopReason::Settled;
                     }
@@ -221,8 +230,11 @@ impl DemoRun {
                     }
                 }
                 Some(change) = stage.changes.recv() => {
-                    moved = Instant::now();
-                    if done(show.log_transitions(&self.apply_event(change)))? {
+                    if matches!(change, WatchEvent::Lost(..) | WatchEvent::Listed(_)) {
+                        continue;
+                    }
+                    (moved, is_changed) = (Instant::now(), true);
+                    if done(show.log_transitions(&self.apply_event(change), Timestamp::now()))? {
                         break StopReason::ReaderGone;
                     }
                 }
@@ -237,14 +249,20 @@ impl DemoRun {
         match change {
             WatchEvent::Set(set) => self.fleet.set(&set, Timestamp::now(), at),
             WatchEvent::SetGone(set) => {
-                self.fleet.set_gone(set.name());
+                self.fleet.set_gone(&set.key());
                 Vec::new()
             }
             WatchEvent::Application(application) => self.fleet.application(&application, at),
             WatchEvent::ApplicationGone(application) => {
                 self.fleet.application_gone(&application, at)
             }
+            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => Vec::new(),
         }
+    }
+
+    fn frame(&self, elapsed: Duration) -> Frame<'_> {
+        let now = Timestamp::now();
+        Frame { fleet: &self.fleet, elapsed, now, notes: &self.notes, disconnected: None }
     }
 
     /// Nothing is in progress in any set, and there is at least one.
@@ -276,7 +294,7 @@ impl DemoRun {
                 .fleet
                 .known()
                 .filter(|set| outcome::of(set) == Outcome::Running)
-                .map(screen::waiting)
+                .map(|set| screen::waiting(set, Timestamp::now()))
                 .collect();
             let text = format!("The rollout makes no progress. {}", waits.join("; "));
             lines.push(text::Line::of(text::Style::Red, text));
@@ -291,32 +309,6 @@ fn done(written: io::Result<()>) -> anyhow::Result<bool> {
         Ok(()) => Ok(false),
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(error) => Err(Error::input("cannot write", "standard output", error).into()),
-    }
-}
-
-/// Signals that end the demo.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-}
-
-impl Signals {
-    fn new() -> io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-        })
-    }
-
-    /// The exit code of the next signal.
-    async fn next(&mut self) -> u8 {
-        tokio::select! {
-            _ = self.interrupt.recv() => INTERRUPTED,
-            _ = self.terminate.recv() => TERMINATED,
-            _ = self.hangup.recv() => TERMINATED,
-        }
     }
 }
 

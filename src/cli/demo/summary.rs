@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use super::fleet::{Count, Fleet, Set};
-use super::outcome::{self, Outcome};
-use super::screen::{describe, seconds};
-use super::text::{Line, Style, count};
+use crate::cli::rollout_view::fleet::{Count, Fleet, Set};
+use crate::cli::rollout_view::outcome::{self, Outcome};
+use crate::cli::rollout_view::screen::{describe, seconds};
+use crate::cli::rollout_view::text::{self, Line, Style, count};
 
 /// Facts of a summary besides the fleet.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(in crate::cli) struct Facts {
     /// Elapsed time.
     pub elapsed: Duration,
     /// Mutating requests of the controllers, without dry runs.
@@ -19,7 +19,7 @@ pub(super) struct Facts {
 }
 
 /// The lines.
-pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
+pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     let outcomes = outcome::of_fleet(fleet);
     let complete = outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete);
     let applications: usize = fleet.known().map(|set| set.members.len()).sum();
@@ -51,8 +51,8 @@ pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         lines.extend(table(set));
     }
     lines.push(Line::of(Style::Dim, "Applications in flight are counted by watching them."));
-    for (name, outcome) in &outcomes {
-        let Some(set) = fleet.sets.get(name) else { continue };
+    for (key, outcome) in &outcomes {
+        let Some(set) = fleet.sets.get(key) else { continue };
         lines.extend(remarks(set));
         let text = describe(outcome);
         if !text.is_empty() {
@@ -68,7 +68,7 @@ pub(super) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
 }
 
 /// Whether the limits of the sets were kept, as far as measured.
-pub(super) fn is_kept(fleet: &Fleet) -> bool {
+pub(in crate::cli) fn is_kept(fleet: &Fleet) -> bool {
     fleet.known().all(|set| broken(set).is_empty() && set.out_of_order.is_empty())
 }
 
@@ -89,18 +89,18 @@ fn table(set: &Set) -> Vec<Line> {
         };
         rows.push([
             if set.plan.rolling { (step + 1).to_string() } else { "-".to_owned() },
-            super::text::ellipsis(&plan.selects, 40, false),
+            text::ellipsis(&plan.selects, 40, false),
             format!("{done}/{total}"),
             time,
             measured.peak.to_string(),
             limit,
         ]);
     }
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
+    let width = |column: usize| rows.iter().map(|row| text::width(&row[column])).max();
     let widths: Vec<usize> = (0..6).map(|column| width(column).unwrap_or_default()).collect();
     let line = |(index, row): (usize, &[String; 6])| {
         let cells: Vec<String> =
-            row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+            row.iter().zip(&widths).map(|(cell, width)| text::padded(cell, *width)).collect();
         let style = if index == 0 { Style::Dim } else { Style::Plain };
         Line::of(style, cells.join("  ").trim_end())
     };

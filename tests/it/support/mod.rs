@@ -10,6 +10,8 @@ pub mod manifests;
 pub mod recorder;
 pub mod repository;
 pub mod stand_in;
+#[allow(dead_code, reason = "the benchmarks draw nothing")]
+pub mod svg;
 #[allow(dead_code, reason = "scripts of several suites use parts of it")]
 pub mod terminal;
 pub mod world;

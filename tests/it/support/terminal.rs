@@ -38,7 +38,8 @@ pub const PROMPT: &str = "(ready) ";
 /// A program on a terminal. Dropping it ends the program.
 pub struct Terminal {
     pty: Arc<Pty>,
-    child: Child,
+    child: Mutex<Child>,
+    id: u32,
     emulator: Arc<Shared>,
     reading: Option<JoinHandle<()>>,
 }
@@ -131,7 +132,8 @@ impl Terminal {
             let (pty, emulator) = (pty.clone(), emulator.clone());
             move || read(&pty, &emulator)
         });
-        Self { pty, child, emulator, reading: Some(reading) }
+        let id = child.id();
+        Self { pty, child: Mutex::new(child), id, emulator, reading: Some(reading) }
     }
 
     /// Sends keys, such as `q` or a control character.
@@ -178,13 +180,13 @@ impl Terminal {
 
     /// Sends a signal to the program.
     pub fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        let pid = Pid::from_raw(i32::try_from(self.id).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
     /// Process ID of the program.
     pub fn id(&self) -> u32 {
-        self.child.id()
+        self.id
     }
 
     /// What the terminal shows now, which may be a frame that is drawn in part.
@@ -246,7 +248,7 @@ impl Terminal {
     /// Waits for the end of the program. Returns its exit code, 128 and the number of
     /// a signal that ended it, and the last screen.
     #[track_caller]
-    pub fn finish(mut self) -> (i32, Screen) {
+    pub fn finish(&self) -> (i32, Screen) {
         let until = Instant::now() + LIMIT;
         let mut state = self.emulator.state.lock();
         while !state.closed {
@@ -255,7 +257,7 @@ impl Terminal {
         }
         let screen = Screen::of(&state.terminal);
         drop(state);
-        (code(self.child.wait().unwrap()), screen)
+        (code(self.child.lock().wait().unwrap()), screen)
     }
 }
 
@@ -267,8 +269,9 @@ fn code(status: ExitStatus) -> i32 {
 impl Drop for Terminal {
     fn drop(&mut self) {
         // They may have ended already. The jobs of a shell are in its session.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut child = self.child.lock();
+        let _ = child.kill();
+        let _ = child.wait();
         if std::thread::panicking() {
             return;
         }

@@ -72,6 +72,9 @@ fn a_shell_has_job_control() {
     shell.until_shown("Stopped");
     shell.until("a prompt", |screen| screen.is_at_prompt().then_some(()));
     shell.enter("fg");
+    // The terminal is the program's again when it answers, and not before.
+    shell.enter("again");
+    shell.until("the echo", |screen| (screen.occurrences("again") == 2).then_some(()));
     shell.ctrl('c');
     shell.until("a prompt", |screen| screen.is_at_prompt().then_some(()));
     assert_eq!(shell.command("echo $?"), "130");

@@ -2,23 +2,23 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use super::app_view::AppView;
-use super::fleet::{Count, Fleet, Member, Set};
+use super::fleet::{Count, Member, Set};
 use super::outcome::Outcome;
-use super::text::{Line, Style, cell, count, ellipsis};
+use super::set_status::Wait;
+use super::text::{Line, Style, cell, count, ellipsis, width as columns};
+use super::ui::Frame;
 use crate::api::application_set::RolloutPhase;
-use crate::api::{HealthStatus, SyncStatusCode};
+use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
 
 /// The content of one screen.
 #[derive(Debug)]
-pub(super) struct Screen<'a> {
-    pub fleet: &'a Fleet,
-    /// Outcome of each set, by name.
-    pub outcomes: &'a [(String, Outcome)],
-    /// Time since the start.
-    pub elapsed: Duration,
-    /// Lines at the bottom, such as how to reach the server.
-    pub notes: &'a [String],
+pub(in crate::cli) struct Screen<'a> {
+    pub frame: Frame<'a>,
+    /// Outcome of each set.
+    pub outcomes: &'a [(ObjectKey, Outcome)],
 }
 
 /// Longest name that widens the column of names.
@@ -32,54 +32,165 @@ const BAR: usize = 12;
 impl Screen<'_> {
     /// The lines, not wider than `width`, and not more than `height`.
     pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<Line> {
-        let mut room = usize::MAX;
+        let title = self.title(width);
+        let bottom = self.bottom(width);
+        let Some(height) = height else {
+            return [vec![title], self.all_sets(width, usize::MAX), bottom].concat();
+        };
         // Omitted first: the members of complete steps, then of later steps, then of the
         // current one.
+        let mut room = height;
         loop {
-            let lines = self.draw(width, room);
-            let Some(height) = height.filter(|height| lines.len() > *height) else { return lines };
-            if room == 0 {
-                return lines.into_iter().take(height).collect();
+            let middle = self.all_sets(width, room);
+            let used = middle.len() + bottom.len() + 1;
+            if used <= height {
+                return [vec![title], middle, bottom].concat();
             }
-            let members = self.members();
-            let surplus = lines.len() - height;
+            if room == 0 {
+                return self.compact(title, middle, bottom, width, height);
+            }
             // At least one less each time, so that the loop ends.
-            room = room.min(members).saturating_sub(surplus.max(1));
+            room = room.saturating_sub((used - height).max(1));
+        }
+    }
+
+    /// For a screen that is too small for all steps: without blank lines, and with as many
+    /// as fit between the title and what is waited for.
+    fn compact(
+        &self,
+        title: Line,
+        middle: Vec<Line>,
+        mut bottom: Vec<Line>,
+        width: usize,
+        height: usize,
+    ) -> Vec<Line> {
+        let mut middle = match self.outcomes.len() {
+            0 | 1 => middle,
+            _ => {
+                bottom = self.notes(width);
+                self.outcomes.iter().map(|(key, outcome)| self.row(key, outcome, width)).collect()
+            }
+        };
+        middle.retain(|line| line.width() > 0);
+        bottom.retain(|line| line.width() > 0);
+        bottom.truncate(height.saturating_sub(1));
+        let room = height.saturating_sub(1 + bottom.len());
+        if middle.len() > room {
+            let hidden = middle.len() - room.saturating_sub(1);
+            middle.truncate(room.saturating_sub(1));
+            if room > 0 {
+                middle.push(Line::of(Style::Dim, format!("… {hidden} more")).cut(width));
+            }
+        }
+        let mut lines = [vec![title], middle, bottom].concat();
+        lines.truncate(height);
+        lines
+    }
+
+    /// A set in one line.
+    fn row(&self, key: &ObjectKey, outcome: &Outcome, width: usize) -> Line {
+        let Some(set) = self.frame.fleet.sets.get(key) else { return Line::default() };
+        let (glyph, style) = match outcome {
+            Outcome::Complete => ("✔", Style::Green),
+            Outcome::Running => ("●", Style::Yellow),
+            _ => ("✘", Style::Red),
+        };
+        let (title, sentence) = self.state(set, key, outcome);
+        Line::of(style, format!("{glyph} "))
+            .and(Style::Bold, format!("{title}  "))
+            .and(Style::Plain, sentence)
+            .cut(width)
+    }
+
+    /// The state of a set in one line of text.
+    pub fn state_of(&self, key: &ObjectKey, outcome: &Outcome) -> String {
+        let Some(set) = self.frame.fleet.sets.get(key) else { return key.to_string() };
+        let (title, sentence) = self.state(set, key, outcome);
+        format!("{title}. {sentence}")
+    }
+
+    fn state(&self, set: &Set, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
+        let done = set.members.values().filter(|member| set.is_done(member)).count();
+        let step = match set.status.open_step {
+            Some(step) => format!(", step {} of {}", step + 1, set.plan.steps.len()),
+            None => String::new(),
+        };
+        let title = format!("{}{step}, {done}/{} done", self.called(key), set.members.len());
+        (title, sentence(set, outcome, None, self.frame.now).plain())
+    }
+
+    /// The name of a set; with its namespace when there are several.
+    fn called(&self, key: &ObjectKey) -> String {
+        let mut others = self.outcomes.iter().map(|(key, _)| key);
+        match others.any(|other| other.namespace != key.namespace) {
+            true => key.to_string(),
+            false => key.name.clone(),
         }
     }
 
     fn members(&self) -> usize {
-        self.fleet.known().map(|set| set.members.len()).sum()
+        self.frame.fleet.known().map(|set| set.members.len()).sum()
     }
 
-    fn draw(&self, width: usize, room: usize) -> Vec<Line> {
-        let mut lines = vec![self.title(width)];
+    fn all_sets(&self, width: usize, room: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
         let mut room = room;
-        for set in self.fleet.known() {
-            if self.fleet.known().count() > 1 {
+        for (key, _) in self.outcomes {
+            let Some(set) = self.frame.fleet.sets.get(key) else { continue };
+            if self.outcomes.len() > 1 {
+                let time = match set.duration(self.frame.now) {
+                    Some(time) => format!("  {}", clock(time)),
+                    None => String::new(),
+                };
                 lines.push(Line::default());
-                lines
-                    .push(Line::of(Style::Bold, format!("ApplicationSet {}", set.name)).cut(width));
+                let title = format!("ApplicationSet {}", self.called(key));
+                lines.push(Line::of(Style::Bold, title).and(Style::Dim, time).cut(width));
             }
-            lines.extend(set_lines(set, width, &mut room));
+            lines.extend(set_lines(set, width, &mut room, self.frame.now));
         }
-        lines.push(Line::default());
-        for (name, outcome) in self.outcomes {
-            if let Some(set) = self.fleet.sets.get(name) {
+        lines
+    }
+
+    /// What is waited for, and the notes.
+    fn bottom(&self, width: usize) -> Vec<Line> {
+        let mut lines = vec![Line::default()];
+        for (key, outcome) in self.outcomes {
+            if let Some(set) = self.frame.fleet.sets.get(key) {
+                let name = self.called(key);
                 let many = (self.outcomes.len() > 1).then_some(name.as_str());
-                lines.push(sentence(set, outcome, many).cut(width));
+                lines.push(sentence(set, outcome, many, self.frame.now).cut(width));
             }
         }
-        lines.extend(self.notes.iter().map(|note| Line::of(Style::Dim, note).cut(width)));
+        lines.extend(self.notes(width));
+        lines
+    }
+
+    fn notes(&self, width: usize) -> Vec<Line> {
+        let mut lines = Vec::new();
+        if let Some(why) = self.frame.disconnected {
+            let text = format!("Disconnected, retrying: {why}");
+            lines.push(Line::of(Style::Red, text).cut(width));
+        }
+        // In full, since they are to be copied.
+        for note in self.frame.notes {
+            let mut rest = note.as_str();
+            while !rest.is_empty() && width > 0 {
+                let fits = rest.char_indices().map(|(at, c)| at + c.len_utf8());
+                let end = fits.take_while(|end| columns(&rest[..*end]) <= width).last();
+                let end = end.unwrap_or(rest.len());
+                lines.push(Line::of(Style::Dim, &rest[..end]));
+                rest = &rest[end..];
+            }
+        }
         lines
     }
 
     fn title(&self, width: usize) -> Line {
-        let sets: Vec<&Set> = self.fleet.known().collect();
-        let what = match sets.as_slice() {
+        let what = match self.outcomes {
             [] => "starting".to_owned(),
-            [set] => {
-                format!("ApplicationSet {}, {}", set.name, count(set.members.len(), "Application"))
+            [(key, _)] => {
+                let members = count(self.members(), "Application");
+                format!("ApplicationSet {}, {members}", key.name)
             }
             sets => {
                 let members = count(self.members(), "Application");
@@ -87,15 +198,20 @@ impl Screen<'_> {
             }
         };
         let left = Line::of(Style::Bold, "Wavegate").and(Style::Plain, format!("  {what}"));
-        let clock = seconds(Duration::from_secs(self.elapsed.as_secs()));
+        let clock = clock(self.frame.elapsed);
         let left = left.cut(width.saturating_sub(clock.len() + 1));
         let gap = width.saturating_sub(left.width() + clock.len());
         left.and(Style::Dim, format!("{:gap$}{clock}", "")).cut(width)
     }
 }
 
+/// A time in whole seconds.
+fn clock(time: Duration) -> String {
+    seconds(Duration::from_secs(time.as_secs()))
+}
+
 /// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
-pub(super) fn seconds(time: Duration) -> String {
+pub(in crate::cli) fn seconds(time: Duration) -> String {
     match time.subsec_millis() / 100 {
         _ if time.as_secs() >= 60 => {
             humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
@@ -105,8 +221,8 @@ pub(super) fn seconds(time: Duration) -> String {
     }
 }
 
-fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
-    let name_width = set.members.keys().map(|name| name.chars().count()).max().unwrap_or_default();
+fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<Line> {
+    let name_width = set.members.keys().map(|name| columns(name)).max().unwrap_or_default();
     let name_width = name_width.min(NAME_WIDTH).min(width / 3);
     // When not all members fit: those of the current step first, then of later ones.
     let mut shares = vec![0; set.plan.steps.len()];
@@ -117,7 +233,7 @@ fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
         StepState::Done => (2, *step),
     });
     for step in order {
-        let size = set.members.values().filter(|member| member.step == Some(step)).count();
+        let size = usize::try_from(set.count(step).total).unwrap_or(usize::MAX);
         shares[step] = size.min(*room);
         *room = room.saturating_sub(size);
     }
@@ -125,7 +241,7 @@ fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
     for (step, share) in shares.iter().enumerate() {
         lines.push(Line::default());
         lines.push(step_line(set, step, width));
-        lines.extend(member_lines(set, Some(step), *share, name_width, width));
+        lines.extend(member_lines(set, Some(step), *share, name_width, width, now));
     }
     let outside = set.members.values().filter(|member| member.step.is_none()).count();
     if outside > 0 {
@@ -133,7 +249,7 @@ fn set_lines(set: &Set, width: usize, room: &mut usize) -> Vec<Line> {
         lines.push(Line::of(Style::Bold, "Not selected by a step").cut(width));
         let share = outside.min(*room);
         *room = room.saturating_sub(outside);
-        lines.extend(member_lines(set, None, share, name_width, width));
+        lines.extend(member_lines(set, None, share, name_width, width, now));
     }
     lines
 }
@@ -144,7 +260,11 @@ fn member_lines(
     share: usize,
     name_width: usize,
     width: usize,
+    now: Timestamp,
 ) -> Vec<Line> {
+    if share == 0 {
+        return Vec::new();
+    }
     let mut members: Vec<(&String, &Member)> =
         set.members.iter().filter(|(_, member)| member.step == step).collect();
     let hidden = members.len().saturating_sub(share);
@@ -156,7 +276,7 @@ fn member_lines(
     }
     let mut lines: Vec<Line> = members
         .into_iter()
-        .map(|(name, member)| member_line(set, name, member, name_width, width))
+        .map(|(name, member)| member_line(set, name, member, name_width, width, now))
         .collect();
     if hidden > 0 && share > 0 {
         lines.pop();
@@ -224,7 +344,14 @@ fn step_line(set: &Set, step: usize, width: usize) -> Line {
         .cut(width)
 }
 
-fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width: usize) -> Line {
+fn member_line(
+    set: &Set,
+    name: &str,
+    member: &Member,
+    name_width: usize,
+    width: usize,
+    now: Timestamp,
+) -> Line {
     let seen = member.seen.clone().unwrap_or_default();
     let stuck = member.seen.as_ref().is_some_and(AppView::is_stuck);
     let is_done = set.is_done(member);
@@ -234,7 +361,7 @@ fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width:
         () if member.in_flight => ("●", Style::Yellow),
         () => ("○", Style::Dim),
     };
-    let phase = match (set.plan.rolling, member.phase) {
+    let phase = match (set.plan.rolling, member.current_phase()) {
         (true, RolloutPhase::Unknown) if member.seen.is_none() => "to come",
         (true, phase) => phase.as_str(),
         (false, _) if is_done => "done",
@@ -266,7 +393,11 @@ fn member_line(set: &Set, name: &str, member: &Member, name_width: usize, width:
     let detail = match (is_done, stuck) {
         (true, _) => String::new(),
         (false, true) => seen.detail,
-        (false, false) => short(&seen.detail).to_owned(),
+        (false, false) if seen.detail.is_empty() => String::new(),
+        (false, false) => {
+            let (since, until) = set.wait_of(name, member);
+            timed(short(&seen.detail), since, until, now)
+        }
     };
     line.and(if stuck { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
 }
@@ -277,25 +408,67 @@ fn short(detail: &str) -> &str {
     bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
 }
 
+/// A wait with its age and its limit: `apps/Deployment/web for 35s of 5m (Progressing)`.
+fn timed(
+    detail: &str,
+    since: Option<Timestamp>,
+    until: Option<Timestamp>,
+    now: Timestamp,
+) -> String {
+    let age = age(since, until, now);
+    // Before the details, which may be cut.
+    match detail.split_once(" (") {
+        Some((what, rest)) => format!("{what}{age} ({rest}"),
+        None => format!("{detail}{age}"),
+    }
+}
+
+/// ` for 35s of 5m`; empty when the start is unknown.
+fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> String {
+    let Some(since) = since else { return String::new() };
+    let between = |from: Timestamp, to: Timestamp| {
+        let seconds = to.as_second().saturating_sub(from.as_second());
+        crate::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
+    };
+    let limit = match until {
+        Some(until) => format!(" of {}", between(since, until)),
+        None => String::new(),
+    };
+    format!(" for {}{limit}", between(since, now))
+}
+
 /// What a set is waiting for, or its outcome, in one sentence.
-fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>) -> Line {
+fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Timestamp) -> Line {
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let (style, text) = match outcome {
         Outcome::Complete if set.plan.rolling => {
             (Style::Green, "All steps are complete.".to_owned())
         }
         Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
-        Outcome::Running => (Style::Plain, waiting(set)),
-        Outcome::Stopped { .. } | Outcome::Manual { .. } | Outcome::Invalid(_) => {
-            (Style::Red, describe(outcome))
-        }
+        Outcome::Running => (Style::Plain, waiting(set, now)),
+        Outcome::Stopped { .. }
+        | Outcome::Manual { .. }
+        | Outcome::Invalid(_)
+        | Outcome::Off(_) => (Style::Red, describe(outcome)),
     };
     Line::of(Style::Plain, prefix).and(style, text)
 }
 
 /// What the set is waiting for: a failed Application first, then running operations, then
 /// the status of the set.
-pub(super) fn waiting(set: &Set) -> String {
+pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
+    if set.is_deleting {
+        return "The set is being deleted".to_owned();
+    }
+    if !set.status.exists && set.plan.observed.is_some() {
+        return "Waiting for a controller: none has reconciled the set yet; check that one is running and \
+                watches its namespace"
+            .to_owned();
+    }
+    let wait = |name: &str, member: &Member, detail: &str| {
+        let (since, until) = set.wait_of(name, member);
+        timed(short(detail), since, until, now)
+    };
     let seen = |pick: fn(&Member, &AppView) -> bool| {
         let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
         let mut seen =
@@ -305,15 +478,16 @@ pub(super) fn waiting(set: &Set) -> String {
     if let Some((name, _, seen)) = seen(|_, seen| seen.is_stuck()) {
         return format!("{name} failed: {}", seen.detail);
     }
-    if let Some((name, _, seen)) = seen(|member, _| member.in_flight) {
+    if let Some((name, member, seen)) = seen(|member, _| member.in_flight) {
         let others = set.members.values().filter(|member| member.in_flight).count() - 1;
         let others = if others == 0 { String::new() } else { format!(" and {others} more") };
         let stage =
             if seen.stage.is_empty() { String::new() } else { format!(" ({})", seen.stage) };
-        return format!("Waiting for {name}{others}{stage}: {}", short(&seen.detail));
+        let detail = wait(name, member, &seen.detail);
+        return format!("Waiting for {name}{others}{stage}: {detail}");
     }
-    if let Some((application, reason)) = set.status.waiting.first() {
-        return format!("Waiting for {application}: {reason}");
+    if let Some(Wait { application, reason, since, until }) = set.status.waiting.first() {
+        return format!("Waiting for {application}{}: {reason}", age(*since, *until, now));
     }
     let unfinished = set.members.iter().find(|(_, member)| !set.is_done(member));
     match unfinished.and_then(|(name, member)| Some((name, member.seen.as_ref()?))) {
@@ -323,7 +497,7 @@ pub(super) fn waiting(set: &Set) -> String {
 }
 
 /// Outcome of an incomplete rollout, in one line.
-pub(super) fn describe(outcome: &Outcome) -> String {
+pub(in crate::cli) fn describe(outcome: &Outcome) -> String {
     let place = |step: &Option<usize>| match step {
         Some(step) => format!("in step {}", step + 1),
         None => String::new(),
@@ -348,6 +522,7 @@ pub(super) fn describe(outcome: &Outcome) -> String {
             }
         }
         Outcome::Invalid(message) => format!("Stopped by an error: {message}"),
+        Outcome::Off(message) => format!("Not rolled out in steps: {message}"),
         Outcome::Running | Outcome::Complete => String::new(),
     }
 }

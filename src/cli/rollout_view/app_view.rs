@@ -1,14 +1,18 @@
-//! The facts of an Application that the demo shows, from a watch.
+//! The facts of an Application that are shown, from a watch.
+
+use jiff::Timestamp;
+use serde::Deserialize;
 
 use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus, SyncStatusCode};
 use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
+use crate::decide::application_set::operation::{PROMOTION, USERNAME};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::watch::object::Object;
 
 /// View of one version of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AppView {
+pub(in crate::cli) struct AppView {
     /// Sync status.
     pub sync: SyncStatusCode,
     /// Health status.
@@ -31,6 +35,14 @@ pub(super) struct AppView {
     pub stage: String,
     /// What it is waiting for, or why it failed; may be empty.
     pub detail: String,
+    /// The start of this wait, if known.
+    pub since: Option<Timestamp>,
+    /// Start of the last operation, when a rollout requested it.
+    pub rollout_started: Option<Timestamp>,
+    /// The promotion that this operation was written for.
+    pub promotion: Option<Timestamp>,
+    /// It is being deleted.
+    pub is_deleting: bool,
     /// Hooks of the last operation that ended, as `PreSync Job/migrate`.
     pub hooks: Vec<String>,
 }
@@ -47,6 +59,7 @@ impl AppView {
             compared: status.reconciled_at.is_some(),
             automated: application.spec.is_automated(),
             has_error: status.conditions.iter().any(is_error),
+            is_deleting: object.read::<Deletion>().is_ok_and(|read| read.is_deleting()),
             ..Self::default()
         };
         if let Some(state) = &status.operation_state {
@@ -59,12 +72,31 @@ impl AppView {
                 _ => false,
             };
             view.hooks = ended_hooks(state);
+            let initiator = state.operation.initiated_by.as_ref();
+            if initiator.is_some_and(|initiator| initiator.username == USERNAME) {
+                view.rollout_started = state.started_at.as_ref().map(|at| at.0);
+                let info = &state.operation.info;
+                let item = info.iter().find(|item| item.name == PROMOTION);
+                view.promotion = item.and_then(|item| item.value.parse().ok());
+            }
             if state.phase.is_running() {
                 view.stage = stage(state, &status.resources);
             }
         }
-        view.detail = detail(&view, &status, &|| blocking_resource::of(&object.parse()));
+        let (detail, since) = detail(&view, &status, &|| blocking_resource::of(&object.parse()));
+        // Before anything is cut, which could hide that it is a credential.
+        (view.detail, view.since) = (crate::redact::text(&detail).into_owned(), since);
         view
+    }
+
+    /// Whether the operation of the promotion at this time has started.
+    pub fn has_started(&self, promotion: Option<Timestamp>) -> bool {
+        match (promotion, self.promotion, self.rollout_started) {
+            (Some(at), Some(of), Some(_)) => of == at,
+            // Argo CD's own controller does not name the promotion.
+            (Some(at), None, Some(started)) => started >= at,
+            _ => false,
+        }
     }
 
     /// A sync is requested or running.
@@ -93,6 +125,25 @@ impl AppView {
     /// The Application failed, or cannot be compared.
     pub fn is_stuck(&self) -> bool {
         self.has_failed() || (self.has_error && !self.is_operating() && !self.is_done())
+    }
+}
+
+/// The part of an Application that the type does not have.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Deletion {
+    metadata: DeletionTime,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DeletionTime {
+    deletion_timestamp: Option<String>,
+}
+
+impl Deletion {
+    fn is_deleting(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
     }
 }
 
@@ -137,37 +188,43 @@ fn shown(resource: &BlockingResource) -> String {
     }
 }
 
-/// What it waits for, or why it failed, in the few words that the demo has room
-/// for.
+/// What it waits for, or why it failed, in the few words that there is room for, and the
+/// start of the wait.
 fn detail(
     view: &AppView,
     status: &api::ApplicationStatus,
     blocking: &dyn Fn() -> Blocking,
-) -> String {
+) -> (String, Option<Timestamp>) {
     let state = status.operation_state.as_ref();
+    if view.is_deleting {
+        return ("its deletion".to_owned(), None);
+    }
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
-        return waited_for(&state.message).to_owned();
+        let (message, since) = without_start(waited_for(&state.message));
+        return (message, since.or(state.started_at.as_ref().map(|at| at.0)));
     }
     if view.requested {
-        return "the sync to begin".to_owned();
+        return ("the sync to begin".to_owned(), None);
     }
     if view.is_done() {
-        return String::new();
+        return (String::new(), None);
     }
-    let resource = blocking().resource;
+    let Blocking { resource, since, .. } = blocking();
     if let Some(resource) = resource.as_ref().filter(|_| view.has_failed()) {
-        return shown(resource);
+        return (shown(resource), None);
     }
     if let Some(state) = state.filter(|_| view.has_failed()) {
-        return state.message.clone();
+        return (without_start(&state.message).0, None);
     }
     let condition = status.conditions.iter().find(|condition| is_error(condition));
     // A warning may explain why an Application is not in sync after its sync.
     let condition = condition.or(status.conditions.first().filter(|_| state.is_some()));
     match (condition, &resource) {
-        (Some(condition), _) => condition.message.clone(),
-        (None, Some(resource)) if state.is_some() => shown(resource),
-        _ => String::new(),
+        (Some(condition), _) => {
+            (condition.message.clone(), condition.last_transition_time.as_ref().map(|at| at.0))
+        }
+        (None, Some(resource)) if state.is_some() => (shown(resource), since),
+        _ => (String::new(), None),
     }
 }
 
@@ -175,6 +232,16 @@ fn detail(
 /// the message. Any other message says only that it is running.
 fn waited_for(message: &str) -> &str {
     message.strip_prefix("waiting for ").unwrap_or_default()
+}
+
+/// A message without its last words, the start of a wait: `(Progressing, since …)`
+/// becomes `(Progressing)`, since its age is shown instead.
+fn without_start(message: &str) -> (String, Option<Timestamp>) {
+    let found = message.strip_suffix(')').and_then(|rest| rest.rsplit_once(", since "));
+    match found.and_then(|(before, at)| Some((before, at.parse().ok()?))) {
+        Some((before, at)) => (format!("{before})"), Some(at)),
+        None => (message.to_owned(), None),
+    }
 }
 
 #[cfg(test)]
@@ -221,6 +288,20 @@ mod tests {
             let view = AppView::read(&application(&operation(result, message)).into());
             assert_eq!((view.stage.as_str(), view.detail.as_str()), (stage, detail));
             assert!(view.is_operating() && !view.is_done() && !view.has_failed());
+        }
+    }
+
+    #[test]
+    fn the_start_of_a_wait_is_not_part_of_its_text() {
+        let at: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        for (message, want) in [
+            ("a (Progressing, since 2026-01-01T00:00:00Z)", ("a (Progressing)", Some(at))),
+            ("a (Progressing, since yesterday)", ("a (Progressing, since yesterday)", None)),
+            ("a", ("a", None)),
+            ("", ("", None)),
+        ] {
+            let (text, since) = without_start(message);
+            assert_eq!((text.as_str(), since), want);
         }
     }
 

@@ -2,9 +2,9 @@
 
 use super::app_view::AppView;
 use super::fleet::{Fleet, Member, Set};
-use crate::api::SyncStatusCode;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
+use crate::api::{ObjectKey, SyncStatusCode};
 
 /// Errors that a controller retries by itself.
 const TRANSIENT: [&str; 3] = [
@@ -15,7 +15,7 @@ const TRANSIENT: [&str; 3] = [
 
 /// Outcome of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(in crate::cli) enum Outcome {
     /// In progress.
     Running,
     /// Complete.
@@ -40,6 +40,15 @@ pub(super) enum Outcome {
     },
     /// The set is invalid.
     Invalid(String),
+    /// It has steps, but is not rolled out in steps.
+    Off(String),
+}
+
+impl Outcome {
+    /// Whether only a person can continue the rollout.
+    pub fn is_stuck(&self) -> bool {
+        !matches!(self, Self::Running | Self::Complete)
+    }
 }
 
 /// State of an Application that is not complete.
@@ -52,12 +61,13 @@ enum MemberState {
 }
 
 /// Outcomes of all sets: running ones first, then failed ones.
-pub(super) fn of_fleet(fleet: &Fleet) -> Vec<(String, Outcome)> {
-    fleet.known().map(|set| (set.name.clone(), of(set))).collect()
+pub(in crate::cli) fn of_fleet(fleet: &Fleet) -> Vec<(ObjectKey, Outcome)> {
+    let known = fleet.sets.iter().filter(|(_, set)| !set.name.is_empty());
+    known.map(|(key, set)| (key.clone(), of(set))).collect()
 }
 
 /// Outcome of a set.
-pub(super) fn of(set: &Set) -> Outcome {
+pub(in crate::cli) fn of(set: &Set) -> Outcome {
     if let Some(error) = &set.error {
         return Outcome::Invalid(error.clone());
     }
@@ -65,6 +75,12 @@ pub(super) fn of(set: &Set) -> Outcome {
         && !TRANSIENT.contains(&reason.as_str())
     {
         return Outcome::Invalid(message.clone());
+    }
+    if set.is_deleting {
+        return Outcome::Running;
+    }
+    if let Some(why) = &set.status.off {
+        return Outcome::Off(why.clone());
     }
     let step = match (set.plan.rolling, set.status.complete) {
         (true, false) => match set.status.open_step {
@@ -82,7 +98,9 @@ pub(super) fn of(set: &Set) -> Outcome {
     let unfinished: Vec<(&String, &Member)> =
         set.members.iter().filter(|(_, member)| matters(member) && !set.is_done(member)).collect();
     if unfinished.is_empty() {
-        let complete = !set.plan.rolling || set.status.complete;
+        // Applications that were not created yet may be unknown.
+        let all = set.plan.observed.is_none() || set.status.exists && set.status.is_up_to_date;
+        let complete = if set.plan.rolling { set.status.complete } else { all };
         return if complete { Outcome::Complete } else { Outcome::Running };
     }
     let (mut failed, mut manual) = (None, Vec::new());

@@ -5,10 +5,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::fleet::{Fleet, Transition};
+use super::fleet::Fleet;
 use super::outcome::{self, Outcome};
 use super::screen::Screen;
-use super::summary::{self, Facts};
+use super::transition::Transition;
+use super::ui::Frame;
+use crate::cli::demo::summary::{self, Facts};
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
 fn set(status: Value) -> Value {
@@ -150,14 +152,18 @@ impl Watch {
     }
 
     fn outcome(&self) -> Outcome {
-        outcome::of(&self.fleet.sets["shop"])
+        outcome::of(self.shop())
+    }
+
+    fn shop(&self) -> &super::fleet::Set {
+        self.fleet.sets.values().find(|set| set.name == "shop").unwrap()
     }
 
     fn screen(&self, width: usize, height: Option<usize>) -> String {
         let outcomes = outcome::of_fleet(&self.fleet);
-        let notes = [];
-        let elapsed = self.at;
-        let screen = Screen { fleet: &self.fleet, outcomes: &outcomes, elapsed, notes: &notes };
+        let (elapsed, now) = (self.at, "2026-01-01T00:00:05Z".parse().unwrap());
+        let frame = Frame { fleet: &self.fleet, elapsed, now, notes: &[], disconnected: None };
+        let screen = Screen { frame, outcomes: &outcomes };
         let lines = screen.lines(width, height);
         assert!(lines.iter().all(|line| line.width() <= width), "no line is wider than {width}");
         lines.iter().map(|line| line.plain() + "\n").collect()
@@ -198,10 +204,10 @@ Step 1  env = dev  1/1 done  0 in flight  done
   ✔ dev-eu   Healthy      Synced
 
 Step 2  env = prod  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web
+  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web …
   ○ prod-us  Waiting      OutOfSync
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web for …
 "
     );
     assert_eq!(
@@ -213,10 +219,10 @@ Step 1  env = dev  1/1 done  0 in flight  done
   ✔ dev-eu   Healthy      Synced       Healthy
 
 Step 2  env = prod  maxUpdate 50%  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web
+  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web for 5s
   ○ prod-us  Waiting      OutOfSync    Missing
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web for 5s
 "
     );
     let gap = " ".repeat(200 - 45 - 3);
@@ -230,10 +236,10 @@ Step 1  env = dev  ━━━━━━━━━━━━  1/1 done  0 in flight  
   ✔ dev-eu   Healthy      Synced       Healthy
 
 Step 2  env = prod  maxUpdate 50%  ────────────  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web
+  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web for 5s
   ○ prod-us  Waiting      OutOfSync    Missing
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web for 5s
 "
         )
     );
@@ -250,10 +256,10 @@ Wavegate  ApplicationSet shop, 3 Applications            8 s
 Step 1  env = dev  1/1 done  0 in flight  done
 
 Step 2  env = prod  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web
+  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web …
   ○ prod-us  Waiting      OutOfSync
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web
+Waiting for prod-eu (Sync wave 0): apps/Deployment/web for …
 "
     );
     for height in 1..12 {
@@ -288,7 +294,7 @@ fn transitions_are_in_order() {
 #[test]
 fn measurements_come_from_the_applications() {
     let watch = halfway();
-    let set = &watch.fleet.sets["shop"];
+    let set = watch.shop();
     let secs = |time: Option<Duration>| time.map(|time| time.as_secs());
     let measured: Vec<_> =
         set.measured.iter().map(|m| (secs(m.opened), secs(m.done), m.peak)).collect();
@@ -297,7 +303,7 @@ fn measurements_come_from_the_applications() {
     assert!(summary::is_kept(&watch.fleet));
 
     let watch = watch.observe(&migrating("prod-us"));
-    assert_eq!(watch.fleet.sets["shop"].measured[1].peak, 2);
+    assert_eq!(watch.shop().measured[1].peak, 2);
     assert!(!summary::is_kept(&watch.fleet), "two of one were in flight");
     assert!(watch.summary().contains("Step 2 exceeded its limit of Applications in flight."));
 
@@ -305,7 +311,7 @@ fn measurements_come_from_the_applications() {
         .observe(&set_at_rest())
         .observe(&untouched("dev-eu"))
         .observe(&migrating("prod-eu"));
-    assert_eq!(early.fleet.sets["shop"].out_of_order, ["prod-eu"]);
+    assert_eq!(early.shop().out_of_order, ["prod-eu"]);
     assert!(!summary::is_kept(&early.fleet), "prod began before dev was done");
 }
 

@@ -1,5 +1,4 @@
-//! State of the ApplicationSets and their Applications in the demo, from a watch of the
-//! API server only.
+//! State of ApplicationSets and their Applications, from a watch of the API server only.
 //!
 //! Pure: takes events and the time, returns transitions.
 
@@ -7,27 +6,39 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde::Deserialize;
 
 use super::app_view::AppView;
+use super::set_status::{SetView, Status, StatusView, hidden, summarize};
 use super::steps::{self, ExpectedSteps};
 use super::text::count;
-use crate::api::SyncStatusCode;
-use crate::api::application_set::{
-    ApplicationSetApplicationStatus, ApplicationSetCondition, RolloutPhase, RolloutStatus,
-    WaitingFor,
-};
-use crate::api::conditions::application_set as condition;
+use super::transition::{Transition, change, moved, progress};
+use crate::api::application_set::{ApplicationSetApplicationStatus, RolloutPhase};
+use crate::api::{ObjectKey, SyncStatusCode};
+use crate::decide::rollout::steps::Labels;
 use crate::desired::inputs::Inputs;
 use crate::watch::control_plane::owner;
 use crate::watch::object::Object;
 
-/// All sets, by name.
+/// Where the steps of Applications come from.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum Source {
+    /// All are generated, with what the generators read.
+    Generated(Inputs),
+    /// A cluster, of which only the objects are known; with a name, only of this set.
+    Cluster(Option<String>),
+}
+
+impl Default for Source {
+    fn default() -> Self {
+        Self::Generated(Inputs::default())
+    }
+}
+
+/// All sets.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Fleet {
-    pub sets: BTreeMap<String, Set>,
-    /// What their generators read.
-    inputs: Inputs,
+pub(in crate::cli) struct Fleet {
+    pub sets: BTreeMap<ObjectKey, Set>,
+    source: Source,
     /// Completed syncs, by Application and start time.
     syncs: BTreeSet<(String, String)>,
     /// Completed hooks, by Application, start time of the sync, and hook.
@@ -36,7 +47,7 @@ pub(super) struct Fleet {
 
 /// One ApplicationSet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Set {
+pub(in crate::cli) struct Set {
     /// Name; empty until the set itself was observed.
     pub name: String,
     /// Namespace of the set and its Applications.
@@ -49,6 +60,8 @@ pub(super) struct Set {
     pub error: Option<String>,
     /// Its status.
     pub status: Status,
+    /// It is being deleted.
+    pub is_deleting: bool,
     /// Its Applications by name: generated ones, and others that it owns.
     pub members: BTreeMap<String, Member>,
     /// Measurements of each step.
@@ -59,38 +72,25 @@ pub(super) struct Set {
     pub out_of_order: Vec<String>,
 }
 
-/// The displayed part of a set's status.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Status {
-    /// The first incomplete step, counted from 0; `None` before the rollout started and
-    /// after it ended.
-    pub open_step: Option<usize>,
-    /// All steps are complete.
-    pub complete: bool,
-    /// Description of the rollout's state.
-    pub message: String,
-    /// Applications the rollout is waiting for, and why.
-    pub waiting: Vec<(String, String)>,
-    /// Reason and message of an error that requires user action.
-    pub error: Option<(String, String)>,
-}
-
 /// One Application of a set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Member {
+pub(in crate::cli) struct Member {
     /// Its step, counted from 0.
     pub step: Option<usize>,
     /// The last observed version; `None` when it does not exist.
     pub seen: Option<AppView>,
-    /// Its rollout phase in the status of the set.
+    /// Its rollout phase in the status of the set, and the start of this phase.
     pub phase: RolloutPhase,
+    pub since: Option<Timestamp>,
+    /// Its labels, when its step depends on them.
+    labels: Labels,
     /// It started to sync and has not completed since.
     pub in_flight: bool,
 }
 
 /// Measurements of a step, from watching its Applications.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Measured {
+pub(in crate::cli) struct Measured {
     /// Time when its first Application started.
     pub opened: Option<Duration>,
     /// Time when its last Application completed.
@@ -101,7 +101,7 @@ pub(super) struct Measured {
 
 /// Number of Applications of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
+pub(in crate::cli) struct Count {
     pub total: u64,
     /// Complete ones.
     pub done: u64,
@@ -128,6 +128,25 @@ impl Member {
         works && (!rolling || self.phase == RolloutPhase::Healthy)
     }
 
+    /// Its phase at the time of the last observation: the status of the set follows its
+    /// Applications by up to a second.
+    pub fn current_phase(&self) -> RolloutPhase {
+        let seen = self.seen.as_ref();
+        match self.phase {
+            RolloutPhase::Pending if seen.is_some_and(|seen| seen.has_started(self.since)) => {
+                RolloutPhase::Progressing
+            }
+            RolloutPhase::Waiting
+                if seen.is_some_and(|seen| {
+                    seen.operation.is_running() && seen.rollout_started.is_some()
+                }) =>
+            {
+                RolloutPhase::Progressing
+            }
+            phase => phase,
+        }
+    }
+
     /// What it adds to the count of its step.
     fn counts(&self, rolling: bool) -> Count {
         let (done, in_flight) = (self.is_done(rolling), self.in_flight);
@@ -135,59 +154,31 @@ impl Member {
     }
 }
 
-/// The part of a set's status that the demo reads.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct StatusView {
-    conditions: Vec<ApplicationSetCondition>,
-    application_status: Vec<ApplicationSetApplicationStatus>,
-    rollout: Option<RolloutStatus>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct SetView {
-    metadata: Metadata,
-    status: StatusView,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct Metadata {
-    generation: Option<i64>,
-}
-
-/// A change to log.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Transition {
-    /// Time since the start.
-    pub at: Duration,
-    /// The step, counted from 0; `None` outside steps.
-    pub step: Option<usize>,
-    /// The Application; empty when the change concerns the step or the set.
-    pub application: String,
-    /// The rollout phase before and after the change, or the current one.
-    pub phase: String,
-    /// Description of the change.
-    pub text: String,
-}
-
 impl Fleet {
     /// No set is known yet.
-    pub fn new(inputs: Inputs) -> Self {
-        Self { inputs, ..Self::default() }
+    pub fn new(source: Source) -> Self {
+        Self { source, ..Self::default() }
     }
 
     /// A set was created or changed.
     pub fn set(&mut self, object: &Object, now: Timestamp, at: Duration) -> Vec<Transition> {
-        let set = self.sets.entry(object.name().to_owned()).or_default();
+        if !self.includes(object.name()) {
+            return Vec::new();
+        }
+        let set = self.sets.entry(object.key()).or_default();
         object.name().clone_into(&mut set.name);
         object.namespace().clone_into(&mut set.namespace);
         let view: SetView = object.read().unwrap_or_default();
+        set.is_deleting = view.metadata.deletion_timestamp.is_some();
         // The status changes much more often than the spec.
         let version = (object.uid().to_owned(), view.metadata.generation);
         if version.1.is_none() || version != set.version {
-            match steps::plan(&object.parse(), &self.inputs, now) {
+            let raw = object.parse();
+            let plan = match &self.source {
+                Source::Generated(inputs) => steps::plan(&raw, inputs, now),
+                Source::Cluster(_) => Ok(steps::of_cluster(&raw, now)),
+            };
+            match plan {
                 Ok(plan) => {
                     set.error = None;
                     set.adopt(plan);
@@ -199,16 +190,23 @@ impl Fleet {
         set.read_status(view.status, at)
     }
 
+    fn includes(&self, set: &str) -> bool {
+        !matches!(&self.source, Source::Cluster(Some(only)) if only != set)
+    }
+
     /// A set was deleted.
-    pub fn set_gone(&mut self, name: &str) {
-        self.sets.remove(name);
+    pub fn set_gone(&mut self, key: &ObjectKey) {
+        self.sets.remove(key);
     }
 
     /// An Application was created or changed; Applications without a set are ignored.
     pub fn application(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
-        let Some(owner) = owner(object) else { return Vec::new() };
+        let Some(owner) = owner(object).filter(|owner| self.includes(&owner.name)) else {
+            return Vec::new();
+        };
         let (name, seen) = (object.name().to_owned(), AppView::read(object));
-        if !seen.started_at.is_empty() {
+        // Only the demo counts them: a cluster may be watched for days.
+        if !seen.started_at.is_empty() && matches!(self.source, Source::Generated(_)) {
             let key = (name.clone(), seen.started_at.clone());
             for hook in &seen.hooks {
                 self.hooks.insert((key.0.clone(), key.1.clone(), hook.clone()));
@@ -217,14 +215,17 @@ impl Fleet {
                 self.syncs.insert(key);
             }
         }
-        self.sets.entry(owner.name).or_default().observe(name, seen, at)
+        let set = self.sets.entry(ObjectKey::new(object.namespace(), &owner.name)).or_default();
+        if set.plan.observed.is_some() || set.name.is_empty() {
+            set.label(&name, steps::labels(&object.parse()));
+        }
+        set.observe(name, seen, at)
     }
 
     /// An Application was deleted.
     pub fn application_gone(&mut self, object: &Object, at: Duration) -> Vec<Transition> {
-        let Some(set) = owner(object).and_then(|owner| self.sets.get_mut(&owner.name)) else {
-            return Vec::new();
-        };
+        let key = owner(object).map(|owner| ObjectKey::new(object.namespace(), &owner.name));
+        let Some(set) = key.and_then(|key| self.sets.get_mut(&key)) else { return Vec::new() };
         let name = object.name();
         let Some(member) = set.members.get_mut(name) else { return Vec::new() };
         let step = member.step;
@@ -235,6 +236,7 @@ impl Fleet {
         set.recount();
         vec![Transition {
             at,
+            set: set.name.clone(),
             step,
             application: name.to_owned(),
             phase: String::new(),
@@ -272,6 +274,48 @@ impl Set {
                 count.add(member.counts(self.plan.rolling));
             }
         }
+        for (step, count) in self.plan.steps.iter_mut().zip(&self.counts) {
+            step.resize(count.total);
+        }
+    }
+
+    /// The labels of an observed Application, from which its step follows.
+    fn label(&mut self, name: &str, labels: Labels) {
+        let member = self.members.entry(name.to_owned()).or_default();
+        let is_new = member.seen.is_none();
+        if !is_new && member.labels == labels {
+            return;
+        }
+        let step = self.plan.step_of(&labels);
+        member.labels = labels;
+        // The controller decides by the labels that it generates; its status goes before.
+        if self.plan.observed.is_some() && (is_new || !self.plan.rolling) {
+            self.place(name, step);
+        }
+    }
+
+    /// Puts a member into a step, or into none.
+    fn place(&mut self, name: &str, step: Option<usize>) {
+        let rolling = self.plan.rolling;
+        let Some(member) = self.members.get_mut(name) else { return };
+        let before = std::mem::replace(&mut member.step, step);
+        if before == step {
+            return;
+        }
+        let count = member.counts(rolling);
+        for (of, is_added) in [(before, false), (step, true)] {
+            let Some(of) = of else { continue };
+            let Some(counts) = self.counts.get_mut(of) else { continue };
+            if is_added {
+                counts.add(count);
+            } else {
+                counts.remove(count);
+            }
+            let total = counts.total;
+            if let Some(step) = self.plan.steps.get_mut(of) {
+                step.resize(total);
+            }
+        }
     }
 
     /// Changes a member, except for its step, and the count of its step with it.
@@ -291,6 +335,24 @@ impl Set {
         changed
     }
 
+    /// How long the rollout has taken until now, or until it was complete; `None` when the
+    /// status does not contain its start.
+    pub fn duration(&self, now: Timestamp) -> Option<Duration> {
+        let started = self.status.started_at?;
+        let end = if self.status.complete { self.status.changed_at? } else { now };
+        Some(Duration::try_from(end.duration_since(started)).unwrap_or_default())
+    }
+
+    /// What a member waits for since when, and until when at the latest, if known.
+    pub fn wait_of(&self, name: &str, member: &Member) -> (Option<Timestamp>, Option<Timestamp>) {
+        let listed = self.status.waiting.iter().find(|wait| wait.application == name);
+        let seen = member.seen.as_ref().and_then(|seen| seen.since);
+        match listed {
+            Some(wait) => (wait.since.or(seen), wait.until),
+            None => (seen, None),
+        }
+    }
+
     /// Whether a member is complete: in the rollout, or without one, Synced and Healthy.
     pub fn is_done(&self, member: &Member) -> bool {
         member.is_done(self.plan.rolling)
@@ -307,6 +369,11 @@ impl Set {
         }
         self.members
             .retain(|name, member| member.seen.is_some() || plan.applications.contains_key(name));
+        if plan.observed.is_some() {
+            for member in self.members.values_mut() {
+                member.step = plan.step_of(&member.labels);
+            }
+        }
         for (name, step) in &plan.applications {
             self.members.entry(name.clone()).or_default().step = *step;
         }
@@ -339,15 +406,20 @@ impl Set {
             let list = if phase == RolloutPhase::Healthy { &mut completed } else { &mut others };
             list.extend(changed);
         };
+        let summary = summarize(&status, self.plan.steps.len(), self.plan.rolling);
+        if self.plan.observed.is_some() && self.plan.rolling {
+            self.place_as_listed(&status.application_status);
+        }
         let unlisted = self.unlisted(&status);
         for entry in std::mem::take(&mut status.application_status) {
-            let changed = self.moves(entry.application, entry.status, entry.message, at);
+            let since = entry.last_transition_time.as_ref().map(|at| at.0);
+            let changed = self.moves(entry.application, entry.status, since, entry.message, at);
             add(entry.status, changed);
         }
         for (application, phase) in unlisted {
-            add(phase, self.moves(application, phase, String::new(), at));
+            add(phase, self.moves(application, phase, None, String::new(), at));
         }
-        let before = std::mem::replace(&mut self.status, summarize(&status, self.plan.steps.len()));
+        let before = std::mem::replace(&mut self.status, summary);
         // In order: complete Applications, started steps, started Applications.
         let mut transitions = completed;
         transitions.extend(self.opened(&before, at));
@@ -357,6 +429,7 @@ impl Set {
         {
             transitions.push(Transition {
                 at,
+                set: self.name.clone(),
                 step: None,
                 application: String::new(),
                 phase: reason.clone(),
@@ -369,37 +442,69 @@ impl Set {
         transitions
     }
 
+    /// Puts the members into the steps of the status; those that it does not list into
+    /// those of their labels.
+    fn place_as_listed(&mut self, entries: &[ApplicationSetApplicationStatus]) {
+        let step = |entry: &ApplicationSetApplicationStatus| {
+            let number: i64 = entry.step.parse().ok()?;
+            usize::try_from(number - 1).ok()
+        };
+        let listed: BTreeMap<&str, Option<usize>> =
+            entries.iter().map(|entry| (entry.application.as_str(), step(entry))).collect();
+        self.members
+            .retain(|name, member| member.seen.is_some() || listed.contains_key(name.as_str()));
+        for name in listed.keys() {
+            if !self.members.contains_key(*name) {
+                self.members.insert((*name).to_owned(), Member::default());
+            }
+        }
+        let steps: Vec<(String, Option<usize>)> = self
+            .members
+            .iter()
+            .map(|(name, member)| {
+                let of_labels = || self.plan.step_of(&member.labels);
+                let step = listed.get(name.as_str()).copied().unwrap_or_else(of_labels);
+                (name, member.step, step)
+            })
+            .filter(|(_, before, step)| before != step)
+            .map(|(name, _, step)| (name.clone(), step))
+            .collect();
+        for (name, step) in steps {
+            self.place(&name, step);
+        }
+    }
+
     /// An Application is in another phase of the rollout.
     fn moves(
         &mut self,
         application: String,
         to: RolloutPhase,
+        since: Option<Timestamp>,
         message: String,
         at: Duration,
     ) -> Option<Transition> {
-        if self.members.get(&application).is_some_and(|member| member.phase == to) {
+        let is_same = |member: &Member| member.phase == to && member.since == since;
+        if self.members.get(&application).is_some_and(is_same) {
             return None;
         }
-        let before = self.change(&application, |member| std::mem::replace(&mut member.phase, to));
-        // Entries that start in Waiting are not logged.
-        if before == to || before == RolloutPhase::Unknown && to == RolloutPhase::Waiting {
-            return None;
-        }
-        let phase = match before {
-            RolloutPhase::Unknown => to.to_string(),
-            before => format!("{before} → {to}"),
-        };
+        let (before, after) = self.change(&application, |member| {
+            let before = member.current_phase();
+            (member.phase, member.since) = (to, since);
+            (before, member.current_phase())
+        });
+        let phase = moved(before, after)?;
         let member = self.members.get(&application)?;
         // The detail of the operation is more specific.
         let doing = member.seen.as_ref().filter(|seen| !seen.stage.is_empty()).map(progress);
-        let (step, text) = (member.step, doing.unwrap_or(message));
-        Some(Transition { at, step, application, phase, text })
+        let (step, text) = (member.step, doing.unwrap_or_else(|| hidden(&message)));
+        Some(Transition { at, set: self.name.clone(), step, application, phase, text })
     }
 
     /// Steps that started, including those that were skipped.
     fn opened(&mut self, before: &Status, at: Duration) -> Vec<Transition> {
         let line = |step, text| Transition {
             at,
+            set: self.name.clone(),
             step: Some(step),
             application: String::new(),
             phase: String::new(),
@@ -441,19 +546,26 @@ impl Set {
             self.members.insert(name.clone(), Member { step: Some(0), ..Member::default() });
             self.recount();
         }
-        let (begins, before) = self.change(&name, |member| {
+        let (begins, before, phases) = self.change(&name, |member| {
             let begins = seen.is_operating() && !member.in_flight;
+            let phase = member.current_phase();
             member.in_flight = seen.is_operating() || (member.in_flight && !seen.is_done());
-            (begins, member.seen.replace(seen))
+            let before = member.seen.replace(seen);
+            (begins, before, (phase, member.current_phase()))
         });
         let Some(member) = self.members.get(&name) else { return Vec::new() };
         let step = member.step;
-        let change = member.seen.as_ref().and_then(|seen| change(before.as_ref(), seen));
-        let transition = change.map(|text| Transition {
+        let moved = moved(phases.0, phases.1);
+        let text = member.seen.as_ref().and_then(|seen| {
+            let doing = || Some(progress(seen)).filter(|_| moved.is_some());
+            change(before.as_ref(), seen).or_else(doing)
+        });
+        let transition = text.map(|text| Transition {
             at,
+            set: self.name.clone(),
             step: step.filter(|_| self.plan.rolling),
             application: name.clone(),
-            phase: member.phase.to_string(),
+            phase: moved.unwrap_or_else(|| phases.1.to_string()),
             text,
         });
         if begins && let Some(step) = step {
@@ -461,7 +573,10 @@ impl Set {
                 member.step.is_some_and(|of| of < step)
                     && !member.seen.as_ref().is_some_and(AppView::is_done)
             };
-            if self.plan.rolling && self.members.values().any(waits) {
+            if self.plan.rolling
+                && !self.out_of_order.contains(&name)
+                && self.members.values().any(waits)
+            {
                 self.out_of_order.push(name);
             }
             if let Some(measured) = self.measured.get_mut(step) {
@@ -483,52 +598,5 @@ impl Set {
         } else if total > 0 {
             measured.done.get_or_insert(at);
         }
-    }
-}
-
-fn summarize(status: &StatusView, steps: usize) -> Status {
-    let rollout = status.rollout.clone().unwrap_or_default();
-    let find = |kind: &str| status.conditions.iter().find(|condition| condition.type_ == kind);
-    let progressing = find(condition::ROLLOUT_PROGRESSING);
-    let complete = progressing.is_some_and(|condition| condition.status == "False");
-    let open_step =
-        usize::try_from(rollout.step - 1).ok().filter(|step| !complete && *step < steps);
-    let waiting = |wait: &WaitingFor| (wait.application.clone(), wait.reason.clone());
-    let error = find(condition::ERROR_OCCURRED).filter(|condition| condition.status == "True");
-    Status {
-        open_step,
-        complete,
-        message: rollout.message,
-        waiting: rollout.waiting_for.iter().map(waiting).collect(),
-        error: error.map(|condition| (condition.reason.clone(), condition.message.clone())),
-    }
-}
-
-/// What changed in an Application, if it is worth logging.
-fn change(before: Option<&AppView>, seen: &AppView) -> Option<String> {
-    let before = before?;
-    if seen.operation.is_running() {
-        let same = (&before.stage, &before.detail) == (&seen.stage, &seen.detail);
-        return (!same && !seen.detail.is_empty()).then(|| progress(seen));
-    }
-    if seen.is_stuck() {
-        let same = before.is_stuck() && before.detail == seen.detail;
-        let what = if seen.has_failed() { "the sync failed" } else { "cannot be synced" };
-        return (!same).then(|| format!("{what}: {}", seen.detail));
-    }
-    (seen.is_done() && !before.is_done()).then(|| "Synced and Healthy".to_owned())
-}
-
-/// Phase of a running operation and what it is waiting for.
-pub(super) fn progress(seen: &AppView) -> String {
-    let stage = seen.stage.as_str();
-    if let Some(hook) = seen.detail.strip_prefix("completion of ") {
-        return format!("{stage} {hook}").trim().to_owned();
-    }
-    let what = seen.detail.strip_prefix("healthy state of ").unwrap_or(&seen.detail);
-    match (stage, what) {
-        (stage, "") => stage.to_owned(),
-        ("", what) => what.to_owned(),
-        (stage, what) => format!("{stage}: {what}"),
     }
 }

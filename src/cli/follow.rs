@@ -1,0 +1,544 @@
+//! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
+//! complete, or until only a person can continue them.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::time::{Instant, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+
+use super::cluster::{ClusterArgs, ClusterConnection};
+use super::error::{CHECK_FAILED, Error};
+use super::explain;
+use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
+use super::rollout_view::fleet::{Fleet, Source};
+use super::rollout_view::outcome::{self, Outcome};
+use super::rollout_view::plain::{Columns, Stamp};
+use super::rollout_view::screen::{describe, seconds, waiting};
+use super::rollout_view::signals::{READER_GONE, Signals, Wake};
+use super::rollout_view::text::{Line, Style};
+use super::rollout_view::transition::Transition;
+use super::rollout_view::ui::{self, Frame, Ui};
+use crate::api::ObjectKey;
+use crate::api::time::to_rfc3339;
+use crate::duration;
+use crate::terminal::printable_lines;
+
+/// Interval of drawing the screen, and of looking for a new reason: a change is shown after
+/// this time at the latest.
+const FRAME: Duration = Duration::from_millis(100);
+/// While something waits, a line is printed at least at this interval.
+const LINES: Duration = Duration::from_secs(10);
+/// A rollout that cannot continue must stay so for this time: a controller may be about to
+/// try again.
+const SETTLED: Duration = Duration::from_secs(2);
+/// The same for a set without the status of a rollout: a controller may be about to start it.
+const STARTED: Duration = Duration::from_secs(10);
+
+/// Options of a command that can follow rollouts.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct WatchArgs {
+    /// Follow the rollout until it is complete (exit code 0), or until only a person can
+    /// continue it (exit code 1)
+    #[arg(short, long, conflicts_with = "format")]
+    pub watch: bool,
+    /// Exit with code 1 when it is not complete after this time, such as 10m
+    #[arg(long, value_name = "DURATION", requires = "watch", allow_hyphen_values = true,
+        value_parser = timeout)]
+    pub timeout: Option<Duration>,
+}
+
+fn timeout(text: &str) -> Result<Duration, String> {
+    let wanted = "write it with a unit, such as 90s, 10m or 1h30m";
+    let parsed = duration::parse(text).map_err(|error| format!("{error}; {wanted}"))?;
+    match Duration::try_from(parsed) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err(format!("it must be longer than 0; {wanted}")),
+    }
+}
+
+/// What is followed, and how it is shown.
+#[derive(Clone, Debug)]
+pub(super) struct Request<'a> {
+    pub cluster: &'a ClusterArgs,
+    /// One set; all of a namespace when absent.
+    pub name: Option<&'a str>,
+    pub all_namespaces: bool,
+    pub timeout: Option<Duration>,
+    pub view: View,
+}
+
+/// How rollouts are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    /// A screen; lines when standard output cannot show one.
+    Screen,
+    /// Lines.
+    Plain,
+    /// The first line of `explain`, whenever it changes.
+    Reason,
+}
+
+/// Follows rollouts. Exit code 0 when they are complete, 1 when only a person can continue,
+/// a set was deleted or the time is over, and 128 plus the number of a signal.
+///
+/// # Errors
+///
+/// A cluster that cannot be reached, a set that does not exist, missing permissions.
+pub(super) fn run(request: &Request<'_>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let code = runtime.block_on(follow(request));
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    code
+}
+
+/// Why following ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Ending {
+    Complete,
+    Stuck,
+    Deleted,
+    TimedOut(Duration),
+    Signal(u8),
+    ReaderGone,
+}
+
+impl Ending {
+    fn code(&self) -> u8 {
+        match self {
+            Self::Complete => 0,
+            Self::Stuck | Self::Deleted | Self::TimedOut(_) => CHECK_FAILED,
+            Self::Signal(code) => *code,
+            Self::ReaderGone => READER_GONE,
+        }
+    }
+}
+
+async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
+    let cluster = ClusterConnection::connect(request.cluster).await?;
+    let namespace = match request.name {
+        // Tells where it is when it is not there.
+        Some(name) => {
+            let set = cluster.expect_application_set(name).await?;
+            Some(ObjectKey::of(&set).namespace)
+        }
+        None => (!request.all_namespaces).then(|| cluster.namespace.clone()),
+    };
+    let draws = request.view == View::Screen && ui::can_draw();
+    let mut signals = Signals::new(draws)?;
+    let stop = CancellationToken::new();
+    let _stopped_at_the_end = stop.clone().drop_guard();
+    let name = request.name.map(str::to_owned);
+    let scope = Scope { namespace: namespace.clone(), set: name.clone(), ends_on_refusal: true };
+    let mut changes = events::watch(cluster.client(), &scope, &stop);
+    let mut show = match (request.view, draws) {
+        (View::Reason, _) => Show::Reasons(Reasons::default()),
+        (_, true) => Show::Ui(Ui::screen()),
+        (_, false) => Show::Ui(Ui::plain(Columns::for_names([]), Stamp::Clock, LINES)),
+    };
+    let mut followed = Followed::new(name, namespace);
+    let ending = followed.run(&mut show, &mut signals, &mut changes, request.timeout).await?;
+    if ending != Ending::ReaderGone && is_closed(show.finish(&followed, &ending))? {
+        return Ok(ExitCode::from(READER_GONE));
+    }
+    Ok(ExitCode::from(ending.code()))
+}
+
+/// Whether standard output was closed.
+fn is_closed(written: io::Result<()>) -> Result<bool, Error> {
+    match written {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+        Err(error) => Err(Error::input("cannot write", "standard output", error)),
+    }
+}
+
+/// The rollouts and the state of their watches.
+struct Followed {
+    name: Option<String>,
+    namespace: Option<String>,
+    fleet: Fleet,
+    began: Instant,
+    listed: Vec<Watched>,
+    lost: BTreeMap<Watched, String>,
+    has_had_sets: bool,
+    /// The outcomes that would end it, and since when they are so.
+    settling: Option<(Ending, Instant)>,
+}
+
+impl Followed {
+    fn new(name: Option<String>, namespace: Option<String>) -> Self {
+        Self {
+            fleet: Fleet::new(Source::Cluster(name.clone())),
+            name,
+            namespace,
+            began: Instant::now(),
+            listed: Vec::new(),
+            lost: BTreeMap::new(),
+            has_had_sets: false,
+            settling: None,
+        }
+    }
+
+    async fn run(
+        &mut self,
+        show: &mut Show,
+        signals: &mut Signals,
+        changes: &mut tokio::sync::mpsc::Receiver<WatchEvent>,
+        timeout: Option<Duration>,
+    ) -> Result<Ending, Error> {
+        let mut ticks = tokio::time::interval(FRAME);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut is_changed = true;
+        loop {
+            let over = async {
+                match timeout {
+                    Some(time) => tokio::time::sleep_until(self.began + time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                wake = signals.next() => {
+                    let ended = match wake {
+                        Wake::End(code) => return Ok(Ending::Signal(code)),
+                        Wake::Stop => is_closed(show.stop(signals).await)?,
+                        // The terminal may show anything: it is drawn anew.
+                        Wake::Continued => is_closed(show.leave())?,
+                    };
+                    if ended {
+                        return Ok(Ending::ReaderGone);
+                    }
+                }
+                () = over => return Ok(Ending::TimedOut(timeout.unwrap_or_default())),
+                _ = ticks.tick() => {
+                    if is_closed(show.refresh(self, is_changed))? {
+                        return Ok(Ending::ReaderGone);
+                    }
+                    is_changed = false;
+                    if let Some(ending) = self.ending() {
+                        return Ok(ending);
+                    }
+                }
+                Some(event) = changes.recv() => {
+                    is_changed = true;
+                    if is_closed(self.apply(event, show)?)? {
+                        return Ok(Ending::ReaderGone);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Applies an event, and prints the transitions that follow from it. The state at the
+    /// start is no transition.
+    fn apply(&mut self, event: WatchEvent, show: &mut Show) -> Result<io::Result<()>, Error> {
+        show.observe(&event);
+        let was_listed = self.is_listed();
+        let (at, now) = (self.began.elapsed(), Timestamp::now());
+        let transitions = match event {
+            WatchEvent::Set(set) => {
+                self.has_had_sets = true;
+                self.fleet.set(&set, now, at)
+            }
+            WatchEvent::SetGone(set) => {
+                self.fleet.set_gone(&set.key());
+                vec![Transition {
+                    at,
+                    set: set.name().to_owned(),
+                    step: None,
+                    application: String::new(),
+                    phase: String::new(),
+                    text: format!("ApplicationSet {} was deleted", set.key()),
+                }]
+            }
+            WatchEvent::Application(application) => self.fleet.application(&application, at),
+            WatchEvent::ApplicationGone(application) => {
+                self.fleet.application_gone(&application, at)
+            }
+            WatchEvent::Listed(watched) => {
+                self.lost.remove(&watched);
+                if !self.listed.contains(&watched) {
+                    self.listed.push(watched);
+                    if self.is_listed() {
+                        return Ok(show.begin(self));
+                    }
+                }
+                Vec::new()
+            }
+            WatchEvent::Lost(watched, why) => {
+                self.lost.insert(watched, why);
+                Vec::new()
+            }
+            WatchEvent::Refused(watched, why) => {
+                let kind = match watched {
+                    Watched::Sets => "ApplicationSets",
+                    Watched::Applications => "Applications",
+                };
+                let place = match &self.namespace {
+                    Some(namespace) => format!("{kind} of namespace {namespace}"),
+                    None => format!("{kind} of all namespaces"),
+                };
+                return Err(Error::input("cannot watch", place, why));
+            }
+        };
+        if !was_listed {
+            return Ok(Ok(()));
+        }
+        Ok(show.log(&transitions, now))
+    }
+
+    fn is_listed(&self) -> bool {
+        self.listed.len() == Watched::ALL.len()
+    }
+
+    /// Why there are no news, if so.
+    fn disconnected(&self) -> Option<&str> {
+        self.lost.values().next().map(String::as_str)
+    }
+
+    /// Whether it is over: complete, or settled without a way to continue.
+    fn ending(&mut self) -> Option<Ending> {
+        let (ending, time) =
+            if self.is_listed() && self.lost.is_empty() { self.reached() } else { None }?;
+        match &self.settling {
+            Some((before, since)) if *before == ending => {
+                (since.elapsed() >= time).then_some(ending)
+            }
+            _ => {
+                self.settling = Some((ending.clone(), Instant::now()));
+                time.is_zero().then_some(ending)
+            }
+        }
+    }
+
+    /// What has been reached, and for how long it must stay so.
+    fn reached(&mut self) -> Option<(Ending, Duration)> {
+        let outcomes = outcome::of_fleet(&self.fleet);
+        let is_running = |(_, outcome): &(ObjectKey, Outcome)| *outcome == Outcome::Running;
+        if outcomes.is_empty() {
+            let is_gone = self.has_had_sets || self.name.is_some();
+            return is_gone.then_some((Ending::Deleted, Duration::ZERO));
+        }
+        if outcomes.iter().any(is_running) {
+            self.settling = None;
+            return None;
+        }
+        if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
+            return Some((Ending::Complete, Duration::ZERO));
+        }
+        let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
+        Some((Ending::Stuck, if is_off { STARTED } else { SETTLED }))
+    }
+
+    /// The time that the screen shows: that of the rollout, if it is only one.
+    fn elapsed(&self, now: Timestamp) -> Duration {
+        let mut sets = self.fleet.known();
+        let only = sets.next().filter(|_| sets.next().is_none());
+        only.and_then(|set| set.duration(now)).unwrap_or_else(|| self.began.elapsed())
+    }
+
+    fn frame(&self) -> Frame<'_> {
+        let now = Timestamp::now();
+        Frame {
+            fleet: &self.fleet,
+            elapsed: self.elapsed(now),
+            now,
+            notes: &[],
+            disconnected: self.disconnected(),
+        }
+    }
+
+    /// What it came to.
+    fn summary(&self, ending: &Ending) -> Vec<Line> {
+        let now = Timestamp::now();
+        let outcomes = outcome::of_fleet(&self.fleet);
+        let mut lines = Vec::new();
+        match ending {
+            Ending::Complete => {
+                let text = match outcomes.as_slice() {
+                    [(key, _)] => {
+                        let set = self.fleet.sets.get(key);
+                        let time = set.filter(|set| set.plan.rolling);
+                        match time.and_then(|set| set.duration(now)) {
+                            Some(time) => {
+                                format!("Rollout of {} complete after {}", key.name, seconds(time))
+                            }
+                            None => format!("Rollout of {} complete", key.name),
+                        }
+                    }
+                    sets => format!("All {} rollouts are complete", sets.len()),
+                };
+                lines.push(Line::of(Style::Green, text));
+            }
+            Ending::Stuck => {
+                for (key, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_stuck()) {
+                    let command = format!("wavegate explain -n {} {}", key.namespace, key.name);
+                    let text =
+                        format!("{} cannot continue by itself. What to do: {command}", key.name);
+                    lines.push(Line::of(Style::Red, text));
+                }
+            }
+            Ending::Deleted => {
+                let what = match &self.name {
+                    Some(name) => {
+                        let namespace = self.namespace.as_deref().unwrap_or_default();
+                        format!("ApplicationSet {namespace}/{name} was deleted.")
+                    }
+                    None => "All ApplicationSets were deleted.".to_owned(),
+                };
+                lines.push(Line::of(Style::Red, what));
+            }
+            Ending::TimedOut(time) => {
+                let time = humantime::format_duration(*time);
+                let open = outcomes.iter().filter(|(_, outcome)| *outcome != Outcome::Complete);
+                for (key, outcome) in open {
+                    let Some(set) = self.fleet.sets.get(key) else { continue };
+                    let why = match outcome {
+                        Outcome::Running => waiting(set, now),
+                        outcome => describe(outcome),
+                    };
+                    let text = format!("{} is not complete after {time}. {why}", key.name);
+                    lines.push(Line::of(Style::Red, text));
+                }
+                if lines.is_empty() {
+                    let why = self.disconnected().unwrap_or("no ApplicationSet was found");
+                    let text = format!("Nothing is complete after {time}: {why}");
+                    lines.push(Line::of(Style::Red, text));
+                }
+            }
+            Ending::Signal(_) | Ending::ReaderGone => {}
+        }
+        lines
+    }
+}
+
+/// A screen, lines, or reasons.
+enum Show {
+    Ui(Ui),
+    Reasons(Reasons),
+}
+
+impl Show {
+    fn observe(&mut self, event: &WatchEvent) {
+        if let Self::Reasons(reasons) = self {
+            reasons.observe(event);
+        }
+    }
+
+    /// The state at the start is known.
+    fn begin(&mut self, followed: &Followed) -> io::Result<()> {
+        let Self::Ui(ui) = self else { return Ok(()) };
+        let members = followed.fleet.known().flat_map(|set| set.members.keys());
+        let mut columns = Columns::for_names(members.map(String::as_str));
+        columns.names_sets = followed.name.is_none();
+        ui.begin(followed.frame(), columns)
+    }
+
+    fn log(&mut self, transitions: &[Transition], now: Timestamp) -> io::Result<()> {
+        match self {
+            Self::Ui(ui) => ui.log_transitions(transitions, now),
+            Self::Reasons(_) => Ok(()),
+        }
+    }
+
+    fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
+        match self {
+            // Lines begin with the state at the start.
+            Self::Ui(Ui::Plain(_)) if !followed.is_listed() && followed.lost.is_empty() => Ok(()),
+            Self::Ui(ui) => ui.refresh(followed.frame(), is_changed),
+            Self::Reasons(reasons) => reasons.refresh(followed, is_changed),
+        }
+    }
+
+    fn leave(&mut self) -> io::Result<()> {
+        match self {
+            Self::Ui(ui) => ui.leave(),
+            Self::Reasons(_) => Ok(()),
+        }
+    }
+
+    async fn stop(&mut self, signals: &mut Signals) -> io::Result<()> {
+        match self {
+            Self::Ui(ui) => signals.stop(ui).await,
+            Self::Reasons(_) => Ok(()),
+        }
+    }
+
+    fn finish(&mut self, followed: &Followed, ending: &Ending) -> io::Result<()> {
+        let summary = followed.summary(ending);
+        match self {
+            Self::Ui(ui) => {
+                if matches!(ending, Ending::Stuck) {
+                    ui.refresh(followed.frame(), true)?;
+                }
+                ui.finish(followed.frame(), &summary)
+            }
+            Self::Reasons(reasons) => reasons.finish(ending, &summary),
+        }
+    }
+}
+
+/// The first line of `explain`, whenever it changes.
+#[derive(Default)]
+struct Reasons {
+    set: Option<Arc<Value>>,
+    applications: BTreeMap<String, Arc<Value>>,
+    /// The last line without its time.
+    last: String,
+}
+
+impl Reasons {
+    fn observe(&mut self, event: &WatchEvent) {
+        match event {
+            WatchEvent::Set(set) => self.set = Some(Arc::new(set.parse())),
+            WatchEvent::SetGone(_) => self.set = None,
+            WatchEvent::Application(live) => {
+                self.applications.insert(live.name().to_owned(), Arc::new(live.parse()));
+            }
+            WatchEvent::ApplicationGone(live) => {
+                self.applications.remove(live.name());
+            }
+            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => {}
+        }
+    }
+
+    fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
+        if !is_changed || !followed.is_listed() {
+            return Ok(());
+        }
+        let line = match (followed.disconnected(), &self.set) {
+            (Some(why), _) => format!("disconnected, retrying: {why}"),
+            (None, Some(set)) => explain::explain(set, &self.applications).summary,
+            (None, None) => return Ok(()),
+        };
+        if line == self.last {
+            return Ok(());
+        }
+        self.last = line;
+        write(&format!("{} {}", to_rfc3339(Timestamp::now()), self.last))
+    }
+
+    fn finish(&mut self, ending: &Ending, summary: &[Line]) -> io::Result<()> {
+        match (ending, &self.set) {
+            (Ending::Complete | Ending::Signal(_) | Ending::ReaderGone, _) => Ok(()),
+            (Ending::Stuck, Some(set)) => write(&format!(
+                "\n{}",
+                explain::show(&explain::explain(set, &self.applications)).trim_end()
+            )),
+            _ => summary.iter().try_for_each(|line| write(&line.plain())),
+        }
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let text = crate::redact::text(text).into_owned();
+    writeln!(out, "{}", printable_lines(&text, false))?;
+    out.flush()
+}

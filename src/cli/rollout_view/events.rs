@@ -1,0 +1,190 @@
+//! Watches ApplicationSets and Applications of an API server.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use futures::{StreamExt, TryStreamExt};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Api, Client};
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::{Application, ApplicationSet, ObjectKey};
+use crate::watch::failure::has_code;
+use crate::watch::follow::words;
+use crate::watch::object::{Object, api, resource};
+
+/// Buffered events between the watches and their reader.
+const EVENTS: usize = 1024;
+/// The first and the longest pause after a lost connection.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(5));
+/// A watch that has lasted this long was permitted.
+const ESTABLISHED: Duration = Duration::from_secs(10);
+
+/// One of the two watched kinds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::cli) enum Watched {
+    Sets,
+    Applications,
+}
+
+impl Watched {
+    /// Both kinds.
+    pub const ALL: [Self; 2] = [Self::Sets, Self::Applications];
+
+    fn kind(self) -> &'static str {
+        match self {
+            Self::Sets => ApplicationSet::KIND,
+            Self::Applications => Application::KIND,
+        }
+    }
+}
+
+/// An event of the watches, in the order of each kind.
+#[derive(Clone, Debug)]
+pub(in crate::cli) enum WatchEvent {
+    Set(Object),
+    SetGone(Object),
+    Application(Object),
+    ApplicationGone(Object),
+    /// All objects of the kind were reported, and changes follow: at the start, and after
+    /// a lost connection.
+    Listed(Watched),
+    /// The connection was lost; it is opened again.
+    Lost(Watched, String),
+    /// The watch is not possible.
+    Refused(Watched, String),
+}
+
+/// What is watched.
+#[derive(Clone, Debug, Default)]
+pub(in crate::cli) struct Scope {
+    /// Only in this namespace.
+    pub namespace: Option<String>,
+    /// Only the set with this name.
+    pub set: Option<String>,
+    /// A request that is not permitted ends the watch; otherwise it is sent again.
+    pub ends_on_refusal: bool,
+}
+
+/// Watches both kinds until cancelled, or until nobody reads the events.
+pub(in crate::cli) fn watch(
+    client: &Client,
+    scope: &Scope,
+    stop: &CancellationToken,
+) -> mpsc::Receiver<WatchEvent> {
+    let (sender, receiver) = mpsc::channel(EVENTS);
+    for watched in Watched::ALL {
+        let api = api(client, scope.namespace.as_deref(), &resource(watched.kind()));
+        let mut config = watcher::Config::default();
+        if let (Watched::Sets, Some(name)) = (watched, &scope.set) {
+            config = config.fields(&format!("metadata.name={name}"));
+        }
+        let (sender, stop) = (sender.clone(), stop.clone());
+        let ends = scope.ends_on_refusal;
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = follow(api, config, watched, ends, &sender) => {}
+            }
+        });
+    }
+    receiver
+}
+
+/// Nobody reads the events.
+struct Unread;
+
+/// Lists and watches one kind, for ever. After a lost connection all objects are listed
+/// again: a watch that continues reports nothing until something changes, so that nobody
+/// could tell that it works again.
+async fn follow(
+    api: Api<Object>,
+    config: watcher::Config,
+    watched: Watched,
+    ends_on_refusal: bool,
+    sender: &mpsc::Sender<WatchEvent>,
+) -> Result<(), Unread> {
+    let send = async |event| sender.send(event).await.map_err(|_| Unread);
+    let mut known: BTreeMap<ObjectKey, Object> = BTreeMap::new();
+    let mut pause = PAUSES.0;
+    let mut is_established = false;
+    loop {
+        let mut events = watcher(api.clone(), config.clone()).into_stream().boxed();
+        let mut listing = BTreeMap::new();
+        let mut listed_at: Option<Instant> = None;
+        while let Some(event) = events.next().await {
+            is_established |= listed_at.is_some_and(|at| at.elapsed() > ESTABLISHED);
+            match event {
+                Ok(Event::Init) => listing.clear(),
+                Ok(Event::InitApply(object)) => {
+                    let key = object.key();
+                    let is_new = known.get(&key).is_none_or(|known| {
+                        known.resource_version() != object.resource_version()
+                            || known.uid() != object.uid()
+                    });
+                    listing.insert(key, object.clone());
+                    if is_new {
+                        send(watched.changed(object)).await?;
+                    }
+                }
+                Ok(Event::InitDone) => {
+                    let before = std::mem::replace(&mut known, std::mem::take(&mut listing));
+                    for (key, object) in before {
+                        if !known.contains_key(&key) {
+                            send(watched.gone(object)).await?;
+                        }
+                    }
+                    (listed_at, pause) = (Some(Instant::now()), PAUSES.0);
+                    send(WatchEvent::Listed(watched)).await?;
+                }
+                Ok(Event::Apply(object)) => {
+                    known.insert(object.key(), object.clone());
+                    send(watched.changed(object)).await?;
+                }
+                Ok(Event::Delete(object)) => {
+                    known.remove(&object.key());
+                    send(watched.gone(object)).await?;
+                }
+                // The watcher lists again by itself: quiet watches end this way.
+                Err(watcher::Error::WatchError(status)) if status.code == 410 => {}
+                Err(error) if ends_on_refusal && !is_established && is_refusal(&error) => {
+                    return send(WatchEvent::Refused(watched, words(&error))).await;
+                }
+                Err(error) => {
+                    send(WatchEvent::Lost(watched, words(&error))).await?;
+                    break;
+                }
+            }
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Whether the server does not permit or not know the request.
+fn is_refusal(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            has_code(error, 403) || has_code(error, 404)
+        }
+        watcher::Error::WatchError(status) => status.code == 403,
+        watcher::Error::WatchFailed(_) | watcher::Error::NoResourceVersion => false,
+    }
+}
+
+impl Watched {
+    fn changed(self, object: Object) -> WatchEvent {
+        match self {
+            Self::Sets => WatchEvent::Set(object),
+            Self::Applications => WatchEvent::Application(object),
+        }
+    }
+
+    fn gone(self, object: Object) -> WatchEvent {
+        match self {
+            Self::Sets => WatchEvent::SetGone(object),
+            Self::Applications => WatchEvent::ApplicationGone(object),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Draws a screen in place, without flicker.
+//!
+//! It uses the alternate screen of the terminal, as `top` and `less` do: nothing of it is
+//! in the scrollback, whatever the size of the window becomes, and the previous content
+//! returns at the end. The previous lines are overwritten and not cleared first; terminals
+//! with support for synchronized output show each screen at once.
+
+use std::io::{self, Write};
+
+use rustix::process::{getpgrp, getppid, getsid};
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
+
+use super::text::Line;
+
+/// Starts a synchronized update without automatic line breaks, at the top.
+const BEGIN: &str = "\u{1b}[?2026h\u{1b}[?7l\u{1b}[H";
+const END: &str = "\u{1b}[?7h\u{1b}[?2026l";
+/// Shows the alternate screen, hides the cursor.
+const ENTER: &str = "\u{1b}[?1049h\u{1b}[?25l\u{1b}[2J";
+/// Shows the cursor, and the main screen again.
+const LEAVE: &str = "\u{1b}[?25h\u{1b}[?1049l";
+/// Erases from the cursor to the end of its line, and of the screen.
+const ERASE_LINE: &str = "\u{1b}[K";
+const ERASE_REST: &str = "\u{1b}[J";
+
+/// A terminal with lines drawn on its alternate screen. Dropping it restores the terminal.
+#[derive(Debug)]
+pub(in crate::cli) struct Terminal<W: Write> {
+    out: W,
+    colour: bool,
+    /// The lines and the size of the last drawing; `None` when the main screen is shown.
+    drawn: Option<(Vec<Line>, (usize, usize))>,
+}
+
+impl<W: Write> Terminal<W> {
+    /// A terminal without drawn lines.
+    pub fn new(out: W, colour: bool) -> Self {
+        Self { out, colour, drawn: None }
+    }
+
+    /// Draws the lines, if they or the size (columns, rows) changed. Lines that do not fit
+    /// are omitted; no line may be wider than the screen.
+    ///
+    /// # Errors
+    ///
+    /// Like all functions here: the terminal is closed.
+    pub fn draw(&mut self, lines: Vec<Line>, size: (usize, usize)) -> io::Result<()> {
+        let is_same = |(drawn, of): &(Vec<Line>, (usize, usize))| *of == size && *drawn == lines;
+        if self.drawn.as_ref().is_some_and(is_same) {
+            return Ok(());
+        }
+        let mut text = String::new();
+        match &self.drawn {
+            None => text.push_str(ENTER),
+            // The terminal may have moved or wrapped the previous lines.
+            Some((_, drawn)) if *drawn != size => text.push_str("\u{1b}[2J"),
+            Some(_) => {}
+        }
+        text.push_str(BEGIN);
+        let (columns, rows) = size;
+        for (row, line) in lines.iter().take(rows).enumerate() {
+            // Without a line break after the last row, which would scroll.
+            if row > 0 {
+                text.push_str("\r\n");
+            }
+            text.push_str(&line.drawn(self.colour));
+            // After a full line the cursor is still on its last character.
+            if line.width() < columns {
+                text.push_str(ERASE_LINE);
+            }
+        }
+        if lines.len() < rows {
+            text.push_str("\r\n");
+            text.push_str(ERASE_REST);
+        }
+        text.push_str(END);
+        self.drawn = Some((lines, size));
+        self.out.write_all(text.as_bytes())?;
+        self.out.flush()
+    }
+
+    /// Shows the main screen and the cursor, as at the end and while the program is
+    /// stopped. The next drawing returns to the alternate screen.
+    pub fn leave(&mut self) -> io::Result<()> {
+        if self.drawn.take().is_none() {
+            return Ok(());
+        }
+        self.out.write_all(LEAVE.as_bytes())?;
+        self.out.flush()
+    }
+}
+
+impl<W: Write> Drop for Terminal<W> {
+    fn drop(&mut self) {
+        // Errors of a closed terminal are ignored.
+        let _ = self.leave();
+    }
+}
+
+/// Columns and rows of standard output; otherwise of the environment, or 80 by 24.
+pub(in crate::cli) fn size() -> (usize, usize) {
+    let variable = |name: &str| std::env::var(name).ok()?.parse().ok();
+    let reported = tcgetwinsize(io::stdout()).ok();
+    let pick = |reported: Option<u16>, name: &str, default: usize| {
+        let reported = reported.map(usize::from).filter(|size| *size > 0);
+        // As large as the size that a terminal can report.
+        let largest = usize::from(u16::MAX);
+        reported.or_else(|| variable(name)).unwrap_or(default).clamp(1, largest)
+    };
+    (
+        pick(reported.map(|size| size.ws_col), "COLUMNS", 80),
+        pick(reported.map(|size| size.ws_row), "LINES", 24),
+    )
+}
+
+/// Whether the terminal can draw a screen: it has a type, and not the one without control
+/// sequences.
+pub(in crate::cli) fn can_draw() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| !term.is_empty() && term != "dumb")
+}
+
+/// Whether the terminal belongs to this process: not to a shell that runs it in the
+/// background. Without job control it does.
+pub(super) fn is_in_foreground() -> bool {
+    tcgetpgrp(io::stdout()).map_or(true, |group| group == getpgrp())
+}
+
+/// Whether somebody can continue this process after a stop: a shell with job control is
+/// its parent. The leader of a session, such as the only program of a window or of
+/// a container, would be stopped for ever.
+pub(super) fn can_stop() -> bool {
+    let session = getsid(None).ok();
+    session.is_some() && getppid().is_some_and(|parent| getsid(Some(parent)).ok() == session)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::text::Style;
+    use super::*;
+
+    fn lines(texts: &[&str]) -> Vec<Line> {
+        texts.iter().map(|text| Line::of(Style::Plain, text)).collect()
+    }
+
+    #[test]
+    fn only_changes_are_written_and_the_terminal_is_restored() {
+        let mut out = Vec::new();
+        let mut terminal = Terminal::new(&mut out, false);
+        terminal.draw(lines(&["a", "b"]), (80, 24)).unwrap();
+        terminal.draw(lines(&["a", "b"]), (80, 24)).unwrap();
+        terminal.draw(lines(&["c"]), (80, 24)).unwrap();
+        terminal.draw(lines(&["c"]), (40, 24)).unwrap();
+        drop(terminal);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.matches(BEGIN).count(), 3, "unchanged lines are not written");
+        assert!(text.starts_with(ENTER) && text.matches(ENTER).count() == 1, "{text:?}");
+        assert!(text.contains("a\u{1b}[K\r\nb\u{1b}[K\r\n\u{1b}[J"), "{text:?}");
+        assert!(text.contains("\u{1b}[Hc\u{1b}[K\r\n\u{1b}[J"), "{text:?}");
+        assert_eq!(text.matches("\u{1b}[2J").count(), 2, "after a change of size: {text:?}");
+        assert!(text.ends_with(LEAVE), "{text:?}");
+    }
+
+    #[test]
+    fn full_lines_are_not_erased_and_a_full_screen_does_not_scroll() {
+        let mut out = Vec::new();
+        let mut terminal = Terminal::new(&mut out, false);
+        terminal.draw(lines(&["abcd", "efgh", "lost"]), (4, 2)).unwrap();
+        terminal.leave().unwrap();
+        terminal.leave().unwrap();
+        drop(terminal);
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text, format!("{ENTER}{BEGIN}abcd\r\nefgh{END}{LEAVE}"));
+    }
+}

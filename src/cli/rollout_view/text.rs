@@ -1,0 +1,228 @@
+//! Coloured text, independent of the terminal's support for colours.
+//!
+//! Widths are columns of a terminal: East Asian characters and emoji take two, combining
+//! characters none.
+
+use unicode_width::UnicodeWidthChar;
+
+use crate::terminal::is_hostile;
+
+/// Most combining characters that are kept after a character. Scripts need up to three;
+/// more would draw over the lines above and below.
+const COMBINING: usize = 4;
+
+/// Style of a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Green,
+    Yellow,
+    Red,
+    Cyan,
+}
+
+/// A line of styled texts without line breaks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::cli) struct Line {
+    pieces: Vec<(Style, String)>,
+}
+
+impl Line {
+    /// A line with a single text.
+    pub fn of(style: Style, text: impl AsRef<str>) -> Self {
+        Self::default().and(style, text)
+    }
+
+    /// Appends a text. Characters that could move the cursor or reorder the text are
+    /// replaced.
+    #[must_use]
+    pub fn and(mut self, style: Style, text: impl AsRef<str>) -> Self {
+        let mut combining = 0;
+        let clean = text.as_ref().chars().filter_map(|c| {
+            combining = if columns(c) == 0 && !is_hostile(c) { combining + 1 } else { 0 };
+            match c {
+                '\n' | '\t' => Some(' '),
+                c if is_hostile(c) => Some('\u{fffd}'),
+                c => (combining <= COMBINING).then_some(c),
+            }
+        });
+        self.pieces.push((style, clean.collect()));
+        self
+    }
+
+    /// The number of columns.
+    pub fn width(&self) -> usize {
+        self.pieces.iter().map(|(_, text)| width(text)).sum()
+    }
+
+    /// Truncates the line to a width, with an ellipsis.
+    #[must_use]
+    pub fn cut(self, columns: usize) -> Self {
+        if self.width() <= columns {
+            return self;
+        }
+        let mut left = columns;
+        let mut pieces = Vec::new();
+        for (style, text) in self.pieces {
+            let size = width(&text);
+            if size < left {
+                left -= size;
+                pieces.push((style, text));
+            } else {
+                pieces.push((style, ellipsis(&text, left, true)));
+                break;
+            }
+        }
+        Self { pieces }
+    }
+
+    /// The text without styles.
+    pub fn plain(&self) -> String {
+        self.pieces.iter().map(|(_, text)| text.as_str()).collect::<String>().trim_end().to_owned()
+    }
+
+    /// The text with escape codes.
+    pub fn coloured(&self) -> String {
+        self.escaped(true, false)
+    }
+
+    /// The text with or without colours.
+    pub fn show(&self, colour: bool) -> String {
+        if colour { self.coloured() } else { self.plain() }
+    }
+
+    /// The text for a line of a screen that starts in the first column. Terminals differ in
+    /// the width of characters beyond ASCII, so what follows one is put into its column.
+    pub fn drawn(&self, colour: bool) -> String {
+        self.escaped(colour, true)
+    }
+
+    fn escaped(&self, colour: bool, is_placed: bool) -> String {
+        let mut out = String::new();
+        let (mut column, mut is_sure) = (0, true);
+        for (style, text) in &self.pieces {
+            if is_placed && !is_sure && !text.is_empty() {
+                out.push_str(&format!("\u{1b}[{}G", column + 1));
+                is_sure = true;
+            }
+            match style.code().filter(|_| colour) {
+                // Spaces have no colour, and are trimmed at the end.
+                Some(_) | None if text.trim().is_empty() => out.push_str(text),
+                Some(code) => out.extend(["\u{1b}[", code, "m", text, "\u{1b}[0m"]),
+                None => out.push_str(text),
+            }
+            column += width(text);
+            is_sure &= text.is_ascii();
+        }
+        out.truncate(out.trim_end().len());
+        out
+    }
+}
+
+impl Style {
+    fn code(self) -> Option<&'static str> {
+        match self {
+            Self::Plain => None,
+            Self::Bold => Some("1"),
+            Self::Dim => Some("2"),
+            Self::Green => Some("32"),
+            Self::Yellow => Some("33"),
+            Self::Red => Some("31"),
+            Self::Cyan => Some("36"),
+        }
+    }
+}
+
+/// The number of columns of a character; 0 for a combining one.
+fn columns(c: char) -> usize {
+    c.width().unwrap_or_default()
+}
+
+/// The number of columns of a text.
+pub(in crate::cli) fn width(text: &str) -> usize {
+    text.chars().map(columns).sum()
+}
+
+/// A text in at most `width` columns; `always` adds an ellipsis even when it fits, since
+/// later text is omitted.
+pub(in crate::cli) fn ellipsis(text: &str, columns: usize, always: bool) -> String {
+    if width(text) <= columns && !always {
+        return text.to_owned();
+    }
+    if columns == 0 {
+        return String::new();
+    }
+    let (mut cut, mut used) = (String::new(), 1);
+    for c in text.chars() {
+        used += self::columns(c);
+        if used > columns {
+            break;
+        }
+        cut.push(c);
+    }
+    cut.push('…');
+    cut
+}
+
+/// A number with a noun: `1 Application`, `2 Applications`.
+pub(in crate::cli) fn count(number: usize, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
+/// Pads or truncates a text to exactly `width` columns.
+pub(in crate::cli) fn cell(text: &str, width: usize) -> String {
+    padded(&ellipsis(text, width, false), width)
+}
+
+/// Pads a text to at least `width` columns.
+pub(in crate::cli) fn padded(text: &str, width: usize) -> String {
+    let missing = width.saturating_sub(self::width(text));
+    format!("{text}{:missing$}", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_to_its_width_and_keeps_its_colours() {
+        let line =
+            Line::of(Style::Green, "✔").and(Style::Plain, " prod-eu ").and(Style::Dim, "waits");
+        let cases = [
+            (15, "✔ prod-eu waits"),
+            (14, "✔ prod-eu wai…"),
+            (11, "✔ prod-eu …"),
+            (1, "…"),
+            (0, ""),
+        ];
+        for (width, want) in cases {
+            assert_eq!(line.clone().cut(width).plain(), want, "{width}");
+        }
+        assert_eq!(line.clone().cut(3).coloured(), "\u{1b}[32m✔\u{1b}[0m …");
+    }
+
+    #[test]
+    fn wide_and_combining_characters_count_in_columns() {
+        assert_eq!(width("e\u{301}日本✔"), 6);
+        assert_eq!(cell("日本語", 5), "日本…");
+        assert_eq!(cell("日本語", 4), "日… ");
+        assert_eq!(cell("日", 4), "日  ");
+        assert_eq!(cell("e\u{301}x", 2), "e\u{301}x");
+        assert_eq!(ellipsis("日", 1, false), "…");
+        let line = Line::of(Style::Plain, "日本").and(Style::Plain, "x");
+        assert_eq!((line.width(), line.clone().cut(4).plain()), (5, "日…".to_owned()));
+        assert_eq!(line.drawn(false), "日本\u{1b}[5Gx", "placed after a wide character");
+        assert_eq!(Line::of(Style::Plain, "a").and(Style::Plain, "b").drawn(true), "ab");
+        let zalgo = format!("a{}b", "\u{301}".repeat(100));
+        assert_eq!(Line::of(Style::Plain, zalgo).plain().chars().count(), 2 + COMBINING);
+    }
+
+    #[test]
+    fn control_characters_are_replaced() {
+        let line = Line::of(Style::Plain, "a\u{1b}[2Jb\nc\u{202e}d");
+        assert_eq!(line.show(true), "a\u{fffd}[2Jb c\u{fffd}d");
+    }
+}

@@ -1,0 +1,64 @@
+//! Changes that are worth a line.
+
+use std::time::Duration;
+
+use super::app_view::AppView;
+use crate::api::application_set::RolloutPhase;
+
+/// A change to log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cli) struct Transition {
+    /// Time since the start.
+    pub at: Duration,
+    /// Name of the set.
+    pub set: String,
+    /// The step, counted from 0; `None` outside steps.
+    pub step: Option<usize>,
+    /// The Application; empty when the change concerns the step or the set.
+    pub application: String,
+    /// The rollout phase before and after the change, or the current one.
+    pub phase: String,
+    /// Description of the change.
+    pub text: String,
+}
+
+/// A change of phase; `None` when there is none to report: entries that start in Waiting
+/// are not reported.
+pub(super) fn moved(before: RolloutPhase, after: RolloutPhase) -> Option<String> {
+    match (before, after) {
+        (before, after) if before == after => None,
+        (RolloutPhase::Unknown, RolloutPhase::Waiting) => None,
+        (RolloutPhase::Unknown, after) => Some(after.to_string()),
+        (before, after) => Some(format!("{before} → {after}")),
+    }
+}
+
+/// What changed in an Application, if it is worth logging.
+pub(super) fn change(before: Option<&AppView>, seen: &AppView) -> Option<String> {
+    let before = before?;
+    if seen.operation.is_running() {
+        let same = (&before.stage, &before.detail) == (&seen.stage, &seen.detail);
+        return (!same && !seen.detail.is_empty()).then(|| progress(seen));
+    }
+    if seen.is_stuck() {
+        let same = before.is_stuck() && before.detail == seen.detail;
+        let what = if seen.has_failed() { "the sync failed" } else { "cannot be synced" };
+        return (!same).then(|| format!("{what}: {}", seen.detail));
+    }
+    (seen.is_done() && !before.is_done()).then(|| "Synced and Healthy".to_owned())
+}
+
+/// Phase of a running operation and what it is waiting for.
+pub(in crate::cli) fn progress(seen: &AppView) -> String {
+    let stage = seen.stage.as_str();
+    if let Some(hook) = seen.detail.strip_prefix("completion of ") {
+        return format!("{stage} {hook}").trim().to_owned();
+    }
+    let what = seen.detail.strip_prefix("healthy state of ").unwrap_or(&seen.detail);
+    match (stage, what) {
+        ("", "") => "the sync started".to_owned(),
+        (stage, "") => stage.to_owned(),
+        ("", what) => what.to_owned(),
+        (stage, what) => format!("{stage}: {what}"),
+    }
+}

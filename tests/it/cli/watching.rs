@@ -1,0 +1,447 @@
+//! `status --watch` and `explain --watch`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::core::DynamicObject;
+use tokio::net::{TcpListener, TcpStream};
+use wavegate::embedded::{Effect, Fault, RequestRecord};
+use wavegate::watch::object::resource;
+
+use super::embedded::Cluster;
+use super::*;
+use crate::support::terminal::{Screen, Terminal};
+
+const NOW: &str = "2026-01-02T03:04:05Z";
+
+/// A cluster with a set in two steps, whose generator only the controller can evaluate.
+struct Watched {
+    cluster: Cluster,
+    owner: Value,
+}
+
+impl Watched {
+    async fn new(strategy: Value) -> Self {
+        let cluster = Cluster::start().await;
+        let mut object: Value = serde_json::from_str(&set(&["x"], json!([]))).unwrap();
+        object["metadata"]["namespace"] = "argocd".into();
+        object["spec"]["generators"] = json!([{"clusters": {}}]);
+        object["spec"]["strategy"] = strategy;
+        let created = cluster.create("ApplicationSet", object).await;
+        let owner = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set",
+            "uid": created.metadata.uid, "controller": true, "blockOwnerDeletion": true,
+        });
+        Self { cluster, owner }
+    }
+
+    async fn rolling() -> Self {
+        let steps = json!([selects(&["a", "b"], json!(1)), selects(&["c"], Value::Null)]);
+        Self::new(json!({"type": "RollingSync", "rollingSync": {"steps": steps}})).await
+    }
+
+    async fn application(&self, name: &str, status: Value) {
+        let metadata =
+            json!({"name": name, "labels": {"app": name}, "ownerReferences": [self.owner]});
+        let spec = json!({
+            "project": "default", "destination": {"server": "https://1"},
+            "source": {"repoURL": "https://r"},
+        });
+        let object = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": metadata,
+            "spec": spec, "status": status,
+        });
+        self.cluster.create("Application", object).await;
+    }
+
+    fn api(&self, kind: &str) -> Api<DynamicObject> {
+        Api::namespaced_with(self.cluster.client.clone(), "argocd", &resource(kind))
+    }
+
+    async fn becomes(&self, name: &str, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.api("Application").patch(name, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn status(&self, status: Value) {
+        let patch = Patch::Merge(json!({ "status": status }));
+        self.api("ApplicationSet")
+            .patch_status("set", &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+    }
+
+    /// The program on a terminal.
+    fn start(&self, arguments: &[&str], columns: u16, rows: u16) -> Terminal {
+        let mut command = program(arguments);
+        command.env("KUBECONFIG", self.cluster.kubeconfig());
+        Terminal::run(command, columns, rows)
+    }
+}
+
+/// A status with the phase of each Application.
+fn rollout(step: u64, phases: [&str; 3], waiting: Value) -> Value {
+    let mut status = argo(step, phases);
+    let done = phases.iter().all(|phase| *phase == "Healthy");
+    status["rollout"] = json!({
+        "step": step, "steps": 2, "progress": "0/3", "startedAt": NOW, "waitingFor": waiting,
+    });
+    if done {
+        status["rollout"]["progress"] = "3/3".into();
+    }
+    status
+}
+
+/// The same as Argo CD's own controller writes it.
+fn argo(_: u64, phases: [&str; 3]) -> Value {
+    let entry = |(name, phase): (&&str, &&str)| {
+        let step = if *name == "c" { "2" } else { "1" };
+        json!({"application": name, "status": phase, "step": step, "message": "m", "targetRevisions": [],
+            "lastTransitionTime": "2026-01-02T03:05:10Z"})
+    };
+    let done = phases.iter().all(|phase| *phase == "Healthy");
+    let entries: Value = ["a", "b", "c"].iter().zip(&phases).map(entry).collect();
+    json!({
+        "applicationStatus": entries,
+        "conditions": [{"type": "RolloutProgressing", "status": if done { "False" } else { "True" },
+            "reason": "x", "message": "y"}],
+    })
+}
+
+fn healthy() -> Value {
+    json!({
+        "sync": {"status": "Synced"}, "health": {"status": "Healthy"}, "reconciledAt": NOW,
+        "operationState": {"phase": "Succeeded", "operation": {}, "startedAt": NOW, "finishedAt": NOW},
+    })
+}
+
+fn syncing(wait: &str) -> Value {
+    json!({
+        "sync": {"status": "OutOfSync"}, "health": {"status": "Progressing"}, "reconciledAt": NOW,
+        "operationState": {"phase": "Running", "operation": {}, "startedAt": NOW,
+            "message": format!("waiting for {wait}")},
+    })
+}
+
+fn failed() -> Value {
+    let web = json!({"group": "apps", "kind": "Deployment", "namespace": "shop", "name": "web",
+        "health": {"status": "Degraded", "message": "image pull failed"}});
+    json!({
+        "sync": {"status": "Synced"}, "health": {"status": "Degraded"}, "reconciledAt": NOW,
+        "resources": [web],
+        "operationState": {"phase": "Failed", "operation": {}, "message": "one task failed",
+            "startedAt": NOW, "finishedAt": NOW},
+    })
+}
+
+/// Waits outside of the async runtime.
+async fn until(terminal: &Arc<Terminal>, text: &'static str) -> Screen {
+    let terminal = terminal.clone();
+    tokio::task::spawn_blocking(move || terminal.until_shown(text)).await.unwrap()
+}
+
+async fn finish(terminal: &Arc<Terminal>) -> (i32, Screen) {
+    let terminal = terminal.clone();
+    tokio::task::spawn_blocking(move || terminal.finish()).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollout_is_followed_on_a_screen_until_it_is_complete() {
+    for (columns, rows) in [(80, 24), (120, 40)] {
+        let watched = Watched::rolling().await;
+        watched.application("a", syncing("healthy state of apps/Deployment/web")).await;
+        watched.application("b", healthy()).await;
+        watched.application("c", json!({"sync": {"status": "OutOfSync"}})).await;
+        let waiting = json!([{"application": "a", "reason": "m", "since": NOW,
+            "until": "2026-01-02T03:09:05Z"}]);
+        watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], waiting)).await;
+        let terminal = Arc::new(watched.start(&["status", "set", "--watch"], columns, rows));
+        let screen = until(&terminal, "1/2 done").await;
+        assert!(screen.is_alternate && !screen.has_cursor, "{screen}");
+        assert!(screen.shows("Wavegate  ApplicationSet set, 3 Applications"), "{screen}");
+        assert!(screen.shows("1 of 1 in flight  open"), "{screen}");
+        // Ages, with the limit of the wait.
+        assert!(screen.shows("Waiting for a: apps/Deployment/web for "), "{screen}");
+        assert!(screen.shows(" of 5m"), "{screen}");
+        assert_eq!(screen.lines[0].chars().count(), usize::from(columns), "{screen}");
+
+        watched.becomes("a", healthy()).await;
+        watched.becomes("c", healthy()).await;
+        watched.status(rollout(2, ["Healthy"; 3], json!([]))).await;
+        let (code, last) = finish(&terminal).await;
+        assert_eq!(code, 0, "{last}");
+        // From the rollout's own start to its last change.
+        assert!(last.shows("Rollout of set complete after 1m 5s"), "{last}");
+        assert!(last.has_cursor && !last.is_alternate, "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lines_are_transitions() {
+    let watched = Watched::rolling().await;
+    watched.application("a", syncing("healthy state of apps/Deployment/web")).await;
+    watched.application("b", healthy()).await;
+    watched.status(argo(1, ["Progressing", "Healthy", "Waiting"])).await;
+    let arguments = ["status", "set", "--watch", "--plain"];
+    let terminal = Arc::new(watched.start(&arguments, 200, 30));
+    until(&terminal, "set, step 1 of 2, 1/3 done. Waiting for a: apps/Deployment/web").await;
+    watched.becomes("a", healthy()).await;
+    until(&terminal, "Synced and Healthy").await;
+    watched.application("c", healthy()).await;
+    watched.status(argo(2, ["Healthy"; 3])).await;
+    let (code, last) = finish(&terminal).await;
+    assert_eq!(code, 0, "{last}");
+    assert!(!terminal.raw().contains('\u{1b}'), "{last}");
+    let text = last.text();
+    for line in ["step 1  a       Progressing → Healthy", "step 1  complete", "step 2  complete"]
+    {
+        assert!(text.contains(line), "{line}: {last}");
+    }
+    assert!(
+        text.lines().all(|line| line.starts_with("20") || line.starts_with("Rollout")),
+        "{last}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_person_can_continue_ends_it() {
+    // A failed sync.
+    let watched = Watched::rolling().await;
+    watched.application("a", failed()).await;
+    watched.application("b", healthy()).await;
+    watched.application("c", json!({})).await;
+    watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], json!([]))).await;
+    let shown = watched.cluster.run(&["status", "set", "--watch"]).await;
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    let want = "Stopped in step 1: a: apps/Deployment shop/web: image pull failed; 1 Application is waiting";
+    assert!(shown.out.contains(want), "{}", shown.out);
+    assert!(shown.out.contains("What to do: wavegate explain -n argocd set"), "{}", shown.out);
+    let all = watched.cluster.run(&["status", "--watch", "-A"]).await;
+    assert_eq!(all.code, 1, "{}{}", all.out, all.err);
+    let reason = watched.cluster.run(&["explain", "set", "--watch"]).await;
+    assert_eq!(reason.code, 1, "{}{}", reason.out, reason.err);
+    assert!(
+        reason.out.lines().next().unwrap().contains("Z set waits in step 1 of 2: a: "),
+        "{}",
+        reason.out
+    );
+    assert!(reason.out.contains("What to do:"), "{}", reason.out);
+
+    // A held step.
+    let steps = json!([selects(&["a", "b", "c"], json!(0))]);
+    let held = Watched::new(json!({"type": "RollingSync", "rollingSync": {"steps": steps}})).await;
+    for name in ["a", "b", "c"] {
+        held.application(name, json!({"sync": {"status": "OutOfSync"}, "reconciledAt": NOW})).await;
+    }
+    let mut status = rollout(1, ["Waiting"; 3], json!([]));
+    status["applicationStatus"][2]["step"] = "1".into();
+    held.status(status).await;
+    let shown = held.cluster.run(&["status", "set", "--watch"]).await;
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    assert!(
+        shown.out.contains("waits for a manual sync of a, b, c (maxUpdate is 0)"),
+        "{}",
+        shown.out
+    );
+
+    // An error condition.
+    held.status(json!({"conditions": [{"type": "ErrorOccurred", "status": "True",
+        "reason": "ApplicationValidationError", "message": "there is no project shop"}]}))
+        .await;
+    let shown = held.cluster.run(&["status", "set", "--watch"]).await;
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("Stopped by an error: there is no project shop"), "{}", shown.out);
+
+    // Switched off.
+    let off = Watched::rolling().await;
+    off.status(
+        json!({"conditions": [{"type": "InvalidRolloutConfig", "status": "True", "reason": "x",
+        "message": "progressive syncs are disabled in this controller"}]}),
+    )
+    .await;
+    let shown = off.cluster.run(&["status", "set", "--watch"]).await;
+    assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
+    assert!(shown.out.contains("progressive syncs are disabled"), "{}", shown.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sets_without_steps_are_followed() {
+    let watched = Watched::new(Value::Null).await;
+    watched.application("a", healthy()).await;
+    watched.application("b", syncing("healthy state of apps/Deployment/web")).await;
+    watched
+        .status(
+            json!({"conditions": [{"type": "ResourcesUpToDate", "status": "True", "reason": "x",
+        "message": "y"}]}),
+        )
+        .await;
+    let terminal = Arc::new(watched.start(&["status", "--watch"], 80, 24));
+    let screen = until(&terminal, "Waiting for b").await;
+    assert!(screen.shows("All  all at once  1/2 done"), "{screen}");
+    watched.becomes("b", healthy()).await;
+    let (code, last) = finish(&terminal).await;
+    assert_eq!(code, 0, "{last}");
+    assert!(last.shows("Rollout of set complete"), "{last}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_set_and_a_time_limit_end_it() {
+    let watched = Watched::rolling().await;
+    watched.application("a", syncing("healthy state of apps/Deployment/web")).await;
+    watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], json!([]))).await;
+    let late = watched.cluster.run(&["status", "set", "--watch", "--timeout", "1s"]).await;
+    assert_eq!(late.code, 1, "{}{}", late.out, late.err);
+    let want = "set is not complete after 1s. Waiting for a: apps/Deployment/web for ";
+    assert!(late.out.contains(want), "{}", late.out);
+    let late = watched.cluster.run(&["explain", "set", "--watch", "--timeout", "1s"]).await;
+    assert_eq!(late.code, 1, "{}{}", late.out, late.err);
+    assert!(late.out.contains("set is not complete after 1s"), "{}", late.out);
+
+    let terminals: Vec<Arc<Terminal>> = [vec!["status", "set", "-w"], vec!["explain", "set", "-w"]]
+        .into_iter()
+        .map(|arguments| Arc::new(watched.start(&arguments, 80, 24)))
+        .collect();
+    until(&terminals[0], "Waiting for a").await;
+    until(&terminals[1], "set waits in step 1").await;
+    watched.api("ApplicationSet").delete("set", &DeleteParams::default()).await.unwrap();
+    for terminal in &terminals {
+        let (code, last) = finish(terminal).await;
+        assert_eq!(code, 1, "{last}");
+        assert!(last.shows("ApplicationSet argocd/set was deleted."), "{last}");
+    }
+    let gone = watched.cluster.run(&["status", "set", "--watch"]).await;
+    gone.fails(2, &["error: cannot find: ApplicationSet argocd/set: it does not exist"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wrong_use_and_missing_permissions_are_errors() {
+    let watched = Watched::rolling().await;
+    let cases: [(&[&str], &str); 6] = [
+        (&["status", "set", "--watch", "--timeout", "10"], "such as 90s, 10m or 1h30m"),
+        (&["status", "set", "--watch", "--timeout", "-5s"], "--timeout"),
+        (&["status", "set", "--watch", "--timeout", "0s"], "longer than 0"),
+        (&["status", "set", "--timeout", "10m"], "--watch"),
+        (&["status", "set", "--plain"], "--watch"),
+        (&["explain", "set", "--watch", "-o", "json"], "--output"),
+    ];
+    for (arguments, want) in cases {
+        watched.cluster.run(arguments).await.fails(2, &[want]);
+    }
+    let refuse =
+        |request: &RequestRecord| request.verb == "watch" && request.resource == "applications";
+    watched.cluster.server.inject(Fault::new(Effect::Status(403), refuse).times(100));
+    let refused = watched.cluster.run(&["status", "set", "--watch"]).await;
+    refused.fails(2, &["error: cannot watch: Applications of namespace argocd: "]);
+}
+
+/// Between the program and the server; connections can be cut.
+struct Proxy {
+    address: std::net::SocketAddr,
+    is_open: Arc<AtomicBool>,
+    cut: Arc<tokio::sync::Notify>,
+}
+
+impl Proxy {
+    async fn new(server: std::net::SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (is_open, cut) =
+            (Arc::new(AtomicBool::new(true)), Arc::new(tokio::sync::Notify::new()));
+        let (open, ended) = (is_open.clone(), cut.clone());
+        tokio::spawn(async move {
+            while let Ok((mut client, _)) = listener.accept().await {
+                if !open.load(Ordering::SeqCst) {
+                    continue;
+                }
+                let ended = ended.clone();
+                tokio::spawn(async move {
+                    let mut upstream = TcpStream::connect(server).await.unwrap();
+                    tokio::select! {
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {}
+                        () = ended.notified() => {}
+                    }
+                });
+            }
+        });
+        Self { address, is_open, cut }
+    }
+
+    fn set_open(&self, open: bool) {
+        self.is_open.store(open, Ordering::SeqCst);
+        self.cut.notify_waiters();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_reported_and_opened_again() {
+    let watched = Watched::rolling().await;
+    watched.application("a", syncing("healthy state of apps/Deployment/web")).await;
+    watched.application("b", healthy()).await;
+    watched.application("z", healthy()).await;
+    watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], json!([]))).await;
+    let text = std::fs::read_to_string(watched.cluster.kubeconfig()).unwrap();
+    let server =
+        text.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let proxy = Proxy::new(server.parse().unwrap()).await;
+    let files = folder(&[("config", &text.replace(&server, &proxy.address.to_string()))]);
+    let start = |arguments: &[&str]| {
+        let mut command = program(arguments);
+        command.env("KUBECONFIG", files.path().join("config"));
+        Arc::new(Terminal::run(command, 120, 40))
+    };
+    let screen = start(&["status", "set", "--watch"]);
+    let lines = start(&["status", "set", "--watch", "--plain"]);
+    let reason = start(&["explain", "set", "--watch"]);
+    until(&screen, "4 Applications").await;
+    until(&lines, "set, step 1 of 2").await;
+    until(&reason, "set waits in step 1").await;
+    proxy.set_open(false);
+    until(&screen, "Disconnected, retrying: ").await;
+    until(&lines, "disconnected, retrying: ").await;
+    until(&reason, "disconnected, retrying: ").await;
+    // What happens meanwhile is seen later, deletions included.
+    watched.api("Application").delete("z", &DeleteParams::default()).await.unwrap();
+    watched.becomes("a", healthy()).await;
+    watched.status(rollout(2, ["Healthy", "Healthy", "Waiting"], json!([]))).await;
+    proxy.set_open(true);
+    until(&lines, "connected again").await;
+    let again = until(&screen, "3 Applications").await;
+    assert!(!again.shows("Disconnected"), "{again}");
+    until(&reason, "set waits in step 2").await;
+    for terminal in [&screen, &lines, &reason] {
+        terminal.ctrl('c');
+        assert_eq!(finish(terminal).await.0, 130);
+    }
+}
+
+/// The screen of a large fleet fits a small window, and is drawn at most ten times a second.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_applications_fit_a_small_window() {
+    let watched = Watched::new(Value::Null).await;
+    let names: Vec<String> = (0..1000).map(|number| format!("app-{number:04}")).collect();
+    for (number, name) in names.iter().enumerate() {
+        let status = if number % 2 == 0 { healthy() } else { syncing("healthy state of a/B/c") };
+        watched.application(name, status).await;
+    }
+    watched
+        .status(
+            json!({"conditions": [{"type": "ResourcesUpToDate", "status": "True", "reason": "x",
+        "message": "y"}]}),
+        )
+        .await;
+    let terminal = Arc::new(watched.start(&["status", "set", "-w"], 80, 24));
+    let screen = until(&terminal, "500/1000 done").await;
+    assert_eq!(screen.lines[23].split(' ').next(), Some("Waiting"), "{screen}");
+    assert!(screen.shows("… ") && screen.shows(" more"), "{screen}");
+    let (frames, begun) = (terminal.frames().len(), std::time::Instant::now());
+    for name in names.iter().skip(1).step_by(2) {
+        watched.becomes(name, healthy()).await;
+    }
+    let (code, last) = finish(&terminal).await;
+    assert_eq!(code, 0, "{last}");
+    let most = begun.elapsed().as_millis() / 100 + 3;
+    let drawn = terminal.frames().len() - frames;
+    assert!(drawn as u128 <= most, "{drawn} frames in {:?}", begun.elapsed());
+}
