@@ -109,7 +109,10 @@ impl Terminal {
         let mut path = program.parent().unwrap().as_os_str().to_owned();
         path.push(":");
         path.push(std::env::var_os("PATH").unwrap_or_default());
-        let mut command = Command::new("bash");
+        // What runs the tests in the background may have them ignore Ctrl-C, which jobs of the
+        // shell would inherit.
+        let mut command = Command::new("env");
+        command.args(["--default-signal=INT,QUIT", "bash"]);
         command.args(["--norc", "--noprofile", "--noediting", "-i"]);
         command.env("PATH", path).env("PS1", PROMPT).env("PS2", "").env("HISTFILE", "/dev/null");
         command.env("KUBECONFIG", "/nonexistent").env("BASH_SILENCE_DEPRECATION_WARNING", "1");
