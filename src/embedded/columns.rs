@@ -10,7 +10,9 @@ use super::table::{created, definition, span};
 /// which comes after `Age`.
 fn names(kind: &Kind) -> &'static [&'static str] {
     match (kind.group.as_str(), kind.plural.as_str()) {
-        ("", "pods") => &["Ready", "Status", "Restarts", "+IP", "+Node"],
+        ("", "pods") => {
+            &["Ready", "Status", "Restarts", "+IP", "+Node", "+Nominated Node", "+Readiness Gates"]
+        }
         ("", "services") => &["Type", "Cluster-IP", "External-IP", "Port(s)", "+Selector"],
         ("", "namespaces") => &["Status"],
         ("", "nodes") => &["Status"],
@@ -23,7 +25,18 @@ fn names(kind: &Kind) -> &'static [&'static str] {
         ("", "persistentvolumes") => {
             &["Capacity", "Access Modes", "Reclaim Policy", "Status", "Claim", "StorageClass"]
         }
-        ("", "events") => &["Type", "Reason", "Object", "Message"],
+        ("", "events") | ("events.k8s.io", "events") => &EVENT,
+        ("", "resourcequotas") => &["Request", "Limit"],
+        ("", "endpoints") => &["Endpoints"],
+        ("rbac.authorization.k8s.io", "roles" | "clusterroles") => &["Created At"],
+        ("rbac.authorization.k8s.io", "rolebindings" | "clusterrolebindings") => &["Role"],
+        ("storage.k8s.io", "storageclasses") => {
+            &["Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion"]
+        }
+        ("scheduling.k8s.io", "priorityclasses") => &["Value", "Global-Default"],
+        ("apps", "controllerrevisions") => &["Controller", "Revision"],
+        ("networking.k8s.io", "networkpolicies") => &["Pod-Selector"],
+        ("networking.k8s.io", "ingressclasses") => &["Controller", "Parameters"],
         ("apps", "deployments") => {
             &["Ready", "Up-to-date", "Available", "+Containers", "+Images", "+Selector"]
         }
@@ -42,10 +55,10 @@ fn names(kind: &Kind) -> &'static [&'static str] {
             "+Selector",
         ],
         ("batch", "jobs") => &["Status", "Completions", "Duration", "+Containers", "+Images"],
-        ("batch", "cronjobs") => &["Schedule", "Suspend", "Active", "Last Schedule"],
+        ("batch", "cronjobs") => &["Schedule", "Timezone", "Suspend", "Active", "Last Schedule"],
         ("networking.k8s.io", "ingresses") => &["Class", "Hosts", "Address", "Ports"],
         ("autoscaling", "horizontalpodautoscalers") => {
-            &["Reference", "MinPods", "MaxPods", "Replicas"]
+            &["Reference", "Targets", "MinPods", "MaxPods", "Replicas"]
         }
         ("policy", "poddisruptionbudgets") => {
             &["Min available", "Max unavailable", "Allowed disruptions"]
@@ -56,19 +69,55 @@ fn names(kind: &Kind) -> &'static [&'static str] {
     }
 }
 
+/// Columns of Events, which stand in another order: the name comes last.
+const EVENT: [&str; 10] = [
+    "Last Seen",
+    "Type",
+    "Reason",
+    "Object",
+    "+Subobject",
+    "+Source",
+    "Message",
+    "+First Seen",
+    "+Count",
+    "+Name",
+];
+
+/// Whether there is a column for the age.
+fn has_age(kind: &Kind) -> bool {
+    !names(kind).contains(&"Created At")
+}
+
 /// Column descriptions of a built-in kind.
 pub(crate) fn definitions(kind: &Kind) -> Vec<Value> {
+    if kind.is_event() {
+        let column = |name: &&str| match name.strip_prefix('+') {
+            Some("Name") => definition("Name", "string", "name", 1, ""),
+            Some("Count") => definition("Count", "integer", "", 1, ""),
+            Some(name) => definition(name, "string", "", 1, ""),
+            None => definition(name, "string", "", 0, ""),
+        };
+        return EVENT.iter().map(column).collect();
+    }
     let mut out =
         vec![definition("Name", "string", "name", 0, "Name must be unique within a namespace.")];
     let column = |name: &str, priority| {
         let number = matches!(
             name,
-            "Desired" | "Current" | "Up-to-date" | "Available" | "Data" | "Secrets" | "Active"
+            "Desired"
+                | "Current"
+                | "Up-to-date"
+                | "Available"
+                | "Data"
+                | "Secrets"
+                | "Active"
+                | "Revision"
+                | "Value"
         );
         definition(name, if number { "integer" } else { "string" }, "", priority, "")
     };
     out.extend(names(kind).iter().filter(|n| !n.starts_with('+')).map(|n| column(n, 0)));
-    if !kind.is_crd() {
+    if has_age(kind) {
         out.push(definition("Age", "string", "", 0, "Time since the object was created."));
     }
     out.extend(names(kind).iter().filter_map(|n| n.strip_prefix('+')).map(|n| column(n, 1)));
@@ -77,11 +126,14 @@ pub(crate) fn definitions(kind: &Kind) -> Vec<Value> {
 
 /// The cells of one row, in the order of [`definitions`].
 pub(crate) fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
+    if kind.is_event() {
+        return EVENT.iter().map(|n| event(n.trim_start_matches('+'), object, now)).collect();
+    }
     let mut out = vec![object["metadata"]["name"].clone()];
     out.extend(
         names(kind).iter().filter(|n| !n.starts_with('+')).map(|n| cell(kind, n, object, now)),
     );
-    if !kind.is_crd() {
+    if has_age(kind) {
         out.push(json!(created(object, now)));
     }
     out.extend(
@@ -125,7 +177,6 @@ fn cell(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
         ("namespaces", _) => json!(text(&status["phase"])),
         ("configmaps" | "secrets" | "serviceaccounts", _) => contents(kind, column, object),
         ("persistentvolumeclaims" | "persistentvolumes", _) => volume(kind, column, object),
-        ("events", _) => event(column, object),
         (
             "deployments"
             | "statefulsets"
@@ -138,8 +189,8 @@ fn cell(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
         ("ingresses", _) => ingress(column, spec, status),
         ("horizontalpodautoscalers" | "poddisruptionbudgets", _) => scaling(column, spec, status),
         ("leases", _) => json!(text(&spec["holderIdentity"])),
-        ("customresourcedefinitions", _) => object["metadata"]["creationTimestamp"].clone(),
-        _ => Value::Null,
+        (_, "Created At") => object["metadata"]["creationTimestamp"].clone(),
+        _ => other(column, object),
     }
 }
 
@@ -162,7 +213,9 @@ fn pod(column: &str, object: &Value) -> Value {
             json!(restarts.to_string())
         }
         "IP" => json!(text(&status["podIP"])),
-        _ => json!(text(&spec["nodeName"])),
+        "Node" => json!(text(&spec["nodeName"])),
+        "Nominated Node" => json!(text(&status["nominatedNodeName"])),
+        _ => json!("<none>"),
     }
 }
 
@@ -221,8 +274,99 @@ fn volume(kind: &Kind, column: &str, object: &Value) -> Value {
     }
 }
 
-fn event(column: &str, object: &Value) -> Value {
+/// Kinds with columns that say what a field says.
+fn other(column: &str, object: &Value) -> Value {
+    let quota = |rest: bool| {
+        let hard = object["status"]["hard"].as_object().or(object["spec"]["hard"].as_object());
+        let of = |name: &String| name.starts_with("limits.") != rest;
+        let shown = hard.into_iter().flatten().filter(|(name, _)| of(name)).map(|(name, hard)| {
+            let used = object["status"]["used"][name].as_str().unwrap_or("0");
+            format!("{name}: {used}/{}", text(hard))
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    let name_of = |reference: &Value| {
+        json!(format!("{}/{}", text(&reference["kind"]), text(&reference["name"])))
+    };
     match column {
+        "Request" => json!(quota(true)),
+        "Limit" => json!(quota(false)),
+        "Role" => name_of(&object["roleRef"]),
+        "Provisioner" => json!(text(&object["provisioner"])),
+        "ReclaimPolicy" => json!(object["reclaimPolicy"].as_str().unwrap_or("Delete")),
+        "VolumeBindingMode" => json!(object["volumeBindingMode"].as_str().unwrap_or("Immediate")),
+        "AllowVolumeExpansion" => json!(object["allowVolumeExpansion"] == true),
+        "Value" => object["value"].clone(),
+        "Global-Default" => json!(object["globalDefault"] == true),
+        "Revision" => object["revision"].clone(),
+        "Controller" if object["revision"].is_number() => {
+            let owner = list(&object["metadata"]["ownerReferences"]).first();
+            owner.map_or_else(
+                || json!("<none>"),
+                |owner| {
+                    let group = owner["apiVersion"].as_str().and_then(|v| v.split_once('/'));
+                    let kind = text(&owner["kind"]).to_lowercase();
+                    let suffix = group.map_or_else(String::new, |(group, _)| format!(".{group}"));
+                    json!(format!("{kind}{suffix}/{}", text(&owner["name"])))
+                },
+            )
+        }
+        "Controller" => json!(text(&object["spec"]["controller"])),
+        "Pod-Selector" => {
+            json!(selector(&json!({"selector": object["spec"]["podSelector"].clone()})))
+        }
+        "Endpoints" => {
+            let subsets = list(&object["subsets"]).iter();
+            json!(words(subsets.flat_map(|s| list(&s["addresses"])).map(|a| &a["ip"])))
+        }
+        _ => json!("<none>"),
+    }
+}
+
+fn event(column: &str, object: &Value, now: Timestamp) -> Value {
+    let since = |times: [&Value; 3]| {
+        let time = times.into_iter().find_map(|time| time.as_str());
+        json!(time.map_or_else(|| "<unknown>".to_owned(), |time| crate::age::since(time, now)))
+    };
+    match column {
+        "Name" => object["metadata"]["name"].clone(),
+        "Last Seen" => since([
+            &object["series"]["lastObservedTime"],
+            if object["lastTimestamp"].is_string() {
+                &object["lastTimestamp"]
+            } else {
+                &object["deprecatedLastTimestamp"]
+            },
+            &object["eventTime"],
+        ]),
+        "First Seen" => since([
+            &object["firstTimestamp"],
+            &object["deprecatedFirstTimestamp"],
+            &object["eventTime"],
+        ]),
+        "Count" => {
+            let counts = [&object["series"]["count"], &object["count"], &object["deprecatedCount"]];
+            json!(counts.into_iter().find_map(Value::as_i64).unwrap_or(1))
+        }
+        "Source" => {
+            let source = if object["source"].is_object() {
+                &object["source"]
+            } else {
+                &object["deprecatedSource"]
+            };
+            let controllers = [
+                &source["component"],
+                &object["reportingComponent"],
+                &object["reportingController"],
+            ];
+            let component = controllers.into_iter().find_map(|name| name.as_str());
+            let host = source["host"].as_str().map_or_else(String::new, |host| format!(", {host}"));
+            json!(format!("{}{host}", component.unwrap_or_default()))
+        }
+        "Subobject" => {
+            let path = object["involvedObject"]["fieldPath"].as_str();
+            json!(path.or(object["regarding"]["fieldPath"].as_str()).unwrap_or_default())
+        }
         "Object" => {
             let about = if object["involvedObject"].is_object() {
                 &object["involvedObject"]
@@ -271,6 +415,7 @@ fn job(kind: &Kind, column: &str, object: &Value, now: Timestamp) -> Value {
         }
         ("jobs", _) => json!(span(&status["startTime"], &status["completionTime"], now)),
         (_, "Schedule") => json!(text(&spec["schedule"])),
+        (_, "Timezone") => json!(text(&spec["timeZone"])),
         (_, "Suspend") => json!(if spec["suspend"] == true { "True" } else { "False" }),
         (_, "Active") => json!(list(&status["active"]).len()),
         _ => {
@@ -295,6 +440,19 @@ fn scaling(column: &str, spec: &Value, status: &Value) -> Value {
         "Reference" => {
             let target = &spec["scaleTargetRef"];
             json!(format!("{}/{}", text(&target["kind"]), text(&target["name"])))
+        }
+        "Targets" => {
+            let targets = list(&spec["metrics"]).iter().filter_map(|metric| {
+                let name = metric["resource"]["name"].as_str()?;
+                let goal = &metric["resource"]["target"];
+                let goal = match goal["averageUtilization"].as_i64() {
+                    Some(percent) => format!("{percent}%"),
+                    None => text(&goal["averageValue"]),
+                };
+                Some(format!("{name}: <unknown>/{goal}"))
+            });
+            let shown = targets.collect::<Vec<_>>().join(", ");
+            json!(if shown.is_empty() { "<none>".to_owned() } else { shown })
         }
         "MinPods" => json!(text(&spec["minReplicas"])),
         "MaxPods" => json!(text(&spec["maxReplicas"])),

@@ -151,7 +151,7 @@ pub(crate) fn resources(kinds: &Registry, group: &str, version: &str) -> Result<
         for (name, sub_kind, sub_group, sub_version) in subresources(kind) {
             let mut entry = json!({
                 "name": format!("{}/{name}", kind.plural), "singularName": "", "namespaced": kind.namespaced,
-                "kind": sub_kind, "verbs": ["get", "patch", "update"],
+                "kind": sub_kind, "verbs": subresource_verbs(name),
             });
             if !sub_group.is_empty() {
                 entry["group"] = json!(sub_group);
@@ -182,7 +182,22 @@ fn subresources(kind: &Kind) -> Vec<(&'static str, String, &'static str, &'stati
     if kind.status {
         out.push(("status", kind.kind.clone(), "", ""));
     }
+    if kind.is("", "pods") {
+        out.push(("eviction", "Eviction".to_owned(), "policy", "v1"));
+        out.push(("log", "Pod".to_owned(), "", ""));
+    }
+    if kind.is("", "serviceaccounts") {
+        out.push(("token", "TokenRequest".to_owned(), "authentication.k8s.io", "v1"));
+    }
     out
+}
+
+fn subresource_verbs(name: &str) -> &'static [&'static str] {
+    match name {
+        "eviction" | "token" => &["create"],
+        "log" => &["get"],
+        _ => &["get", "patch", "update"],
+    }
 }
 
 /// Discovery in one document.
@@ -225,7 +240,7 @@ fn aggregated_resource(kind: &Arc<Kind>) -> Value {
                 if group.is_empty() { (kind.group.as_str(), kind.version.as_str()) } else { (group, version) };
             json!({
                 "subresource": name, "responseKind": {"group": group, "version": version, "kind": sub_kind},
-                "verbs": ["get", "patch", "update"],
+                "verbs": subresource_verbs(name),
             })
         })
         .collect();
@@ -258,9 +273,9 @@ pub(crate) fn review(
     if *method != Method::POST {
         return Some(Err(ApiError::new(405, "MethodNotAllowed", "reviews can only be created")));
     }
-    // In protobuf, what is asked does not matter either.
     let mut object = if protobuf::is_protobuf(body) {
-        json!({})
+        // What is asked does not matter, should it not be understood.
+        protobuf::decode(body).unwrap_or_else(|| json!({}))
     } else {
         serde_json::from_slice(body).unwrap_or_default()
     };

@@ -65,8 +65,8 @@ impl Guard {
     }
 
     /// A kubeconfig for a server that listens on an address and has this guard.
-    /// It holds the token.
-    pub fn kubeconfig(&self, address: SocketAddr) -> String {
+    /// It holds the token; its context is in `namespace`.
+    pub fn kubeconfig(&self, address: SocketAddr, namespace: &str) -> String {
         use base64::Engine;
         let authority = base64::engine::general_purpose::STANDARD.encode(&self.certificate);
         let token = &self.token;
@@ -80,7 +80,7 @@ impl Guard {
         format!(
             "apiVersion: v1\nkind: Config\nclusters:\n- name: wavegate\n  cluster:\n    server: https://{address}\n    \
              certificate-authority-data: {authority}\nusers:\n- name: wavegate\n  user:\n    token: {token}\ncontexts:\n\
-             - name: wavegate\n  context:\n    cluster: wavegate\n    user: wavegate\n    namespace: default\n\
+             - name: wavegate\n  context:\n    cluster: wavegate\n    user: wavegate\n    namespace: {namespace}\n\
              current-context: wavegate\n"
         )
     }
@@ -113,6 +113,9 @@ impl Guard {
             return Err(ApiError::new(401, "Unauthorized", message));
         }
         let writes = matches!(request.method, Method::POST | Method::PUT | Method::PATCH);
+        // They have no body, and are refused with better words.
+        let enters = ["/exec", "/attach", "/portforward"];
+        let writes = writes && !enters.iter().any(|end| request.uri.path().ends_with(end));
         let type_ = text(headers, header::CONTENT_TYPE);
         if writes && !type_.trim_start().to_ascii_lowercase().starts_with("application/") {
             let message =

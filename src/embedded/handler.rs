@@ -13,13 +13,14 @@ use super::answer::{Reply, ResponseBody, answer, error_response, injected};
 use super::errors::ApiError;
 use super::faults::{Effect, RequestRecord};
 use super::kinds::Kind;
+use super::openapi::Wanted;
 use super::patching;
 use super::read::{self, ListRequest};
 use super::request::{Query, ResourcePath, Route, View, route, view};
 use super::store::Key;
 use super::stored::{Object, Stored};
 use super::write::{FieldValidation, Ownership, Writer};
-use super::{Inner, deletion, discovery, openapi, scale, watch};
+use super::{Inner, deletion, discovery, openapi, pod_log, scale, watch};
 
 /// Longest request body, as the real one has it.
 const BODY_LIMIT: usize = 3 << 20;
@@ -179,12 +180,18 @@ fn documents(
         Route::Resources(group, version) => {
             discovery::resources(&state.kinds, group, version).map(|v| Reply::value(200, &v))
         }
-        Route::OpenApiV2 => Ok(openapi::v2(accept)),
+        Route::OpenApiV2 => {
+            let wanted = Wanted::whole(&state.kinds, accept);
+            drop(state);
+            Ok(wanted.make())
+        }
         Route::OpenApiV3 => {
             Ok(Reply::value(200, &openapi::index(&state.kinds, state.kinds_changed)))
         }
         Route::OpenApiV3Group(path) => {
-            openapi::group(&state.kinds, path).map(|v| Reply::value(200, &v))
+            let wanted = Wanted::group(&state.kinds, path);
+            drop(state);
+            wanted.map(Wanted::make)
         }
         Route::Resource(_) | Route::Unknown => Err(ApiError::no_such_path()),
     }
@@ -200,8 +207,9 @@ fn dispatch(
     if let Some(reply) = discovery::review(path, call.method, body) {
         return reply;
     }
-    // Read before the lock is taken.
+    // Read before the lock is taken. Who would enter a Pod sends none.
     let body = match *call.method {
+        _ if matches!(path.subresource.as_str(), "attach" | "exec" | "portforward") => None,
         Method::POST | Method::PUT | Method::PATCH => {
             Some(patching::parse_body(body, call.content_type)?)
         }
@@ -286,6 +294,20 @@ fn apply(writer: &mut Writer<'_>, call: &Call<'_>, body: Option<Value>) -> Resul
             let kind = writer.kind.clone();
             Done::Page(read::select(writer.state, &list_request(&kind, call, writer.now))?)
         }
+        (&Method::GET, true, "log") => {
+            let pod = writer.found()?;
+            Done::Reply(pod_log::read(&pod.value(), &call.query)?)
+        }
+        (method, true, "token") => {
+            let account = writer.found()?;
+            let made = (writer.now, writer.state.ids.uid());
+            let request = body.unwrap_or_default();
+            Done::Reply(pod_log::token(&account.value(), method, &request, made)?)
+        }
+        (_, true, "attach" | "exec" | "portforward" | "proxy") => {
+            writer.found()?;
+            return Err(pod_log::nothing_runs(subresource));
+        }
         (&Method::GET, true, _) => Done::Object(200, writer.found()?),
         (&Method::POST, false, "") => Done::Object(201, create(writer, body.unwrap_or_default())?),
         (&Method::POST, true, "eviction") => Done::Reply(deletion::evict(writer)?),
@@ -320,7 +342,8 @@ fn check_subresource(kind: &Kind, path: &ResourcePath) -> Result<(), ApiError> {
         "status" => kind.status,
         "scale" => kind.scale.is_some(),
         "finalize" => kind.is("", "namespaces"),
-        "eviction" => kind.is("", "pods"),
+        "eviction" | "log" | "attach" | "exec" | "portforward" | "proxy" => kind.is("", "pods"),
+        "token" => kind.is("", "serviceaccounts"),
         _ => false,
     };
     if known { Ok(()) } else { Err(ApiError::no_such_path()) }

@@ -5,7 +5,8 @@
 //! behaves as the real one where a controller can tell: resource versions,
 //! conflicts, generations, field ownership, all patch types, status and scale,
 //! finalizers, garbage collection, selectors, pages, watches, definitions of
-//! custom kinds, discovery, dry runs, namespaces.
+//! custom kinds, discovery, OpenAPI, dry runs, namespaces. It reads JSON, YAML and, of
+//! built-in kinds, protobuf; it answers in JSON.
 //!
 //! It differs in this: garbage collection and the emptying of namespaces happen
 //! inside the request that causes them; pods go at once, since no kubelet waits;
@@ -50,6 +51,7 @@ mod managed_fields;
 mod openapi;
 mod patch;
 mod patching;
+mod pod_log;
 mod protobuf;
 mod read;
 mod request;
@@ -61,6 +63,7 @@ mod store;
 mod stored;
 mod table;
 mod typed;
+mod types;
 mod validate;
 mod watch;
 pub mod workloads;

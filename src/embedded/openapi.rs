@@ -1,31 +1,67 @@
-//! OpenAPI documents, as far as `kubectl` asks for them.
+//! OpenAPI documents: what `kubectl explain` prints, and what kubectl asks before it writes.
 //!
-//! Before it writes, kubectl looks whether the server validates fields itself:
-//! the v3 documents say so, per resource. Schemas are given for custom kinds;
-//! built-in kinds are described as plain objects, since kubectl knows them.
+//! Schemas of built-in kinds come from their types, those of custom kinds from
+//! their definitions. A document is made when it is asked for, outside of the
+//! server's lock: see [`Wanted`]. Those of built-in groups never change and are kept.
 
+mod v2;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use hyper::body::Bytes;
+use parking_lot::Mutex;
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use super::answer::Reply;
 use super::errors::ApiError;
 use super::kinds::{Kind, Registry};
+use super::stored::to_json;
+use super::types;
 
-/// `/openapi/v2`: a document without paths. kubectl reads it in protobuf only.
-pub(crate) fn v2(accept: &str) -> Reply {
-    if !accept.contains("protobuf") {
-        let empty = json!({"swagger": "2.0", "info": {"title": "Kubernetes", "version": "v1.33.0"}, "paths": {}});
-        return Reply::value(200, &empty);
+/// Deeper schemas are left as they are.
+const MAX_DEPTH: usize = 64;
+
+/// A document that is to be made from these kinds.
+pub(crate) enum Wanted {
+    /// `/openapi/v2`, and whether in protobuf.
+    Whole(Vec<Arc<Kind>>, bool),
+    /// `/openapi/v3/PATH`.
+    Group(String, Vec<Arc<Kind>>),
+}
+
+impl Wanted {
+    /// `/openapi/v2`.
+    pub fn whole(kinds: &Registry, accept: &str) -> Self {
+        Self::Whole(kinds.iter().cloned().collect(), accept.contains("protobuf"))
     }
-    // message Document { string swagger = 1; Info info = 2; Paths paths = 8; }
-    // message Info { string title = 1; string version = 2; }
-    let field = |number: u8, content: &[u8]| {
-        let mut out = vec![number << 3 | 2, u8::try_from(content.len()).unwrap_or(u8::MAX)];
-        out.extend_from_slice(content);
-        out
-    };
-    let info = [field(1, b"Kubernetes"), field(2, b"v1.33.0")].concat();
-    let document = [field(1, b"2.0"), field(2, &info), field(8, b"")].concat();
-    Reply::Typed("application/com.github.proto-openapi.spec.v2.v1.0+protobuf", document.into())
+
+    /// `/openapi/v3/PATH`: the resources of one group and version.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` for a version that is not served.
+    pub fn group(kinds: &Registry, path: &str) -> Result<Self, ApiError> {
+        let of_group = kinds.iter().filter(|kind| group_path(kind) == path);
+        let list: Vec<Arc<Kind>> = of_group.cloned().collect();
+        if list.is_empty() {
+            return Err(ApiError::no_such_path());
+        }
+        Ok(Self::Group(path.to_owned(), list))
+    }
+
+    /// Makes the document; takes milliseconds.
+    pub fn make(self) -> Reply {
+        match self {
+            Self::Whole(kinds, false) => Reply::value(200, &v2::document(&kinds)),
+            Self::Whole(kinds, true) => {
+                let media = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+                Reply::Typed(media, v2::encode(&v2::document(&kinds)).into())
+            }
+            Self::Group(path, kinds) => Reply::Json(200, group(&path, &kinds)),
+        }
+    }
 }
 
 fn group_path(kind: &Kind) -> String {
@@ -47,56 +83,179 @@ pub(crate) fn index(kinds: &Registry, generation: u64) -> Value {
     json!({"paths": paths})
 }
 
-/// `/openapi/v3/PATH`: the resources of one group and version.
-///
-/// # Errors
-///
-/// `NotFound` for a version that is not served.
-pub(crate) fn group(kinds: &Registry, path: &str) -> Result<Value, ApiError> {
+fn group(path: &str, kinds: &[Arc<Kind>]) -> Bytes {
+    // A group is either built in or custom.
+    static BUILTIN: Mutex<BTreeMap<String, Bytes>> = Mutex::new(BTreeMap::new());
+    let builtin = kinds.iter().all(|kind| kind.is_builtin());
+    if builtin && let Some(known) = BUILTIN.lock().get(path) {
+        return known.clone();
+    }
     let mut paths = Map::new();
-    let mut schemas = Map::new();
-    for kind in kinds.iter().filter(|k| group_path(k) == path) {
-        let gvk = json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
-        let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
-        let collection = format!("/{path}{scope}/{}", kind.plural);
-        let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
-        let parameters =
-            json!([parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")]);
-        let operation = |action: &str| {
-            json!({
-                "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk,
-                "parameters": parameters, "responses": {"200": {"description": "OK"}},
-            })
-        };
-        paths.insert(collection.clone(), json!({"post": operation("post")}));
-        let mut patch = operation("patch");
-        let mut content = Map::new();
-        for media in [
-            "application/apply-patch+yaml",
-            "application/json-patch+json",
-            "application/merge-patch+json",
-        ] {
-            content.insert(media.to_owned(), json!({"schema": {"type": "object"}}));
-        }
-        patch["requestBody"] = json!({"content": content});
-        paths.insert(
-            format!("{collection}/{{name}}"),
-            json!({"put": operation("put"), "patch": patch}),
-        );
-        let mut schema = kind
-            .custom
-            .as_ref()
-            .and_then(|c| c.raw_schema.clone())
-            .unwrap_or_else(|| json!({"type": "object"}));
-        schema["x-kubernetes-group-version-kind"] = json!([gvk]);
-        let name = if kind.group.is_empty() { "core" } else { &kind.group };
-        schemas.insert(format!("{name}.{}.{}", kind.version, kind.kind), schema);
+    for kind in kinds {
+        describe_paths(path, kind, &mut paths);
     }
-    if paths.is_empty() {
-        return Err(ApiError::no_such_path());
-    }
-    Ok(json!({
+    let document: Bytes = to_json(&json!({
         "openapi": "3.0.0", "info": {"title": "Kubernetes", "version": "v1.33.0"},
-        "paths": paths, "components": {"schemas": schemas},
+        "paths": paths, "components": {"schemas": definitions(kinds, Version::V3)},
     }))
+    .into();
+    if builtin {
+        BUILTIN.lock().insert(path.to_owned(), document.clone());
+    }
+    document
 }
+
+/// The operations of a kind, as far as kubectl looks for them: whether fields are
+/// validated by the server, and which patches it accepts.
+fn describe_paths(path: &str, kind: &Kind, paths: &mut Map<String, Value>) {
+    let gvk = gvk(kind);
+    let scope = if kind.namespaced { "/namespaces/{namespace}" } else { "" };
+    let collection = format!("/{path}{scope}/{}", kind.plural);
+    let parameter = |name: &str| json!({"name": name, "in": "query", "schema": {"type": "string", "uniqueItems": true}});
+    let parameters =
+        json!([parameter("dryRun"), parameter("fieldManager"), parameter("fieldValidation")]);
+    let operation = |action: &str| {
+        json!({
+            "x-kubernetes-action": action, "x-kubernetes-group-version-kind": gvk,
+            "parameters": parameters, "responses": {"200": {"description": "OK"}},
+        })
+    };
+    paths.insert(collection.clone(), json!({"post": operation("post")}));
+    let mut patch = operation("patch");
+    let mut content = Map::new();
+    // Not strategic: schemas from types lack the merge keys, and kubectl knows them itself.
+    for media in [
+        "application/apply-patch+yaml",
+        "application/json-patch+json",
+        "application/merge-patch+json",
+    ] {
+        content.insert(media.to_owned(), json!({"schema": {"type": "object"}}));
+    }
+    patch["requestBody"] = json!({"content": content});
+    paths
+        .insert(format!("{collection}/{{name}}"), json!({"put": operation("put"), "patch": patch}));
+}
+
+fn gvk(kind: &Kind) -> Value {
+    json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
+}
+
+/// Version of the documents: they differ in where definitions are, and in what may
+/// stand beside a reference.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V2,
+    V3,
+}
+
+const OBJECT_META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta";
+const INT_OR_STRING: &str = "io.k8s.apimachinery.pkg.util.intstr.IntOrString";
+const QUANTITY: &str = "io.k8s.apimachinery.pkg.api.resource.Quantity";
+
+/// The schemas of kinds and of all that they refer to, by name.
+fn definitions(kinds: &[Arc<Kind>], version: Version) -> Map<String, Value> {
+    let mut settings = SchemaSettings::openapi3();
+    settings.transforms.clear();
+    if version == Version::V2 {
+        settings.definitions_path = "/definitions".into();
+    }
+    let at = settings.definitions_path.clone();
+    let mut generator = settings.into_generator();
+    // Custom kinds refer to it.
+    generator.subschema_for::<k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta>();
+    let mut custom = Map::new();
+    let mut named = Vec::new();
+    for kind in kinds {
+        if let Some(definition) = &kind.custom {
+            let schema = definition.raw_schema.clone().unwrap_or_else(|| json!({"type": "object"}));
+            let mut reversed: Vec<&str> = kind.group.rsplit('.').collect();
+            reversed.extend([kind.version.as_str(), kind.kind.as_str()]);
+            custom.insert(reversed.join("."), custom_schema(schema, kind, &at));
+            continue;
+        }
+        let api_version = kind.api_version();
+        let known =
+            types::TYPES.iter().find(|t| t.kind == kind.kind && t.api_version == api_version);
+        if let Some(known) = known {
+            named.push((reference_name(&(known.schema)(&mut generator)), kind));
+        }
+    }
+    let mut all = generator.take_definitions(false);
+    for (name, kind) in named {
+        if let Some(schema) = all.get_mut(&name) {
+            schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
+        }
+    }
+    let loose = match version {
+        Version::V2 => json!({"type": "string", "format": "int-or-string"}),
+        Version::V3 => {
+            json!({"format": "int-or-string", "oneOf": [{"type": "integer"}, {"type": "string"}]})
+        }
+    };
+    let quantity = match version {
+        Version::V2 => json!({"type": "string"}),
+        Version::V3 => json!({"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    };
+    for (name, mut schema) in [(INT_OR_STRING, loose), (QUANTITY, quantity)] {
+        if let Some(old) = all.get_mut(name) {
+            schema["description"] = old["description"].take();
+            *old = schema;
+        }
+    }
+    all.extend(custom);
+    if version == Version::V3 {
+        all.values_mut().for_each(|schema| lone_references(schema, 0));
+    }
+    all
+}
+
+/// What `{"$ref": …}` refers to.
+fn reference_name(schema: &schemars::Schema) -> String {
+    let path = schema.get("$ref").and_then(Value::as_str).unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// The schema of a definition, with what every object has.
+fn custom_schema(mut schema: Value, kind: &Kind, definitions: &str) -> Value {
+    if !schema.is_object() {
+        schema = json!({"type": "object"});
+    }
+    schema["x-kubernetes-group-version-kind"] = json!([gvk(kind)]);
+    if !schema["properties"].is_object() {
+        schema["properties"] = json!({});
+    }
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let properties = &mut schema["properties"];
+    properties["apiVersion"] =
+        text("APIVersion defines the versioned schema of this representation of an object.");
+    properties["kind"] = text("Kind is the type of the REST resource that this object represents.");
+    properties["metadata"] = json!({
+        "$ref": format!("#{definitions}/{OBJECT_META}"), "description": "Standard object's metadata.",
+    });
+    schema
+}
+
+/// In version 3, nothing may stand beside a reference.
+fn lone_references(schema: &mut Value, depth: usize) {
+    if depth > MAX_DEPTH {
+        return;
+    }
+    match schema {
+        Value::Object(map) => {
+            if map.len() > 1
+                && map.get("$ref").is_some_and(Value::is_string)
+                && let Some(reference) = map.remove("$ref")
+            {
+                map.insert("allOf".to_owned(), json!([{"$ref": reference}]));
+            }
+            map.values_mut().for_each(|child| lone_references(child, depth + 1));
+        }
+        Value::Array(list) => {
+            list.iter_mut().for_each(|child| lone_references(child, depth + 1));
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,134 @@
-//! Protobuf bodies of the few simple kinds that `kubectl create` sends so.
+//! Protobuf bodies of built-in kinds, which `kubectl create` and other typed clients send.
 //!
-//! `kubectl create namespace` and its like know no JSON. Only their flat kinds
-//! are read here; any other protobuf body is refused with 415, which clients
-//! of other kinds do not run into, since they speak JSON.
+//! Read only: answers are JSON, which these clients accept. What the fields of a
+//! message are called is in `fields.txt`; a body of a kind that is not there, such
+//! as a definition, is refused with 415.
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use base64::Engine as _;
 use serde_json::{Map, Value, json};
 
 /// What stands before each protobuf object of the Kubernetes API.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// One field: number and content; numbers that are no bytes are left out.
-type Field<'a> = (u64, &'a [u8]);
+/// Messages in messages: the deepest of Kubernetes has half of it.
+const MAX_DEPTH: usize = 32;
+
+/// One field of a message, as the table tells.
+struct Field {
+    name: &'static str,
+    shape: Shape,
+    kind: Type,
+    /// Whether a zero says something: of a field that is always written, it does not.
+    optional: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Shape {
+    One,
+    List,
+    Map,
+}
+
+#[derive(Clone, Copy)]
+enum Type {
+    Text,
+    Bool,
+    Integer,
+    Double,
+    Bytes,
+    Time,
+    MicroTime,
+    Quantity,
+    IntOrString,
+    /// JSON in a message.
+    Raw,
+    /// A list of texts in a message of its own.
+    Texts,
+    Message(&'static str),
+}
+
+/// Fields of a message by their numbers.
+type Message = HashMap<u64, Field>;
+
+struct Tables {
+    /// Messages of kinds, by `APIVERSION/KIND`.
+    kinds: HashMap<&'static str, &'static str>,
+    messages: HashMap<&'static str, Message>,
+}
+
+/// Read when the first such body comes.
+static TABLES: LazyLock<Tables> = LazyLock::new(|| {
+    let mut tables = Tables { kinds: HashMap::new(), messages: HashMap::new() };
+    let lines = include_str!("protobuf/fields.txt").lines();
+    for line in lines.filter(|line| !line.starts_with('#')) {
+        let mut words = line.split(' ');
+        match (words.next(), words.clone().next()) {
+            (Some("="), Some(kind)) => {
+                tables.kinds.extend(words.nth(1).map(|message| (kind, message)));
+            }
+            (Some(name), _) => {
+                drop(tables.messages.insert(name, words.filter_map(field).collect()))
+            }
+            (None, _) => {}
+        }
+    }
+    tables
+});
+
+/// Reads `NUMBER:NAME:TYPE`.
+fn field(word: &'static str) -> Option<(u64, Field)> {
+    let mut parts = word.splitn(3, ':');
+    let (number, name, kind) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    let (shape, kind) = match kind.as_bytes().first()? {
+        b'*' => (Shape::List, &kind[1..]),
+        b'%' => (Shape::Map, &kind[1..]),
+        _ => (Shape::One, kind),
+    };
+    let (optional, kind) = kind.strip_prefix('?').map_or((false, kind), |kind| (true, kind));
+    let kind = match kind {
+        "s" => Type::Text,
+        "b" => Type::Bool,
+        "i" => Type::Integer,
+        "f" => Type::Double,
+        "y" => Type::Bytes,
+        "time" => Type::Time,
+        "micro" => Type::MicroTime,
+        "quantity" => Type::Quantity,
+        "intstr" => Type::IntOrString,
+        "raw" => Type::Raw,
+        "strings" => Type::Texts,
+        message => Type::Message(message),
+    };
+    Some((number, Field { name, shape, kind, optional }))
+}
+
+/// What is on the wire.
+#[derive(Clone, Copy)]
+enum Wire<'a> {
+    Number(u64),
+    Double(f64),
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Wire<'a> {
+    fn bytes(self) -> Option<&'a [u8]> {
+        match self {
+            Self::Bytes(bytes) => Some(bytes),
+            Self::Number(_) | Self::Double(_) => None,
+        }
+    }
+
+    /// Negative numbers are written as two's complement.
+    fn integer(self) -> Option<i64> {
+        match self {
+            Self::Number(number) => Some(number.cast_signed()),
+            Self::Bytes(_) | Self::Double(_) => None,
+        }
+    }
+}
 
 fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut value = 0_u64;
@@ -25,70 +143,142 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-fn fields(mut bytes: &[u8]) -> Option<Vec<Field<'_>>> {
+/// The fields of a message in their order: number and content.
+fn wires(mut bytes: &[u8]) -> Option<Vec<(u64, Wire<'_>)>> {
     let mut out = Vec::new();
     while !bytes.is_empty() {
         let tag = varint(&mut bytes)?;
-        match tag & 7 {
-            0 => {
-                varint(&mut bytes)?;
+        let wire = match tag & 7 {
+            0 => Wire::Number(varint(&mut bytes)?),
+            1 => {
+                let (double, rest) = bytes.split_first_chunk()?;
+                bytes = rest;
+                Wire::Double(f64::from_le_bytes(*double))
             }
-            1 => bytes = bytes.get(8..)?,
             2 => {
                 let len = usize::try_from(varint(&mut bytes)?).ok()?;
-                out.push((tag >> 3, bytes.get(..len)?));
+                let content = bytes.get(..len)?;
                 bytes = &bytes[len..];
+                Wire::Bytes(content)
             }
-            5 => bytes = bytes.get(4..)?,
+            5 => {
+                // No field of Kubernetes has this type.
+                bytes = bytes.get(4..)?;
+                continue;
+            }
             _ => return None,
-        }
+        };
+        out.push((tag >> 3, wire));
     }
     Some(out)
 }
 
-fn text(bytes: &[u8]) -> Option<Value> {
-    std::str::from_utf8(bytes).ok().map(|t| json!(t))
+fn text(bytes: &[u8]) -> Option<&str> {
+    std::str::from_utf8(bytes).ok()
 }
 
-/// Map entries: key is field 1, value is field 2.
-fn entry(bytes: &[u8], binary: bool) -> Option<(String, Value)> {
-    use base64::Engine as _;
-    let (mut key, mut value): (&[u8], &[u8]) = (&[], &[]);
-    for (number, content) in fields(bytes)? {
-        match number {
-            1 => key = content,
-            2 => value = content,
-            _ => {}
+/// The content of one field of a message that has few.
+fn part<'a>(wires: &[(u64, Wire<'a>)], number: u64) -> Option<Wire<'a>> {
+    wires.iter().rev().find(|(n, _)| *n == number).map(|(_, wire)| *wire)
+}
+
+/// `Some(None)` is a value that says nothing: it is left out.
+fn value(field: &Field, wire: Wire<'_>, depth: usize) -> Option<Option<Value>> {
+    let kept = |value: Value, empty: bool| (field.optional || !empty).then_some(value);
+    Some(match field.kind {
+        Type::Text => {
+            let text = text(wire.bytes()?)?;
+            kept(json!(text), text.is_empty())
         }
-    }
-    let value = if binary {
-        json!(base64::engine::general_purpose::STANDARD.encode(value))
-    } else {
-        text(value)?
-    };
-    Some((std::str::from_utf8(key).ok()?.to_owned(), value))
-}
-
-fn metadata(bytes: &[u8]) -> Option<Value> {
-    let mut meta = Map::new();
-    for (number, content) in fields(bytes)? {
-        let name = match number {
-            1 => "name",
-            2 => "generateName",
-            3 => "namespace",
-            11 | 12 => {
-                let (key, value) = entry(content, false)?;
-                let map = if number == 11 { "labels" } else { "annotations" };
-                meta.entry(map).or_insert_with(|| json!({}))[key] = value;
-                continue;
+        Type::Bool => {
+            let set = wire.integer()? != 0;
+            kept(json!(set), !set)
+        }
+        Type::Integer => {
+            let number = wire.integer()?;
+            kept(json!(number), number == 0)
+        }
+        Type::Double => match wire {
+            Wire::Double(number) => Some(json!(number)),
+            Wire::Number(_) | Wire::Bytes(_) => return None,
+        },
+        Type::Bytes => {
+            let bytes = wire.bytes()?;
+            let value = json!(base64::engine::general_purpose::STANDARD.encode(bytes));
+            kept(value, bytes.is_empty())
+        }
+        Type::Time => time(wire.bytes()?, "%Y-%m-%dT%H:%M:%SZ")?,
+        Type::MicroTime => time(wire.bytes()?, "%Y-%m-%dT%H:%M:%S%.6fZ")?,
+        Type::Quantity => match part(&wires(wire.bytes()?)?, 1) {
+            None => Some(json!("0")),
+            Some(wire) => Some(json!(text(wire.bytes()?)?)),
+        },
+        Type::IntOrString => {
+            let wires = wires(wire.bytes()?)?;
+            let number = |number| part(&wires, number).and_then(Wire::integer).unwrap_or(0);
+            if number(1) == 0 {
+                kept(json!(number(2)), number(2) == 0)
+            } else {
+                let text = text(part(&wires, 3)?.bytes()?)?;
+                kept(json!(text), text.is_empty())
             }
-            _ => continue,
-        };
-        if !content.is_empty() {
-            meta.insert(name.to_owned(), text(content)?);
+        }
+        Type::Raw => match part(&wires(wire.bytes()?)?, 1) {
+            None => None,
+            Some(wire) => Some(serde_json::from_slice(wire.bytes()?).ok()?),
+        },
+        Type::Texts => {
+            let mut texts = Vec::new();
+            for (_, wire) in wires(wire.bytes()?)? {
+                texts.push(json!(text(wire.bytes()?)?));
+            }
+            Some(Value::Array(texts))
+        }
+        Type::Message(name) => Some(Value::Object(message(name, wire.bytes()?, depth + 1)?)),
+    })
+}
+
+fn time(bytes: &[u8], format: &str) -> Option<Option<Value>> {
+    let wires = wires(bytes)?;
+    if wires.is_empty() {
+        // The absent time.
+        return Some(None);
+    }
+    let number = |number| part(&wires, number).and_then(Wire::integer).unwrap_or(0);
+    let at = jiff::Timestamp::new(number(1), i32::try_from(number(2)).ok()?).ok()?;
+    Some(Some(json!(at.strftime(format).to_string())))
+}
+
+/// Reads a message; fields that the table does not have are left out.
+fn message(name: &str, bytes: &[u8], depth: usize) -> Option<Map<String, Value>> {
+    let fields = TABLES.messages.get(name).filter(|_| depth < MAX_DEPTH)?;
+    let mut out = Map::new();
+    for (number, wire) in wires(bytes)? {
+        let Some(field) = fields.get(&number) else { continue };
+        match field.shape {
+            Shape::One => match value(field, wire, depth)? {
+                Some(Value::Object(inner)) if field.name == "-" => out.extend(inner),
+                Some(value) => drop(out.insert(field.name.to_owned(), value)),
+                None => {}
+            },
+            Shape::List => {
+                let field = &Field { optional: true, ..*field };
+                let list = out.entry(field.name).or_insert_with(|| json!([]));
+                if let (Value::Array(list), Some(item)) = (list, value(field, wire, depth)?) {
+                    list.push(item);
+                }
+            }
+            Shape::Map => {
+                let entry = wires(wire.bytes()?)?;
+                let key = part(&entry, 1).map_or(Some(""), |wire| text(wire.bytes()?))?;
+                let content = part(&entry, 2).unwrap_or(Wire::Bytes(&[]));
+                let field = &Field { optional: true, ..*field };
+                let map = out.entry(field.name).or_insert_with(|| json!({}));
+                map[key] = value(field, content, depth)?.unwrap_or_default();
+            }
         }
     }
-    Some(Value::Object(meta))
+    Some(out)
 }
 
 /// Whether a body is an object in protobuf, as its first bytes tell.
@@ -98,60 +288,19 @@ pub(crate) fn is_protobuf(body: &[u8]) -> bool {
 
 /// Reads a protobuf body; `None` for kinds that are not known here and for what is no protobuf.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
-    let (mut type_meta, mut raw): (&[u8], &[u8]) = (&[], &[]);
-    for (number, content) in fields(body.strip_prefix(MAGIC)?)? {
-        match number {
-            1 => type_meta = content,
-            2 => raw = content,
-            _ => {}
-        }
-    }
-    let mut object = Map::new();
-    for (number, content) in fields(type_meta)? {
-        let name = if number == 1 { "apiVersion" } else { "kind" };
-        object.insert(name.to_owned(), text(content)?);
-    }
-    let kind = object.get("kind")?.as_str()?.to_owned();
-    // Fields of each kind: number, name, whether values are bytes.
-    let maps: &[(u64, &str, bool)] = match (object.get("apiVersion")?.as_str()?, kind.as_str()) {
-        ("v1", "Namespace" | "ServiceAccount") => &[],
-        ("v1", "ConfigMap") => &[(2, "data", false), (3, "binaryData", true)],
-        ("v1", "Secret") => &[(2, "data", true), (4, "stringData", false)],
-        ("v1" | "meta.k8s.io/v1", "DeleteOptions") => return delete_options(raw, object),
-        _ => return None,
-    };
-    for (number, content) in fields(raw)? {
-        if number == 1 {
-            object.insert("metadata".to_owned(), metadata(content)?);
-        } else if kind == "Secret" && number == 3 {
-            object.insert("type".to_owned(), text(content)?);
-        } else if let Some((_, name, binary)) = maps.iter().find(|(n, ..)| *n == number) {
-            let (key, value) = entry(content, *binary)?;
-            object.entry(*name).or_insert_with(|| json!({}))[key] = value;
-        }
-    }
+    let unknown = wires(body.strip_prefix(MAGIC)?)?;
+    let types = wires(part(&unknown, 1)?.bytes()?)?;
+    let (api_version, kind) = (text(part(&types, 1)?.bytes()?)?, text(part(&types, 2)?.bytes()?)?);
+    // Options of a deletion have the version of what is deleted.
+    let known = TABLES.kinds.get(format!("{api_version}/{kind}").as_str());
+    let known =
+        known.or_else(|| TABLES.kinds.get("v1/DeleteOptions").filter(|_| kind == "DeleteOptions"));
+    let raw = part(&unknown, 2).map_or(Some(&[][..]), Wire::bytes)?;
+    let mut object = message(known?, raw, 0)?;
+    object.insert("apiVersion".to_owned(), json!(api_version));
+    object.insert("kind".to_owned(), json!(kind));
     Some(Value::Object(object))
 }
 
-fn delete_options(raw: &[u8], mut object: Map<String, Value>) -> Option<Value> {
-    for (number, content) in fields(raw)? {
-        match number {
-            2 => {
-                let mut preconditions = Map::new();
-                for (number, content) in fields(content)? {
-                    let name = if number == 1 { "uid" } else { "resourceVersion" };
-                    preconditions.insert(name.to_owned(), text(content)?);
-                }
-                object.insert("preconditions".to_owned(), Value::Object(preconditions));
-            }
-            4 => {
-                object.insert("propagationPolicy".to_owned(), text(content)?);
-            }
-            5 => {
-                object.insert("dryRun".to_owned(), json!([text(content)?]));
-            }
-            _ => {}
-        }
-    }
-    Some(Value::Object(object))
-}
+#[cfg(test)]
+mod tests;

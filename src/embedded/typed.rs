@@ -1,18 +1,12 @@
 //! Built-in kinds pass through their types once: wrong types are refused,
 //! unknown fields are found and dropped, nulls disappear, as in the real one.
 
-use k8s_openapi::api::{
-    admissionregistration, apps, autoscaling, batch, coordination, core, discovery, networking,
-    policy, rbac, scheduling, storage,
-};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use k8s_openapi::kube_aggregator::pkg::apis::apiregistration::v1::APIService;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
 use super::schema::Path;
+use super::types;
 
 /// Reads and writes an object of a built-in kind in its stored version, as far
 /// as it differs from `old`. Its metadata are left out: see [`metadata`].
@@ -51,74 +45,12 @@ pub(crate) fn normalise(
 
 /// Reads an object as its type and writes it again.
 fn through_type(kind: &Kind, value: Value, dropped: &mut Vec<String>) -> Result<Value, String> {
-    let api_version = value["apiVersion"].as_str().unwrap_or_default().to_owned();
-    let result = match (api_version.as_str(), kind.kind.as_str()) {
-        ("v1", "Namespace") => through::<core::v1::Namespace>(&value),
-        ("v1", "Node") => through::<core::v1::Node>(&value),
-        ("v1", "Pod") => through::<core::v1::Pod>(&value),
-        ("v1", "Service") => through::<core::v1::Service>(&value),
-        ("v1", "Endpoints") => through::<core::v1::Endpoints>(&value),
-        ("v1", "ConfigMap") => through::<core::v1::ConfigMap>(&value),
-        ("v1", "Secret") => through::<core::v1::Secret>(&value),
-        ("v1", "ServiceAccount") => through::<core::v1::ServiceAccount>(&value),
-        ("v1", "PersistentVolume") => through::<core::v1::PersistentVolume>(&value),
-        ("v1", "PersistentVolumeClaim") => through::<core::v1::PersistentVolumeClaim>(&value),
-        ("v1", "Event") => through::<core::v1::Event>(&value),
-        ("v1", "LimitRange") => through::<core::v1::LimitRange>(&value),
-        ("v1", "ResourceQuota") => through::<core::v1::ResourceQuota>(&value),
-        ("v1", "ReplicationController") => through::<core::v1::ReplicationController>(&value),
-        ("v1", "PodTemplate") => through::<core::v1::PodTemplate>(&value),
-        ("apps/v1", "Deployment") => through::<apps::v1::Deployment>(&value),
-        ("apps/v1", "ReplicaSet") => through::<apps::v1::ReplicaSet>(&value),
-        ("apps/v1", "StatefulSet") => through::<apps::v1::StatefulSet>(&value),
-        ("apps/v1", "DaemonSet") => through::<apps::v1::DaemonSet>(&value),
-        ("apps/v1", "ControllerRevision") => through::<apps::v1::ControllerRevision>(&value),
-        ("batch/v1", "Job") => through::<batch::v1::Job>(&value),
-        ("batch/v1", "CronJob") => through::<batch::v1::CronJob>(&value),
-        ("autoscaling/v2", "HorizontalPodAutoscaler") => {
-            through::<autoscaling::v2::HorizontalPodAutoscaler>(&value)
-        }
-        ("networking.k8s.io/v1", "Ingress") => through::<networking::v1::Ingress>(&value),
-        ("networking.k8s.io/v1", "NetworkPolicy") => {
-            through::<networking::v1::NetworkPolicy>(&value)
-        }
-        ("networking.k8s.io/v1", "IngressClass") => through::<networking::v1::IngressClass>(&value),
-        ("rbac.authorization.k8s.io/v1", "Role") => through::<rbac::v1::Role>(&value),
-        ("rbac.authorization.k8s.io/v1", "RoleBinding") => through::<rbac::v1::RoleBinding>(&value),
-        ("rbac.authorization.k8s.io/v1", "ClusterRole") => through::<rbac::v1::ClusterRole>(&value),
-        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding") => {
-            through::<rbac::v1::ClusterRoleBinding>(&value)
-        }
-        ("policy/v1", "PodDisruptionBudget") => through::<policy::v1::PodDisruptionBudget>(&value),
-        ("storage.k8s.io/v1", "StorageClass") => through::<storage::v1::StorageClass>(&value),
-        ("storage.k8s.io/v1", "VolumeAttachment") => {
-            through::<storage::v1::VolumeAttachment>(&value)
-        }
-        ("storage.k8s.io/v1", "CSIDriver") => through::<storage::v1::CSIDriver>(&value),
-        ("storage.k8s.io/v1", "CSINode") => through::<storage::v1::CSINode>(&value),
-        ("coordination.k8s.io/v1", "Lease") => through::<coordination::v1::Lease>(&value),
-        ("discovery.k8s.io/v1", "EndpointSlice") => through::<discovery::v1::EndpointSlice>(&value),
-        ("scheduling.k8s.io/v1", "PriorityClass") => {
-            through::<scheduling::v1::PriorityClass>(&value)
-        }
-        ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration") => {
-            through::<admissionregistration::v1::MutatingWebhookConfiguration>(&value)
-        }
-        ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration") => {
-            through::<admissionregistration::v1::ValidatingWebhookConfiguration>(&value)
-        }
-        ("apiregistration.k8s.io/v1", "APIService") => through::<APIService>(&value),
-        // Definitions hold free-form schemas: kept as they are.
-        _ => return Ok(value),
-    };
-    let typed = result?;
+    let api_version = value["apiVersion"].as_str().unwrap_or_default();
+    // Definitions hold free-form schemas: kept as they are.
+    let Some(known) = types::find(api_version, &kind.kind) else { return Ok(value) };
+    let typed = (known.through)(&value)?;
     lost(&value, &typed, &Path::Root, dropped);
     Ok(typed)
-}
-
-fn through<T: DeserializeOwned + Serialize>(value: &Value) -> Result<Value, String> {
-    let typed = T::deserialize(value).map_err(|e| e.to_string())?;
-    serde_json::to_value(typed).map_err(|e| e.to_string())
 }
 
 /// Paths that are in one value and not in the other; nulls and empty ones do not count.

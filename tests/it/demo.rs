@@ -112,11 +112,7 @@ spec:
       project: team
       source: {{repoURL: "{repo_url}", path: "{{{{name}}}}"}}
       destination: {{server: "https://kubernetes.default.svc", namespace: apps}}
-      syncPolicy: {{automated: {{selfHeal: true}}}}
----
-apiVersion: v1
-kind: Namespace
-metadata: {{name: apps}}
+      syncPolicy: {{automated: {{selfHeal: true}}, syncOptions: ["CreateNamespace=true"]}}
 ---
 apiVersion: argoproj.io/v1alpha1
 kind: AppProject
@@ -124,6 +120,7 @@ metadata: {{name: team}}
 spec:
   sourceRepos: ["*"]
   destinations: [{{server: "*", namespace: apps}}]
+  clusterResourceWhitelist: [{{group: "", kind: Namespace}}]
 "#
     );
     std::fs::write(folder.join("set.yaml"), set).unwrap();

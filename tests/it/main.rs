@@ -12,6 +12,7 @@ mod contract;
 mod contracts;
 mod demo;
 mod e2e;
+mod kubectl;
 mod layers;
 mod numbers;
 mod support;

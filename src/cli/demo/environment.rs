@@ -52,12 +52,17 @@ impl Drop for Environment {
 }
 
 impl Environment {
-    /// Starts all parts, without creating the objects.
+    /// Starts all parts, without creating the objects. With `pods`, workloads own Pods,
+    /// for those who look at the server.
     ///
     /// # Errors
     ///
     /// When the definitions are rejected or a part cannot be started.
-    pub async fn start(world: &Fixtures, failing: BTreeSet<String>) -> anyhow::Result<Self> {
+    pub async fn start(
+        world: &Fixtures,
+        failing: BTreeSet<String>,
+        pods: bool,
+    ) -> anyhow::Result<Self> {
         let server = Server::without_request_log();
         let client = server.client_as(MANAGER);
         let stop = CancellationToken::new();
@@ -94,8 +99,12 @@ impl Environment {
         };
         let sources = Repositories::open(&world.folder.path().join("sources"), settings)
             .context("cannot create a directory for checkouts")?;
-        let options =
-            workloads::Options { delay: DELAY, fail: failing, ..workloads::Options::default() };
+        let options = workloads::Options {
+            delay: DELAY,
+            fail: failing,
+            pods,
+            ..workloads::Options::default()
+        };
 
         let controllers = server.client_as(CONTROLLERS);
         let simulation = server.client_as("simulated-workloads");
@@ -152,7 +161,8 @@ impl Environment {
         Ok(())
     }
 
-    /// Serves the API on a listener and writes a kubeconfig for it.
+    /// Serves the API on a listener and writes a kubeconfig for it, whose context has the
+    /// namespace of the sets.
     ///
     /// # Errors
     ///
@@ -162,9 +172,10 @@ impl Environment {
         listener: TcpListener,
         guard: Guard,
         kubeconfig: &Path,
+        namespace: &str,
     ) -> anyhow::Result<SocketAddr> {
         let address = listener.local_addr().context("cannot listen")?;
-        access::write(kubeconfig, &guard.kubeconfig(address))
+        access::write(kubeconfig, &guard.kubeconfig(address, namespace))
             .with_context(|| format!("cannot write {}", kubeconfig.display()))?;
         let (server, stop) = (self.server.clone(), self.stop.clone());
         tokio::spawn(async move {

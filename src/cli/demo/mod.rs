@@ -107,7 +107,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         code = signals.end() => return Ok(ExitCode::from(code)),
     };
     let failing = world.check_failing(&args.fail)?;
-    let stage = Environment::start(&world, failing).await?;
+    let stage = Environment::start(&world, failing, args.listen.is_some()).await?;
 
     let mut show = match draws {
         true => Ui::screen(),
@@ -121,9 +121,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let kubeconfig = world.folder.path().join("kubeconfig");
         let host = args.listen.as_deref().and_then(|listen| listen.rsplit_once(':'));
         let guard = access::guard(listener.local_addr()?, host.map(|(host, _)| host))?;
-        let address = stage.serve(listener, guard, &kubeconfig)?;
+        let address = stage.serve(listener, guard, &kubeconfig, &world.namespace)?;
         let hint = format!("export KUBECONFIG={}", kubeconfig.display());
-        let style = "kubectl get applicationsets,applications,deployments -A -o wide".to_owned();
+        let style = "kubectl get applicationsets,applications; kubectl get pods -A".to_owned();
         notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
         notes.push(hint.clone());
         if done(show.announce(&[hint, style, String::new()]))? {
@@ -135,6 +135,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         start: Instant::now(),
         served: args.listen.is_some(),
         notes,
+        advised: None,
         settled: None,
     };
     let (stop, mut play) = play.run(&world, stage, &mut show, &mut signals).await?;
@@ -157,6 +158,8 @@ struct DemoRun {
     start: Instant,
     served: bool,
     notes: Vec<String>,
+    /// The command that was last shown, with which a user can go on.
+    advised: Option<String>,
     /// Time since when there was nothing left to do.
     settled: Option<Duration>,
 }
@@ -225,6 +228,9 @@ impl DemoRun {
                     if over && !self.served {
                         break StopReason::Settled;
                     }
+                    if self.served && done(self.advise(over, show))? {
+                        break StopReason::ReaderGone;
+                    }
                     if !self.served && moved.elapsed() > self.quiet_limit() {
                         break StopReason::Quiet;
                     }
@@ -242,6 +248,25 @@ impl DemoRun {
         };
         let writes = stage.writes();
         Ok((Stop { why, writes }, self))
+    }
+
+    /// Shows how to go on as long as the server is there to be asked.
+    fn advise(&mut self, over: bool, show: &Ui) -> io::Result<()> {
+        let outcomes = outcome::of_fleet(&self.fleet);
+        let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
+            summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
+        });
+        if command == self.advised {
+            return Ok(());
+        }
+        let line = |command: &String| format!("To continue: {command}");
+        self.notes.truncate(1);
+        self.notes.extend(command.as_ref().map(line));
+        self.advised = command;
+        match (show, &self.advised) {
+            (Ui::Plain { .. }, Some(command)) => show.announce(&[line(command)]),
+            (Ui::Plain { .. } | Ui::Screen { .. }, _) => Ok(()),
+        }
     }
 
     fn apply_event(&mut self, change: WatchEvent) -> Vec<Transition> {
@@ -287,7 +312,7 @@ impl DemoRun {
     }
 
     fn summary(&mut self, stop: &Stop, elapsed: Duration) -> Vec<text::Line> {
-        let facts = Facts { elapsed, writes: stop.writes, served: self.served };
+        let facts = Facts { elapsed, writes: stop.writes };
         let mut lines = summary::lines(&self.fleet, &facts);
         if matches!(stop.why, StopReason::Quiet) {
             let waits: Vec<String> = self

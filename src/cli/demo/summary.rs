@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::cli::rollout_view::fleet::{Count, Fleet, Set};
 use crate::cli::rollout_view::outcome::{self, Outcome};
 use crate::cli::rollout_view::screen::{describe, seconds};
@@ -14,8 +16,6 @@ pub(in crate::cli) struct Facts {
     pub elapsed: Duration,
     /// Mutating requests of the controllers, without dry runs.
     pub writes: u64,
-    /// Whether the server can be reached with kubectl.
-    pub served: bool,
 }
 
 /// The lines.
@@ -58,10 +58,12 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         if !text.is_empty() {
             lines.push(Line::of(Style::Red, text));
         }
-        if let Outcome::Manual { applications, .. } = outcome
-            && let Some(application) = applications.first()
-        {
-            lines.push(hint(&set.namespace, application, facts.served));
+        if let Some(command) = how_to_continue(set, outcome) {
+            // The server ends with the demo.
+            let text = format!(
+                "To continue, start the demo with --listen 127.0.0.1:0, copy the export that it prints, and run: {command}"
+            );
+            lines.push(Line::of(Style::Plain, text));
         }
     }
     lines
@@ -143,15 +145,17 @@ fn remarks(set: &Set) -> Vec<Line> {
     lines
 }
 
-/// The command that syncs an Application manually.
-fn hint(namespace: &str, application: &str, served: bool) -> Line {
-    let command = format!(
-        "kubectl -n {namespace} patch application {application} --type merge -p '{{\"operation\":{{\"sync\":{{}}}}}}'"
-    );
-    let text = if served {
-        format!("To continue: {command}")
-    } else {
-        format!("To continue, start the demo with --listen 127.0.0.1:0 and run: {command}")
-    };
-    Line::of(Style::Plain, text)
+/// The command that syncs the first Application that waits for it. A manual operation
+/// uses only its own sync options (SE-304), so it includes those of the spec.
+pub(super) fn how_to_continue(set: &Set, outcome: &Outcome) -> Option<String> {
+    let Outcome::Manual { applications, .. } = outcome else { return None };
+    let application = applications.first()?;
+    let seen = set.members.get(application)?.seen.as_ref();
+    let options = seen.map_or(&[][..], |seen| &seen.sync_options);
+    let sync = if options.is_empty() { json!({}) } else { json!({ "syncOptions": options }) };
+    let patch = json!({ "operation": { "sync": sync } }).to_string().replace('\'', r"'\''");
+    let namespace = &set.namespace;
+    Some(format!(
+        "kubectl -n {namespace} patch application {application} --type merge -p '{patch}'"
+    ))
 }

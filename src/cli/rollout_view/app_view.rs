@@ -6,7 +6,7 @@ use serde::Deserialize;
 use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus, SyncStatusCode};
 use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
-use crate::decide::application_set::operation::{PROMOTION, USERNAME};
+use crate::decide::application_set::operation::{self, PROMOTION, USERNAME};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::watch::object::Object;
 
@@ -21,6 +21,10 @@ pub(in crate::cli) struct AppView {
     pub requested: bool,
     /// Phase of the last operation; Unknown when there was none.
     pub operation: OperationPhase,
+    /// The operation was started by a user, and not by a rollout or automated sync.
+    pub by_hand: bool,
+    /// Its sync options, which a manual sync has to name.
+    pub sync_options: Vec<String>,
     /// Start time of the operation as text, which identifies it.
     pub started_at: String,
     /// The status was computed after the operation ended.
@@ -62,6 +66,16 @@ impl AppView {
             is_deleting: object.read::<Deletion>().is_ok_and(|read| read.is_deleting()),
             ..Self::default()
         };
+        if let Some(policy) = application.spec.sync_policy {
+            view.sync_options = policy.sync_options;
+        }
+        let state = status.operation_state.as_ref();
+        let operation = application.operation.as_ref();
+        if let Some(operation) = operation.or(state.map(|state| &state.operation)) {
+            let rollout = operation.info.iter().any(|info| info.name == operation::PROMOTION);
+            let by = operation.initiated_by.as_ref();
+            view.by_hand = !rollout && !by.is_some_and(|by| by.automated);
+        }
         if let Some(state) = &status.operation_state {
             view.operation = state.phase;
             view.started_at =

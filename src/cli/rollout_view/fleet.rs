@@ -86,6 +86,8 @@ pub(in crate::cli) struct Member {
     labels: Labels,
     /// It started to sync and has not completed since.
     pub in_flight: bool,
+    /// A user started that sync: it says nothing about the limits of the rollout.
+    pub by_hand: bool,
 }
 
 /// Measurements of a step, from watching its Applications.
@@ -95,7 +97,7 @@ pub(in crate::cli) struct Measured {
     pub opened: Option<Duration>,
     /// Time when its last Application completed.
     pub done: Option<Duration>,
-    /// Largest number of Applications in flight at the same time.
+    /// Largest number of Applications in flight at the same time, without manual syncs.
     pub peak: u64,
 }
 
@@ -106,6 +108,8 @@ pub(in crate::cli) struct Count {
     /// Complete ones.
     pub done: u64,
     pub in_flight: u64,
+    /// Those in flight that a user synced.
+    pub by_hand: u64,
 }
 
 impl Count {
@@ -113,12 +117,14 @@ impl Count {
         self.total += other.total;
         self.done += other.done;
         self.in_flight += other.in_flight;
+        self.by_hand += other.by_hand;
     }
 
     fn remove(&mut self, other: Self) {
         self.total -= other.total;
         self.done -= other.done;
         self.in_flight -= other.in_flight;
+        self.by_hand -= other.by_hand;
     }
 }
 
@@ -150,7 +156,8 @@ impl Member {
     /// What it adds to the count of its step.
     fn counts(&self, rolling: bool) -> Count {
         let (done, in_flight) = (self.is_done(rolling), self.in_flight);
-        Count { total: 1, done: done.into(), in_flight: in_flight.into() }
+        let by_hand = in_flight && self.by_hand;
+        Count { total: 1, done: done.into(), in_flight: in_flight.into(), by_hand: by_hand.into() }
     }
 }
 
@@ -549,6 +556,9 @@ impl Set {
         let (begins, before, phases) = self.change(&name, |member| {
             let begins = seen.is_operating() && !member.in_flight;
             let phase = member.current_phase();
+            if seen.is_operating() {
+                member.by_hand = seen.by_hand;
+            }
             member.in_flight = seen.is_operating() || (member.in_flight && !seen.is_done());
             let before = member.seen.replace(seen);
             (begins, before, (phase, member.current_phase()))
@@ -573,10 +583,8 @@ impl Set {
                 member.step.is_some_and(|of| of < step)
                     && !member.seen.as_ref().is_some_and(AppView::is_done)
             };
-            if self.plan.rolling
-                && !self.out_of_order.contains(&name)
-                && self.members.values().any(waits)
-            {
+            let rollout = self.plan.rolling && !member.by_hand;
+            if rollout && !self.out_of_order.contains(&name) && self.members.values().any(waits) {
                 self.out_of_order.push(name);
             }
             if let Some(measured) = self.measured.get_mut(step) {
@@ -590,9 +598,9 @@ impl Set {
     }
 
     fn measure(&mut self, step: usize, at: Duration) {
-        let Count { total, done, in_flight } = self.count(step);
+        let Count { total, done, in_flight, by_hand } = self.count(step);
         let Some(measured) = self.measured.get_mut(step) else { return };
-        measured.peak = measured.peak.max(in_flight);
+        measured.peak = measured.peak.max(in_flight.saturating_sub(by_hand));
         if done < total {
             measured.done = None;
         } else if total > 0 {

@@ -306,7 +306,7 @@ fn state(set: &Set, step: usize) -> StepState {
 
 fn step_line(set: &Set, step: usize, width: usize) -> Line {
     let plan = &set.plan.steps[step];
-    let Count { total, done, in_flight } = set.count(step);
+    let Count { total, done, in_flight, .. } = set.count(step);
     let state = state(set, step);
     let (word, style) = match state {
         StepState::Closed => ("closed", Style::Dim),

@@ -73,7 +73,8 @@ fn syncing(name: &str, result: Value, message: &str) -> Value {
         json!({
             "sync": {"status": "OutOfSync"}, "health": {"status": "Progressing"},
             "operationState": {
-                "phase": "Running", "message": message, "operation": {},
+                "phase": "Running", "message": message,
+                "operation": {"info": [{"name": "RollingSync", "value": "2026-01-01T00:00:00Z"}]},
                 "startedAt": "2026-01-01T00:00:00Z",
                 "syncResult": {"revision": "a", "resources": [result]},
             },
@@ -170,7 +171,7 @@ impl Watch {
     }
 
     fn summary(&self) -> String {
-        let facts = Facts { elapsed: self.at, writes: 42, served: false };
+        let facts = Facts { elapsed: self.at, writes: 42 };
         summary::lines(&self.fleet, &facts).iter().map(|line| line.plain() + "\n").collect()
     }
 }
@@ -392,6 +393,28 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
         summary.contains("kubectl -n argocd patch application prod-eu --type merge"),
         "{summary}"
     );
+}
+
+/// It was reported as a step with more in flight than its limit, and exit code 1.
+#[test]
+fn manual_syncs_are_no_breach_of_a_limit() {
+    let by_hand = |name: &str| {
+        let mut syncing = migrating(name);
+        syncing["status"]["operationState"]["operation"] = json!({"sync": {}});
+        syncing
+    };
+    let watch = || Watch::default().observe(&set_at_rest()).observe(&untouched("dev-eu"));
+    let both = watch().observe(&by_hand("prod-eu")).observe(&by_hand("prod-us"));
+    let set = &both.fleet.sets["shop"];
+    assert_eq!((set.measured[1].peak, set.out_of_order.len()), (0, 0));
+    assert!(summary::is_kept(&both.fleet));
+    // One of each: the rollout kept its limit of one.
+    let mixed = watch()
+        .observe(&works("dev-eu"))
+        .observe(&by_hand("prod-eu"))
+        .observe(&migrating("prod-us"));
+    assert_eq!(mixed.fleet.sets["shop"].measured[1].peak, 1);
+    assert!(summary::is_kept(&mixed.fleet));
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Error, Options, children,
+    Error, Options,
     kind::{Kind, Stage, View},
     outcome::{self, Outcome},
 };
@@ -201,27 +201,7 @@ impl Engine {
             let view = View::new(&object);
             let wanted = self.kind.status(&view, stage, &self.options, self.clock.now());
             let wanted = wanted.filter(|wanted| !outcome::says(view.status, wanted));
-            wanted.map(|wanted| {
-                let status = write_status(&self.client, &self.resource, &object, wanted);
-                let children = self
-                    .options
-                    .pods
-                    .then(|| {
-                        children::sync(self.kind, &self.client, &object, stage, tracked.outcome)
-                    })
-                    .flatten();
-                match children {
-                    None => status,
-                    // The status says that its children are there: they come first.
-                    Some(children) => async move {
-                        match children.await {
-                            Written::Settled => status.await,
-                            Written::Failed => Written::Failed,
-                        }
-                    }
-                    .boxed(),
-                }
-            })
+            wanted.map(|wanted| write_status(&self.client, &self.resource, &object, wanted))
         };
         match write {
             Some(write) => {
@@ -361,7 +341,7 @@ pub(super) fn settle(answer: Result<(), kube::Error>) -> Written {
 }
 
 /// The code of an answer of the API server that ended a watch.
-fn status_code(error: &watcher::Error) -> Option<u16> {
+pub(super) fn status_code(error: &watcher::Error) -> Option<u16> {
     match error {
         watcher::Error::InitialListFailed(kube::Error::Api(status))
         | watcher::Error::WatchStartFailed(kube::Error::Api(status)) => Some(status.code),

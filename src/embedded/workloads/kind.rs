@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
+    apps::v1::{ControllerRevision, DaemonSet, Deployment, ReplicaSet, StatefulSet},
     autoscaling::v2::HorizontalPodAutoscaler,
     batch::v1::{CronJob, Job},
     core::v1::{PersistentVolumeClaim, Pod, Service},
@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::{Options, rules};
 
-/// A kind whose status is simulated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A kind whose status is simulated, or that workloads own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kind {
     Deployment,
     ReplicaSet,
@@ -29,6 +29,8 @@ pub(super) enum Kind {
     Service,
     Ingress,
     Pod,
+    /// Has no status.
+    ControllerRevision,
 }
 
 /// An object as the rules see it; a part that it lacks is `Value::Null`.
@@ -117,6 +119,7 @@ impl Kind {
             Self::Service => ApiResource::erase::<Service>(&()),
             Self::Ingress => ApiResource::erase::<Ingress>(&()),
             Self::Pod => ApiResource::erase::<Pod>(&()),
+            Self::ControllerRevision => ApiResource::erase::<ControllerRevision>(&()),
         }
     }
 
@@ -134,6 +137,7 @@ impl Kind {
             Self::Service => "Service",
             Self::Ingress => "Ingress",
             Self::Pod => "Pod",
+            Self::ControllerRevision => "ControllerRevision",
         }
     }
 
@@ -162,6 +166,7 @@ impl Kind {
             Self::Service => rules::infrastructure::service(object, stage),
             Self::Ingress => rules::infrastructure::ingress(object, stage),
             Self::Pod => rules::pod::pod(object, stage, now),
+            Self::ControllerRevision => None,
         }
     }
 }

@@ -44,8 +44,8 @@
 //! # Not simulated
 //!
 //! Runs of CronJobs, `ttlSecondsAfterFinished`, ReplicationControllers,
-//! `autoscaling/v1` (its conditions are an annotation), surge and
-//! unavailability limits of a rolling update, and rollbacks.
+//! `autoscaling/v1` (its conditions are an annotation), retries of Jobs, surge and
+//! unavailability limits of a rolling update, and Nodes.
 
 mod children;
 mod engine;
@@ -57,7 +57,7 @@ mod tests;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::FuturesUnordered};
+use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -78,8 +78,9 @@ pub struct Options {
     pub infrastructure: bool,
     /// The part of the kubelet: Pods run, complete, and end when deleted.
     pub kubelet: bool,
-    /// With `controllers`: creates ReplicaSets for Deployments and Pods for
-    /// ReplicaSets and Jobs. Without it, their status changes anyway.
+    /// With `controllers`: creates what workloads own: ReplicaSets of Deployments,
+    /// Pods, claims of StatefulSets, revisions, and Events about all of them.
+    /// Without it, their status changes anyway.
     pub pods: bool,
     /// Names of Applications whose objects fail, as if annotated so; an
     /// annotation goes first. An object belongs to the Application that its
@@ -145,9 +146,14 @@ pub async fn run(
     // One fails: the others end with it, by the drop of the set.
     let mut kinds: FuturesUnordered<_> = kind::Kind::simulated(&options)
         .map(|kind| {
-            engine::Engine::new(kind, client.clone(), Arc::clone(&options)).run(shutdown.clone())
+            engine::Engine::new(kind, client.clone(), Arc::clone(&options))
+                .run(shutdown.clone())
+                .boxed()
         })
         .collect();
+    if options.pods && options.controllers {
+        kinds.push(children::run(client, Arc::clone(&options), shutdown).boxed());
+    }
     while let Some(ended) = kinds.next().await {
         ended?;
     }

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use super::*;
+use crate::support::kubectl::{Shell, is_installed};
 
 /// Sends a request without TLS, like a local program; returns the status code.
 fn ask(address: &str, head: &str, body: &str) -> u16 {
@@ -42,6 +43,7 @@ fn only_clients_with_the_kubeconfig_are_served() {
     };
     let (address, token) = (after("server: https://"), after("token: "));
     assert!(token.len() >= 32, "{token}");
+    assert_eq!(after("namespace: "), "argocd", "the namespace of the sets");
     // Reads on, so that the demo is not blocked by a full pipe.
     let reading = std::thread::spawn(move || lines.map_while(Result::ok).count());
 
@@ -93,4 +95,55 @@ fn only_clients_with_the_kubeconfig_are_served() {
     });
     drop(running);
     reading.join().unwrap();
+}
+
+/// What the demo prints as a way to go on is pasted into a shell. The options of the
+/// Application were missing in it, so that its namespace did not exist.
+#[test]
+fn the_advice_for_a_held_step_can_be_pasted_while_the_server_is_up() {
+    if !is_installed() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let hold = "strategy: {type: RollingSync, rollingSync: {steps: [\
+                {matchExpressions: [{key: app, operator: In, values: [first, second]}], maxUpdate: 0}]}}";
+    own_set(folder.path(), "./manifests", hold);
+    let temporary = tempfile::tempdir().unwrap();
+    let child = demo()
+        .args(["--plain", "--listen", "127.0.0.1:0", "-f"])
+        .arg(folder.path().join("set.yaml"))
+        .env("TMPDIR", temporary.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut running = Running(child);
+    let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
+    let (sender, printed) = std::sync::mpsc::channel();
+    let reading = std::thread::spawn(move || {
+        lines.map_while(Result::ok).all(|line| sender.send(line).is_ok());
+    });
+    let next = || printed.recv_timeout(LIMIT).expect("the demo prints a line");
+    let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
+    let shell = Shell::new(Path::new(&kubeconfig), "argocd");
+    for name in ["first", "second"] {
+        let command = loop {
+            if let Some(command) = next().strip_prefix("To continue: ") {
+                break command.to_owned();
+            }
+        };
+        assert!(command.contains(name) && command.contains("CreateNamespace"), "{command}");
+        let (printed, success) = shell.run(&command);
+        assert!(success && printed.contains("patched"), "{printed}");
+    }
+    while !next().contains("step 1  complete") {}
+    let (printed, _) =
+        shell.run("kubectl get appsets -o name && kubectl get configmaps -n apps -o name");
+    assert!(printed.contains("applicationset.argoproj.io/own"), "{printed}");
+    assert!(printed.contains("configmap/second"), "{printed}");
+
+    let id = running.0.id().to_string();
+    assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+    reading.join().unwrap();
+    let rest = printed.try_iter().collect::<Vec<_>>().join("\n");
+    assert!(rest.contains("Rollout complete") && !rest.contains("exceeded"), "{rest}");
 }

@@ -6,6 +6,7 @@
 
 pub mod controller;
 pub mod invariants;
+pub mod kubectl;
 pub mod manifests;
 pub mod recorder;
 pub mod repository;

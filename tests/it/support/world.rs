@@ -475,7 +475,7 @@ pub async fn install_definitions(client: &Client) {
 
 /// Installs definitions and starts the simulated kubelet: once per process, since two
 /// would overwrite each other's status.
-fn prepare_cluster(path: &Path) {
+pub fn prepare_cluster(path: &Path) {
     static PREPARED: OnceLock<()> = OnceLock::new();
     PREPARED.get_or_init(|| {
         let path = path.to_owned();

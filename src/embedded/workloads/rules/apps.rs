@@ -27,12 +27,20 @@ pub(in crate::embedded::workloads) fn deployment(
     let stage = if replicas == 0 { Stage::Succeeded } else { stage };
     // A rolling update keeps the old Pods until the new are ready.
     let kept = object.condition("Available")["status"] == "True" && stage != Stage::Succeeded;
+    let had = object.status["readyReplicas"].as_i64().unwrap_or(0);
+    let before = object.condition("Progressing");
+    let complete = before["reason"] == "NewReplicaSetAvailable"
+        && before["message"].as_str().is_some_and(|message| message.contains(&set));
+    // More of the same Pods: nothing is replaced, and those that are there stay ready.
+    let grows = complete && stage == Stage::Progressing && 0 < had && had < replicas;
     let (count, updated, ready, unavailable) = match (stage, kept) {
+        _ if grows => (replicas, replicas, had, replicas - had),
         (Stage::Succeeded, _) => (replicas, replicas, replicas, 0),
         (Stage::Progressing | Stage::Failed, true) => (replicas + 1, 1, replicas, 1),
         (Stage::Progressing | Stage::Failed, false) => (replicas, replicas, 0, replicas),
     };
     let progress = match stage {
+        Stage::Progressing if grows => before.clone(),
         Stage::Progressing => progress(
             object,
             "True",
@@ -54,7 +62,7 @@ pub(in crate::embedded::workloads) fn deployment(
         "replicas": present(count), "updatedReplicas": present(updated),
         "readyReplicas": present(ready), "availableReplicas": present(ready),
         "unavailableReplicas": present(unavailable),
-        "conditions": [deployment_available(object, stage == Stage::Succeeded || kept, now), progress],
+        "conditions": [deployment_available(object, stage == Stage::Succeeded || (kept && !grows), now), progress],
     }))
 }
 
@@ -90,7 +98,12 @@ pub(in crate::embedded::workloads) fn replica_set(
     let replicas = object.replicas();
     let ready = match stage {
         Stage::Succeeded => replicas,
-        Stage::Progressing | Stage::Failed => 0,
+        // When there shall be more, those that are there stay ready.
+        Stage::Progressing => {
+            let had = object.status["readyReplicas"].as_i64().unwrap_or(0);
+            if had < replicas { had } else { 0 }
+        }
+        Stage::Failed => 0,
     };
     Some(json!({
         "observedGeneration": object.generation(),
