@@ -8,6 +8,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 mod environment;
+mod examples;
+mod image;
 mod links;
 mod markdown;
 mod objects;

@@ -180,7 +180,7 @@ fn read(path: &Path) -> String {
 }
 
 /// Copies what a clone has.
-fn copy(from: &Path, to: &Path) {
+pub fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
