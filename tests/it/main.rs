@@ -11,6 +11,7 @@ mod cli;
 mod contract;
 mod contracts;
 mod demo;
+mod docs;
 mod e2e;
 mod kubectl;
 mod layers;

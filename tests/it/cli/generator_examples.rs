@@ -113,5 +113,6 @@ fn each_example_says_what_to_watch_for() {
         names.push(path.file_stem().unwrap().to_str().unwrap().to_owned());
     }
     names.sort();
-    assert_eq!(names, ["clusters", "git-directories", "git-files", "matrix", "merge"]);
+    let want = ["clusters", "git-directories", "git-files", "list", "matrix", "merge", "nested"];
+    assert_eq!(names, want);
 }

@@ -1,0 +1,125 @@
+//! `deploy/Dockerfile`, as far as it can be checked without a container engine.
+
+use std::path::Path;
+use std::process::Command;
+
+use regex::Regex;
+
+use super::markdown::{files, root};
+
+/// The instructions, with continued lines joined and without comments.
+fn instructions() -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(root().join("deploy/Dockerfile")).unwrap();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let joined = lines.collect::<Vec<_>>().join("\n").replace("\\\n", " ");
+    let split = |line: &str| {
+        let (name, rest) = line.split_once(' ').unwrap();
+        (name.to_owned(), rest.trim().to_owned())
+    };
+    joined.lines().filter(|line| !line.is_empty()).map(split).collect()
+}
+
+/// What is copied from the repository.
+fn sources() -> Vec<String> {
+    let copies = instructions()
+        .into_iter()
+        .filter(|(name, rest)| name == "COPY" && !rest.starts_with("--from"));
+    copies
+        .flat_map(|(_, rest)| {
+            let mut words: Vec<String> = rest.split_whitespace().map(str::to_owned).collect();
+            words.pop();
+            words
+        })
+        .collect()
+}
+
+#[test]
+fn copied_files_exist_and_contain_what_is_compiled() {
+    let sources = sources();
+    let ignored = std::fs::read_to_string(root().join(".dockerignore")).unwrap();
+    for source in &sources {
+        assert!(root().join(source).exists(), "COPY {source}");
+        assert!(!ignored.lines().any(|line| line == source), "{source} is in .dockerignore");
+    }
+    let include = Regex::new(r#"include_(?:str|bytes)!\(\s*"([^"]+)""#).unwrap();
+    for path in files("rs").into_iter().filter(|path| path.starts_with("src/")) {
+        let text = std::fs::read_to_string(root().join(&path)).unwrap();
+        for found in include.captures_iter(&text) {
+            let file = root().join(&path).parent().unwrap().join(&found[1]);
+            let Ok(file) = file.canonicalize() else { panic!("{path}: {}", &found[1]) };
+            let relative = file.strip_prefix(root().canonicalize().unwrap()).unwrap();
+            let is_test = path.contains("/tests");
+            let is_copied = sources.iter().any(|source| relative.starts_with(source));
+            assert!(is_copied || is_test, "{path} needs {}", relative.display());
+        }
+    }
+}
+
+/// The layer of dependencies is built with empty sources; each target of the manifest
+/// needs one.
+#[test]
+fn the_layer_of_dependencies_has_all_targets() {
+    let all = instructions();
+    let (_, layer) = all.iter().find(|(name, _)| name == "RUN").unwrap();
+    assert!(layer.contains("cargo build --release --locked"), "{layer}");
+    let folder = tempfile::tempdir().unwrap();
+    for source in ["Cargo.toml", "Cargo.lock"] {
+        assert!(sources().iter().any(|copied| copied == source));
+        std::fs::copy(root().join(source), folder.path().join(source)).unwrap();
+    }
+    // A cargo that reads the manifest, and builds nothing.
+    let bin = folder.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let real = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
+    let script = format!(
+        "#!/bin/sh\n[ \"$1\" != build ] || exec {real} metadata --offline --locked --no-deps --format-version 1 >/dev/null\n"
+    );
+    let cargo = bin.join("cargo");
+    std::fs::write(&cargo, script).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(&cargo, mode).unwrap();
+    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+    let run = Command::new("sh")
+        .args(["-ec", layer])
+        .current_dir(folder.path())
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(run.status.success(), "{layer}: {}", String::from_utf8_lossy(&run.stderr));
+    assert!(!folder.path().join("src").exists(), "nothing is left of the empty sources");
+}
+
+#[test]
+fn the_image_runs_as_the_deployment_does() {
+    let all = instructions();
+    let value = |name: &str| {
+        all.iter().rev().find(|(found, _)| found == name).map(|(_, rest)| rest.clone()).unwrap()
+    };
+    let deployment = std::fs::read_to_string(root().join("deploy/deployment.yaml")).unwrap();
+    let deployment = wavegate::yaml::value(&deployment).unwrap();
+    let pod = &deployment["spec"]["template"]["spec"];
+    let user = pod["securityContext"]["runAsUser"].as_u64().unwrap();
+    assert_eq!(value("USER"), format!("{user}:{user}"));
+    let container = &pod["containers"][0];
+    assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let is_writable = |path: &str| mounts.iter().any(|mount| mount["mountPath"] == path);
+    let mut args = container["args"].as_array().unwrap().iter().filter_map(|arg| arg.as_str());
+    let cache = args.find_map(|arg| arg.strip_prefix("--cache-dir=")).unwrap();
+    assert!(is_writable("/tmp") && is_writable(cache));
+
+    let runtime = all.iter().filter(|(name, _)| name == "RUN").map(|(_, rest)| rest).next_back();
+    let runtime = runtime.unwrap();
+    for package in ["ca-certificates", "git", "openssh-client"] {
+        assert!(runtime.contains(package), "{package}");
+    }
+    assert!(runtime.contains("--home-dir /tmp"), "the home of the user is writable");
+    let binary = "/src/target/release/wavegate /usr/local/bin/wavegate";
+    assert!(value("COPY").ends_with(binary), "{}", value("COPY"));
+    assert!(value("ENTRYPOINT").contains("/usr/local/bin/wavegate"));
+    assert!(Path::new("rust-toolchain.toml").exists());
+    let version = std::fs::read_to_string(root().join("rust-toolchain.toml")).unwrap();
+    let (_, image) = &all[0];
+    let used = image.trim_start_matches("rust:").split('-').next().unwrap();
+    assert!(version.contains(&format!("\"{used}")), "{image} and {version}");
+}
