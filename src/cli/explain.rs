@@ -391,7 +391,7 @@ fn describe_command(resource: &BlockingResource) -> String {
 }
 
 /// The command that syncs an Application with its own options.
-fn sync_command(name: &str, namespace: &str) -> String {
+pub(super) fn sync_command(name: &str, namespace: &str) -> String {
     format!("wavegate sync {}{}", in_namespace(namespace), word(name))
 }
 

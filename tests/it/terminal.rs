@@ -4,4 +4,5 @@
 
 mod demo;
 mod emulator;
+mod first_hour;
 mod picture;

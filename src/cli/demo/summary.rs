@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::json;
-
+use crate::cli::explain::sync_command;
 use crate::cli::rollout_view::fleet::{Count, Fleet, Set};
 use crate::cli::rollout_view::outcome::{self, Outcome};
 use crate::cli::rollout_view::screen::{describe, seconds};
@@ -145,17 +144,8 @@ fn remarks(set: &Set) -> Vec<Line> {
     lines
 }
 
-/// The command that syncs the first Application that waits for it. A manual operation
-/// uses only its own sync options (SE-304), so it includes those of the spec.
+/// The command that syncs the first Application that waits for it.
 pub(super) fn how_to_continue(set: &Set, outcome: &Outcome) -> Option<String> {
     let Outcome::Manual { applications, .. } = outcome else { return None };
-    let application = applications.first()?;
-    let seen = set.members.get(application)?.seen.as_ref();
-    let options = seen.map_or(&[][..], |seen| &seen.sync_options);
-    let sync = if options.is_empty() { json!({}) } else { json!({ "syncOptions": options }) };
-    let patch = json!({ "operation": { "sync": sync } }).to_string().replace('\'', r"'\''");
-    let namespace = &set.namespace;
-    Some(format!(
-        "kubectl -n {namespace} patch application {application} --type merge -p '{patch}'"
-    ))
+    Some(sync_command(applications.first()?, &set.namespace))
 }

@@ -23,8 +23,6 @@ pub(in crate::cli) struct AppView {
     pub operation: OperationPhase,
     /// The operation was started by a user, and not by a rollout or automated sync.
     pub by_hand: bool,
-    /// Its sync options, which a manual sync has to name.
-    pub sync_options: Vec<String>,
     /// Start time of the operation as text, which identifies it.
     pub started_at: String,
     /// The status was computed after the operation ended.
@@ -66,9 +64,6 @@ impl AppView {
             is_deleting: object.read::<Deletion>().is_ok_and(|read| read.is_deleting()),
             ..Self::default()
         };
-        if let Some(policy) = application.spec.sync_policy {
-            view.sync_options = policy.sync_options;
-        }
         let state = status.operation_state.as_ref();
         let operation = application.operation.as_ref();
         if let Some(operation) = operation.or(state.map(|state| &state.operation)) {

@@ -10,6 +10,7 @@ use super::outcome::{self, Outcome};
 use super::screen::Screen;
 use super::transition::Transition;
 use super::ui::Frame;
+use crate::api::ObjectKey;
 use crate::cli::demo::summary::{self, Facts};
 
 /// A set with a step for dev without limit, and one for prod with maxUpdate 50%.
@@ -389,10 +390,7 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
     );
-    assert!(
-        summary.contains("kubectl -n argocd patch application prod-eu --type merge"),
-        "{summary}"
-    );
+    assert!(summary.contains("wavegate sync -n argocd prod-eu"), "{summary}");
 }
 
 /// It was reported as a step with more in flight than its limit, and exit code 1.
@@ -405,7 +403,7 @@ fn manual_syncs_are_no_breach_of_a_limit() {
     };
     let watch = || Watch::default().observe(&set_at_rest()).observe(&untouched("dev-eu"));
     let both = watch().observe(&by_hand("prod-eu")).observe(&by_hand("prod-us"));
-    let set = &both.fleet.sets["shop"];
+    let set = &both.fleet.sets[&ObjectKey::new("argocd", "shop")];
     assert_eq!((set.measured[1].peak, set.out_of_order.len()), (0, 0));
     assert!(summary::is_kept(&both.fleet));
     // One of each: the rollout kept its limit of one.
@@ -413,7 +411,7 @@ fn manual_syncs_are_no_breach_of_a_limit() {
         .observe(&works("dev-eu"))
         .observe(&by_hand("prod-eu"))
         .observe(&migrating("prod-us"));
-    assert_eq!(mixed.fleet.sets["shop"].measured[1].peak, 1);
+    assert_eq!(mixed.fleet.sets[&ObjectKey::new("argocd", "shop")].measured[1].peak, 1);
     assert!(summary::is_kept(&mixed.fleet));
 }
 

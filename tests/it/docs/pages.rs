@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
@@ -87,8 +86,7 @@ impl Cluster {
 
     /// Runs a page; without kubectl only with a message.
     async fn run(self, path: &'static str) {
-        if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-            eprintln!("skipped: there is no kubectl on PATH ({path})");
+        if !crate::support::kubectl::is_installed() {
             return;
         }
         let page = Page::read(path);

@@ -224,13 +224,23 @@ pub const COMMANDS: &[Line] = &[
     line("kubectl get deployments", &["No resources found in * namespace."]),
 ];
 
-/// Whether there is a kubectl; says so when there is none.
+/// The first minor version of kubectl whose output the table has, and which knows
+/// all of its commands.
+const OLDEST: u64 = 31;
+
+/// Whether there is a kubectl of a known version; says so when there is none.
 pub fn is_installed() -> bool {
-    let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
-    if !found {
-        eprintln!("skipped: there is no kubectl on PATH");
+    let found = Command::new("kubectl").args(["version", "--client", "-o", "json"]).output();
+    let minor = found.ok().and_then(|output| {
+        let version: serde_json::Value = serde_json::from_slice(&output.stdout).ok()?;
+        version["clientVersion"]["minor"].as_str()?.trim_end_matches('+').parse::<u64>().ok()
+    });
+    match minor {
+        Some(minor) if minor >= OLDEST => return true,
+        Some(minor) => eprintln!("skipped: kubectl is version 1.{minor}, not 1.{OLDEST} or newer"),
+        None => eprintln!("skipped: there is no kubectl on PATH"),
     }
-    found
+    false
 }
 
 /// A shell whose kubectl uses a kubeconfig and a namespace.
@@ -261,12 +271,22 @@ impl Shell {
             // Discovery is kept there.
             .env("HOME", self.home.path())
             .env("KUBECONFIG", self.kubeconfig())
+            .env("PATH", path())
             .stdin(Stdio::null())
             .output()
             .unwrap();
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (text(stderr) + &text(stdout), status.success())
     }
+}
+
+/// `PATH` with the program under test.
+fn path() -> std::ffi::OsString {
+    let program = Path::new(env!("CARGO_BIN_EXE_wavegate"));
+    let mut path = program.parent().unwrap().as_os_str().to_owned();
+    path.push(":");
+    path.push(std::env::var_os("PATH").unwrap_or_default());
+    path
 }
 
 /// Whether an output is as wanted: see [`Line::prints`].

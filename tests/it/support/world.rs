@@ -71,12 +71,7 @@ impl World {
 
     /// With the real server of the environment; `None`, with a message, when none is set.
     pub async fn cluster(case: &str) -> Option<Self> {
-        let Some(path) = std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) else {
-            eprintln!("skipped on a real API server: {KUBECONFIG} names no kubeconfig ({case})");
-            return None;
-        };
-        let path = PathBuf::from(path);
-        prepare_cluster(&path);
+        let path = prepared_cluster(case)?;
         let client = cluster_client(&path).await;
         let stop = CancellationToken::new();
         let watching = cluster_client(&path).await;
@@ -390,6 +385,18 @@ impl World {
             let _ = send(&self.client, Method::DELETE, &path, JSON, &json!({})).await;
         }
     }
+}
+
+/// The kubeconfig of the real server, with definitions and simulated workloads; `None`,
+/// with a message, when none is set.
+pub fn prepared_cluster(case: &str) -> Option<PathBuf> {
+    let Some(path) = std::env::var_os(KUBECONFIG).filter(|path| !path.is_empty()) else {
+        eprintln!("skipped on a real API server: {KUBECONFIG} names no kubeconfig ({case})");
+        return None;
+    };
+    let path = PathBuf::from(path);
+    prepare_cluster(&path);
+    Some(path)
 }
 
 /// The media type of an object.
