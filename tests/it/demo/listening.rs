@@ -118,20 +118,22 @@ fn the_advice_for_a_held_step_can_be_pasted_while_the_server_is_up() {
         .unwrap();
     let mut running = Running(child);
     let lines = BufReader::new(running.0.stdout.take().unwrap()).lines();
-    let (sender, printed) = std::sync::mpsc::channel();
+    let (sender, output) = std::sync::mpsc::channel();
     let reading = std::thread::spawn(move || {
         lines.map_while(Result::ok).all(|line| sender.send(line).is_ok());
     });
-    let next = || printed.recv_timeout(LIMIT).expect("the demo prints a line");
+    let next = || output.recv_timeout(LIMIT).expect("the demo prints a line");
     let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let shell = Shell::new(Path::new(&kubeconfig), "argocd");
     for name in ["first", "second"] {
         let command = loop {
-            if let Some(command) = next().strip_prefix("To continue: ") {
+            let line = next();
+            if let Some(command) = line.strip_prefix("To continue: ") {
                 break command.to_owned();
             }
         };
-        assert!(command.contains(name) && command.contains("CreateNamespace"), "{command}");
+        let wanted = format!(" patch application {name} ");
+        assert!(command.contains(&wanted) && command.contains("CreateNamespace"), "{command}");
         let (printed, success) = shell.run(&command);
         assert!(success && printed.contains("patched"), "{printed}");
     }
@@ -144,6 +146,6 @@ fn the_advice_for_a_held_step_can_be_pasted_while_the_server_is_up() {
     let id = running.0.id().to_string();
     assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
     reading.join().unwrap();
-    let rest = printed.try_iter().collect::<Vec<_>>().join("\n");
+    let rest = output.try_iter().collect::<Vec<_>>().join("\n");
     assert!(rest.contains("Rollout complete") && !rest.contains("exceeded"), "{rest}");
 }
