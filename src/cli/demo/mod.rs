@@ -256,16 +256,18 @@ impl DemoRun {
         let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
             summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
         });
-        if command == self.advised {
+        self.notes.truncate(1);
+        let Some(command) = command else { return Ok(()) };
+        let line = format!("To continue: {command}");
+        self.notes.push(line.clone());
+        // Once in a log.
+        if self.advised.as_ref() == Some(&command) {
             return Ok(());
         }
-        let line = |command: &String| format!("To continue: {command}");
-        self.notes.truncate(1);
-        self.notes.extend(command.as_ref().map(line));
-        self.advised = command;
-        match (show, &self.advised) {
-            (Ui::Plain { .. }, Some(command)) => show.announce(&[line(command)]),
-            (Ui::Plain { .. } | Ui::Screen { .. }, _) => Ok(()),
+        self.advised = Some(command);
+        match show {
+            Ui::Plain { .. } => show.announce(&[line]),
+            Ui::Screen { .. } => Ok(()),
         }
     }
 
