@@ -161,7 +161,7 @@ fn a_step_with_max_update_zero_suggests_an_action() {
     let (code, output, errors) = run(demo().arg("--plain").arg("-f").arg(&file));
     assert_eq!(code, 1, "{output}{errors}");
     line_with(&output, &["Step 2 waits for a manual sync of second (maxUpdate is 0)"]);
-    line_with(&output, &["kubectl -n argocd patch application second"]);
+    line_with(&output, &["wavegate sync -n argocd second"]);
 }
 
 #[test]

@@ -152,6 +152,9 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
+/// Start of the note with the command that continues a rollout.
+const TO_CONTINUE: &str = "To continue: ";
+
 /// A running demo.
 struct DemoRun {
     fleet: Fleet,
@@ -256,9 +259,9 @@ impl DemoRun {
         let command = outcomes.iter().filter(|_| over).find_map(|(name, outcome)| {
             summary::how_to_continue(self.fleet.sets.get(name)?, outcome)
         });
-        self.notes.truncate(1);
+        self.notes.retain(|note| !note.starts_with(TO_CONTINUE));
         let Some(command) = command else { return Ok(()) };
-        let line = format!("To continue: {command}");
+        let line = format!("{TO_CONTINUE}{command}");
         self.notes.push(line.clone());
         // Once in a log.
         if self.advised.as_ref() == Some(&command) {

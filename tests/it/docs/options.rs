@@ -16,7 +16,8 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 9] = [
+const OF_OTHERS: [(&str, &str); 10] = [
+    ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
     ("--application-namespaces", "argocd-application-controller"),
     ("--path", "cargo install"),
