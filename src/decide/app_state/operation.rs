@@ -282,7 +282,7 @@ pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now
         state.insert("finishedAt".to_owned(), to_rfc3339(finished).into());
         state.remove("progress");
     }
-    if phase == OperationPhase::Succeeded && is_recorded(&request) {
+    if phase == OperationPhase::Succeeded && is_full(&request) {
         record(application, finished);
     }
     if application.get("operation") == Some(&request)
@@ -292,8 +292,9 @@ pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now
     }
 }
 
-/// Whether a successful operation is added to the history (SE-385).
-fn is_recorded(request: &Value) -> bool {
+/// Whether an operation syncs the whole Application: not a dry run, and not only some
+/// resources. If it succeeds, it is added to the history (SE-385).
+pub fn is_full(request: &Value) -> bool {
     let sync = &request["sync"];
     let partial = sync["resources"].as_array().is_some_and(|list| !list.is_empty());
     sync["dryRun"] != true && !partial

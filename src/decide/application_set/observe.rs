@@ -14,6 +14,7 @@ use super::{normalize, operation, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
+use crate::decide::app_state::operation::is_full;
 use crate::decide::blocking_resource;
 use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
@@ -170,6 +171,7 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
         revisions: revisions(&state["syncResult"]),
         message: text(&state["message"]),
         is_blocked: is_blocked(state),
+        is_partial: !is_full(&state["operation"]),
     })
 }
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::budget::Limit;
 use super::counts::{self, WaitKind};
-use super::phase::{Compared, Entry, Observed, Phase, SourceKey};
+use super::phase::{Compared, Entry, Mark, Observed, Phase, SourceKey};
 use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting, Write};
 use crate::api::SyncStatusCode;
 use crate::decide::health;
@@ -296,6 +296,9 @@ fn reason_of(
                         detail => format!("{wait}; {detail}"),
                     }
                 }
+                Some(_) | None if entry.mark == Some(Mark::SyncFailed) => {
+                    format!("{wait}; {}", entry.message)
+                }
                 Some(_) | None => wait.to_owned(),
             }
         }
@@ -319,6 +322,13 @@ fn reason_of(
             Some(until) => format!("the operation to start, until {until} at most"),
             None => "the operation to start".to_owned(),
         },
+        // A dry run or a sync of some resources has taken its place in the status.
+        Phase::Progressing
+            if entry.mark == Some(Mark::SyncFailed)
+                && seen.operation.as_ref().is_some_and(|last| last.is_partial) =>
+        {
+            entry.message.clone()
+        }
         // The resource says more than the states of the Application.
         Phase::Progressing | Phase::Healthy if !seen.detail.is_empty() => seen.detail.clone(),
         Phase::Progressing | Phase::Healthy => format!("{:?}, {:?}", seen.sync, seen.health),

@@ -101,10 +101,15 @@ pub enum Mark {
     /// Its step opened again while its operation was still requested: this operation is
     /// the one of this promotion, although it was written for an earlier one.
     Requested,
+    /// The last sync of what is being rolled out has failed. Only another sync of the whole
+    /// Application takes this back, not a dry run and not a sync of some resources, which
+    /// take its place in the status.
+    SyncFailed,
 }
 
 impl Mark {
-    const ALL: [Self; 4] = [Self::TimedOut, Self::StepClosed, Self::FoundSynced, Self::Requested];
+    const ALL: [Self; 5] =
+        [Self::TimedOut, Self::StepClosed, Self::FoundSynced, Self::Requested, Self::SyncFailed];
 
     /// The prefix of the message of an entry with this mark. Messages are never
     /// truncated below the length of the longest prefix.
@@ -116,6 +121,7 @@ impl Mark {
             }
             Self::FoundSynced => "Application is synced, waiting for it to be healthy",
             Self::Requested => "Step is open again, waiting for the requested operation to start",
+            Self::SyncFailed => "Sync failed, waiting for one that succeeds",
         }
     }
 
@@ -126,6 +132,7 @@ impl Mark {
             Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
             Self::FoundSynced => phase == Phase::Progressing,
             Self::Requested => phase == Phase::Pending,
+            Self::SyncFailed => matches!(phase, Phase::Waiting | Phase::Progressing),
         };
         Self::ALL.into_iter().find(|mark| fits(mark) && message.starts_with(mark.prefix()))
     }
@@ -224,6 +231,12 @@ impl Entry {
         self.phase == Phase::Waiting && self.was_closed() && own
     }
 
+    /// Keeps an entry in its phase whose sync has failed.
+    fn fail(&mut self, message: String) {
+        self.message = message;
+        self.mark = Some(Mark::SyncFailed);
+    }
+
     fn set(&mut self, phase: Phase, message: impl Into<String>, now: Timestamp) {
         if self.phase != phase {
             // Never backwards: the time of a promotion may be ahead of the
@@ -253,6 +266,9 @@ pub struct ObservedOperation {
     pub message: String,
     /// A sync window keeps it from starting: nothing is applied yet.
     pub is_blocked: bool,
+    /// It is a dry run, or syncs only some resources, without hooks: its result is not
+    /// the one of a sync of the Application.
+    pub is_partial: bool,
 }
 
 impl ObservedOperation {
@@ -260,6 +276,11 @@ impl ObservedOperation {
     /// running nor successful, and blocks the rollout.
     pub fn has_failed(&self) -> bool {
         !self.phase.is_running() && self.phase != OperationPhase::Succeeded
+    }
+
+    /// Whether it has synced the whole Application.
+    pub fn has_synced(&self) -> bool {
+        self.phase == OperationPhase::Succeeded && !self.is_partial
     }
 }
 
@@ -366,18 +387,30 @@ impl Observed {
         self.is_current() && self.knows_its_revisions()
     }
 
-    /// The last operation, if a rollout requested it and it failed.
+    /// The last operation, if it failed to sync the whole Application: one that a rollout
+    /// requested, or one of the observed revisions that anybody requested.
     pub fn failed_operation(&self) -> Option<&ObservedOperation> {
-        let ended_badly = |operation: &&ObservedOperation| {
-            operation.promotion.is_some() && operation.has_failed()
+        let is_own = |last: &&ObservedOperation| {
+            last.promotion.is_some() && last.has_failed() && !last.is_partial
         };
-        self.operation.as_ref().filter(ended_badly)
+        self.operation.as_ref().filter(is_own).or_else(|| self.failed_sync())
+    }
+
+    /// The last operation, if it failed to sync the observed revisions, whoever requested
+    /// it.
+    fn failed_sync(&self) -> Option<&ObservedOperation> {
+        let failed = |last: &&ObservedOperation| {
+            let is_of_these = !last.revisions.is_empty() && last.revisions == self.revisions;
+            last.has_failed() && !last.is_partial && is_of_these
+        };
+        self.operation.as_ref().filter(failed)
     }
 
     /// Whether a promotion is needed: not if the Application is in sync with
-    /// what is being rolled out.
+    /// what is being rolled out, unless its sync failed (such as in a PostSync hook).
     pub fn may_be_started(&self) -> bool {
-        !(self.sync == SyncStatusCode::Synced && self.is_current())
+        let is_in_sync = self.sync == SyncStatusCode::Synced && self.is_current();
+        !is_in_sync || self.failed_sync().is_some()
     }
 
     /// Whether it has an operation of a rollout that has not applied anything
@@ -496,7 +529,9 @@ fn from_waiting(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     if seen.sync != SyncStatusCode::Synced || !seen.is_current() {
         return;
     }
-    if seen.is_synced_and_healthy() {
+    if let Some(failure) = failure(entry, seen.failed_sync(), seen) {
+        entry.fail(failure);
+    } else if seen.is_synced_and_healthy() {
         entry.set(Phase::Healthy, "Application is already synced and healthy", now);
     } else {
         entry.set(Phase::Progressing, Mark::FoundSynced.prefix(), now);
@@ -527,11 +562,12 @@ fn from_pending(entry: &mut Entry, seen: &Observed, rules: &Rules, now: Timestam
 /// R9 and R10.
 fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     let found_synced = entry.mark == Some(Mark::FoundSynced);
-    if let Some(failed) = seen.failed_operation().filter(|_| !found_synced) {
+    let failed = if found_synced { seen.failed_sync() } else { seen.failed_operation() };
+    if let Some(failure) = failure(entry, failed, seen) {
         // Stricter than Argo CD: after a failed PostSync hook (such as a smoke
         // test) an Application may be Synced and Healthy, but must not complete
-        // its step. A later successful sync does.
-        entry.message = format!("Sync failed, waiting for one that succeeds: {}", failed.message);
+        // its step. A later successful sync does, whoever requests it.
+        entry.fail(failure);
     } else if seen.is_synced_and_healthy() && seen.is_current() {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if seen.has_operation_in_flight() {
@@ -542,6 +578,17 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     }
 }
 
+/// The message of an entry whose sync has failed: in this operation, or in one before the
+/// last, since when no other has synced the whole Application.
+fn failure(entry: &Entry, failed: Option<&ObservedOperation>, seen: &Observed) -> Option<String> {
+    if let Some(failed) = failed {
+        return Some(format!("{}: {}", Mark::SyncFailed.prefix(), failed.message));
+    }
+    let was = entry.mark == Some(Mark::SyncFailed);
+    let is_over = seen.operation.as_ref().is_some_and(ObservedOperation::has_synced);
+    (was && !is_over).then(|| entry.message.clone())
+}
+
 /// The operation that was started for this Pending entry, or after it.
 ///
 /// Our own operation is identified by its promotion time (AS-361), independent
@@ -550,6 +597,10 @@ fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a ObservedOper
     let operation = seen.operation.as_ref()?;
     if entry.owns(operation) {
         return Some(operation);
+    }
+    // Ours is still to come, or is requested behind it.
+    if operation.is_partial {
+        return None;
     }
     let is_later = operation.started_at >= entry.since
         && operation.finished_at.is_none_or(|finished| finished > entry.since);

@@ -145,5 +145,6 @@ fn operation(phase: OperationPhase, started: i64) -> ObservedOperation {
         revisions: Vec::new(),
         message: String::new(),
         is_blocked: false,
+        is_partial: false,
     }
 }

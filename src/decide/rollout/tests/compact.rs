@@ -194,6 +194,7 @@ impl Fleet {
                 revisions: vec![revision],
                 message: String::new(),
                 is_blocked: false,
+                is_partial: false,
             });
             return;
         }

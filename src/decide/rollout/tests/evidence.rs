@@ -213,3 +213,92 @@ fn a_promotion_is_new_even_if_the_entry_was_lost_and_the_clock_is_behind() {
     assert_eq!(plan.starts.len(), 1, "or it would be taken for the earlier one, and never sync");
     assert!(plan.starts[0].promotion > ahead);
 }
+
+/// Seen through `sync APP` by hand: the step opened although the smoke test had failed.
+#[test]
+fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
+    let rules = Settings::default().rules;
+    let last = |phase, revision: &str, is_partial| ObservedOperation {
+        revisions: vec![revision.into()],
+        message: "smoke test failed".into(),
+        is_partial,
+        ..operation(phase, 40)
+    };
+    let (failed, succeeded) = (OperationPhase::Failed, OperationPhase::Succeeded);
+    let own = ObservedOperation { promotion: Some(ago(400)), ..last(failed, "r1", false) };
+    let in_sync = |operation: Option<ObservedOperation>| Observed {
+        operation,
+        ..with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced))
+    };
+    // Operations one after the other, and the phase after each.
+    let cases: [(&str, phase::Phase, &[(ObservedOperation, phase::Phase)]); 8] = [
+        (
+            "its own, then one by hand, then one that succeeds",
+            Progressing,
+            &[
+                (own.clone(), Progressing),
+                (last(failed, "r1", false), Progressing),
+                (last(succeeded, "r1", false), Healthy),
+            ],
+        ),
+        (
+            "its own, then dry runs or syncs of some resources",
+            Progressing,
+            &[
+                (own.clone(), Progressing),
+                (last(succeeded, "r1", true), Progressing),
+                (last(failed, "r1", true), Progressing),
+                (last(OperationPhase::Running, "r1", true), Progressing),
+                (last(OperationPhase::Running, "r1", false), Progressing),
+                (last(OperationPhase::Error, "", false), Progressing),
+                (last(succeeded, "r1", false), Healthy),
+            ],
+        ),
+        (
+            "by hand in a held step",
+            Waiting,
+            &[
+                (last(failed, "r1", false), Waiting),
+                (last(succeeded, "r1", true), Waiting),
+                (last(succeeded, "r1", false), Healthy),
+            ],
+        ),
+        ("of an earlier revision", Waiting, &[(last(failed, "r0", false), Healthy)]),
+        (
+            "of a rollout, of an earlier revision",
+            Waiting,
+            &[(ObservedOperation { revisions: vec!["r0".into()], ..own.clone() }, Healthy)],
+        ),
+        ("a dry run only", Waiting, &[(last(failed, "r1", true), Healthy)]),
+        (
+            "some resources, after a sync that succeeded",
+            Progressing,
+            &[(last(failed, "r1", true), Healthy)],
+        ),
+        ("one that could not begin", Waiting, &[(last(failed, "", false), Healthy)]),
+    ];
+    for (name, first, operations) in cases {
+        let mut entry = Entry { target_revisions: vec!["r1".into()], ..entry("app", first) };
+        for (operation, want) in operations {
+            let mut seen = in_sync(Some(operation.clone()));
+            if operation.phase.is_running() {
+                seen.reconciled_at = Some(ago(50));
+            }
+            entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
+            // As it is read from the status.
+            entry.mark = phase::Mark::of(entry.phase, &entry.message);
+            assert_eq!(entry.phase, *want, "{name}: {operation:?}: {}", entry.message);
+        }
+    }
+}
+
+/// One that was synced by hand ahead of its step, and failed, is synced in its step.
+#[test]
+fn a_failed_sync_is_repeated_when_the_step_opens() {
+    let failed =
+        ObservedOperation { revisions: vec!["r1".into()], ..operation(OperationPhase::Failed, 40) };
+    let in_sync = with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced));
+    let seen = Observed { operation: Some(failed), ..in_sync };
+    let plan = plan(&[("app", "1", None, seen)]);
+    assert_eq!((plan.entries[0].phase, plan.starts.len()), (Pending, 1));
+}

@@ -151,6 +151,7 @@ impl App {
                     revisions: self.target.map(revision).into_iter().collect(),
                     message: String::new(),
                     is_blocked: self.denied,
+                    is_partial: false,
                 });
             }
             (None, Some(operation)) if operation.is_blocked && !operation.phase.is_completed() => {
