@@ -53,6 +53,7 @@ pub mod budget;
 pub mod counts;
 pub mod gate;
 pub mod listed;
+pub mod observed;
 pub mod phase;
 pub mod preview;
 pub mod status;

@@ -68,6 +68,7 @@ cases! {
     windows::a_denying_window_uses_no_slot,
     all_at_once::all_at_once_does_not_wait,
     failing::a_failing_deployment_blocks_its_step,
+    failing::a_failed_smoke_test_holds_its_step_whoever_syncs,
     external::an_external_engine_runs_the_syncs,
     external::a_sync_that_never_starts_times_out,
     elsewhere::a_set_in_another_namespace_is_synced_there,

@@ -84,6 +84,18 @@ pub fn with_waves(application: &str, version: &str) -> Vec<(String, String)> {
     vec![(format!("apps/{application}/all.yaml"), documents.join("---\n"))]
 }
 
+/// An Application with a ConfigMap and a smoke test, a PostSync Job, which may be annotated
+/// to fail.
+pub fn with_smoke_test(application: &str, version: &str, outcome: &str) -> Vec<(String, String)> {
+    let mut smoke: Value =
+        serde_json::from_str(&job(application, "smoke", "PostSync", version)).unwrap();
+    smoke["metadata"]["annotations"]["simulate.wavegate.dev/outcome"] = outcome.into();
+    smoke["spec"]["template"]["metadata"]["annotations"] =
+        json!({ "simulate.wavegate.dev/outcome": outcome });
+    let documents = [config_map(application, "config", version, 0), text(&smoke)];
+    vec![(format!("apps/{application}/all.yaml"), documents.join("---\n"))]
+}
+
 /// The annotation with the commit of an object.
 pub const VERSION: &str = "example.com/version";
 

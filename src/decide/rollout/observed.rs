@@ -1,0 +1,190 @@
+//! What a rollout observes of one Application: its status and its operation.
+
+use jiff::Timestamp;
+
+use super::phase::whole_seconds;
+use crate::api::{OperationPhase, SyncStatusCode};
+use crate::decide::health;
+
+/// The last or current operation, from `status.operationState`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObservedOperation {
+    /// Its phase.
+    pub phase: OperationPhase,
+    /// When it started.
+    pub started_at: Timestamp,
+    /// When it finished, if it did.
+    pub finished_at: Option<Timestamp>,
+    /// The promotion it was written for, if a rollout wrote it.
+    pub promotion: Option<Timestamp>,
+    /// The revisions it syncs, once resolved.
+    pub revisions: Vec<String>,
+    /// Its message, for users.
+    pub message: String,
+    /// A sync window keeps it from starting: nothing is applied yet.
+    pub is_blocked: bool,
+    /// It is a dry run, or syncs only some resources, without hooks: its result is not
+    /// the one of a sync of the Application.
+    pub is_partial: bool,
+}
+
+impl ObservedOperation {
+    /// Whether it has finished without success. An unknown phase is neither
+    /// running nor successful, and blocks the rollout.
+    pub fn has_failed(&self) -> bool {
+        !self.phase.is_running() && self.phase != OperationPhase::Succeeded
+    }
+
+    /// Whether it has synced the whole Application.
+    pub fn has_synced(&self) -> bool {
+        self.phase == OperationPhase::Succeeded && !self.is_partial
+    }
+}
+
+/// A requested operation: the Application's `operation` field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedOperation {
+    /// The promotion it was written for, if a rollout wrote it.
+    pub promotion: Option<Timestamp>,
+}
+
+/// What is known about one existing Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Observed {
+    /// `status.health.status`; absent is Unknown.
+    pub health: health::Status,
+    /// `status.sync.status`; absent is Unknown.
+    pub sync: SyncStatusCode,
+    /// `status.sync.revisions`, else `[status.sync.revision]`, else none.
+    pub revisions: Vec<String>,
+    /// `status.reconciledAt`: when it was last compared in full.
+    pub reconciled_at: Option<Timestamp>,
+    /// Whether `sync`, `health` and `revisions` were computed for the current
+    /// spec of the Application (`status.sync.comparedTo`).
+    pub compared: Compared,
+    /// Whether the generated spec differs from the live one (AS-353).
+    pub spec_differs: bool,
+    /// The `operation` field, when set.
+    pub requested: Option<RequestedOperation>,
+    /// `status.operationState`, when set.
+    pub operation: Option<ObservedOperation>,
+    /// It has a condition `InvalidSpecError` or `UnknownError`.
+    pub has_error_condition: bool,
+    /// What it is waiting for, for users: the resource and the reason. May be
+    /// empty.
+    pub detail: String,
+    /// Its sources, to find Applications that should have seen the same
+    /// revision. Same length as `revisions` once compared.
+    pub sources: Vec<SourceKey>,
+}
+
+/// The spec that a comparison was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compared {
+    /// Not compared yet.
+    Never,
+    /// For another spec than the current one of the Application.
+    Stale,
+    /// For its current spec.
+    Current,
+}
+
+/// The origin of a revision: Applications with the same key see the same
+/// revision at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SourceKey {
+    /// `repoURL`.
+    pub repository: String,
+    /// `chart`, empty for Git.
+    pub chart: String,
+    /// `targetRevision`, empty for the default branch.
+    pub target_revision: String,
+}
+
+impl Observed {
+    /// An operation is requested or running.
+    pub fn has_operation_in_flight(&self) -> bool {
+        self.requested.is_some()
+            || self.operation.as_ref().is_some_and(|operation| operation.phase.is_running())
+    }
+
+    /// Whether `sync` and `health` are current: of the spec being rolled out,
+    /// and computed after the last operation finished.
+    pub fn is_current(&self) -> bool {
+        self.compared == Compared::Current
+            && !self.spec_differs
+            && !self.has_operation_in_flight()
+            && self.is_after_operation()
+    }
+
+    /// Whether the comparison is newer than the end of the last operation.
+    fn is_after_operation(&self) -> bool {
+        match (&self.operation, self.reconciled_at) {
+            (Some(operation), Some(at)) => {
+                // Times in a status are whole seconds, so the same second may
+                // be after.
+                operation.finished_at.is_none_or(|finished| at >= whole_seconds(finished))
+            }
+            (None, _) | (_, None) => true,
+        }
+    }
+
+    /// Whether `revisions` are what the sources of the current spec resolved to
+    /// at the last comparison; not if it failed or used another spec.
+    pub fn knows_its_revisions(&self) -> bool {
+        self.compared == Compared::Current && self.sync != SyncStatusCode::Unknown
+    }
+
+    /// Whether the Application may be promoted: only if the spec being rolled
+    /// out was compared successfully, no other operation is requested or
+    /// running (AS-361), and the result of the last one is known. Without such
+    /// a comparison the revision that the sync would deploy is unknown, and it
+    /// might be ahead of its step.
+    pub fn is_ready_to_start(&self) -> bool {
+        self.is_current() && self.knows_its_revisions()
+    }
+
+    /// The last operation, if it failed to sync the whole Application: one that a rollout
+    /// requested, or one of the observed revisions that anybody requested.
+    pub fn failed_operation(&self) -> Option<&ObservedOperation> {
+        let is_own = |last: &&ObservedOperation| {
+            last.promotion.is_some() && last.has_failed() && !last.is_partial
+        };
+        self.operation.as_ref().filter(is_own).or_else(|| self.failed_sync())
+    }
+
+    /// The last operation, if it failed to sync the observed revisions, whoever requested
+    /// it.
+    pub(super) fn failed_sync(&self) -> Option<&ObservedOperation> {
+        let failed = |last: &&ObservedOperation| {
+            let is_of_these = !last.revisions.is_empty() && last.revisions == self.revisions;
+            last.has_failed() && !last.is_partial && is_of_these
+        };
+        self.operation.as_ref().filter(failed)
+    }
+
+    /// Whether a promotion is needed: not if the Application is in sync with
+    /// what is being rolled out, unless its sync failed (such as in a PostSync hook).
+    pub fn may_be_started(&self) -> bool {
+        let is_in_sync = self.sync == SyncStatusCode::Synced && self.is_current();
+        !is_in_sync || self.failed_sync().is_some()
+    }
+
+    /// Whether it has an operation of a rollout that has not applied anything
+    /// yet: it is requested only, or a sync window keeps it from starting.
+    pub fn has_idle_promotion(&self) -> bool {
+        match &self.operation {
+            Some(operation) if operation.phase.is_running() => {
+                operation.promotion.is_some() && operation.is_blocked
+            }
+            Some(_) | None => {
+                self.requested.as_ref().is_some_and(|request| request.promotion.is_some())
+            }
+        }
+    }
+
+    /// Whether it is Synced and Healthy, whatever that was compared with.
+    pub fn is_synced_and_healthy(&self) -> bool {
+        self.sync == SyncStatusCode::Synced && self.health == health::Status::Healthy
+    }
+}
