@@ -150,12 +150,8 @@ fn served(desk: &Desk) {
     window.must(0, "wavegate diff dev-eu");
     everyday_commands(&window);
 
-    // As `explain` advises: the failure is repaired, and the Application synced again.
-    let repair =
-        "kubectl -n shop-dev-us annotate deployment web simulate.wavegate.dev/outcome=succeed";
-    window.must(0, repair);
-    window.must(0, "wavegate sync dev-us");
-    demo.until_shown("Rollout complete");
+    // As `explain` advises; the workloads still fail.
+    window.must(1, "wavegate sync dev-us");
     demo.ctrl('c');
     demo.until("the prompt", |screen| screen.is_at_prompt().then_some(()));
 }
@@ -170,7 +166,7 @@ fn everyday_commands(window: &Terminal) {
     window.must(0, &own("play"));
     for line in kubectl::COMMANDS {
         let is_error =
-            line.prints.iter().any(|one| one.starts_with("error") || one.starts_with('*'));
+            line.prints.iter().any(|one| one.starts_with("error") || one.starts_with("*exec"));
         let output = window.command(&format!("{}; code=$?; echo; echo exit $code", line.command));
         let code = output.lines().last().unwrap_or_default().to_owned();
         assert_eq!(code == "exit 0", !is_error, "{}:\n{output}", line.command);
@@ -197,7 +193,7 @@ fn on_a_cluster(size: (u16, u16), namespace: &str, set: &str, kubeconfig: &Path)
     window.must(0, "git config --global user.name me");
     window.must(0, "git config --global user.email me@example.invalid");
     window.must(0, "git init --quiet ~/repository");
-    window.must(0, "cp -r examples/demo/manifests ~/repository/web");
+    window.must(0, "cp -r examples/manifests/web ~/repository/web");
     window.must(0, "git -C ~/repository add --all");
     window.must(0, "git -C ~/repository commit --quiet -m one");
     let edits = [
@@ -219,25 +215,25 @@ fn on_a_cluster(size: (u16, u16), namespace: &str, set: &str, kubeconfig: &Path)
     assert!(tree.contains("Pod"), "{tree}");
     window.must(0, &format!("wavegate diff {one} {named}"));
 
-    // Somebody changes a resource; a sync by hand restores it.
-    window.must(0, &format!("kubectl -n {one} scale deployment web --replicas 5"));
-    let diff = window.must(1, &format!("wavegate diff {one} {named}"));
-    assert!(diff.contains("replicas: 5"), "{diff}");
     window.must(0, &format!("wavegate sync {one} {named}"));
-    window.must(0, &format!("wavegate diff {one} {named}"));
 
-    // A second commit.
-    window.must(0, "sed -i s/value/other/ ~/repository/web/2-config.yaml");
-    window.must(0, "git -C ~/repository commit --quiet --allow-empty -am two");
+    // A second commit: what it changes, and its rollout.
+    window.must(0, "sed -i s/nginx:1.28/nginx:1.29/ ~/repository/web/web.yaml");
+    window.must(0, "git -C ~/repository commit --quiet -am two");
+    let diff = window.must(1, &format!("wavegate diff {one} {named}"));
+    assert!(diff.contains("nginx:1.29"), "{diff}");
     window.must(0, &format!("wavegate refresh {one} {named}"));
     watched(&window, namespace, set);
     let explained = window.must(0, &format!("wavegate explain {set} {named}"));
     assert!(explained.contains("not waiting"), "{explained}");
 
-    window.must(0, &format!("kubectl delete applicationset {set} {named}"));
+    window.must(0, &format!("kubectl delete applicationset {set} {named} --cascade=foreground"));
     controller.ctrl('c');
     controller.until("the prompt", |screen| screen.is_at_prompt().then_some(()));
     assert_eq!(controller.command("echo $?"), "0");
+    // The namespaces that CreateNamespace made stay, as the documents say.
+    let left = format!("kubectl get namespaces -o name | grep -e {set}- -e {namespace}");
+    window.must(0, &format!("{left} | xargs kubectl delete --wait=false"));
 }
 
 /// Watches a rollout to its end.
@@ -245,8 +241,8 @@ fn watched(window: &Terminal, namespace: &str, set: &str) {
     window.command("clear");
     window.enter(&format!("wavegate status {set} -n {namespace} --watch --timeout 5m"));
     drawn(window, "Step 3");
-    after_screen(window, &format!("ApplicationSet {set}"));
-    assert_eq!(window.command("echo $?"), "0");
+    let printed = after_screen(window, &format!("ApplicationSet {set}"));
+    assert_eq!(window.command("echo $?"), "0", "{printed}");
 }
 
 /// Sizes of windows: a terminal of old, and a large one.
