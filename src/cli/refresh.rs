@@ -82,7 +82,8 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
         let why = format!("there are more than {MAX}; refresh them in several commands");
         return Err(Error::input("cannot refresh", "the names", why).into());
     }
-    for set in args.names.iter().filter_map(|name| set_name(name)).filter(|_| args.hard) {
+    let set = args.names.iter().find_map(|name| set_name(name));
+    if let Some(set) = set.filter(|_| args.hard) {
         let why = "is for Applications; an ApplicationSet always reads its repositories again";
         return Err(Error::input("cannot use", format!("--hard with appset/{set}"), why).into());
     }
