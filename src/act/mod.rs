@@ -13,6 +13,7 @@ pub mod project;
 mod redacted_status;
 pub mod refresh;
 pub mod retry;
+pub mod run_lease;
 mod secrets;
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
 pub const COMPARE_OPTIONS: &str = "argocd.argoproj.io/compare-options";
 /// Which Application the object belongs to (SE-111).
 pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
+/// Which run without an Application has applied the object, in the format of
+/// [`TRACKING_ID`]. Specific to Wavegate.
+pub const RUN_ID: &str = "wavegate.dev/sync-id";
 /// Which installation the object belongs to (SE-113).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
 /// `"true"`: the object's health is ignored (SE-490).

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::annotations::{INSTALLATION_ID, TRACKING_ID};
+use super::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use super::resource_key::ResourceKey;
 
 /// Content of the tracking annotation: `<instance>:<group>/<kind>:<namespace>/<name>`.
@@ -27,6 +27,15 @@ impl TrackingId {
         let (namespace, name) = only_slash(name)?;
         let key = ResourceKey::new(group, kind, namespace, name);
         Some(Self { instance: instance.to_owned(), key })
+    }
+
+    /// Whether it was written for this object (SE-116).
+    pub fn is_of(&self, key: &ResourceKey) -> bool {
+        let own = &self.key;
+        let namespace = key.namespace.is_empty() || own.namespace == key.namespace;
+        // A generated name is not known when the id is written.
+        let name = own.name.is_empty() || own.name == key.name;
+        namespace && name && own.kind == key.kind && own.group == key.group
     }
 }
 
@@ -69,9 +78,17 @@ pub enum TrackingMethod {
     Label,
     /// By the annotation; the label is informational.
     AnnotationAndLabel,
+    /// By the label, for a run without an Application. An annotation of its own names the
+    /// object, since a copy of an object has its labels. Not a setting of Argo CD.
+    Run,
 }
 
 impl TrackingMethod {
+    /// Whether objects are found by their label.
+    pub fn is_by_label(self) -> bool {
+        matches!(self, Self::Label | Self::Run)
+    }
+
     /// The method of a setting; annotation when unknown or empty.
     pub fn from_setting(text: &str) -> Self {
         match text {
@@ -106,30 +123,42 @@ impl Tracking {
         let installation = object["metadata"]["annotations"][INSTALLATION_ID].as_str();
         // Labels say nothing of installations.
         let ours = self.installation.is_empty()
-            || self.method == TrackingMethod::Label
+            || self.method.is_by_label()
             || installation == Some(self.installation.as_str());
         ours && self.instance_of(object) == Some(self.instance.as_str())
     }
 
     /// Whether the tracking ID was written for this object (SE-116). An object
-    /// that cannot be compared counts as tracked.
+    /// that cannot be compared counts as tracked, except for a run: what carries no id of
+    /// the run, or the tracking ID of an Application, is not its own.
     pub fn is_self_referenced(&self, live: &Value, key: &ResourceKey) -> bool {
-        if self.method == TrackingMethod::Label {
-            return true;
+        match self.method {
+            TrackingMethod::Label => true,
+            TrackingMethod::Run => {
+                let id = run_id(live).filter(|id| id.instance == self.instance);
+                id.is_some_and(|id| id.is_of(key)) && tracking_id(live).is_none()
+            }
+            TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
+                tracking_id(live).is_none_or(|id| id.is_of(key))
+            }
         }
-        let id = live["metadata"]["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
-        let Some(TrackingId { key: own, .. }) = id else { return true };
-        let namespace = key.namespace.is_empty() || own.namespace == key.namespace;
-        // A generated name is not known when the id is written.
-        let name = own.name.is_empty() || own.name == key.name;
-        namespace && name && own.kind == key.kind && own.group == key.group
     }
+}
+
+/// The tracking ID of an Application on an object; `None` without a valid one.
+pub fn tracking_id(object: &Value) -> Option<TrackingId> {
+    object["metadata"]["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse)
+}
+
+/// The id of a run without an Application on an object; `None` without a valid one.
+pub fn run_id(object: &Value) -> Option<TrackingId> {
+    object["metadata"]["annotations"][RUN_ID].as_str().and_then(TrackingId::parse)
 }
 
 /// Instance that an object says it belongs to, by method and label key.
 pub fn instance_of<'a>(method: TrackingMethod, label: &str, object: &'a Value) -> Option<&'a str> {
     match method {
-        TrackingMethod::Label => object["metadata"]["labels"][label].as_str(),
+        TrackingMethod::Label | TrackingMethod::Run => object["metadata"]["labels"][label].as_str(),
         TrackingMethod::Annotation | TrackingMethod::AnnotationAndLabel => {
             let text = object["metadata"]["annotations"][TRACKING_ID].as_str()?;
             TrackingId::parse(text)?;

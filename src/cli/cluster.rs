@@ -81,7 +81,7 @@ pub(super) struct ClusterConnection {
 }
 
 /// The namespace of the control plane, as `wavegate run` determines it.
-fn control_plane_namespace() -> String {
+pub(super) fn control_plane_namespace() -> String {
     let environment = |name: &str| std::env::var(name).ok();
     let namespace = config::control_plane_namespace(None, &environment);
     if path_segment::problem(&namespace).is_some() { "argocd".to_owned() } else { namespace }
@@ -143,6 +143,55 @@ impl ClusterConnection {
     /// An Application that must exist, in one of the searched namespaces.
     pub async fn expect_application(&self, name: &str) -> Result<Arc<Value>, Error> {
         self.expect("Application", name).await
+    }
+
+    /// An Application as [`Self::expect_application`]; for the name of an ApplicationSet, an
+    /// error that says so and continues with `instead`.
+    pub async fn expect_member(
+        &self,
+        name: &str,
+        what: &str,
+        instead: impl FnOnce(&str) -> String,
+    ) -> Result<Arc<Value>, Error> {
+        match self.expect_application(name).await {
+            Err(missing) if missing.is_not_found() => match self.expect_application_set(name).await
+            {
+                Ok(_) => {
+                    let why = format!("is an ApplicationSet; {}", instead(name));
+                    Err(Error::input(what, name, why))
+                }
+                Err(_) => Err(missing),
+            },
+            found => found,
+        }
+    }
+
+    /// The Applications with these labels in the first searched namespace that has any, with
+    /// the name of that namespace: at most `most`, and whether there are more.
+    pub async fn selected_applications(
+        &self,
+        selector: &str,
+        most: u32,
+    ) -> Result<(String, Vec<Arc<Value>>, bool), Error> {
+        let params = ListParams::default().labels(selector).limit(most);
+        let mut forbidden = None;
+        for namespace in &self.places {
+            let api = api(&self.client, Some(namespace), &resource("Application"));
+            let place = format!("Applications of namespace {namespace} with labels {selector}");
+            match permitted(place, api.list(&params)).await? {
+                Lookup::Found(page) if !page.items.is_empty() => {
+                    let more = page.metadata.continue_.is_some_and(|token| !token.is_empty());
+                    let found = page.items.iter().map(|object| Arc::new(object.parse()));
+                    return Ok((namespace.clone(), found.collect(), more));
+                }
+                Lookup::Found(_) | Lookup::Absent => {}
+                Lookup::Forbidden(error) => forbidden = forbidden.or(Some(error)),
+            }
+        }
+        match forbidden {
+            Some(error) => Err(error),
+            None => Ok((self.places.join(" and "), Vec::new(), false)),
+        }
     }
 
     /// The namespace of an ApplicationSet; the first searched one when it does not exist or

@@ -3,13 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use futures::future::join_all;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
-use super::error::{Error, note};
-use super::output::{self, Output, printable};
+use super::error::{Error, fault, note};
+use super::output::{self, Format, Output, printable};
 use super::sync::follow::Versions;
 use super::sync::{INTERRUPTED, timeout};
 use crate::act::refresh;
@@ -24,7 +25,7 @@ const SET_PREFIXES: [&str; 4] =
 /// After this time without a reaction, the controller is probably not running.
 const NO_REACTION: Duration = Duration::from_secs(10);
 
-/// Compare an Application with its source again, now
+/// Compare Applications with their sources again, now
 ///
 /// Sets the refresh annotation, waits until the controller has removed it, and prints the
 /// result. With appset/NAME, an ApplicationSet reads its repositories and generates its
@@ -33,9 +34,9 @@ const NO_REACTION: Duration = Duration::from_secs(10);
 #[command(after_help = "Exit codes: 0 refreshed; 1 an error was reported, or the time is over; 2 \
 usage error; 130 interrupted.")]
 pub(super) struct Args {
-    /// Name of the Application; appset/NAME for an ApplicationSet
-    #[arg(value_name = "APP|appset/NAME")]
-    name: String,
+    /// Names of Applications; appset/NAME for an ApplicationSet
+    #[arg(value_name = "APP|appset/NAME", required = true)]
+    names: Vec<String>,
     /// Render manifests again, too, even at the same revision
     #[arg(long)]
     hard: bool,
@@ -69,34 +70,73 @@ struct Refreshed {
     errors: Vec<String>,
 }
 
+/// Maximum number of objects of one command: each has a watch.
+const MAX: usize = 200;
+
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let set = SET_PREFIXES.iter().find_map(|prefix| args.name.strip_prefix(prefix));
-    if let (Some(name), true) = (set, args.hard) {
-        let why = "is for Applications; an ApplicationSet always reads its repositories again";
-        return Err(Error::input("cannot use", format!("--hard with appset/{name}"), why).into());
+    let mut args = args;
+    let mut known = std::collections::BTreeSet::new();
+    args.names.retain(|name| known.insert(name.clone()));
+    if args.names.len() > MAX {
+        let why = format!("there are more than {MAX}; refresh them in several commands");
+        return Err(Error::input("cannot refresh", "the names", why).into());
     }
-    let refreshed = block_on(async {
+    let set = args.names.iter().find_map(|name| set_name(name));
+    if let Some(set) = set.filter(|_| args.hard) {
+        let why = "is for Applications; an ApplicationSet always reads its repositories again";
+        return Err(Error::input("cannot use", format!("--hard with appset/{set}"), why).into());
+    }
+    let all = block_on(async {
+        let cluster = ClusterConnection::connect(&args.cluster).await?;
+        let all = args.names.iter().map(|name| refresh(&args, &cluster, name));
         tokio::select! {
-            refreshed = refresh(&args, set) => refreshed,
+            all = join_all(all) => Ok(Some(all)),
             _ = tokio::signal::ctrl_c() => {
                 note("interrupted; the refresh is still requested");
                 Ok(None)
             }
         }
     })?;
-    let Some(refreshed) = refreshed else { return Ok(ExitCode::from(INTERRUPTED)) };
-    args.output.print(&refreshed, |refreshed| table(refreshed, args.no_wait))?;
-    let failed = !refreshed.errors.is_empty() && !args.no_wait;
+    let Some(all) = all else { return Ok(ExitCode::from(INTERRUPTED)) };
+    let mut refreshed = Vec::new();
+    let mut failed = false;
+    for one in all {
+        match one {
+            Ok(one) => refreshed.push(one),
+            // The others are independent of it.
+            Err(error) if args.names.len() > 1 => {
+                fault(&error);
+                failed = true;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    failed |= refreshed.iter().any(|one| !one.errors.is_empty()) && !args.no_wait;
+    match refreshed.as_slice() {
+        [one] if args.names.len() == 1 => {
+            args.output.print(one, |one| table(std::slice::from_ref(one), args.no_wait))?;
+        }
+        [] if args.output.format == Format::Table => {}
+        all => args.output.print(&all, |all| table(all, args.no_wait))?,
+    }
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-async fn refresh(args: &Args, set: Option<&str>) -> Result<Option<Refreshed>, Error> {
+/// The name of an ApplicationSet.
+fn set_name(name: &str) -> Option<&str> {
+    SET_PREFIXES.iter().find_map(|prefix| name.strip_prefix(prefix))
+}
+
+async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result<Refreshed, Error> {
     let since = Instant::now();
-    let cluster = ClusterConnection::connect(&args.cluster).await?;
+    let set = set_name(name);
     let found = match set {
         Some(name) => cluster.expect_application_set(name).await?,
-        None => cluster.expect_application(&args.name).await?,
+        None => {
+            let of_set = |name: &str| format!("refresh it with: wavegate refresh appset/{name}");
+            cluster.expect_member(name, "cannot refresh", of_set).await?
+        }
     };
     let key = ObjectKey::new(found.namespace(), found.name());
     let kind = if set.is_some() { "ApplicationSet" } else { "Application" };
@@ -111,7 +151,7 @@ async fn refresh(args: &Args, set: Option<&str>) -> Result<Option<Refreshed>, Er
         Err(reason) => return Err(Error::input("cannot refresh", place, reason)),
     }
     if args.no_wait {
-        return Ok(Some(Refreshed::of(&found)));
+        return Ok(Refreshed::of(&found));
     }
     let requested = if set.is_some() { APPLICATION_SET_REFRESH } else { REFRESH };
     let mut versions = Versions::of(cluster.client(), kind, &found);
@@ -145,7 +185,7 @@ async fn refresh(args: &Args, set: Option<&str>) -> Result<Option<Refreshed>, Er
             return Err(Error::check("cannot refresh", place, "it was deleted"));
         };
         if annotation(&version, requested).is_none() {
-            return Ok(Some(Refreshed::of(&version)));
+            return Ok(Refreshed::of(&version));
         }
     }
 }
@@ -170,22 +210,30 @@ impl Refreshed {
     }
 }
 
-fn table(refreshed: &Refreshed, requested: bool) -> String {
-    let Refreshed { namespace, name, sync, health, revisions, errors } = refreshed;
+fn table(all: &[Refreshed], requested: bool) -> String {
     if requested {
-        return printable(&format!("{namespace}/{name}: a refresh is requested")) + "\n";
+        let line = |one: &Refreshed| {
+            printable(&format!("{}/{}: a refresh is requested", one.namespace, one.name)) + "\n"
+        };
+        return all.iter().map(line).collect();
     }
-    let row = [
-        namespace.clone(),
-        name.clone(),
-        output::or_dash(sync),
-        output::or_dash(health),
-        output::or_dash(&revisions.join(", ")),
-    ];
-    let mut text = output::table(["NAMESPACE", "NAME", "SYNC", "HEALTH", "REVISION"], [row]);
-    for error in errors {
-        text.push_str(&printable(error));
-        text.push('\n');
+    let row = |one: &Refreshed| {
+        [
+            one.namespace.clone(),
+            one.name.clone(),
+            output::or_dash(&one.sync),
+            output::or_dash(&one.health),
+            output::or_dash(&one.revisions.join(", ")),
+        ]
+    };
+    let rows = all.iter().map(row);
+    let mut text = output::table(["NAMESPACE", "NAME", "SYNC", "HEALTH", "REVISION"], rows);
+    for one in all {
+        for error in &one.errors {
+            let prefix = if all.len() > 1 { format!("{}: ", one.name) } else { String::new() };
+            text.push_str(&printable(&format!("{prefix}{error}")));
+            text.push('\n');
+        }
     }
     text
 }

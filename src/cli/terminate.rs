@@ -51,7 +51,12 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
-    let application = cluster.expect_application(&args.name).await?;
+    let of_set = |name: &str| {
+        format!(
+            "wavegate status {name} lists its Applications; operations are those of Applications"
+        )
+    };
+    let application = cluster.expect_member(&args.name, "cannot terminate", of_set).await?;
     let (client, place) = (cluster.client(), super::sync::place(&application));
     let options = Options {
         prefix: String::new(),

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use futures::future::join_all;
-use kube::api::ListParams;
 use serde_json::Value;
 use tokio::time::Instant;
 
@@ -28,9 +27,6 @@ use crate::watch::object::{api, resource};
 
 /// Maximum number of Applications that one command syncs: each has a watch.
 const MAX: usize = 200;
-
-/// The usual namespace of Applications.
-const CONTROL_PLANE: &str = "argocd";
 
 /// Runs the command.
 pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -135,7 +131,7 @@ pub(in crate::cli) fn judged(
         End::Over(OperationPhase::Succeeded, result) => (Some(*result), None),
         End::Over(phase, result) => {
             let what = format!("the operation ended with phase {phase}");
-            let error = Error::check(what, place, &result.message);
+            let error = Error::check(what, place, result.cause());
             (Some(*result), Some(error))
         }
         End::Lost(why) => (None, Some(Error::check("the operation is unknown", place, why))),
@@ -168,7 +164,12 @@ async fn applications(cluster: &ClusterConnection, args: &Args) -> Result<Vec<Ar
         }
         let mut applications: Vec<Arc<Value>> = Vec::new();
         for name in &args.names {
-            let found = cluster.expect_application(name).await?;
+            let of_set = |name: &str| {
+                format!(
+                    "wavegate status {name} lists its Applications; sync those, or select them with -l"
+                )
+            };
+            let found = cluster.expect_member(name, "cannot sync", of_set).await?;
             let known = |other: &Arc<Value>| other.uid() == found.uid();
             if !applications.iter().any(known) {
                 applications.push(found);
@@ -176,29 +177,16 @@ async fn applications(cluster: &ClusterConnection, args: &Args) -> Result<Vec<Ar
         }
         return Ok(applications);
     };
-    let mut namespace = cluster.namespace.as_str();
-    let params = ListParams::default().labels(selector).limit(MAX as u32);
-    let place = |of: &str| format!("Applications of namespace {of} with labels {selector}");
-    let list = async |of: &str| {
-        let list = api(cluster.client(), Some(of), &resource("Application")).list(&params).await;
-        let what = "cannot read from the cluster";
-        list.map_err(|error| Error::input(what, place(of), reason(&error)))
-    };
-    let mut found = list(namespace).await?;
-    if found.items.is_empty() && args.cluster.namespace.is_none() && namespace != CONTROL_PLANE {
-        // A context rarely names the namespace of the control plane.
-        namespace = CONTROL_PLANE;
-        found = list(namespace).await?;
-    }
-    let (list, place) = (found, place(namespace));
-    if list.items.is_empty() {
+    let (namespace, found, more) = cluster.selected_applications(selector, MAX as u32).await?;
+    let place = format!("Applications of namespace {namespace} with labels {selector}");
+    if found.is_empty() {
         let why = "there is none; select another namespace with -n";
         return Err(Error::input("cannot find", place, why));
     }
-    if list.metadata.continue_.is_some_and(|token| !token.is_empty()) {
+    if more {
         return Err(too_many(place));
     }
-    Ok(list.items.iter().map(|object| Arc::new(object.parse())).collect())
+    Ok(found)
 }
 
 /// Requests the sync of one Application, with notes on what holds it.
@@ -216,7 +204,7 @@ async fn start(
         .map_err(|error| Error::input("cannot use", error.place, error.why))?;
     note_window(cluster, application).await;
     if !request.dry_run {
-        rollouts.note_step(cluster, application).await;
+        rollouts.note_step(cluster, application, !request.resources.is_empty()).await;
     }
     let stored = operation::request(cluster.client(), application, request).await;
     stored.map_err(|error| match error {

@@ -104,7 +104,7 @@ impl ControlPlane {
             wave_delay: delay.try_into().unwrap_or_default(),
             // The manifests do not change.
             reconciliation_timeout: std::time::Duration::ZERO,
-            tracking_method: TrackingMethod::Label,
+            tracking_method: TrackingMethod::Run,
             instance_label: LABEL.to_owned(),
             field_manager: MANAGER.to_owned(),
             allow_local: true,
@@ -112,7 +112,12 @@ impl ControlPlane {
             // The input is limited when it is read.
             render: RenderOptions { max_bytes: 0, ..RenderOptions::default() },
             // Nobody looks at the health afterwards.
-            sync: sync::Settings { wait_for_health: true, ..sync::Settings::default() },
+            // No controller would remove the finalizer of a hook after a kill.
+            sync: sync::Settings {
+                wait_for_health: true,
+                hook_finalizer: false,
+                ..sync::Settings::default()
+            },
             ..ApplicationSettings::default()
         }
     }

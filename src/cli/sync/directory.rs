@@ -21,13 +21,14 @@ use super::follow::{self, End, Options, Versions};
 use super::hooks::Hooks;
 use super::manifests::Manifests;
 use super::progress::{Goal, Line, OperationResult};
-use super::{Args, INTERRUPTED, request_id, username};
+use super::run_lease::{self, HeldLease};
+use super::{Args, INTERRUPTED, What, ownership, request_id, username};
 use crate::act::operation;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::controller;
 use crate::controller::application::OwnCluster;
-use crate::decide::app_state::manual::SyncRequest;
+use crate::decide::app_state::manual::{self, SyncRequest};
 use crate::watch::cluster_cache::SurveyMode;
 
 /// Runs the command.
@@ -36,13 +37,16 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ended = runtime.block_on(async {
         let (first, second) = (CancellationToken::new(), CancellationToken::new());
         tokio::spawn(signals(first.clone(), second.clone()));
-        tokio::select! {
-            ended = sync(&args, &first) => ended,
+        let lease = HeldLease::default();
+        let ended = tokio::select! {
+            ended = sync(&args, &first, &lease) => ended,
             () = second.cancelled() => {
                 note("interrupted again: the sync ends as it is; the same command continues it");
                 Ok((INTERRUPTED, None))
             }
-        }
+        };
+        lease.release().await;
+        ended
     });
     // Requests that do not answer must not keep the process.
     runtime.shutdown_background();
@@ -75,6 +79,7 @@ async fn signals(first: CancellationToken, second: CancellationToken) {
 async fn sync(
     args: &Args,
     interrupted: &CancellationToken,
+    lease: &HeldLease,
 ) -> anyhow::Result<(u8, Option<OperationResult>)> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
@@ -84,12 +89,38 @@ async fn sync(
         None => client.default_namespace().to_owned(),
     };
     let manifests = Manifests::read(args, &namespace).await?;
+    if !args.what.dry_run {
+        tokio::select! {
+            taken = run_lease::take(&client, &manifests, lease) => taken?,
+            () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
+        }
+    }
+    tokio::select! {
+        ended = engine(args, &cluster, &manifests, since, interrupted) => ended,
+        // This process must write nothing more.
+        error = lease.lost(&manifests) => Err(error.into()),
+    }
+}
+
+/// Runs the sync engine, once the Lease is held.
+async fn engine(
+    args: &Args,
+    cluster: &ClusterConnection,
+    manifests: &Manifests,
+    since: Instant,
+    interrupted: &CancellationToken,
+) -> anyhow::Result<(u8, Option<OperationResult>)> {
+    let client = cluster.client().clone();
+    tokio::select! {
+        checked = ownership::check(cluster, manifests, &args.what) => checked?,
+        () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
+    }
     let survey = if args.what.prune { SurveyMode::First } else { SurveyMode::Never };
     let reach = manifests.reach(&client, survey).await?;
 
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();
-    let control_plane = ControlPlane::start(&manifests).await?;
+    let control_plane = ControlPlane::start(manifests).await?;
     let (settings, sources) = (control_plane.settings(), control_plane.sources()?);
     let own = OwnCluster { client: client.clone(), reach: reach.clone() };
     let running = controller::run_elsewhere(
@@ -105,7 +136,7 @@ async fn sync(
         until: None,
         since,
     };
-    let work = work(args, &manifests, &control_plane, &client, &reach, &options, interrupted);
+    let work = work(args, manifests, &control_plane, &client, &reach, &options, interrupted);
     tokio::select! {
         ended = work => ended,
         stopped = running => {
@@ -130,7 +161,11 @@ async fn work(
         compared = compared(client, control_plane.application()) => compared?,
         () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
     };
-    options.print(&[Line::new(manifests.title(), "Compared", summary(&compared, what.prune))])?;
+    options.print(&[Line::new(
+        manifests.title(),
+        "Compared",
+        summary(&compared, what, manifests),
+    )])?;
     let request = SyncRequest {
         prune: what.prune,
         dry_run: what.dry_run,
@@ -148,8 +183,13 @@ async fn work(
     };
     let revision = compared.text("/status/sync/revision");
     let earlier = hooks.interrupted(destination, &manifests.instance(), compared.uid()).await?;
+    for deleted in &earlier.deleting {
+        note(&format!(
+            "{deleted} of an earlier run is being deleted: this run waits until it is gone"
+        ));
+    }
     let place = manifests.title();
-    let (resumed, changed) = match earlier {
+    let (resumed, changed) = match earlier.operation {
         Some(earlier) if earlier.is_of(compared.uid(), revision) => (Some(earlier), None),
         other => (None, other),
     };
@@ -207,7 +247,7 @@ async fn work(
         (OperationPhase::Succeeded, None) => Ok((0, Some(result))),
         (phase, None) => {
             let what = format!("the sync ended with phase {phase}");
-            let error = Error::check(what, place, &result.message);
+            let error = Error::check(what, place, result.cause());
             if args.output.format == Format::Table {
                 return Err(error.into());
             }
@@ -253,19 +293,27 @@ async fn compared(client: &kube::Client, application: &Value) -> Result<Value, E
 }
 
 /// What the sync has to do, in one line.
-fn summary(application: &Value, prune: bool) -> String {
-    let resources = application.items("/status/resources").iter();
+fn summary(application: &Value, what: &What, manifests: &Manifests) -> String {
+    // Others are neither applied nor pruned.
+    let selected = |resource: &&Value| {
+        what.resources.is_empty() || manual::is_selected(&what.resources, resource)
+    };
+    let left_over = match manifests.named {
+        true => "left over (--prune deletes them)".to_owned(),
+        false => format!("left over (--prune --name {} deletes them)", manifests.name),
+    };
+    let resources = application.items("/status/resources").iter().filter(selected);
     let mut count: BTreeMap<&str, usize> = BTreeMap::new();
     for resource in resources.filter(|resource| resource["hook"] != true) {
         let what = match (resource["requiresPruning"] == true, resource.field("status")) {
-            (true, _) if prune => "to prune",
-            (true, _) => "left over (--prune deletes them)",
+            (true, _) if what.prune => "to prune",
+            (true, _) => &left_over,
             (false, "Synced") => "unchanged",
             (false, _) => "to apply",
         };
         *count.entry(what).or_default() += 1;
     }
-    let order = ["to apply", "unchanged", "to prune", "left over (--prune deletes them)"];
+    let order = ["to apply", "unchanged", "to prune", &left_over];
     let counted: Vec<String> =
         (order.iter()).filter_map(|what| Some(format!("{} {what}", count.get(what)?))).collect();
     let counted = if counted.is_empty() { "no resources".to_owned() } else { counted.join(", ") };

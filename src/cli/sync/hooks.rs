@@ -15,6 +15,15 @@ use crate::decide::sync::{Class, OPERATION_ANNOTATION, StampedOperation, classif
 use crate::watch::cluster_cache::{Reach, kind_of};
 use crate::watch::failure::reason;
 
+/// What an earlier run has left that was interrupted.
+#[derive(Debug, Default)]
+pub(super) struct Earlier {
+    /// Its operation.
+    pub operation: Option<StampedOperation>,
+    /// Its hooks that are being deleted, for messages.
+    pub deleting: Vec<String>,
+}
+
 /// Where hooks of the manifests are.
 #[derive(Debug, Default)]
 pub(super) struct Hooks {
@@ -54,8 +63,8 @@ impl Hooks {
         client: &Client,
         instance: &str,
         uid: &str,
-    ) -> Result<Option<StampedOperation>, Error> {
-        let mut latest = None;
+    ) -> Result<Earlier, Error> {
+        let mut earlier = Earlier::default();
         for place in &self.places {
             let stamped = hook_stamps::stamped(client, place, (LABEL, instance)).await;
             let stamped = stamped.map_err(|why| {
@@ -65,9 +74,19 @@ impl Hooks {
             let operations = stamped.iter().filter_map(|object| {
                 StampedOperation::of(object.annotation(OPERATION_ANNOTATION)?, uid)
             });
-            latest = latest.into_iter().chain(operations).max();
+            earlier.operation = earlier.operation.into_iter().chain(operations).max();
+            let deleted = stamped.iter().filter(|object| object.is_deleting());
+            earlier.deleting.extend(deleted.map(|object| {
+                let held: Vec<&str> = object.finalizers().collect();
+                let held = match held.as_slice() {
+                    [] => String::new(),
+                    held => format!(" (finalizers {})", held.join(", ")),
+                };
+                let kind = object["kind"].as_str().unwrap_or_default();
+                format!("hook {kind} {}/{}{held}", object.namespace(), object.name())
+            }));
         }
-        Ok(latest)
+        Ok(earlier)
     }
 
     /// Removes the stamps after the end of the run.

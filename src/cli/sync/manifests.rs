@@ -34,6 +34,8 @@ const DIGEST: usize = 8;
 pub(super) struct Manifests {
     /// The name of the run.
     pub name: String,
+    /// Whether it was given.
+    pub named: bool,
     /// The namespace of manifests without one.
     pub namespace: String,
     objects: Vec<Value>,
@@ -44,6 +46,15 @@ impl Manifests {
     pub async fn read(args: &Args, namespace: &str) -> Result<Self, Error> {
         let name = match &args.name {
             Some(name) => checked_name(name)?,
+            // Folders of one name are common; what one has applied is not of the other.
+            None if args.what.prune => {
+                let fits = name_of_files(args).unwrap_or_else(|_| "shop".to_owned());
+                let why = format!(
+                    "it deletes what earlier runs of the same name have applied, so it needs the \
+                     name of the run: add --name, such as --name {fits}"
+                );
+                return Err(Error::input("cannot use", "--prune", why));
+            }
             None => name_of_files(args)?,
         };
         if namespace.is_empty() || path_segment::problem(namespace).is_some() {
@@ -67,7 +78,8 @@ impl Manifests {
             let place = place.collect::<Vec<_>>().join(", ");
             return Err(Error::input("cannot sync", place, "it contains no Kubernetes object"));
         }
-        Ok(Self { name, namespace: namespace.to_owned(), objects })
+        let named = args.name.is_some();
+        Ok(Self { name, named, namespace: namespace.to_owned(), objects })
     }
 
     /// The name of the run for messages.
@@ -81,10 +93,7 @@ impl Manifests {
         if whole.len() <= MAX_LABEL {
             return whole;
         }
-        let digest = Sha256::digest(whole.as_bytes());
-        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let kept: String = whole.chars().take(MAX_LABEL - DIGEST - 1).collect();
-        format!("{}-{}", kept.trim_end_matches(['-', '.']), &digest[..DIGEST])
+        with_digest(&whole, &whole)
     }
 
     /// The manifests as one YAML file.
@@ -201,11 +210,20 @@ fn name_of_files(args: &Args) -> Result<String, Error> {
     let whole = std::fs::canonicalize(path).unwrap_or_else(|_| path.clone());
     let name = if whole.is_dir() { whole.file_name() } else { whole.file_stem() };
     let name = name.and_then(|name| name.to_str()).unwrap_or_default();
-    let name = valid_name(name);
-    if name.is_empty() {
+    let valid = valid_name(name);
+    if valid.is_empty() {
         return Err(missing(&format!("{} gives no valid name", Path::new(path).display())));
     }
-    Ok(name)
+    // Two names that differ must not become the same one.
+    Ok(if valid == name { valid } else { with_digest(&valid, name) })
+}
+
+/// A text that is not too long for a label, with a digest of `of` at its end.
+fn with_digest(text: &str, of: &str) -> String {
+    let digest = Sha256::digest(of.as_bytes());
+    let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    let kept: String = text.chars().take(MAX_LABEL - DIGEST - 1).collect();
+    format!("{}-{}", kept.trim_end_matches(['-', '.']), &digest[..DIGEST])
 }
 
 /// The nearest valid name: lower-case letters, digits and `-`.
@@ -236,7 +254,7 @@ mod tests {
 
     fn manifests(namespace: &str, name: &str) -> Manifests {
         let [namespace, name] = [namespace, name].map(str::to_owned);
-        Manifests { name, namespace, objects: Vec::new() }
+        Manifests { name, named: true, namespace, objects: Vec::new() }
     }
 
     #[test]
@@ -248,6 +266,14 @@ mod tests {
         assert_eq!((one.len(), other.len()), (63, 63));
         assert_ne!(one, other);
         assert!(one.ends_with(|c: char| c.is_ascii_alphanumeric()));
+    }
+
+    #[test]
+    fn names_that_differ_stay_different() {
+        let one = with_digest(&valid_name("My_App"), "My_App");
+        let other = with_digest(&valid_name("my.app"), "my.app");
+        assert!(one.starts_with("my-app-") && other.starts_with("my-app-") && one != other);
+        assert_eq!(valid_name(&one), one);
     }
 
     #[test]

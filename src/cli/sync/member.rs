@@ -26,7 +26,14 @@ pub(super) struct Rollouts {
 
 impl Rollouts {
     /// Notes the state of an Application in the rollout of its set, if it has one.
-    pub async fn note_step(&mut self, cluster: &ClusterConnection, application: &Value) {
+    ///
+    /// `partial`: only some of its resources are synced.
+    pub async fn note_step(
+        &mut self,
+        cluster: &ClusterConnection,
+        application: &Value,
+        partial: bool,
+    ) {
         let Some(set) = set_of(application) else { return };
         let key = (application.namespace().to_owned(), set.to_owned());
         if !self.sets.contains_key(&key) {
@@ -34,7 +41,7 @@ impl Rollouts {
             self.sets.insert(key.clone(), read);
         }
         let Some(Some((set, summary))) = self.sets.get(&key) else { return };
-        if let Some(text) = text(set, summary, application.name()) {
+        if let Some(text) = text(set, summary, application.name(), partial) {
             note(&text);
         }
     }
@@ -58,7 +65,7 @@ fn set_of(application: &Value) -> Option<&str> {
 }
 
 /// What a sync of a member means.
-fn text(set: &Value, summary: &RolloutSummary, name: &str) -> Option<String> {
+fn text(set: &Value, summary: &RolloutSummary, name: &str, partial: bool) -> Option<String> {
     let member = summary.applications.iter().find(|member| member.application == name)?;
     let place = format!("ApplicationSet {}/{}", summary.namespace, summary.application_set);
     if summary.state != State::Rolling || member.phase != Phase::Waiting.name() {
@@ -81,6 +88,10 @@ fn text(set: &Value, summary: &RolloutSummary, name: &str) -> Option<String> {
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
     let limit = strategy.steps().get(step.checked_sub(1)?)?.max_update.limit(size);
     Some(match limit {
+        Limit::AtMost(0) if partial => format!(
+            "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for a sync of all \
+             of {name}, and this one of some resources does not complete it"
+        ),
         Limit::AtMost(0) => format!(
             "{place}: step {step} of {steps} is held (maxUpdate is 0): it waits for this sync of \
              {name}, and the rollout continues when all of the step are Healthy"
@@ -105,7 +116,7 @@ mod tests {
     #[test]
     fn the_note_says_what_the_sync_means_for_the_step() {
         let entry = |name: &str, phase: &str, step: &str| json!({"application": name, "status": phase, "step": step, "message": "m", "targetRevisions": [], "lastTransitionTime": "2026-01-02T03:04:05Z"});
-        let note = |max: Value, entries: Value, open: u64| {
+        let note_of = |max: Value, entries: Value, open: u64, partial: bool| {
             let set = json!({
                 "metadata": {"name": "set", "namespace": "argocd", "uid": "u"},
                 "spec": {"strategy": {"type": "RollingSync", "rollingSync": {"steps": [
@@ -115,12 +126,14 @@ mod tests {
                 "status": {"applicationStatus": entries, "rollout": {"step": open, "steps": 2, "progress": "0/3"}},
             });
             let applications: BTreeMap<String, Arc<Value>> = BTreeMap::new();
-            text(&set, &RolloutSummary::read(&set, &applications), "x")
+            text(&set, &RolloutSummary::read(&set, &applications), "x", partial)
         };
+        let note = |max, entries, open| note_of(max, entries, open, false);
         let waiting =
             |step: &str| json!([entry("x", "Waiting", step), entry("y", "Progressing", "1")]);
         let cases = [
             (note(json!(0), waiting("1"), 1), Some("is held (maxUpdate is 0)")),
+            (note_of(json!(0), waiting("1"), 1, true), Some("does not complete it")),
             (note(json!(1), waiting("1"), 1), Some("it is one more")),
             (note(json!(2), waiting("1"), 1), Some("waits for its turn in step 1 of 2")),
             (note(json!(2), waiting("2"), 1), Some("deploys ahead of its step")),

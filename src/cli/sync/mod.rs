@@ -8,7 +8,9 @@ pub(super) mod follow;
 mod hooks;
 mod manifests;
 mod member;
+mod ownership;
 pub(super) mod progress;
+mod run_lease;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,8 +33,9 @@ pub(super) const INTERRUPTED: u8 = 130;
 ///
 /// With -f, the sync engine runs once in this process against the cluster of the kube
 /// context: phases, waves, hooks and health as for an Application, without one. What was
-/// applied gets a label, so that --prune deletes what an earlier run of the same --name has
-/// applied and is no longer in the files.
+/// applied gets a label and an annotation, so that --prune deletes what an earlier run of
+/// the same --name has applied and is no longer in the files. Objects of an Application or of
+/// another run are refused.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Exit codes: 0 the operation succeeded; 1 it failed, or has not ended in \
 time; 2 usage error or invalid input; 130 interrupted.")]
@@ -60,7 +63,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = timeout)]
     timeout: Option<Duration>,
     /// Name of the run, with -f: --prune deletes only what a run of the same name and
-    /// namespace has applied; the name of the folder by default
+    /// namespace has applied, and needs it; otherwise the name of the folder by default
     #[arg(long, value_name = "NAME", requires = "files")]
     name: Option<String>,
     #[command(flatten)]

@@ -169,7 +169,7 @@ impl Progress {
             message.clone_into(&mut self.message);
             // The lines of the tasks say more.
             if !message.is_empty() && message != BUSY {
-                lines.push(Line::new("operation", state.field("phase"), message));
+                lines.push(Line::new("operation", state.field("phase"), readable(message)));
             }
         }
     }
@@ -220,6 +220,16 @@ fn state_of(result: &Value) -> &str {
         (true, "") => phase,
         _ => status,
     }
+}
+
+/// A message of the sync engine, in which a kind of the core group has an empty group, as in
+/// `waiting for healthy state of /Pod/web`.
+fn readable(message: &str) -> String {
+    let word = |word: &str| match word.strip_prefix('/') {
+        Some(kind) if kind.starts_with(|c: char| c.is_ascii_uppercase()) => kind.to_owned(),
+        _ => word.to_owned(),
+    };
+    message.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
 /// The revisions of an operation, shortened as `git` does.
@@ -343,10 +353,30 @@ impl OperationResult {
         result
     }
 
-    /// The last lines of the progress.
+    /// Why it has not succeeded: the first resource that failed, with its message.
+    pub fn cause(&self) -> String {
+        let mut failed = self.resources.iter().filter(|resource| resource.has_failed());
+        match (failed.next(), failed.count()) {
+            (None, _) => readable(&self.message),
+            (Some(first), 0) => first.text(),
+            (Some(first), more) => format!("{}; {more} more failed", first.text()),
+        }
+    }
+
+    /// The last lines of the progress. A single failure is not repeated: it has its line,
+    /// and the error names it.
     pub fn lines(&self) -> Vec<Line> {
-        let mut lines = vec![Line::new("operation", &self.phase, &self.message)];
-        let failed = self.resources.iter().filter(|resource| resource.has_failed());
+        let failed = || self.resources.iter().filter(|resource| resource.has_failed());
+        let repeated = |one: &ResourceResult| {
+            !one.message.is_empty() && self.message.contains(one.message.as_str())
+        };
+        // The message is that of the failures after its cause.
+        let message = match self.message.split_once(", reason: ") {
+            Some((cause, _)) if failed().any(repeated) => cause.to_owned(),
+            _ => readable(&self.message),
+        };
+        let mut lines = vec![Line::new("operation", &self.phase, message)];
+        let failed = failed().filter(|_| failed().count() > 1);
         lines.extend(failed.map(|resource| Line::new(format!("  {}", resource.text()), "", "")));
         lines
     }
@@ -413,7 +443,9 @@ mod tests {
         let _ = progress.update(&end);
         let result = OperationResult::of(&end);
         let end: Vec<String> = result.lines().iter().map(Line::plain).collect();
-        assert_eq!(end[1], "  Deployment shop/web: SyncFailed: configured");
+        assert_eq!(end.len(), 1, "a single failure is in the error: {end:?}");
+        assert_eq!(result.cause(), "Deployment shop/web: SyncFailed: configured");
+        assert_eq!(readable("healthy state of /Pod/a and /tmp"), "healthy state of Pod/a and /tmp");
     }
 
     #[test]

@@ -29,7 +29,7 @@ use super::reconciliation::Reconciliation;
 use super::target_state::revisions;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::kind::{GroupVersionKind, Served};
-use crate::api::tracking::{Tracking, TrackingMethod};
+use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey};
 use crate::clock::Clock;
 use crate::controller::context::Core;
@@ -379,7 +379,7 @@ impl Reader<'_> {
     ) -> Result<Vec<(ResourceKey, GroupVersionKind)>, String> {
         let api = self.cluster.api(resource, namespace);
         let mut page = ListParams::default().limit(PAGE);
-        if self.tracking.method == TrackingMethod::Label {
+        if self.tracking.method.is_by_label() {
             page = page.labels(&format!("{}={}", self.tracking.label, self.tracking.instance));
         }
         let mut found = Vec::new();

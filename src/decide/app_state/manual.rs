@@ -257,6 +257,12 @@ impl<'a> Selector<'a> {
     }
 }
 
+/// Whether one of the options, as written, selects a resource of a status.
+pub fn is_selected(given: &[String], resource: &Value) -> bool {
+    let selectors = given.iter().filter_map(|text| Selector::parse(text));
+    selectors.into_iter().any(|selector| selector.selects(resource))
+}
+
 /// How a resource is written as an option.
 fn written(resource: &Value) -> String {
     let [group, kind, name] = ["group", "kind", "name"].map(|field| resource.field(field));

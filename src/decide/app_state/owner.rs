@@ -82,7 +82,7 @@ impl Owner<'_> {
         }
         let instance = self.tracking.instance.as_str();
         match self.tracking.method {
-            TrackingMethod::Label => {
+            TrackingMethod::Label | TrackingMethod::Run => {
                 let id = own["annotations"][TRACKING_ID].as_str().and_then(TrackingId::parse);
                 id.is_some_and(|id| id.instance == instance)
             }

@@ -12,8 +12,7 @@ use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
 use crate::api::conditions::application as types;
 use crate::api::resource_key::{ResourceKey, split_api_version};
-use crate::api::tracking::{Tracking, instance_of};
-use crate::api::tracking::{TrackingMethod, from_instance_name};
+use crate::api::tracking::{Tracking, from_instance_name, instance_of};
 use crate::api::{AppProjectSpec, ApplicationSpec};
 use crate::decide::diff::{self, SyncStatus};
 use crate::decide::health::{self, Health};
@@ -347,7 +346,7 @@ fn difference(facts: &Facts<'_>, target: &Value, live: &Value) -> Difference {
 fn migrated(tracking: &Tracking, target: &Value, live: &Value) -> Option<Value> {
     let label = |object: &'_ Value| object["metadata"]["labels"].get(&tracking.label).cloned();
     let annotated = live["metadata"]["annotations"].get(TRACKING_ID).is_some();
-    if tracking.method == TrackingMethod::Label || annotated {
+    if tracking.method.is_by_label() || annotated {
         return None;
     }
     label(live).filter(|own| *own == tracking.instance)?;

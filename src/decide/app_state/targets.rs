@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::condition::Condition;
 use super::refresh::digest;
-use crate::api::annotations::{INSTALLATION_ID, TRACKING_ID};
+use crate::api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
 use crate::api::conditions::application as types;
 use crate::api::kind;
 use crate::api::resource_key::{ResourceKey, split_api_version};
@@ -158,12 +158,14 @@ fn tracked(
     if definition {
         return object;
     }
-    if tracking.method != TrackingMethod::Label {
+    let id = || {
         let namespace =
             if key.namespace.is_empty() { destination_namespace } else { &key.namespace };
         let instance = tracking.instance.clone();
-        let id = TrackingId { instance, key: key.clone().in_namespace(namespace) };
-        set(metadata, "annotations", TRACKING_ID, &id.to_string());
+        TrackingId { instance, key: key.clone().in_namespace(namespace) }.to_string()
+    };
+    if !tracking.method.is_by_label() {
+        set(metadata, "annotations", TRACKING_ID, &id());
         if !tracking.installation.is_empty() {
             set(metadata, "annotations", INSTALLATION_ID, &tracking.installation);
         } else if let Some(annotations) =
@@ -175,6 +177,17 @@ fn tracked(
     match tracking.method {
         TrackingMethod::Annotation => {}
         TrackingMethod::Label => set(metadata, "labels", &tracking.label, &tracking.instance),
+        TrackingMethod::Run => {
+            set(metadata, "labels", &tracking.label, &tracking.instance);
+            set(metadata, "annotations", RUN_ID, &id());
+            // Of a manifest that was read from a cluster: it claims an Application.
+            if let Some(annotations) =
+                metadata.get_mut("annotations").and_then(Value::as_object_mut)
+            {
+                annotations.remove(TRACKING_ID);
+                annotations.remove(INSTALLATION_ID);
+            }
+        }
         TrackingMethod::AnnotationAndLabel => {
             if let Some(label) = instance_label(&tracking.instance) {
                 set(metadata, "labels", &tracking.label, &label);

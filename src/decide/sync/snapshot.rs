@@ -184,6 +184,8 @@ pub struct Settings {
     /// Whether SyncFail hooks count for the number of waves of an operation
     /// (SE-257, SE-590).
     pub sync_fail_counts_as_wave: bool,
+    /// Whether hooks get a finalizer, so that they stay until their result is read (SE-194).
+    pub hook_finalizer: bool,
 }
 
 impl Default for Settings {
@@ -196,6 +198,7 @@ impl Default for Settings {
             hook_policy_scope: HookPolicyScope::Operation,
             wait_for_health: false,
             sync_fail_counts_as_wave: true,
+            hook_finalizer: true,
         }
     }
 }

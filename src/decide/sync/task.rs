@@ -58,6 +58,8 @@ pub(super) struct Task<'a> {
     pub nameless: bool,
     /// Identifies an object as created by this task; see `hooks::stamp`.
     pub stamp: String,
+    /// Whether the hook gets the finalizer.
+    pub finalizer: bool,
     pub skip_dry_run: bool,
     /// Why the task must not run, and its state (SE-206).
     pub invalid: Option<(OperationPhase, String)>,
@@ -147,7 +149,7 @@ impl<'a> Task<'a> {
         if !namespace.is_empty() {
             metadata.insert("namespace".into(), namespace.into());
         }
-        if self.hook {
+        if self.hook && self.finalizer {
             let finalizers = metadata.entry("finalizers").or_insert_with(|| Value::Array(vec![]));
             match finalizers.as_array_mut() {
                 Some(list) if list.iter().any(|item| item == HOOK_FINALIZER) => {}

@@ -20,7 +20,6 @@ use tokio::sync::Notify;
 use super::feed::PAGE;
 use super::{ClusterCache, GroupVersionKind, SurveyMode};
 use crate::api::kind::is_excluded;
-use crate::api::tracking::TrackingMethod;
 use crate::watch::failure::{has_code, reason};
 
 /// Kinds that are listed in parallel.
@@ -236,7 +235,7 @@ impl ClusterCache {
         instances: &mut BTreeSet<String>,
     ) -> Result<(), Unlisted> {
         let mut page = ListParams::default().limit(PAGE);
-        if self.mark.method == TrackingMethod::Label {
+        if self.mark.method.is_by_label() {
             page = page.labels(&self.mark.label);
         }
         loop {

@@ -52,8 +52,19 @@ pub async fn a_held_step_is_synced_by_hand(mut world: World) {
     let (code, out, err) = world.wavegate(&["refresh", "-n", &namespace, &name, "--hard"]).await;
     assert_eq!(code, 0, "{out}{err}");
     assert!(out.contains("Synced") && out.contains("Healthy"), "{out}");
-    let (code, out, err) = world.wavegate(&["refresh", "-n", &namespace, "appset/fleet"]).await;
+    let both = ["refresh", "-n", &namespace, "appset/fleet", &name];
+    let (code, out, err) = world.wavegate(&both).await;
     assert_eq!(code, 0, "{out}{err}");
+    assert!(out.contains(&name) && out.contains("fleet"), "{out}");
+    let (code, out, err) = world.wavegate(&["refresh", "-n", &namespace, &name, "no-such"]).await;
+    assert_eq!(code, 1, "{err}");
+    assert!(out.contains(&name) && err.contains("no-such: it does not exist"), "{out}{err}");
+    for command in ["sync", "refresh", "terminate"] {
+        let (code, _, err) = world.wavegate(&[command, "-n", &namespace, "fleet"]).await;
+        assert_eq!(code, 2, "{err}");
+        let want = format!("error: cannot {command}: fleet: is an ApplicationSet; ");
+        assert!(err.starts_with(&want), "{err}");
+    }
     let (code, _, err) = world.wavegate(&["terminate", "-n", &namespace, &name]).await;
     assert_eq!(code, 1, "{err}");
     assert!(err.contains("no operation is running; the last one ended: Succeeded"), "{err}");

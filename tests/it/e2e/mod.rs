@@ -98,6 +98,8 @@ cases! {
     without_application::manifests_are_applied_in_waves_and_pruned,
     without_application::a_killed_run_is_continued,
     without_application::an_interrupted_run_is_terminated,
+    without_application::a_run_touches_only_its_own,
+    without_application::a_dry_run_needs_the_namespaces,
     without_application::a_failed_run_runs_its_sync_fail_hook,
 }
 

@@ -121,6 +121,8 @@ pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
     let mut other = args;
     other[6] = "other";
     let (code, out, err) = world.wavegate(&[&other[..], &["--prune"]].concat()).await;
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("it was applied by the run ") && err.contains(".shop;"), "{err}");
     assert!(maps.get_opt("late").await.unwrap().is_some(), "{code} {out}{err}");
     let (code, out, err) = world.wavegate(&[&args[..], &["--prune"]].concat()).await;
     assert_eq!(code, 0, "{out}{err}");
@@ -136,22 +138,30 @@ pub async fn manifests_are_applied_in_waves_and_pruned(world: World) {
 pub async fn a_killed_run_is_continued(world: World) {
     let folder = folder(&[
         ("a.json", config_map("settings", 0)),
-        ("b.json", hook(json!({"generateName": "migrate-"}), "PreSync", "4s", "succeed")),
+        ("b.json", hook(json!({"generateName": "migrate-"}), "PreSync", "25s", "succeed")),
     ]);
     let (dir, target) = (path(&folder), world.target.clone());
     let args = ["sync", "-f", &dir, "-n", &target, "--name", "killed", "--timeout", "4m"];
     let mut command = world.command(&args).await;
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let first = job(&world).await;
+    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
+    let finalizers = jobs.get(&first.0).await.unwrap().metadata.finalizers;
+    assert_eq!(finalizers, None, "nobody would remove them after a kill");
+    // It is in progress, and that is not taken for an interrupted one.
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("it is in progress by ") && err.contains("wait for its end"), "{err}");
+    assert_eq!(job(&world).await, first, "the hook of the other run is not touched");
     child.kill().unwrap();
     child.wait().unwrap();
 
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 0, "{out}{err}");
+    assert!(err.contains("until its Lease wavegate-sync-killed is renewed or expires"), "{err}");
     assert!(err.contains("which was interrupted: its hooks do not run again"), "{err}");
     assert!(out.contains(&first.0), "{out}");
     assert_eq!(job(&world).await, first, "the same Job");
-    let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
     let of_runs = ListParams::default().labels("wavegate.dev/sync");
     let count = async || jobs.list(&of_runs).await.unwrap().items.len();
     assert_eq!(count().await, 1);
@@ -187,6 +197,75 @@ pub async fn an_interrupted_run_is_terminated(world: World) {
     let (code, out, err) = world.wavegate(&[&args[..], &["--timeout", "1s"]].concat()).await;
     assert_eq!(code, 1, "{out}{err}");
     assert!(err.contains("the time is over"), "{err}");
+    assert!(!err.contains("Lease"), "it was released: {err}");
+    world.finish().await;
+}
+
+/// Copies of what a run has applied, and what others have, are neither pruned nor taken over.
+pub async fn a_run_touches_only_its_own(world: World) {
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
+    let create = async |metadata: Value| {
+        let map = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+        maps.create(&PostParams::default(), &map).await.unwrap();
+    };
+    create(json!({"name": "before"})).await;
+    let folder = folder(&[
+        ("a.json", config_map("one", 0)),
+        ("b.json", config_map("before", 0)),
+        ("c.json", config_map("taken", 0)),
+    ]);
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "own", "--timeout", "4m", "--prune"];
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let noted = format!("ConfigMap {target}/before: it existed before this run, and is managed");
+    assert!(err.contains(&noted), "{err}");
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(!err.contains("existed before"), "{err}");
+
+    // A copy has the label and the annotations of the original.
+    let one = maps.get("one").await.unwrap().metadata;
+    assert!(one.annotations.as_ref().unwrap().contains_key("wavegate.dev/sync-id"));
+    create(json!({"name": "copy", "labels": one.labels, "annotations": one.annotations})).await;
+    // An Application takes over one of them.
+    let id = format!("app:/ConfigMap:{target}/taken");
+    let mark = json!({"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": id}}});
+    let merge = kube::api::Patch::Merge(&mark);
+    maps.patch("taken", &kube::api::PatchParams::default(), &merge).await.unwrap();
+    for extra in [&[][..], &["--dry-run"][..]] {
+        let (code, out, err) = world.wavegate(&[&args[..], extra].concat()).await;
+        assert_eq!(code, 1, "{out}{err}");
+        let refused = format!("ConfigMap {target}/taken: it is tracked by Application app");
+        assert!(err.contains(&refused) && err.contains("nothing was changed"), "{err}");
+    }
+    for file in ["a.json", "c.json"] {
+        std::fs::remove_file(folder.path().join(file)).unwrap();
+    }
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(maps.get_opt("one").await.unwrap().is_none(), "{out}");
+    for name in ["copy", "taken", "before"] {
+        assert!(maps.get_opt(name).await.unwrap().is_some(), "{name} is not deleted: {out}");
+    }
+    world.finish().await;
+}
+
+pub async fn a_dry_run_needs_the_namespaces(world: World) {
+    let folder = folder(&[("a.json", config_map("one", 0))]);
+    let (dir, missing) = (path(&folder), format!("{}-missing", world.target));
+    let args = ["sync", "-f", &dir, "-n", &missing, "--name", "dry", "--dry-run"];
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains(&format!("namespace {missing}: it does not exist")), "{err}");
+    assert!(err.contains("--option CreateNamespace=true"), "{err}");
+    let create = [&args[..], &["--option", "CreateNamespace=true"]].concat();
+    let (code, out, err) = world.wavegate(&create).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": missing}});
+    std::fs::write(folder.path().join("b.json"), namespace.to_string()).unwrap();
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
     world.finish().await;
 }
 
@@ -203,11 +282,13 @@ pub async fn a_failed_run_runs_its_sync_fail_hook(world: World) {
     assert!(err.starts_with("error: the sync ended with phase Failed: run failed in"), "{err}");
     assert!(out.contains("SyncFail hook Job"), "{out}");
     let failed = format!("PreSync hook Job {target}/fails: Failed:");
-    assert!(out.contains(&failed), "{out}");
+    assert!(err.contains(&failed), "{err}");
+    assert!(!out.contains(&failed), "one cause is not repeated: {out}");
     for (args, want) in [
         (vec!["sync", "-f", "/nonexistent/x"], "file not found"),
         (vec!["sync", "-f", "-"], "standard input has no name; name the run with --name"),
         (vec!["sync", "-f", &dir, "--name", "A b"], "such as a-b"),
+        (vec!["sync", "-f", &dir, "--prune"], "add --name, such as --name "),
         (vec!["sync", "-f", &dir, "--option", "Prnue=true"], "did you mean Prune=true?"),
         (vec!["sync"], "required arguments were not provided"),
     ] {

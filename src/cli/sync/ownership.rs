@@ -1,0 +1,259 @@
+//! What exists of the manifests of a run before it, and who has it: an object of an
+//! Application or of another run is not taken over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Client;
+use kube::api::{Api, DynamicObject};
+use kube::discovery::Scope;
+use serde_json::{Value, json};
+
+use super::super::cluster::{ClusterConnection, control_plane_namespace};
+use super::super::error::{Error, note};
+use super::super::output::some_of;
+use super::What;
+use super::control_plane::LABEL;
+use super::manifests::{Manifests, discovered};
+use crate::api::Raw;
+use crate::api::annotations::{DEFAULT_INSTANCE_LABEL, RUN_ID, TRACKING_ID};
+use crate::api::kind::GroupVersionKind;
+use crate::api::resource_key::ResourceKey;
+use crate::api::tracking::{TrackingMethod, from_instance_name, run_id, tracking_id};
+use crate::decide::app_state::manual;
+use crate::decide::sync::{Class, classify};
+use crate::watch::cluster_cache::kind_of;
+use crate::watch::failure::{has_code, reason};
+use crate::watch::object::{api, resource};
+
+/// Requests at the same time.
+const PARALLEL: usize = 8;
+/// The most objects in a message.
+const NAMES: usize = 5;
+
+/// A manifest with its place in the cluster.
+struct Wanted<'a> {
+    manifest: &'a Value,
+    key: ResourceKey,
+    resource: kube::api::ApiResource,
+}
+
+/// The label of Argo CD, where it tracks by label.
+struct ByLabel {
+    label: String,
+    control_plane: String,
+}
+
+/// Checks the objects that the run would change, before anything is written.
+pub(super) async fn check(
+    cluster: &ClusterConnection,
+    manifests: &Manifests,
+    what: &What,
+) -> Result<(), Error> {
+    let client = cluster.client();
+    let (wanted, namespaced) = wanted(client, manifests, what).await?;
+    if what.dry_run {
+        namespaces_exist(client, manifests, what, &namespaced).await?;
+    }
+    let by_label = by_label(cluster).await;
+    let mut reads =
+        futures::stream::iter(wanted.iter().map(|wanted| async move {
+            (wanted, live(client, &wanted.resource, &wanted.key).await)
+        }))
+        .buffered(PARALLEL);
+    let (mut refused, mut untracked) = (Vec::new(), Vec::new());
+    while let Some((wanted, live)) = reads.next().await {
+        let Some(live) = live? else { continue };
+        let title = wanted.key.to_string();
+        let other = match other(&live, &wanted.key, &manifests.instance()) {
+            None => labelled(client, by_label.as_ref(), &live, wanted.manifest).await,
+            other => other,
+        };
+        match other {
+            Some(why) => refused.push((title, why)),
+            None if live["metadata"]["labels"][LABEL].is_null() => untracked.push(title),
+            None => {}
+        }
+    }
+    if let Some((title, why)) = refused.first() {
+        let more = match refused.len() - 1 {
+            0 => String::new(),
+            more => format!("; the same holds for {more} more of the manifests"),
+        };
+        let why = format!("{why}{more}; nothing was changed");
+        return Err(Error::check("cannot sync", title, why));
+    }
+    if !untracked.is_empty() {
+        let (count, names) = (untracked.len(), some_of(untracked.iter().map(|s| &**s), NAMES));
+        let verb = match (count, what.dry_run) {
+            (1, false) => "it existed before this run, and is managed by it now",
+            (1, true) => "it existed before, and would be managed by this run",
+            (_, false) => "they existed before this run, and are managed by it now",
+            (_, true) => "they existed before, and would be managed by this run",
+        };
+        note(&format!("{names}: {verb}: --prune deletes what is no longer in the files"));
+    }
+    Ok(())
+}
+
+/// The manifests that would be applied and have a name, without hooks: those refuse other
+/// objects themselves. And the namespaces that are needed.
+async fn wanted<'a>(
+    client: &Client,
+    manifests: &'a Manifests,
+    what: &What,
+) -> Result<(Vec<Wanted<'a>>, BTreeSet<String>), Error> {
+    let kinds: BTreeSet<GroupVersionKind> = manifests.objects().iter().map(kind_of).collect();
+    let mut found = BTreeMap::new();
+    for kind in kinds {
+        let one = discovered(client, &kind).await.map_err(|error| {
+            let place = format!("kind {}", kind.kind);
+            Error::input("cannot read from the cluster", place, reason(&error))
+        })?;
+        found.insert(kind, one);
+    }
+    let (mut wanted, mut namespaces) = (Vec::new(), BTreeSet::new());
+    for manifest in manifests.objects() {
+        let Some(mut key) = ResourceKey::from_object(manifest) else { continue };
+        let Some(Some((resource, capabilities))) = found.get(&kind_of(manifest)) else { continue };
+        if capabilities.scope == Scope::Cluster {
+            key.namespace.clear();
+        } else if key.namespace.is_empty() {
+            key.namespace.clone_from(&manifests.namespace);
+        }
+        let ResourceKey { group, kind, namespace, name } = &key;
+        let item = json!({"group": group, "kind": kind, "namespace": namespace, "name": name});
+        if !what.resources.is_empty() && !manual::is_selected(&what.resources, &item) {
+            continue;
+        }
+        if !namespace.is_empty() {
+            namespaces.insert(namespace.clone());
+        }
+        let definition = kind == "CustomResourceDefinition";
+        if name.is_empty() || definition || !matches!(classify(manifest), Class::Resource) {
+            continue;
+        }
+        wanted.push(Wanted { manifest, key, resource: resource.clone() });
+    }
+    Ok((wanted, namespaces))
+}
+
+/// A dry run of the server fails for an object without its namespace, but is not made for
+/// all of them; so it is checked here.
+async fn namespaces_exist(
+    client: &Client,
+    manifests: &Manifests,
+    what: &What,
+    needed: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let created = |name: &str| {
+        let of_run = |object: &&Value| kind_of(object).kind == "Namespace" && object.name() == name;
+        let by_option = what.options.iter().any(|option| option == "CreateNamespace=true");
+        (by_option && name == manifests.namespace) || manifests.objects().iter().any(|o| of_run(&o))
+    };
+    let api: Api<Namespace> = Api::all(client.clone());
+    for name in needed.iter().filter(|name| !created(name)) {
+        match api.get_metadata_opt(name).await {
+            Ok(None) => {
+                let why = "it does not exist, and the run does not create it; create it, or add \
+                           it to the manifests";
+                let option = match *name == manifests.namespace {
+                    true => ", or use --option CreateNamespace=true",
+                    false => "",
+                };
+                let place = format!("namespace {name}");
+                return Err(Error::check("cannot sync", place, format!("{why}{option}")));
+            }
+            // Who may not read namespaces learns it from the sync.
+            Ok(Some(_)) => {}
+            Err(error) => tracing::debug!(%error, name, "cannot read the namespace"),
+        }
+    }
+    Ok(())
+}
+
+async fn live(
+    client: &Client,
+    resource: &kube::api::ApiResource,
+    key: &ResourceKey,
+) -> Result<Option<Value>, Error> {
+    let api: Api<DynamicObject> = match key.namespace.as_str() {
+        "" => Api::all_with(client.clone(), resource),
+        namespace => Api::namespaced_with(client.clone(), namespace, resource),
+    };
+    match api.get_metadata_opt(&key.name).await {
+        Ok(found) => Ok(found.map(|found| {
+            let metadata = found.metadata;
+            json!({"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}})
+        })),
+        // The error of the read that is needed says more.
+        Err(error) if has_code(&error, 403) || has_code(&error, 404) => Ok(None),
+        Err(error) => Err(Error::input("cannot read", key.to_string(), reason(&error))),
+    }
+}
+
+/// Why a live object is not of this run: it is tracked by an Application, or by another run.
+fn other(live: &Value, key: &ResourceKey, instance: &str) -> Option<String> {
+    if let Some(id) = tracking_id(live) {
+        return Some(format!(
+            "it is tracked by Application {} of Argo CD; delete the Application without its \
+             resources, or remove the annotation {TRACKING_ID} from the object",
+            id.instance
+        ));
+    }
+    let label = live["metadata"]["labels"][LABEL].as_str()?;
+    if label == instance || label.is_empty() {
+        return None;
+    }
+    // The copy of an object has its labels; without an id, an earlier version applied it.
+    let copy = run_id(live).is_some_and(|id| !id.is_of(key));
+    (!copy).then(|| {
+        format!(
+            "it was applied by the run {label}; sync it with the namespace and the --name of that \
+             run, or remove the label {LABEL} and the annotation {RUN_ID} from the object"
+        )
+    })
+}
+
+/// The same for an Argo CD that tracks by label. The label is a common one, so only that of
+/// an existing Application counts, or one that the manifest does not have.
+async fn labelled(
+    client: &Client,
+    by: Option<&ByLabel>,
+    live: &Value,
+    manifest: &Value,
+) -> Option<String> {
+    let ByLabel { label, control_plane } = by?;
+    let value = |object: &Value| {
+        let value = object["metadata"]["labels"][label.as_str()].as_str();
+        value.filter(|value| !value.is_empty()).map(str::to_owned)
+    };
+    let instance = value(live)?;
+    let (namespace, name) = from_instance_name(&instance, control_plane);
+    let applications = api(client, Some(namespace), &resource("Application"));
+    let exists = match applications.get_opt(name).await {
+        Ok(found) => found.is_some(),
+        Err(error) => !has_code(&error, 404) && value(manifest).as_ref() != Some(&instance),
+    };
+    exists.then(|| {
+        format!(
+            "it is tracked by Application {namespace}/{name} of Argo CD; delete the Application \
+             without its resources, or remove the label {label} from the object"
+        )
+    })
+}
+
+/// The label of Argo CD, if it is installed in this cluster, and tracks by label.
+async fn by_label(cluster: &ClusterConnection) -> Option<ByLabel> {
+    let control_plane = control_plane_namespace();
+    // Where it cannot be read, the tracking is the default one as far as is known.
+    let settings = cluster.config_map(&control_plane, "argocd-cm").await.ok()?;
+    let setting = |key: &str| settings.get(key).map(String::as_str).unwrap_or_default();
+    let method = TrackingMethod::from_setting(setting("application.resourceTrackingMethod"));
+    let label = match setting("application.instanceLabelKey") {
+        "" => DEFAULT_INSTANCE_LABEL,
+        label => label,
+    };
+    (method == TrackingMethod::Label).then(|| ByLabel { label: label.to_owned(), control_plane })
+}
