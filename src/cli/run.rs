@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,13 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let error = crate::watch::failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    // Without the permission to read it, nothing is said.
+    if let Ok(None) = namespaces.get_opt(namespace).await {
+        tracing::warn!(
+            "namespace {namespace} of the control plane does not exist; create it, or select another one with --namespace"
+        );
+    }
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespace,
@@ -130,20 +137,23 @@ fn serve(
     readiness: &Readiness,
     shutdown: &CancellationToken,
 ) {
-    let start = |server: BoxFuture<'static, std::io::Result<()>>| {
+    let start = |flag: &'static str, server: BoxFuture<'static, std::io::Result<()>>| {
         tokio::spawn(async move {
             if let Err(error) = server.await {
-                tracing::error!(%error, "cannot serve HTTP");
+                tracing::error!(%error, "cannot serve HTTP, the controllers run without it; {flag} selects another address");
             }
         });
     };
     let stop = || shutdown.child_token();
     if let Some(addr) = config.probe_addr.clone() {
-        start(serve::probes(addr, readiness.clone(), stop()).boxed());
+        start("--probe-addr", serve::probes(addr, readiness.clone(), stop()).boxed());
     }
     if let Some(addr) = config.metrics_addr.clone() {
         let metrics = controllers.metrics();
-        start(serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed());
+        start(
+            "--metrics-addr",
+            serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed(),
+        );
     }
     if let Some(addr) = config.webhook_addr.clone() {
         let webhook = Arc::new(controllers.webhook());
@@ -153,7 +163,7 @@ fn serve(
             let webhook = Arc::clone(&webhook);
             async move { webhook.receive(&headers, &body).await }.boxed()
         });
-        start(serve::webhook(addr, receive, stop()).boxed());
+        start("--webhook-addr", serve::webhook(addr, receive, stop()).boxed());
     }
 }
 
