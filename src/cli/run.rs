@@ -80,13 +80,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let error = crate::watch::failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
-    let namespaces: Api<Namespace> = Api::all(client.clone());
-    // Without the permission to read it, nothing is said.
-    if let Ok(None) = namespaces.get_opt(namespace).await {
-        tracing::warn!(
-            "namespace {namespace} of the control plane does not exist; create it, or select another one with --namespace"
-        );
-    }
+    warn_of_missing_namespace(&client, namespace).await;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespace,
@@ -128,6 +122,21 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let result = run_as_leader(controllers, lease, &shutdown).await;
     readiness.set(false);
     result
+}
+
+/// A namespace that is mistyped looks like an empty one. A Pod does not ask: its role does
+/// not allow that, and its own namespace exists.
+async fn warn_of_missing_namespace(client: &Client, namespace: &str) {
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return;
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    if let Ok(None) = namespaces.get_opt(namespace).await {
+        tracing::warn!(
+            "namespace {namespace} of the control plane does not exist; create it, or select \
+             another one with --namespace"
+        );
+    }
 }
 
 /// Starts the HTTP servers. Without one of them the controllers run anyway.
