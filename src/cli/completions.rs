@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use clap::CommandFactory;
+use clap::{ArgAction, CommandFactory};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::Shells;
 
@@ -21,6 +21,8 @@ use super::{kubeconfig, output};
 
 /// Holds the name of the shell when a script asks for completions.
 const VARIABLE: &str = "_WAVEGATE_COMPLETE";
+/// Holds the position of the word that is being written.
+const INDEX: &str = "_CLAP_COMPLETE_INDEX";
 /// The longest time to wait for names from a cluster.
 const TIMEOUT: Duration = Duration::from_millis(350);
 /// The most names that are offered.
@@ -87,7 +89,8 @@ fn silence() {
 /// What names an argument takes, by the name of its value.
 #[derive(Clone, Copy, Debug)]
 enum Names {
-    Objects(&'static str),
+    /// Of these kinds, each with a prefix.
+    Objects(&'static [(&'static str, &'static str)]),
     Namespaces,
     Contexts,
 }
@@ -95,8 +98,12 @@ enum Names {
 impl Names {
     fn of(value_name: &str) -> Option<Self> {
         Some(match value_name {
-            "APPSET" => Self::Objects("ApplicationSet"),
-            "APP" => Self::Objects("Application"),
+            "APPSET" => Self::Objects(&[("", "ApplicationSet")]),
+            "APP" => Self::Objects(&[("", "Application")]),
+            "APP|APPSET" => Self::Objects(&[("", "Application"), ("", "ApplicationSet")]),
+            "APP|appset/NAME" => {
+                Self::Objects(&[("", "Application"), ("appset/", "ApplicationSet")])
+            }
             "NAMESPACE" => Self::Namespaces,
             "CONTEXT" => Self::Contexts,
             _ => return None,
@@ -110,16 +117,36 @@ fn command(words: &[OsString]) -> clap::Command {
         namespace: value_of(words, &["-n", "--namespace"]),
         context: value_of(words, &["--context"]),
     };
+    let given = given(words);
     super::Cli::command().mut_subcommands(|command| {
-        let cluster = cluster.clone();
+        let (cluster, given) = (cluster.clone(), given.clone());
         command.mut_args(move |arg| {
             let name =
                 arg.get_value_names().and_then(<[_]>::first).and_then(|name| Names::of(name));
             let Some(names) = name else { return arg };
             let cluster = cluster.clone();
-            arg.add(ArgValueCandidates::new(move || candidates(names, &cluster)))
+            // A name is given once.
+            let is_list = arg.is_positional() && matches!(arg.get_action(), ArgAction::Append);
+            let given = if is_list { given.clone() } else { BTreeSet::new() };
+            arg.add(ArgValueCandidates::new(move || candidates(names, &cluster, &given)))
         })
     })
+}
+
+/// The arguments of a command line after the command, without the word that is being written
+/// and without the values of options.
+fn given(words: &[OsString]) -> BTreeSet<String> {
+    let current = std::env::var(INDEX).ok().and_then(|index| index.parse().ok());
+    given_before(words, current.unwrap_or(words.len().saturating_sub(1)))
+}
+
+fn given_before(words: &[OsString], current: usize) -> BTreeSet<String> {
+    let words: Vec<&str> = words.iter().map(|word| word.to_str().unwrap_or_default()).collect();
+    let is_name = |at: usize| {
+        let of_option = words.get(at - 1).is_some_and(|before| before.starts_with('-'));
+        at != current && !of_option && !words[at].starts_with('-')
+    };
+    (2..words.len()).filter(|at| is_name(*at)).map(|at| words[at].to_owned()).collect()
 }
 
 /// The value of an option among the words of a command line.
@@ -142,7 +169,11 @@ fn value_of(words: &[OsString], options: &[&str]) -> Option<String> {
     value.filter(|value| !value.is_empty()).map(str::to_owned)
 }
 
-fn candidates(names: Names, cluster: &ClusterArgs) -> Vec<CompletionCandidate> {
+fn candidates(
+    names: Names,
+    cluster: &ClusterArgs,
+    given: &BTreeSet<String>,
+) -> Vec<CompletionCandidate> {
     let found = match names {
         Names::Contexts => kubeconfig::contexts(),
         Names::Objects(_) | Names::Namespaces => {
@@ -155,7 +186,7 @@ fn candidates(names: Names, cluster: &ClusterArgs) -> Vec<CompletionCandidate> {
             receive.recv_timeout(TIMEOUT).ok().flatten().unwrap_or_default()
         }
     };
-    let safe = found.into_iter().filter(|name| is_safe(name));
+    let safe = found.into_iter().filter(|name| is_safe(name) && !given.contains(name));
     safe.take(MOST).map(CompletionCandidate::new).collect()
 }
 
@@ -169,15 +200,17 @@ fn from_cluster(names: Names, args: &ClusterArgs) -> Option<BTreeSet<String>> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
     runtime.block_on(async {
         let cluster = ClusterConnection::connect(args).await.ok()?;
-        let kind = match names {
-            Names::Objects(kind) => kind,
+        let kinds = match names {
+            Names::Objects(kinds) => kinds,
             Names::Namespaces => return cluster.namespaces().await,
             Names::Contexts => return None,
         };
         let mut found = BTreeSet::new();
         for namespace in cluster.places() {
-            let names = cluster.names(kind, Some(namespace)).await;
-            found.extend(names.into_iter().flatten().map(|(_, name)| name));
+            for (prefix, kind) in kinds {
+                let names = cluster.names(kind, Some(namespace)).await.into_iter().flatten();
+                found.extend(names.map(|(_, name)| format!("{prefix}{name}")));
+            }
         }
         Some(found)
     })
@@ -201,6 +234,18 @@ mod tests {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
             assert_eq!(value_of(&words, &["-n", "--namespace"]).as_deref(), want, "{line}");
         }
+    }
+
+    #[test]
+    fn a_name_that_is_given_is_not_offered_again() {
+        let words = |line: &str| line.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let given = |line: &str, current: usize| {
+            given_before(&words(line), current).into_iter().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(given("wavegate sync a b ", 4), "a b");
+        assert_eq!(given("wavegate sync a b", 3), "a");
+        assert_eq!(given("wavegate sync -n a --wait b ", 6), "");
+        assert_eq!(given("wavegate", 0), "");
     }
 
     #[test]

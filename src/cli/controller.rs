@@ -12,7 +12,8 @@ use super::error::{Error, note};
 use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
-use crate::decide::application_set::validate::Known;
+use crate::decide::application_set::validate::{self, Known};
+use crate::desired::Generation;
 use crate::desired::generators::path_pattern::Globbing;
 use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
@@ -23,8 +24,8 @@ use crate::watch::control_plane::{cluster_secret, clusters_of};
 #[derive(Clone, Debug, Default, clap::Args)]
 #[command(next_help_heading = "Settings of the controller")]
 pub(super) struct GeneratorArgs {
-    /// Namespace of the control plane, with its projects, Secrets and ConfigMaps; used with
-    /// --live
+    /// Namespace of the control plane in the cluster, with its projects, Secrets and
+    /// ConfigMaps
     #[arg(long, value_name = "NAMESPACE")]
     control_plane_namespace: Option<String>,
     /// A `*` in the file patterns of git generators stays within a directory, and `**`
@@ -47,7 +48,7 @@ impl GeneratorArgs {
 /// Flags of the controller that affect what it writes. Its environment and its ConfigMaps
 /// are read separately.
 #[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Settings of the controller, with --live")]
+#[command(next_help_heading = "Settings of the controller")]
 pub(super) struct ControllerArgs {
     #[command(flatten)]
     generators: GeneratorArgs,
@@ -173,6 +174,7 @@ impl Controller {
     pub fn known(&self, assumed: Known) -> Known {
         Known {
             projects: self.project_names().unwrap_or(assumed.projects),
+            namespace: self.settings.control_plane_namespace.clone(),
             clusters: match &self.secrets {
                 Err(_) => assumed.clusters,
                 Ok(secrets) => {
@@ -182,6 +184,25 @@ impl Controller {
                 }
             },
         }
+    }
+
+    /// Validation errors of generated Applications here; reports which option selects another
+    /// control plane when a project is not in this one.
+    pub fn problems(&self, generation: &Generation, known: &Known) -> BTreeMap<String, String> {
+        let problems = validate::problems(generation, known);
+        let is_elsewhere = |project: Option<&str>| {
+            let project = project.filter(|name| !name.is_empty()).unwrap_or("default");
+            !known.projects.contains(project)
+        };
+        let mut applications = generation.applications.iter();
+        if applications.any(|one| is_elsewhere(one["spec"]["project"].as_str())) {
+            let namespace = &known.namespace;
+            note(&format!(
+                "projects are those of the control plane {namespace}; select another one with \
+                 --control-plane-namespace"
+            ));
+        }
+        problems
     }
 
     /// What generators read.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_summary::{MemberSummary, RolloutSummary, State};
+use super::rollout_summary::{MemberSummary, RolloutSummary, State, current_reason};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
@@ -129,8 +129,17 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Explains a set from its status and the Applications of its namespace.
 pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
+    explain_at(set, applications, Timestamp::now())
+}
+
+/// Like [`explain`], at this time.
+pub(super) fn explain_at(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    now: Timestamp,
+) -> Explanation {
     let rollout = RolloutSummary::read(set, applications);
-    let waits = waits(set, &rollout, applications);
+    let waits = waits(set, &rollout, applications, now);
     Explanation {
         summary: summary(set, &rollout, &waits),
         behind: behind(set, &rollout),
@@ -157,7 +166,10 @@ fn summary(set: &Value, rollout: &RolloutSummary, waits: &[Wait]) -> String {
             format!("{name} waits in step {step} of {}: {first}", rollout.steps)
         }
         (State::Rolling, _) => format!("{name} is progressing: {}", rollout.message),
-        (State::Complete, _) => format!("{name} is not waiting: {}", rollout.message),
+        (State::Complete, Some(first)) => {
+            format!("{name} has completed all {} steps and waits for {first}", rollout.steps)
+        }
+        (State::Complete, None) => format!("{name} is not waiting: {}", rollout.message),
         (State::AllAtOnce, Some(first)) => format!("{name} has no steps and waits for {first}"),
         (State::AllAtOnce, None) => format!("{name} is not waiting: {}", rollout.message),
         (State::Failed, _) if is_of_applications(set) => {
@@ -203,6 +215,7 @@ fn unfinished<'a>(
         _ if is_rolling => member.step == rollout.step && member.phase != Phase::Healthy.name(),
         State::AllAtOnce => member.health != "Healthy",
         State::Deleting => member.is_going,
+        State::Complete => member.is_outside,
         _ => false,
     })
 }
@@ -231,13 +244,14 @@ fn waits(
     set: &Value,
     rollout: &RolloutSummary,
     applications: &BTreeMap<String, Arc<Value>>,
+    now: Timestamp,
 ) -> Vec<Wait> {
     let reported = set.items("/status/rollout/waitingFor");
     if is_rolling(set, rollout) && !reported.is_empty() {
         let wait = |reported: &Value| {
             let name = reported.field("application");
             let member = rollout.applications.iter().find(|member| member.application == name);
-            let mut wait = wait_of(set, name, member, applications, Some(reported));
+            let mut wait = wait_of(set, name, member, applications, Some(reported), now);
             for (field, name) in [(&mut wait.since, "since"), (&mut wait.until, "until")] {
                 let reported = reported.field(name);
                 if !reported.is_empty() {
@@ -250,7 +264,7 @@ fn waits(
         return reported.iter().map(wait).collect();
     }
     unfinished(set, rollout)
-        .map(|member| wait_of(set, &member.application, Some(member), applications, None))
+        .map(|member| wait_of(set, &member.application, Some(member), applications, None, now))
         .collect()
 }
 
@@ -260,6 +274,7 @@ fn wait_of(
     member: Option<&MemberSummary>,
     applications: &BTreeMap<String, Arc<Value>>,
     reported: Option<&Value>,
+    now: Timestamp,
 ) -> Wait {
     let live = applications.get(name);
     let of = |field: fn(&MemberSummary) -> &String| member.map(field).cloned().unwrap_or_default();
@@ -284,9 +299,16 @@ fn wait_of(
                 or_unknown(live.text("/status/health/status"))
             ),
         },
-        (known, _) => known.to_owned(),
+        (known, _) => current_reason(&phase, known, live.map(Arc::as_ref)),
     };
-    let actions = actions(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref());
+    let is_new = member.is_some_and(|member| {
+        let since: Option<Timestamp> = member.since.parse().ok();
+        since.is_some_and(|since| now.duration_since(since) < STARTS)
+    });
+    let mut actions = actions(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref());
+    if phase == Phase::Pending.name() && is_new {
+        actions.clear();
+    }
     Wait {
         application: name.to_owned(),
         advice: actions.join("; "),
@@ -307,6 +329,9 @@ fn wait_of(
         resource,
     }
 }
+
+/// An operation starts within this time; before, nothing is advised.
+const STARTS: SignedDuration = SignedDuration::from_secs(10);
 
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "Unknown" } else { text }
@@ -343,6 +368,9 @@ fn actions(
     let sync = sync_command(name, live.namespace());
     if phase == Phase::Waiting.name() && held {
         return vec![format!("maxUpdate of its step is 0, so sync it yourself: {sync}")];
+    }
+    if step.is_none() && phase == Phase::Waiting.name() && !strategy.steps().is_empty() {
+        return vec![format!("sync it yourself, or select it by a step: {sync}")];
     }
     if phase == Phase::Pending.name() {
         return vec![
@@ -392,7 +420,20 @@ fn describe_command(resource: &BlockingResource) -> String {
 
 /// The command that syncs an Application with its own options.
 pub(super) fn sync_command(name: &str, namespace: &str) -> String {
-    format!("wavegate sync {}{}", in_namespace(namespace), word(name))
+    sync_commands(&[name], namespace)
+}
+
+/// The most Applications in one command.
+const NAMED: usize = 10;
+
+/// The command that syncs Applications with their own options; of many, the first ones.
+pub(super) fn sync_commands(names: &[&str], namespace: &str) -> String {
+    let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
+    let more = match names.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" (and {more} more)"),
+    };
+    format!("wavegate sync {}{}{more}", in_namespace(namespace), words.join(" "))
 }
 
 fn conditions(set: &Value) -> Vec<Condition> {

@@ -16,7 +16,7 @@ use super::cluster::{ClusterArgs, ClusterConnection};
 use super::error::{CHECK_FAILED, Error};
 use super::explain;
 use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
-use super::rollout_view::fleet::{Fleet, Source};
+use super::rollout_view::fleet::{Fleet, Set, Source};
 use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::screen::{describe, seconds, waiting};
@@ -271,6 +271,10 @@ impl Followed {
                 }
                 Vec::new()
             }
+            // The first connection must succeed; with a name, it has.
+            WatchEvent::Lost(_, why) if self.listed.is_empty() && self.name.is_none() => {
+                return Err(Error::input("cannot watch", "ApplicationSets", why));
+            }
             WatchEvent::Lost(watched, why) => {
                 self.lost.insert(watched, why);
                 Vec::new()
@@ -375,6 +379,14 @@ impl Followed {
                     sets => format!("All {} rollouts are complete", sets.len()),
                 };
                 lines.push(Line::of(Style::Green, text));
+                for (key, _) in &outcomes {
+                    let set = self.fleet.sets.get(key);
+                    if let Some(left) = set.and_then(Set::left_outside) {
+                        let name = if outcomes.len() > 1 { &key.name } else { "" };
+                        let colon = if name.is_empty() { "" } else { ": " };
+                        lines.push(Line::of(Style::Yellow, format!("{name}{colon}{left}")));
+                    }
+                }
             }
             Ending::Stuck => {
                 for (key, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_stuck()) {

@@ -17,7 +17,6 @@ use super::{generate, input};
 use crate::api::unknown;
 use crate::decide::application_set::ignore::Ignore;
 use crate::decide::application_set::policy::Policy;
-use crate::decide::application_set::validate;
 use crate::decide::rollout::preview::{Preview, PreviewStep, preview};
 use crate::decide::rollout::steps::{self, Labels, Strategy};
 use crate::desired::{Generation, name_of};
@@ -192,7 +191,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
             }
         };
         let known = controller.known(generate::assumed(&generation));
-        let invalid = validate::problems(&generation, &known);
+        let invalid = controller.problems(&generation, &known);
         let seen = live_diff::Seen {
             set: &set.value,
             stored: stored.as_deref(),

@@ -84,11 +84,11 @@ async fn generated(args: &Args) -> Result<(Vec<Value>, ExitCode), Error> {
             note(&format!("{}: {}: {warning}", set.place(), set.title()));
         }
         let known = generate::assumed(&generation);
-        let known = match &controller {
-            Some(controller) => controller.known(known),
-            None => known,
+        let problems = match &controller {
+            Some(controller) => controller.problems(&generation, &controller.known(known)),
+            None => validate::problems(&generation, &known),
         };
-        for (name, problem) in validate::problems(&generation, &known) {
+        for (name, problem) in problems {
             let place = format!("{}: {}", set.place(), set.title());
             let why = format!("application {name}: {problem}");
             fault(&Error::check("invalid application", place, why));

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::api::Raw;
+use super::output::some_of;
 use crate::api::annotations;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
+use crate::api::{OperationPhase, Raw};
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
@@ -44,6 +45,9 @@ pub(super) struct RolloutSummary {
     #[serde(skip)]
     finalizers: Vec<String>,
 }
+
+/// Why an Application outside of the steps is not rolled out.
+pub(super) const OUTSIDE: &str = "no step selects it: it waits for a manual sync";
 
 /// State of a rollout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -84,7 +88,51 @@ pub(super) struct MemberSummary {
     /// Whether it is being deleted.
     #[serde(skip)]
     pub is_going: bool,
+    /// Whether no step selects it, and it needs a manual sync.
+    #[serde(skip)]
+    pub is_outside: bool,
 }
+
+/// That Applications outside of the steps need a manual sync; `None` without any.
+pub(super) fn left_outside(names: &[&str]) -> Option<String> {
+    let who = some_of(names.iter().copied(), 3);
+    match names.len() {
+        0 => None,
+        1 => Some(format!("no step selects {who}: it waits for a manual sync")),
+        _ => Some(format!("no step selects {who}: they wait for a manual sync")),
+    }
+}
+
+/// The reason of a wait by the Application that was just read: the status of the set follows
+/// it by up to a second. `phase` is its phase in the rollout, `known` the reason there.
+pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> String {
+    const INVALID: &str = "the application is invalid";
+    const ANOTHER: &str = "another operation is running";
+    let Some(live) = live else { return known.to_owned() };
+    let state = OperationPhase::from_word(live.text("/status/operationState/phase"));
+    let is_running = state.is_running() || !live["operation"].is_null();
+    let follows = match phase {
+        "Progressing" => !known.starts_with(INVALID),
+        "Pending" => state.is_running(),
+        "Waiting" => known.starts_with(ANOTHER),
+        _ => false,
+    };
+    if !follows {
+        return known.to_owned();
+    }
+    let (sync, health) = (live.text("/status/sync/status"), live.text("/status/health/status"));
+    let found = blocking_resource::of(live).reason;
+    match (is_running, found.as_str()) {
+        (true, "") if phase == "Waiting" => ANOTHER.to_owned(),
+        (true, found) if phase == "Waiting" => format!("{ANOTHER}: {found}"),
+        (_, found) if !found.is_empty() => found.to_owned(),
+        (false, _) if (sync, health) == ("Synced", "Healthy") => DONE.to_owned(),
+        _ => known.to_owned(),
+    }
+}
+
+/// The reason for an Application that is done before the status of its set says so.
+pub(super) const DONE: &str = "it is Synced and Healthy, its step is being updated";
 
 impl RolloutSummary {
     /// Creates the summary. `applications` are all Applications of the set's namespace.
@@ -142,7 +190,15 @@ impl RolloutSummary {
             State::AllAtOnce => {
                 format!("{complete} of {total} applications are Healthy; there are no steps")
             }
-            State::Complete => format!("all {steps} steps are complete"),
+            State::Complete => {
+                let outside = self.applications.iter().filter(|member| member.is_outside);
+                let outside: Vec<&str> =
+                    outside.map(|member| member.application.as_str()).collect();
+                match left_outside(&outside) {
+                    Some(left) => format!("all {steps} steps are complete; {left}"),
+                    None => format!("all {steps} steps are complete"),
+                }
+            }
             State::Rolling => match set.text("/status/rollout/message") {
                 reported if !reported.is_empty() => reported.to_owned(),
                 _ => {
@@ -292,21 +348,31 @@ fn members(
             applications.get(name).map(|live| live.text(pointer).to_owned()).unwrap_or_default()
         };
         let going = applications.get(name).and_then(|live| Going::read(live));
+        let phase = entry.map(|entry| entry.phase.name()).unwrap_or_default();
+        let has_steps = !set.items("/spec/strategy/rollingSync/steps").is_empty();
+        let is_outside = has_steps
+            && going.is_none()
+            && entry.is_some_and(|entry| entry.step.is_none() && entry.phase == Phase::Waiting);
         MemberSummary {
             is_going: going.is_some(),
+            is_outside,
             application: name.to_owned(),
             step: match entry {
                 Some(entry) => entry.step.map(|step| step + 1),
                 None => open_step.filter(|_| wait.is_some()),
             },
-            phase: entry.map(|entry| entry.phase.name().to_owned()).unwrap_or_default(),
+            phase: phase.to_owned(),
             sync: live("/status/sync/status"),
             health: live("/status/health/status"),
             since: entry.map(|entry| to_rfc3339(entry.since)).unwrap_or_default(),
             message: match going {
                 Some(going) => going.to_string(),
+                None if is_outside => OUTSIDE.to_owned(),
                 None => match wait.map(|wait| wait.field("reason")) {
-                    Some(reason) if !reason.is_empty() => reason.to_owned(),
+                    Some(reason) if !reason.is_empty() => {
+                        let live = applications.get(name).map(Arc::as_ref);
+                        current_reason(phase, reason, live)
+                    }
                     _ => match (entry, applications.get(name)) {
                         (Some(entry), _) => entry.message.clone(),
                         (None, Some(live)) => unready(live),

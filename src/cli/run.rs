@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::{Api, Client};
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let error = crate::watch::failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
+    warn_of_missing_namespace(&client, namespace).await;
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         namespace,
@@ -123,6 +124,21 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     result
 }
 
+/// A namespace that is mistyped looks like an empty one. A Pod does not ask: its role does
+/// not allow that, and its own namespace exists.
+async fn warn_of_missing_namespace(client: &Client, namespace: &str) {
+    if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
+        return;
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    if let Ok(None) = namespaces.get_opt(namespace).await {
+        tracing::warn!(
+            "namespace {namespace} of the control plane does not exist; create it, or select \
+             another one with --namespace"
+        );
+    }
+}
+
 /// Starts the HTTP servers. Without one of them the controllers run anyway.
 fn serve(
     config: &Config,
@@ -130,20 +146,23 @@ fn serve(
     readiness: &Readiness,
     shutdown: &CancellationToken,
 ) {
-    let start = |server: BoxFuture<'static, std::io::Result<()>>| {
+    let start = |flag: &'static str, server: BoxFuture<'static, std::io::Result<()>>| {
         tokio::spawn(async move {
             if let Err(error) = server.await {
-                tracing::error!(%error, "cannot serve HTTP");
+                tracing::error!(%error, "cannot serve HTTP, the controllers run without it; {flag} selects another address");
             }
         });
     };
     let stop = || shutdown.child_token();
     if let Some(addr) = config.probe_addr.clone() {
-        start(serve::probes(addr, readiness.clone(), stop()).boxed());
+        start("--probe-addr", serve::probes(addr, readiness.clone(), stop()).boxed());
     }
     if let Some(addr) = config.metrics_addr.clone() {
         let metrics = controllers.metrics();
-        start(serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed());
+        start(
+            "--metrics-addr",
+            serve::metrics(addr, Arc::new(move || metrics.text()), stop()).boxed(),
+        );
     }
     if let Some(addr) = config.webhook_addr.clone() {
         let webhook = Arc::new(controllers.webhook());
@@ -153,7 +172,7 @@ fn serve(
             let webhook = Arc::clone(&webhook);
             async move { webhook.receive(&headers, &body).await }.boxed()
         });
-        start(serve::webhook(addr, receive, stop()).boxed());
+        start("--webhook-addr", serve::webhook(addr, receive, stop()).boxed());
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::CommandFactory;
 use serde_json::{Value, json};
 
-use super::explain::{Explanation, explain, show, show_at};
+use super::explain::{Explanation, explain, explain_at, show, show_at, sync_commands};
 use super::live_diff::{Change, Seen, compare};
-use super::rollout_summary::{RolloutSummary, State};
+use super::rollout_summary::{RolloutSummary, State, current_reason};
 use super::{generate, output, status};
 use crate::desired::Generation;
 use crate::settings::ApplicationSetSettings;
@@ -81,10 +81,25 @@ fn explain_summarizes_and_names_the_resource() {
     let resources = |resources: Value| json!({"sync": {"status": "Synced"}, "health": {"status": "Progressing"}, "resources": resources});
     let cases = [
         (
-            "the reason in the status takes precedence",
-            reported,
+            "the Application was read after the status",
+            reported.clone(),
             vec![application("dev", resources(json!([progressing()])))],
+            "shop waits in step 1 of 2: dev: Deployment shop/web is Progressing: 1 of 2 replicas are ready",
+        ),
+        (
+            "the reason in the status takes precedence over an empty Application",
+            reported.clone(),
+            vec![application("dev", json!({}))],
             "shop waits in step 1 of 2: dev: OutOfSync, Progressing",
+        ),
+        (
+            "the Application is done before the status says so",
+            reported,
+            vec![application(
+                "dev",
+                json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}}),
+            )],
+            "shop waits in step 1 of 2: dev: it is Synced and Healthy, its step is being updated",
         ),
         (
             "the status of another controller is read as well",
@@ -113,6 +128,13 @@ fn explain_summarizes_and_names_the_resource() {
             vec![],
             "shop is not waiting: all 2 steps are complete",
         ),
+        (
+            "complete, but for one that no step selects",
+            json!({"rollout": {"step": 2, "steps": 2, "progress": "1/1"},
+                "applicationStatus": [entry("dev", "1", "Healthy"), entry("lab", "-1", "Waiting")]}),
+            vec![application("lab", json!({"sync": {"status": "OutOfSync"}}))],
+            "shop has completed all 2 steps and waits for lab: no step selects it: it waits for a manual sync",
+        ),
         ("an error stops the rollout", error, vec![], "shop is stopped by an error: line 3"),
         (
             "no controller",
@@ -130,6 +152,68 @@ fn explain_summarizes_and_names_the_resource() {
     for (name, status, applications, want) in cases {
         assert_eq!(explained(status, &applications).summary, want, "{name}");
     }
+}
+
+#[test]
+fn a_reason_is_not_older_than_its_application() {
+    let live = |phase: &str, message: &str, sync: &str| {
+        json!({"status": {"sync": {"status": sync}, "health": {"status": "Healthy"},
+            "operationState": {"phase": phase, "message": message}}})
+    };
+    let cases = [
+        (
+            "Progressing",
+            "one or more tasks are running",
+            live("Failed", "no", "OutOfSync"),
+            "its sync failed: no",
+        ),
+        (
+            "Progressing",
+            "the application is invalid: x",
+            live("Failed", "no", "OutOfSync"),
+            "the application is invalid: x",
+        ),
+        (
+            "Waiting",
+            "another operation is running: ConfigMap a is OutOfSync",
+            live("Running", "", "Synced"),
+            "another operation is running",
+        ),
+        (
+            "Waiting",
+            "another operation is running: ConfigMap a is OutOfSync",
+            live("Succeeded", "", "Synced"),
+            "it is Synced and Healthy, its step is being updated",
+        ),
+        ("Waiting", "1 of 1 are in flight", live("", "", "Synced"), "1 of 1 are in flight"),
+        (
+            "Pending",
+            "the operation to start",
+            live("Succeeded", "", "Synced"),
+            "the operation to start",
+        ),
+    ];
+    for (phase, known, live, want) in cases {
+        assert_eq!(current_reason(phase, known, Some(&live)), want, "{phase}: {known}");
+    }
+    assert_eq!(current_reason("Progressing", "known", None), "known");
+}
+
+#[test]
+fn a_controller_is_missed_after_some_seconds() {
+    let status = json!({"applicationStatus": [entry("dev", "1", "Pending")]});
+    let applications = [application("dev", json!({}))].into();
+    for (now, count) in [("2026-01-02T03:04:14Z", 0), ("2026-01-02T03:04:15Z", 1)] {
+        let explained = explain_at(&set(status.clone()), &applications, now.parse().unwrap());
+        assert_eq!(explained.waits[0].actions.len(), count, "{now}: {explained:?}");
+    }
+}
+
+#[test]
+fn a_command_names_all_applications_up_to_a_limit() {
+    assert_eq!(sync_commands(&["a", "b"], "argocd"), "wavegate sync -n argocd a b");
+    let many = sync_commands(&["a"; 12], "");
+    assert_eq!(many, format!("wavegate sync{} (and 2 more)", " a".repeat(10)));
 }
 
 #[test]
@@ -238,7 +322,7 @@ fn applications_are_listed_in_the_order_of_the_steps() {
         "z             1      Waiting   -      -        2d    z is Waiting",
         "a             2      Waiting   -      -        2d    a is Waiting",
         "b             10     Waiting   -      -        2d    b is Waiting",
-        "none          -      Waiting   -      -        2d    none is Waiting",
+        "none          -      Waiting   -      -        2d    no step selects it: it waits for a manual sync",
     ];
     assert_eq!(rows, want);
 }

@@ -240,9 +240,24 @@ impl ApiError {
         if let Some(seconds) = self.details.retry_after {
             details.insert("retryAfterSeconds".to_owned(), json!(seconds));
         }
-        if !details.is_empty() {
+        // Clients such as `kubectl debug` read those of a missing subresource unchecked.
+        if !details.is_empty() || self.code == 404 {
             status["details"] = Value::Object(details);
         }
         status
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::ApiError;
+
+    /// `kubectl debug` reads the details of a missing subresource unchecked.
+    #[test]
+    fn a_path_that_does_not_exist_has_details() {
+        assert_eq!(ApiError::no_such_path().status()["details"], json!({}));
+        assert!(ApiError::bad_request("no").status()["details"].is_null());
     }
 }

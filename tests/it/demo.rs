@@ -75,7 +75,7 @@ fn the_demo_rolls_out_step_by_step() {
 fn a_failing_application_stops_its_step_and_is_named() {
     let (code, output, errors) = run(demo().args(["--plain", "--fail", "qa-us"]));
     assert_eq!(code, 1, "{output}{errors}");
-    line_with(&output, &["Stopped in step 2: qa-us: ", "apps/Deployment shop-qa-us/web"]);
+    line_with(&output, &["Stopped in step 2: qa-us: ", "Deployment shop-qa-us/web is Degraded: "]);
     line_with(&output, &["env = prod", "0/8"]);
     assert!(!output.contains("step 3  prod"), "no prod Application began:\n{output}");
 }

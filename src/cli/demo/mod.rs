@@ -243,7 +243,12 @@ impl DemoRun {
                         continue;
                     }
                     (moved, is_changed) = (Instant::now(), true);
-                    if done(show.log_transitions(&self.apply_event(change), Timestamp::now()))? {
+                    let transitions = self.apply_event(change);
+                    if !transitions.is_empty() {
+                        // Later lines must not have an earlier time.
+                        self.settled = None;
+                    }
+                    if done(show.log_transitions(&transitions, Timestamp::now()))? {
                         break StopReason::ReaderGone;
                     }
                 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::cli::explain::sync_command;
+use crate::cli::explain::sync_commands;
 use crate::cli::rollout_view::fleet::{Count, Fleet, Set};
 use crate::cli::rollout_view::outcome::{self, Outcome};
 use crate::cli::rollout_view::screen::{describe, seconds};
@@ -130,22 +130,15 @@ fn remarks(set: &Set) -> Vec<Line> {
         let text = format!("Started before a previous step was complete: {names}.");
         lines.push(Line::of(Style::Red, text));
     }
-    let outside: Vec<&str> = set
-        .members
-        .iter()
-        .filter(|(_, member)| member.step.is_none())
-        .map(|(name, _)| name.as_str())
-        .collect();
-    if !outside.is_empty() {
-        let names = crate::cli::output::some_of(outside, 5);
-        let text = format!("Not selected by a step, so a manual sync is required: {names}.");
+    if let Some(text) = set.left_outside() {
         lines.push(Line::of(Style::Yellow, text));
     }
     lines
 }
 
-/// The command that syncs the first Application that waits for it.
+/// The command that syncs the Applications that wait for it.
 pub(super) fn how_to_continue(set: &Set, outcome: &Outcome) -> Option<String> {
     let Outcome::Manual { applications, .. } = outcome else { return None };
-    Some(sync_command(applications.first()?, &set.namespace))
+    let names: Vec<&str> = applications.iter().map(String::as_str).collect();
+    (!names.is_empty()).then(|| sync_commands(&names, &set.namespace))
 }

@@ -11,7 +11,7 @@ use super::super::cluster::ClusterConnection;
 use super::super::controller::Controller;
 use super::super::error::{CHECK_FAILED, Error, fault, note};
 use super::super::live_app::control_plane_of;
-use super::super::output::{self, Output, printable, some_of};
+use super::super::output::{self, Format, Output, printable, some_of};
 use super::super::tree::view::short;
 use super::{Args, FieldChange};
 use crate::api::kind::KindRef;
@@ -182,7 +182,11 @@ pub(super) fn print(report: &Report, output: &Output) -> anyhow::Result<ExitCode
     for condition in &report.conditions {
         note(&format!("{}: {}", condition.kind, condition.message));
     }
-    output.print(report, text)?;
+    // That nothing differs is not known when something cannot be read.
+    let is_known = report.unread.is_empty() || report.modified;
+    if is_known || output.format != Format::Table {
+        output.print(report, text)?;
+    }
     if !report.unread.is_empty() {
         let place = format!("Application {}/{}", report.namespace, report.application);
         let first = report.unread.iter().map(String::as_str);

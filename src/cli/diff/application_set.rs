@@ -15,7 +15,6 @@ use super::super::live_diff::{self, Change, Live};
 use super::super::output::{self, Format, Output, printable};
 use super::{Args, FieldChange};
 use crate::api::Raw;
-use crate::decide::application_set::validate;
 use crate::decide::diff::{self, Strategy, unified};
 use crate::desired::name_of;
 
@@ -63,7 +62,7 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
         let known = controller.known(generate::assumed(&generation));
-        let invalid = validate::problems(&generation, &known);
+        let invalid = controller.problems(&generation, &known);
         let changes = live_diff::compare(&live_diff::Seen {
             set: &set.value,
             stored: stored.as_deref(),

@@ -7,7 +7,7 @@ use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus,
 use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
 use crate::decide::application_set::operation::{self, PROMOTION, USERNAME};
-use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
+use crate::decide::blocking_resource::{self, Blocking};
 use crate::watch::object::Object;
 
 /// View of one version of an Application.
@@ -186,17 +186,6 @@ fn ended_hooks(state: &OperationState) -> Vec<String> {
         .collect()
 }
 
-/// `group/Kind namespace/name: message`; its state is in another column.
-fn shown(resource: &BlockingResource) -> String {
-    let BlockingResource { group, kind, namespace, name, message, .. } = resource;
-    let group = if group.is_empty() { String::new() } else { format!("{group}/") };
-    let namespace = if namespace.is_empty() { String::new() } else { format!("{namespace}/") };
-    match message.as_str() {
-        "" => format!("{group}{kind} {namespace}{name}"),
-        message => format!("{group}{kind} {namespace}{name}: {message}"),
-    }
-}
-
 /// What it waits for, or why it failed, in the few words that there is room for, and the
 /// start of the wait.
 fn detail(
@@ -220,7 +209,7 @@ fn detail(
     }
     let Blocking { resource, since, .. } = blocking();
     if let Some(resource) = resource.as_ref().filter(|_| view.has_failed()) {
-        return (shown(resource), None);
+        return (resource.to_string(), None);
     }
     if let Some(state) = state.filter(|_| view.has_failed()) {
         return (without_start(&state.message).0, None);
@@ -232,7 +221,7 @@ fn detail(
         (Some(condition), _) => {
             (condition.message.clone(), condition.last_transition_time.as_ref().map(|at| at.0))
         }
-        (None, Some(resource)) if state.is_some() => (shown(resource), since),
+        (None, Some(resource)) if state.is_some() => (resource.to_string(), since),
         _ => (String::new(), None),
     }
 }
@@ -329,7 +318,7 @@ mod tests {
         });
         let view = AppView::read(&application(&status).into());
         assert!(view.has_failed());
-        assert_eq!(view.detail, "apps/Deployment n/web: it exceeded its progress deadline");
+        assert_eq!(view.detail, "Deployment n/web is Degraded: it exceeded its progress deadline");
     }
 
     #[test]

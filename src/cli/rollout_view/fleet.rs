@@ -14,6 +14,7 @@ use super::text::count;
 use super::transition::{Transition, change, moved, progress};
 use crate::api::application_set::{ApplicationSetApplicationStatus, RolloutPhase};
 use crate::api::{ObjectKey, SyncStatusCode};
+use crate::cli::rollout_summary::left_outside;
 use crate::decide::rollout::steps::Labels;
 use crate::desired::inputs::Inputs;
 use crate::watch::control_plane::owner;
@@ -354,10 +355,30 @@ impl Set {
     pub fn wait_of(&self, name: &str, member: &Member) -> (Option<Timestamp>, Option<Timestamp>) {
         let listed = self.status.waiting.iter().find(|wait| wait.application == name);
         let seen = member.seen.as_ref().and_then(|seen| seen.since);
+        let runs = member.seen.as_ref().is_some_and(|seen| seen.operation.is_running());
         match listed {
-            Some(wait) => (wait.since.or(seen), wait.until),
+            // The limit is that of the start. The status follows the Application.
+            Some(wait) if member.phase == RolloutPhase::Pending && runs => {
+                (seen.or(wait.since), None)
+            }
+            Some(wait) if member.phase == RolloutPhase::Pending => {
+                (wait.since.or(seen), wait.until)
+            }
+            Some(wait) => (wait.since.or(seen), None),
             None => (seen, None),
         }
+    }
+
+    /// The Applications that no step selects and that need a manual sync, in a sentence.
+    pub fn left_outside(&self) -> Option<String> {
+        let outside = self.members.iter().filter(|(_, member)| {
+            let seen = member.seen.as_ref();
+            let needs_it = seen.is_some_and(|seen| !seen.is_operating() && !seen.is_done());
+            self.plan.rolling && member.step.is_none() && needs_it
+        });
+        let names: Vec<&str> = outside.map(|(name, _)| name.as_str()).collect();
+        let text = left_outside(&names)?;
+        Some(format!("N{}.", &text[1..]))
     }
 
     /// Whether a member is complete: in the rollout, or without one, Synced and Healthy.
@@ -530,18 +551,16 @@ impl Set {
             && let Some(plan) = self.plan.steps.get(step)
         {
             let Count { total, .. } = self.count(step);
-            let limit = plan.limit.map_or_else(
-                || "all at once".to_owned(),
-                |limit| format!("{limit} at a time (maxUpdate {})", plan.max_update),
-            );
-            transitions.push(line(
-                step,
-                format!(
-                    "starts: {}, {}, {limit}",
-                    plan.selects,
-                    count(total as usize, "Application")
-                ),
-            ));
+            let members = count(total as usize, "Application");
+            let (selects, written) = (&plan.selects, &plan.max_update);
+            let text = match plan.limit {
+                None => format!("starts: {selects}, {members}, all at once"),
+                Some(0) => format!("is held (maxUpdate {written}): {selects}, {members}"),
+                Some(limit) => {
+                    format!("starts: {selects}, {members}, {limit} at a time (maxUpdate {written})")
+                }
+            };
+            transitions.push(line(step, text));
         }
         transitions
     }

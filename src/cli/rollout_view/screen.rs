@@ -12,6 +12,7 @@ use super::text::{Line, Style, cell, count, ellipsis, width as columns};
 use super::ui::Frame;
 use crate::api::application_set::RolloutPhase;
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
+use crate::cli::rollout_summary::DONE;
 
 /// The content of one screen.
 #[derive(Debug)]
@@ -28,12 +29,15 @@ const WITH_HEALTH: usize = 76;
 /// Minimum width for progress bars.
 const WITH_BAR: usize = 96;
 const BAR: usize = 12;
+/// Most lines of the last sentence, and the height from which it may have more than one.
+const WRAPPED: usize = 3;
+const ROOMY: usize = 16;
 
 impl Screen<'_> {
     /// The lines, not wider than `width`, and not more than `height`.
     pub fn lines(&self, width: usize, height: Option<usize>) -> Vec<Line> {
         let title = self.title(width);
-        let bottom = self.bottom(width);
+        let bottom = self.bottom(width, height);
         let Some(height) = height else {
             return [vec![title], self.all_sets(width, usize::MAX), bottom].concat();
         };
@@ -110,12 +114,16 @@ impl Screen<'_> {
     }
 
     fn state(&self, set: &Set, key: &ObjectKey, outcome: &Outcome) -> (String, String) {
-        let done = set.members.values().filter(|member| set.is_done(member)).count();
+        // As the status counts: without those that no step selects.
+        let counted = |member: &&Member| !set.plan.rolling || member.step.is_some();
+        let members = || set.members.values().filter(counted);
+        let (total, done) =
+            (members().count(), members().filter(|member| set.is_done(member)).count());
         let step = match set.status.open_step {
             Some(step) => format!(", step {} of {}", step + 1, set.plan.steps.len()),
             None => String::new(),
         };
-        let title = format!("{}{step}, {done}/{} done", self.called(key), set.members.len());
+        let title = format!("{}{step}, {done}/{total} done", self.called(key));
         (title, sentence(set, outcome, None, self.frame.now).plain())
     }
 
@@ -152,13 +160,21 @@ impl Screen<'_> {
     }
 
     /// What is waited for, and the notes.
-    fn bottom(&self, width: usize) -> Vec<Line> {
+    fn bottom(&self, width: usize, height: Option<usize>) -> Vec<Line> {
         let mut lines = vec![Line::default()];
         for (key, outcome) in self.outcomes {
             if let Some(set) = self.frame.fleet.sets.get(key) {
                 let name = self.called(key);
                 let many = (self.outcomes.len() > 1).then_some(name.as_str());
-                lines.push(sentence(set, outcome, many, self.frame.now).cut(width));
+                let line = sentence(set, outcome, many, self.frame.now);
+                // Why it cannot go on is said in full, where there is room.
+                let failed = || set.members.values().filter_map(|member| member.seen.as_ref());
+                let matters = outcome.is_stuck() || failed().any(AppView::is_stuck);
+                let is_roomy = height.is_none_or(|height| height >= ROOMY);
+                match many {
+                    None if matters && is_roomy => lines.extend(line.wrapped(width, WRAPPED)),
+                    _ => lines.push(line.cut(width)),
+                }
             }
         }
         lines.extend(self.notes(width));
@@ -442,7 +458,8 @@ fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Timestamp) ->
     let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
     let (style, text) = match outcome {
         Outcome::Complete if set.plan.rolling => {
-            (Style::Green, "All steps are complete.".to_owned())
+            let outside = set.left_outside().map(|left| format!(" {left}")).unwrap_or_default();
+            (Style::Green, format!("All steps are complete.{outside}"))
         }
         Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
         Outcome::Running => (Style::Plain, waiting(set, now)),
@@ -487,7 +504,21 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
         return format!("Waiting for {name}{others}{stage}: {detail}");
     }
     if let Some(Wait { application, reason, since, until }) = set.status.waiting.first() {
-        return format!("Waiting for {application}{}: {reason}", age(*since, *until, now));
+        let member = set.members.get(application);
+        let (since, until) =
+            member.map_or((*since, *until), |member| set.wait_of(application, member));
+        let is_done = |member: &Member| {
+            member.phase == RolloutPhase::Progressing
+                && member.seen.as_ref().is_some_and(AppView::is_done)
+        };
+        let reason = match reason.rsplit_once(", until ") {
+            // The status of the set follows its Applications.
+            _ if member.is_some_and(is_done) => DONE,
+            // Said as the limit already.
+            Some((what, end)) if until.is_some() && end.ends_with(" at most") => what,
+            _ => reason,
+        };
+        return format!("Waiting for {application}{}: {reason}", age(since, until, now));
     }
     let unfinished = set.members.iter().find(|(_, member)| !set.is_done(member));
     match unfinished.and_then(|(name, member)| Some((name, member.seen.as_ref()?))) {

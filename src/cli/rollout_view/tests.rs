@@ -330,7 +330,7 @@ fn a_rollout_ends_when_no_change_is_possible() {
     let stopped = |behind| Outcome::Stopped {
         step: Some(1),
         application: "prod-us".to_owned(),
-        why: "apps/Deployment prod-us/web: it exceeded its progress deadline".to_owned(),
+        why: "Deployment prod-us/web is Degraded: it exceeded its progress deadline".to_owned(),
         behind,
     };
     let cases = [
@@ -390,7 +390,7 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
     );
-    assert!(summary.contains("wavegate sync -n argocd prod-eu"), "{summary}");
+    assert!(summary.contains("wavegate sync -n argocd prod-eu prod-us"), "{summary}");
 }
 
 /// It was reported as a step with more in flight than its limit, and exit code 1.
@@ -445,6 +445,72 @@ fn without_a_rolling_sync_all_applications_count() {
     assert_eq!(watch().observe(&by_hand).outcome(), Outcome::Manual { step: None, applications });
 }
 
+/// An Application that no step selects was not mentioned at the end.
+#[test]
+fn applications_outside_of_the_steps_are_named_at_the_end() {
+    let mut raw = set(set_status(2, ["Healthy"; 3], &[]));
+    raw["spec"]["generators"][0]["list"]["elements"]
+        .as_array_mut()
+        .unwrap()
+        .push(json!({"name": "lab", "env": "lab"}));
+    raw["status"]["applicationStatus"].as_array_mut().unwrap().push(json!({
+        "application": "lab", "status": "Waiting", "message": "m", "step": "-1", "targetRevisions": [],
+    }));
+    let mut watch = Watch::default();
+    for name in ["dev-eu", "prod-eu", "prod-us"] {
+        watch = watch.observe(&works(name));
+    }
+    let watch = watch.observe(&untouched("lab")).observe(&raw);
+    assert_eq!(watch.outcome(), Outcome::Complete);
+    let want = "All steps are complete. No step selects lab: it waits for a manual sync.";
+    assert!(watch.screen(100, None).contains(want), "{}", watch.screen(100, None));
+    let outcomes = outcome::of_fleet(&watch.fleet);
+    let frame = Frame {
+        fleet: &watch.fleet,
+        elapsed: watch.at,
+        now: Timestamp::UNIX_EPOCH,
+        notes: &[],
+        disconnected: None,
+    };
+    let screen = Screen { frame, outcomes: &outcomes };
+    // As many as in the status.
+    assert_eq!(screen.state_of(&outcomes[0].0, &outcomes[0].1), format!("shop, 3/3 done. {want}"));
+    assert_eq!(watch.observe(&works("lab")).shop().left_outside(), None, "it was synced");
+}
+
+#[test]
+fn the_limit_is_that_of_the_start() {
+    let start = "2026-01-01T00:00:04Z";
+    let until = "2026-01-01T00:05:04Z";
+    let mut raw = set(set_status(1, ["Pending", "Waiting", "Waiting"], &[]));
+    raw["status"]["applicationStatus"][0]["lastTransitionTime"] = start.into();
+    let reason = format!("the operation to start, until {until} at most");
+    raw["status"]["rollout"]["waitingFor"] =
+        json!([{"application": "dev-eu", "reason": reason, "since": start, "until": until}]);
+    let watch = Watch::default().observe(&raw).observe(&untouched("dev-eu"));
+    let screen = watch.screen(200, None);
+    assert!(
+        screen.contains("Waiting for dev-eu for 1s of 5m: the operation to start\n"),
+        "{screen}"
+    );
+    // The status of the set follows.
+    let screen = watch.observe(&migrating("dev-eu")).screen(200, None);
+    assert!(screen.contains("batch/Job/migrate for 5s\n"), "{screen}");
+    assert!(!screen.contains("of 5m"), "{screen}");
+}
+
+#[test]
+fn the_cause_is_shown_in_full_where_there_is_room() {
+    let watch = halfway()
+        .observe(&works("prod-eu"))
+        .observe(&broken("prod-us"))
+        .observe(&set(set_status(2, ["Healthy", "Healthy", "Progressing"], &[])));
+    let screen = watch.screen(60, Some(24));
+    let want = "\nStopped in step 2: prod-us: Deployment prod-us/web is\nDegraded: it exceeded its progress deadline\n";
+    assert!(screen.ends_with(want), "{screen}");
+    assert!(watch.screen(60, Some(9)).ends_with("…\n"));
+}
+
 #[test]
 fn the_summary_shows_times_limits_and_the_reason() {
     let watch = halfway()
@@ -460,7 +526,7 @@ Step  Selects     Done  Time  Max in flight  Limit
 1     env = dev   1/1   2 s   1              none
 2     env = prod  1/2   -     1              1 (50%)
 Applications in flight are counted by watching them.
-Stopped in step 2: prod-us: apps/Deployment prod-us/web: it exceeded its progress deadline
+Stopped in step 2: prod-us: Deployment prod-us/web is Degraded: it exceeded its progress deadline
 "
     );
 }

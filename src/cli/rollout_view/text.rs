@@ -78,6 +78,36 @@ impl Line {
         Self { pieces }
     }
 
+    /// The line in up to `most` lines of a width, broken between words; the last one is cut.
+    /// They have the style of the last text.
+    pub fn wrapped(self, columns: usize, most: usize) -> Vec<Self> {
+        if self.width() <= columns || most <= 1 {
+            return vec![self.cut(columns)];
+        }
+        let style = self.pieces.last().map_or(Style::Plain, |(style, _)| *style);
+        let text: String = self.pieces.into_iter().map(|(_, text)| text).collect();
+        let (mut lines, mut rest) = (Vec::new(), text.as_str());
+        while lines.len() + 1 < most && width(rest) > columns {
+            let mut used = 0;
+            let fits = rest.char_indices().take_while(|(_, c)| {
+                used += self::columns(*c);
+                used <= columns
+            });
+            let end = fits.last().map_or(rest.len(), |(at, c)| at + c.len_utf8());
+            // A word that is longer than a line is broken.
+            let end = match rest[..end].rfind(' ') {
+                Some(blank) if blank > 0 && !rest[end..].starts_with(' ') => blank,
+                _ => end,
+            };
+            lines.push(Self::of(style, rest[..end].trim_end()));
+            rest = rest[end..].trim_start();
+        }
+        if !rest.is_empty() {
+            lines.push(Self::of(style, rest).cut(columns));
+        }
+        lines
+    }
+
     /// The text without styles.
     pub fn plain(&self) -> String {
         self.pieces.iter().map(|(_, text)| text.as_str()).collect::<String>().trim_end().to_owned()

@@ -381,7 +381,8 @@ impl Surroundings {
             .collect();
         let projects = projects.into_keys().collect();
         let clusters = plane.clusters();
-        self.known = Known { projects, clusters: clusters_of(&clusters) };
+        let namespace = context.settings.control_plane_namespace.clone();
+        self.known = Known { projects, namespace, clusters: clusters_of(&clusters) };
         self.clusters = clusters.into();
         let secrets: Vec<Secret> = secrets.iter().filter_map(|object| object.read().ok()).collect();
         self.credentials = Arc::new(RepositorySecrets::read(&secrets));

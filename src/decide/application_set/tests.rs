@@ -404,6 +404,7 @@ fn a_start_contains_the_version_that_it_was_decided_on() {
 fn invalid_applications_are_named_as_in_table_a_11() {
     let known = Known {
         projects: ["default".to_owned()].into(),
+        namespace: "argocd".to_owned(),
         clusters: vec![
             Cluster { name: "in-cluster".into(), server: "https://kubernetes.default.svc".into() },
             Cluster { name: "twin".into(), server: "https://1".into() },
@@ -421,7 +422,11 @@ fn invalid_applications_are_named_as_in_table_a_11() {
     let cases = [
         (0, problem("a", "", server()), None),
         (0, problem("a", "default", json!({"name": "in-cluster"})), None),
-        (210, problem("a", "nope", server()), Some("spec.project: AppProject nope")),
+        (
+            210,
+            problem("a", "nope", server()),
+            Some("spec.project: AppProject nope does not exist in namespace argocd"),
+        ),
         (
             211,
             problem("a", "default", json!({"name": "in-cluster", "server": "https://1"})),

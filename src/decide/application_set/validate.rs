@@ -13,6 +13,8 @@ use crate::desired::Generation;
 pub struct Known {
     /// The AppProjects in the control-plane namespace.
     pub projects: BTreeSet<String>,
+    /// That namespace; empty when none was searched.
+    pub namespace: String,
     /// The clusters, including the local one.
     pub clusters: Vec<Cluster>,
 }
@@ -101,7 +103,11 @@ impl Target {
 pub fn problem_of_target(target: &Target, known: &Known) -> Option<String> {
     let project = &*target.project;
     if !known.projects.contains(project) {
-        return Some(format!("spec.project: AppProject {project} does not exist"));
+        let place = match known.namespace.as_str() {
+            "" => String::new(),
+            namespace => format!(" in namespace {namespace}"),
+        };
+        return Some(format!("spec.project: AppProject {project} does not exist{place}"));
     }
     destination_problem(target, &known.clusters)
 }

@@ -34,7 +34,11 @@ pub fn unified(comparison: &Comparison, color: bool) -> String {
     line(GREEN, "+++ ", "desired");
     for hunk in hunks {
         if let (Some(first), Some(last)) = (hunk.first(), hunk.last()) {
-            let range = |start: usize, end: usize| format!("{},{}", start + 1, end - start);
+            // Nothing begins after the line before it.
+            let range = |start: usize, end: usize| match end - start {
+                0 => format!("{start},0"),
+                size => format!("{},{size}", start + 1),
+            };
             let old = range(first.old_range().start, last.old_range().end);
             let new = range(first.new_range().start, last.new_range().end);
             line(CYAN, "", &format!("@@ -{old} +{new} @@"));
@@ -50,4 +54,32 @@ pub fn unified(comparison: &Comparison, color: bool) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::super::Strategy;
+    use super::*;
+
+    #[test]
+    fn nothing_begins_at_line_zero() {
+        let text = |live: Value, predicted: Value| {
+            let comparison = Comparison {
+                modified: true,
+                changes: Vec::new(),
+                predicted,
+                live,
+                strategy: Strategy::TwoWay,
+                skipped_rules: Vec::new(),
+                exhausted_rules: Vec::new(),
+            };
+            unified(&comparison, false)
+        };
+        let created = text(Value::Null, json!({"a": 1}));
+        assert_eq!(created.lines().nth(2), Some("@@ -0,0 +1,3 @@"));
+        let deleted = text(json!({"a": 1}), Value::Null);
+        assert_eq!(deleted.lines().nth(2), Some("@@ -1,3 +0,0 @@"));
+    }
 }

@@ -66,6 +66,22 @@ async fn bash_completes_names_from_the_cluster() {
     );
     let contexts = offered(&cluster, "wavegate status --context ").await;
     assert_eq!(contexts.len(), 1, "{contexts:?}");
+    for name in ["shop", "shop-dev", "shop-qa"] {
+        let application = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
+            "spec": {"project": "default", "destination": {"server": "https://1"},
+                "source": {"repoURL": "https://r"}},
+        });
+        cluster.create("Application", application).await;
+    }
+    assert_eq!(
+        offered(&cluster, "wavegate diff s").await,
+        ["shipping", "shop", "shop-dev", "shop-qa"]
+    );
+    assert_eq!(offered(&cluster, "wavegate refresh shop-").await, ["shop-dev", "shop-qa"]);
+    assert_eq!(offered(&cluster, "wavegate refresh appset/sho").await, ["appset/shop"]);
+    assert_eq!(offered(&cluster, "wavegate sync shop-dev shop-").await, ["shop-qa"]);
+    assert_eq!(offered(&cluster, "wavegate sync shop-qa").await, ["shop-qa"]);
     assert_eq!(offered(&cluster, "wavegate status zz").await, Vec::<String>::new());
 }
 

@@ -62,7 +62,9 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     cluster.knows("default", "https://1").await;
     let args = ["--probe-addr=", "--metrics-addr=", "--webhook-addr=", "--sync-engine=external"];
     let args = [&args[..], &["--enable-progressive-syncs", "--enable-leader-election"]].concat();
-    let running = Running::start(&cluster, &args, &[]);
+    // As in a Pod.
+    let environment = [("KUBERNETES_SERVICE_HOST", "127.0.0.1")];
+    let running = Running::start(&cluster, &args, &environment);
     let steps = json!([selects(&["a"], Value::Null), selects(&["b"], Value::Null)]);
     cluster.create("ApplicationSet", refreshed_fleet(steps)).await;
     let api = |kind: &str| -> Api<DynamicObject> {

@@ -172,7 +172,7 @@ async fn a_project_that_does_not_exist_is_named() {
     let params = kube::api::PatchParams::default();
     api.patch("set", &params, &kube::api::Patch::Merge(&change)).await.unwrap();
     let _running = Running::start(&cluster, &ARGS, &[]);
-    let reason = "the application is invalid: spec.project: AppProject nope does not exist";
+    let reason = "the application is invalid: spec.project: AppProject nope does not exist in namespace argocd";
     let set = until(&cluster, "it is reported", |set| wait_for(set, "a") == Some(reason)).await;
     assert!(condition(&set, "RolloutProgressing").contains(reason), "{set:#}");
     let explained = cluster.run(&["explain", "set"]).await;

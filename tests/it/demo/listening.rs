@@ -125,16 +125,15 @@ fn the_advice_for_a_held_step_can_be_pasted_while_the_server_is_up() {
     let next = || printed.recv_timeout(LIMIT).expect("the demo prints a line");
     let kubeconfig = next().strip_prefix("export KUBECONFIG=").unwrap().to_owned();
     let shell = Shell::new(Path::new(&kubeconfig), "argocd");
-    for name in ["first", "second"] {
-        let command = loop {
-            if let Some(command) = next().strip_prefix("To continue: ") {
-                break command.to_owned();
-            }
-        };
-        assert!(command.contains(name), "{command}");
-        let (output, success) = shell.run(&command);
-        assert!(success && output.contains("Succeeded"), "{output}");
-    }
+    let command = loop {
+        if let Some(command) = next().strip_prefix("To continue: ") {
+            break command.to_owned();
+        }
+    };
+    // One command for all Applications of the step.
+    assert!(command.ends_with(" first second"), "{command}");
+    let (output, success) = shell.run(&command);
+    assert_eq!((success, output.matches("Succeeded").count()), (true, 2), "{output}");
     while !next().contains("step 1  complete") {}
     let (output, _) =
         shell.run("kubectl get appsets -o name && kubectl get configmaps -n apps -o name");
