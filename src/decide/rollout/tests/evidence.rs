@@ -231,7 +231,8 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
         ..with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced))
     };
     // Operations one after the other, and the phase after each.
-    let cases: [(&str, phase::Phase, &[(ObservedOperation, phase::Phase)]); 8] = [
+    type Ended = (ObservedOperation, phase::Phase);
+    let cases: [(&str, phase::Phase, &[Ended]); 8] = [
         (
             "its own, then one by hand, then one that succeeds",
             Progressing,
