@@ -45,6 +45,9 @@ const FRAME: Duration = Duration::from_millis(100);
 const QUIET: Duration = Duration::from_secs(120);
 /// The same limit while no Application is syncing or becoming healthy.
 const IDLE: Duration = Duration::from_secs(20);
+/// A rollout that cannot continue is given up after this time without a change: an error may
+/// be over with the next event, such as that of a project that is observed after its set.
+const FINAL: Duration = Duration::from_secs(1);
 /// While something waits, a line is printed at least at this interval.
 const LINES: Duration = Duration::from_secs(4);
 
@@ -228,7 +231,8 @@ impl DemoRun {
                         break StopReason::ReaderGone;
                     }
                     is_changed = false;
-                    if over && !self.served {
+                    let is_final = self.is_complete() || moved.elapsed() >= FINAL;
+                    if over && is_final && !self.served {
                         break StopReason::Settled;
                     }
                     if self.served && done(self.advise(over, show))? {

@@ -238,7 +238,10 @@ fn lines_name_what_is_waited_for() {
     assert_eq!(output.status.code(), Some(0), "{text}");
     let waits: Vec<&str> = text.lines().filter(|line| line.contains("Waiting for first")).collect();
     assert!(waits.len() >= 2, "{text}");
-    assert!(waits[0].contains("step 1  Waiting for first: batch/Job default/first for "), "{text}");
+    assert!(
+        waits[0].contains("step 1  Waiting for first: Job default/first is Progressing for "),
+        "{text}"
+    );
     let times: Vec<f64> =
         text.lines().filter_map(|line| line.get(1..7)?.trim().parse().ok()).collect();
     let longest = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
