@@ -171,7 +171,10 @@ pub const COMMANDS: &[Line] = &[
     ),
     line(
         "kubectl explain pods --recursive",
-        &["...\ncontainers <[]*> -required-\n...\nimagePullPolicy <string>\n..."],
+        &[
+            "...\ncontainers <[]*> -required-\n...\nimagePullPolicy <string>\n...",
+            "...\ncontainers <[]Object>\n...\nimagePullPolicy <string>\n...",
+        ],
     ),
     line("kubectl auth can-i create pods", &["yes"]),
     line(

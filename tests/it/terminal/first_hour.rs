@@ -229,7 +229,13 @@ fn on_a_cluster(size: (u16, u16), namespace: &str, set: &str, kubeconfig: &Path)
 
     window.must(0, &format!("kubectl delete applicationset {set} {named} --cascade=foreground"));
     controller.ctrl('c');
-    controller.until("the prompt", |screen| screen.is_at_prompt().then_some(()));
+    // The terminal shows ^C in front of the prompt.
+    controller.until("the prompt", |screen| {
+        let line = screen.lines.get(screen.cursor.1)?;
+        line.ends_with(PROMPT.trim_end()).then_some(())
+    });
+    controller.enter("");
+    controller.until("a new prompt", |screen| screen.is_at_prompt().then_some(()));
     assert_eq!(controller.command("echo $?"), "0");
     // The namespaces that CreateNamespace made stay, as the documents say.
     let left = format!("kubectl get namespaces -o name | grep -e {set}- -e {namespace}");
