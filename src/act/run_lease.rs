@@ -245,7 +245,7 @@ mod tests {
     async fn a_run_is_alone_until_its_end_or_expiry() {
         let server = Server::new();
         let (first, other) = (lease(&server, "one", "1"), lease(&server, "two", "2"));
-        let taken = first.take(|_| panic!("nobody holds it")).await.unwrap();
+        let taken = first.take(|_| panic!("no run holds it")).await.unwrap();
         assert!(matches!(taken, Taken::Held));
         let stop = CancellationToken::new();
         let (keeper, stopped) = (first.clone(), stop.clone());

@@ -17,7 +17,7 @@ use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::budget::Limit;
-use crate::decide::rollout::phase::{Mark, Phase};
+use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
 
 /// Explain what a rollout is waiting for: which Application and which resource
@@ -305,7 +305,7 @@ fn wait_of(
         let since: Option<Timestamp> = member.since.parse().ok();
         since.is_some_and(|since| now.duration_since(since) < STARTS)
     });
-    let mut actions = actions(set, name, &phase, step, live.map(Arc::as_ref), resource.as_ref());
+    let mut actions = actions(set, name, &phase, member, live.map(Arc::as_ref), resource.as_ref());
     if phase == Phase::Pending.name() && is_new {
         actions.clear();
     }
@@ -342,7 +342,7 @@ fn actions(
     set: &Value,
     name: &str,
     phase: &str,
-    step: Option<usize>,
+    member: Option<&MemberSummary>,
     live: Option<&Value>,
     resource: Option<&BlockingResource>,
 ) -> Vec<String> {
@@ -361,15 +361,11 @@ fn actions(
         )];
     }
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
+    let step = member.and_then(|member| member.step);
     let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
     let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
-    // A dry run takes the place of the failed sync in the status of the Application.
-    let is_marked = set.items("/status/applicationStatus").iter().any(|entry| {
-        entry.field("application") == name
-            && entry.field("message").starts_with(Mark::SyncFailed.prefix())
-    });
     let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
-    let has_failed = is_marked || last.has_failed();
+    let has_failed = last.has_failed() || member.is_some_and(|member| member.has_failed);
     let sync = sync_command(name, live.namespace());
     if phase == Phase::Waiting.name() && held {
         return vec![format!("maxUpdate of its step is 0, so sync it yourself: {sync}")];

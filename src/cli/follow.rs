@@ -23,7 +23,7 @@ use super::rollout_view::screen::{describe, seconds, waiting};
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::text::{Line, Style};
 use super::rollout_view::transition::Transition;
-use super::rollout_view::ui::{self, Frame, Ui};
+use super::rollout_view::ui::{self, Frame, Ui, is_closed};
 use crate::api::ObjectKey;
 use crate::api::time::to_rfc3339;
 use crate::duration;
@@ -53,12 +53,21 @@ pub(super) struct WatchArgs {
     pub timeout: Option<Duration>,
 }
 
-fn timeout(text: &str) -> Result<Duration, String> {
+/// Reads a duration in Go's notation that is longer than 0.
+pub(super) fn timeout(text: &str) -> Result<Duration, String> {
     let wanted = "write it with a unit, such as 90s, 10m or 1h30m";
     let parsed = duration::parse(text).map_err(|error| format!("{error}; {wanted}"))?;
     match Duration::try_from(parsed) {
         Ok(time) if !time.is_zero() => Ok(time),
         _ => Err(format!("it must be longer than 0; {wanted}")),
+    }
+}
+
+/// Waits until a time, or for ever without one.
+pub(super) async fn until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
     }
 }
 
@@ -122,7 +131,7 @@ impl Ending {
 async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
     let cluster = ClusterConnection::connect(request.cluster).await?;
     let namespace = match request.name {
-        // Tells where it is when it is not there.
+        // The error says where it is.
         Some(name) => {
             let set = cluster.expect_application_set(name).await?;
             Some(ObjectKey::of(&set).namespace)
@@ -147,15 +156,6 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::from(READER_GONE));
     }
     Ok(ExitCode::from(ending.code()))
-}
-
-/// Whether standard output was closed.
-fn is_closed(written: io::Result<()>) -> Result<bool, Error> {
-    match written {
-        Ok(()) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
-        Err(error) => Err(Error::input("cannot write", "standard output", error)),
-    }
 }
 
 /// The rollouts and the state of their watches.
@@ -196,12 +196,7 @@ impl Followed {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut is_changed = true;
         loop {
-            let over = async {
-                match timeout {
-                    Some(time) => tokio::time::sleep_until(self.began + time).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let over = until(timeout.map(|time| self.began + time));
             tokio::select! {
                 biased;
                 wake = signals.next() => {

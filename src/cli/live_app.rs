@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::cluster::ClusterConnection;
+use super::cluster::{ClusterConnection, control_plane_namespace};
 use super::error::Error;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::application::ApplicationDestination;
@@ -66,9 +66,8 @@ pub(super) struct ControlPlaneArgs {
 /// The namespace of the control plane that compares an Application: its controller has
 /// written it to the status.
 pub(super) fn control_plane_of(application: &Value) -> String {
-    let given = || std::env::var("POD_NAMESPACE").ok().filter(|namespace| !namespace.is_empty());
     match application.text("/status/controllerNamespace") {
-        "" => given().unwrap_or_else(|| "argocd".to_owned()),
+        "" => control_plane_namespace(),
         namespace => namespace.to_owned(),
     }
 }

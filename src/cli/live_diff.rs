@@ -6,6 +6,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::controller::Controller;
+use super::generate;
 use super::output::some_of;
 use crate::api::Cluster;
 use crate::decide::application_set::generated::Collector;
@@ -88,6 +90,29 @@ pub(super) struct Seen<'a> {
     pub clusters: &'a [Cluster],
     /// The settings of the controller.
     pub settings: &'a ApplicationSetSettings,
+}
+
+/// Compares the Applications that a set generates with those in the cluster, as the
+/// controller of this control plane does. Returns also why some of them are invalid.
+pub(super) fn of_controller(
+    controller: &Controller,
+    set: &Value,
+    stored: Option<&Value>,
+    generation: &Generation,
+    existing: &BTreeMap<String, Arc<Value>>,
+) -> (BTreeMap<String, String>, Vec<Live>) {
+    let known = controller.known(generate::assumed(generation));
+    let invalid = controller.problems(generation, &known);
+    let live = compare(&Seen {
+        set,
+        stored,
+        generation,
+        invalid: &invalid,
+        existing,
+        clusters: &known.clusters,
+        settings: &controller.settings,
+    });
+    (invalid, live)
 }
 
 /// Compares generated Applications with those in the namespace of their set, as the

@@ -172,7 +172,7 @@ pub(super) fn table_in<const N: usize>(
     out
 }
 
-/// The colour of a state in a column that holds states: green for the end that everybody
+/// The colour of a state in a column that holds states: green for the end that users
 /// waits for, yellow for what is under way, red for what needs a person.
 fn colour_of(column: &str, word: &str) -> Option<&'static str> {
     const STATES: [&str; 5] = ["HEALTH", "SYNC", "PHASE", "STATUS", "STATE"];

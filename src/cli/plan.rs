@@ -190,18 +190,9 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
                 continue;
             }
         };
-        let known = controller.known(generate::assumed(&generation));
-        let invalid = controller.problems(&generation, &known);
-        let seen = live_diff::Seen {
-            set: &set.value,
-            stored: stored.as_deref(),
-            generation: &generation,
-            invalid: &invalid,
-            existing: &existing,
-            clusters: &known.clusters,
-            settings: &controller.settings,
-        };
-        let live = live_diff::compare(&seen);
+        let stored = stored.as_deref();
+        let (invalid, live) =
+            live_diff::of_controller(&controller, &set.value, stored, &generation, &existing);
         reports.push(report(&set, &generation, &invalid, Some(live)));
     }
     Ok(reports)

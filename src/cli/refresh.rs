@@ -10,9 +10,10 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{Error, fault, note};
+use super::follow::{timeout, until};
 use super::output::{self, Format, Output, printable};
+use super::sync::INTERRUPTED;
 use super::sync::follow::Versions;
-use super::sync::{INTERRUPTED, timeout};
 use crate::act::refresh;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
 use crate::api::{ObjectKey, Raw};
@@ -155,28 +156,25 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
     }
     let requested = if set.is_some() { APPLICATION_SET_REFRESH } else { REFRESH };
     let mut versions = Versions::of(cluster.client(), kind, &found);
-    let until = args.timeout.map(|timeout| since + timeout);
+    let deadline = args.timeout.map(|timeout| since + timeout);
     let mut warn_at = Some(since + NO_REACTION);
     loop {
-        let far = Instant::now() + Duration::from_secs(86_400);
         let version = tokio::select! {
             version = versions.next() => version,
-            () = tokio::time::sleep_until(warn_at.unwrap_or(far)) => {
-                if warn_at.take().is_some() {
-                    note(&format!(
-                        "{place} is not refreshed after {} s: its repository may be slow, or no \
-                         controller is running that watches namespace {}; still waiting",
-                        NO_REACTION.as_secs(),
-                        key.namespace,
-                    ));
-                }
+            () = until(warn_at) => {
+                warn_at = None;
+                note(&format!(
+                    "{place} is not refreshed after {} s: its repository may be slow, or no \
+                     controller is running that watches namespace {}; still waiting",
+                    NO_REACTION.as_secs(),
+                    key.namespace,
+                ));
                 continue;
             }
-            () = tokio::time::sleep_until(until.unwrap_or(far)) => {
-                let Some(timeout) = args.timeout else { continue };
+            () = until(deadline) => {
                 let why = format!(
                     "no controller has refreshed it within {} s; it is still requested",
-                    timeout.as_secs()
+                    args.timeout.unwrap_or_default().as_secs()
                 );
                 return Err(Error::check("it has taken too long", place, why));
             }

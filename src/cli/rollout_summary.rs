@@ -16,7 +16,7 @@ use crate::api::{OperationPhase, Raw};
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
-use crate::decide::rollout::phase::{Entry, Phase};
+use crate::decide::rollout::phase::{Entry, Mark, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
@@ -91,6 +91,9 @@ pub(super) struct MemberSummary {
     /// Whether no step selects it, and it needs a manual sync.
     #[serde(skip)]
     pub is_outside: bool,
+    /// Whether its sync failed, also when a dry run came after it.
+    #[serde(skip)]
+    pub has_failed: bool,
 }
 
 /// That Applications outside of the steps need a manual sync; `None` without any.
@@ -356,6 +359,7 @@ fn members(
         MemberSummary {
             is_going: going.is_some(),
             is_outside,
+            has_failed: entry.is_some_and(|entry| entry.mark == Some(Mark::SyncFailed)),
             application: name.to_owned(),
             step: match entry {
                 Some(entry) => entry.step.map(|step| step + 1),

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::{CHECK_FAILED, Error, fault, note};
+use super::follow::timeout;
 use super::output::{Format, Output};
+use super::sync::INTERRUPTED;
 use super::sync::follow::{self, End, Options};
 use super::sync::progress::{Goal, Line, OperationResult};
-use super::sync::{INTERRUPTED, timeout};
 use crate::act::operation::{self, Terminated};
 use crate::api::Raw;
 

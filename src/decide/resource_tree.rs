@@ -46,7 +46,7 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Reads an object. `whole` tells whether it has content: without, it has no health
+    /// Reads an object. `whole`: whether it has content; without, it has no health
     /// except that of its deletion.
     pub fn read(object: &Value, whole: bool) -> Self {
         let KindRef { group, version, kind } = KindRef::of(object);

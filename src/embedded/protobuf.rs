@@ -16,7 +16,7 @@ const MAGIC: &[u8] = b"k8s\0";
 /// Messages in messages: the deepest of Kubernetes has half of it.
 const MAX_DEPTH: usize = 32;
 
-/// One field of a message, as the table tells.
+/// One field of a message, as in the table.
 struct Field {
     name: &'static str,
     shape: Shape,

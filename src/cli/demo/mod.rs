@@ -34,7 +34,7 @@ use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
-use super::rollout_view::ui::{self, Frame, Ui};
+use super::rollout_view::ui::{self, Frame, Ui, is_closed};
 use super::rollout_view::{screen, text};
 use crate::api::HealthStatus;
 
@@ -129,7 +129,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         let style = "kubectl get applicationsets,applications; kubectl get pods -A".to_owned();
         notes.push(format!("Serving https://{address}; Ctrl-C ends the demo."));
         notes.push(hint.clone());
-        if done(show.announce(&[hint, style, String::new()]))? {
+        if is_closed(show.announce(&[hint, style, String::new()]))? {
             return Ok(ExitCode::from(READER_GONE));
         }
     }
@@ -144,7 +144,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let (stop, mut play) = play.run(&world, stage, &mut show, &mut signals).await?;
     let elapsed = play.settled.unwrap_or_else(|| play.start.elapsed());
     let summary = play.summary(&stop, elapsed);
-    if done(show.finish(play.frame(elapsed), &summary))? {
+    if is_closed(show.finish(play.frame(elapsed), &summary))? {
         return Ok(ExitCode::from(READER_GONE));
     }
     Ok(match stop.why {
@@ -207,9 +207,9 @@ impl DemoRun {
                 wake = signals.next() => {
                     let ended = match wake {
                         Wake::End(code) => break StopReason::Signal(code),
-                        Wake::Stop => done(signals.stop(show).await)?,
+                        Wake::Stop => is_closed(signals.stop(show).await)?,
                         // The terminal may show anything: it is drawn anew.
-                        Wake::Continued => done(show.leave())?,
+                        Wake::Continued => is_closed(show.leave())?,
                     };
                     if ended {
                         break StopReason::ReaderGone;
@@ -227,15 +227,15 @@ impl DemoRun {
                     }
                     // The elapsed time stops when there is nothing to wait for.
                     let shown = self.settled.unwrap_or(elapsed);
-                    if done(show.refresh(self.frame(shown), is_changed))? {
+                    if is_closed(show.refresh(self.frame(shown), is_changed))? {
                         break StopReason::ReaderGone;
                     }
                     is_changed = false;
-                    let is_final = self.is_complete() || moved.elapsed() >= FINAL;
-                    if over && is_final && !self.served {
+                    let is_final = || self.is_complete() || moved.elapsed() >= FINAL;
+                    if over && !self.served && is_final() {
                         break StopReason::Settled;
                     }
-                    if self.served && done(self.advise(over, show))? {
+                    if self.served && is_closed(self.advise(over, show))? {
                         break StopReason::ReaderGone;
                     }
                     if !self.served && moved.elapsed() > self.quiet_limit() {
@@ -252,7 +252,7 @@ impl DemoRun {
                         // Later lines must not have an earlier time.
                         self.settled = None;
                     }
-                    if done(show.log_transitions(&transitions, Timestamp::now()))? {
+                    if is_closed(show.log_transitions(&transitions, Timestamp::now()))? {
                         break StopReason::ReaderGone;
                     }
                 }
@@ -339,15 +339,6 @@ impl DemoRun {
             lines.push(text::Line::of(text::Style::Red, text));
         }
         lines
-    }
-}
-
-/// Whether standard output was closed.
-fn done(written: io::Result<()>) -> anyhow::Result<bool> {
-    match written {
-        Ok(()) => Ok(false),
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
-        Err(error) => Err(Error::input("cannot write", "standard output", error).into()),
     }
 }
 

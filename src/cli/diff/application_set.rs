@@ -61,17 +61,9 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         };
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
-        let known = controller.known(generate::assumed(&generation));
-        let invalid = controller.problems(&generation, &known);
-        let changes = live_diff::compare(&live_diff::Seen {
-            set: &set.value,
-            stored: stored.as_deref(),
-            generation: &generation,
-            invalid: &invalid,
-            existing: &existing,
-            clusters: &known.clusters,
-            settings: &controller.settings,
-        });
+        let stored = stored.as_deref();
+        let (_, changes) =
+            live_diff::of_controller(&controller, &set.value, stored, &generation, &existing);
         reports.push(report(namespace, name_of(&set.value), changes, &existing));
     }
     Ok(reports)

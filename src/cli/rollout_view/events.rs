@@ -67,7 +67,7 @@ pub(in crate::cli) struct Scope {
     pub ends_on_refusal: bool,
 }
 
-/// Watches both kinds until cancelled, or until nobody reads the events.
+/// Watches both kinds until cancelled, or until the receiver is dropped.
 pub(in crate::cli) fn watch(
     client: &Client,
     scope: &Scope,
@@ -92,12 +92,12 @@ pub(in crate::cli) fn watch(
     receiver
 }
 
-/// Nobody reads the events.
+/// The receiver of the events was dropped.
 struct Unread;
 
 /// Lists and watches one kind, for ever. After a lost connection all objects are listed
-/// again: a watch that continues reports nothing until something changes, so that nobody
-/// could tell that it works again.
+/// again: a watch that continues reports nothing until something changes, so that it would
+/// not be known whether it works again.
 async fn follow(
     api: Api<Object>,
     config: watcher::Config,

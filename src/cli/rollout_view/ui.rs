@@ -13,11 +13,25 @@ use super::terminal::{self, Terminal};
 use super::text::{Line, Style};
 use super::transition::Transition;
 use crate::api::ObjectKey;
+use crate::cli::error::Error;
 use crate::cli::output;
 use crate::terminal::printable_lines;
 
 /// Most lines of the last screen, which stays in the scrollback.
 const LAST_SCREEN: usize = 100;
+
+/// Whether standard output was closed.
+///
+/// # Errors
+///
+/// Any other failure to write.
+pub(in crate::cli) fn is_closed(written: io::Result<()>) -> Result<bool, Error> {
+    match written {
+        Ok(()) => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
+        Err(error) => Err(Error::input("cannot write", "standard output", error)),
+    }
+}
 
 /// What is shown at one time.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +146,7 @@ impl Ui {
         plain.print(&transitions.iter().map(line).collect::<Vec<_>>())
     }
 
-    /// Shows the current state; `is_changed` tells whether the fleet has changed since.
+    /// Shows the current state; `is_changed`: whether the fleet has changed since.
     pub fn refresh(&mut self, frame: Frame<'_>, is_changed: bool) -> io::Result<()> {
         match self {
             Self::Screen(screen) => screen.refresh(frame, is_changed),

@@ -240,7 +240,7 @@ fn refused(application: &Value, refusal: Refusal) -> Error {
     Error::check("cannot sync", place(application), why)
 }
 
-/// Notes that a sync window denies the operation for now: the controller decides, and the
+/// Notes that a sync window denies the operation: the controller decides, and the
 /// operation waits.
 async fn note_window(cluster: &ClusterConnection, application: &Value) {
     let name = project_of(application);

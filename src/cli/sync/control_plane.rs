@@ -111,7 +111,7 @@ impl ControlPlane {
             events: false,
             // The input is limited when it is read.
             render: RenderOptions { max_bytes: 0, ..RenderOptions::default() },
-            // Nobody looks at the health afterwards.
+            // The health is not shown afterwards.
             // No controller would remove the finalizer of a hook after a kill.
             sync: sync::Settings {
                 wait_for_health: true,

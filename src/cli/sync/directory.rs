@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::cluster::ClusterConnection;
 use super::super::error::{CHECK_FAILED, Error, note};
+use super::super::follow::until;
 use super::super::output::Format;
 use super::control_plane::{ControlPlane, LABEL};
 use super::follow::{self, End, Options, Versions};
@@ -214,8 +215,7 @@ async fn work(
         }
         None => operation::request(client, &compared, &request).await.map_err(failed)?,
     };
-    let until = args.timeout.map(|timeout| options.since + timeout);
-    let far = options.since + std::time::Duration::from_secs(30 * 365 * 86_400);
+    let deadline = args.timeout.map(|timeout| options.since + timeout);
     let goal = Goal::Request(request.id.clone());
     let follow = follow::operation(client, &requested, &goal, manifests.waves(), options);
     tokio::pin!(follow);
@@ -226,7 +226,7 @@ async fn work(
             terminate(client, &requested).await;
             (follow.await?, Some(INTERRUPTED))
         }
-        () = tokio::time::sleep_until(until.unwrap_or(far)) => {
+        () = until(deadline) => {
             note("the time is over: the operation is terminated");
             terminate(client, &requested).await;
             (follow.await?, Some(CHECK_FAILED))

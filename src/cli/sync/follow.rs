@@ -10,8 +10,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::error::{Error, note};
+use super::super::follow::until;
 use super::super::output;
-use super::progress::{Goal, Line, OperationResult, Progress, Verdict, verdict};
+use super::progress::{Goal, Line, OperationResult, Outcome, Progress, outcome};
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
@@ -140,29 +141,22 @@ pub(in crate::cli) async fn operation(
     let mut waits_for = "no application controller has started it".to_owned();
     let mut warn_at = Some(Instant::now() + NOT_STARTED);
     loop {
-        let far = Instant::now() + Duration::from_secs(86_400);
         let version = tokio::select! {
             version = versions.next() => version,
-            () = tokio::time::sleep_until(warn_at.unwrap_or(far)) => {
-                if warn_at.take().is_some() {
-                    note(&not_started(application));
-                }
+            () = until(warn_at) => {
+                warn_at = None;
+                note(&not_started(application));
                 continue;
             }
-            () = tokio::time::sleep_until(options.until.unwrap_or(far)) => {
-                match options.until {
-                    Some(_) => return Ok(End::TimedOut(waits_for)),
-                    None => continue,
-                }
-            }
+            () = until(options.until) => return Ok(End::TimedOut(waits_for)),
         };
         let Some(version) = version else {
             return Ok(End::Lost("the Application was deleted".to_owned()));
         };
-        match verdict(&version, goal) {
-            Verdict::Requested => {}
-            Verdict::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
-            Verdict::Running => {
+        match outcome(&version, goal) {
+            Outcome::Requested => {}
+            Outcome::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
+            Outcome::Running => {
                 warn_at = None;
                 options.print(&progress.update(&version))?;
                 let message = version.text("/status/operationState/message");
@@ -170,7 +164,7 @@ pub(in crate::cli) async fn operation(
                     message.clone_into(&mut waits_for);
                 }
             }
-            Verdict::Ended(phase) => {
+            Outcome::Ended(phase) => {
                 let result = OperationResult::of(&version);
                 options.print(&progress.update(&version))?;
                 options.print(&result.lines())?;

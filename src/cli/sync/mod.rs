@@ -19,8 +19,8 @@ use std::time::Duration;
 pub(super) use self::application::place;
 use super::cluster::ClusterArgs;
 use super::error::Error;
+use super::follow::timeout;
 use super::output::Output;
-use crate::duration;
 
 /// Exit code after Ctrl-C, as of a shell.
 pub(super) const INTERRUPTED: u8 = 130;
@@ -102,15 +102,6 @@ impl Args {
     /// Whether the sync engine runs in this process.
     pub fn is_local(&self) -> bool {
         !self.files.is_empty()
-    }
-}
-
-/// Reads a duration as in Go.
-pub(super) fn timeout(text: &str) -> Result<Duration, String> {
-    let duration = duration::parse(text).map_err(|error| error.to_string())?;
-    match Duration::try_from(duration) {
-        Ok(duration) if !duration.is_zero() => Ok(duration),
-        _ => Err("must be positive, such as 10m".to_owned()),
     }
 }
 

@@ -23,7 +23,7 @@ pub(in crate::cli) enum Goal {
 
 /// The state of the operation that is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::cli) enum Verdict {
+pub(in crate::cli) enum Outcome {
     /// No controller has started it.
     Requested,
     /// It is running.
@@ -35,7 +35,7 @@ pub(in crate::cli) enum Verdict {
 }
 
 /// The state of the operation that is followed, in a version of its Application.
-pub(in crate::cli) fn verdict(application: &Value, goal: &Goal) -> Verdict {
+pub(in crate::cli) fn outcome(application: &Value, goal: &Goal) -> Outcome {
     let state = &application["status"]["operationState"];
     let is_it = match goal {
         Goal::Request(id) => is_request(&state["operation"], id),
@@ -43,15 +43,15 @@ pub(in crate::cli) fn verdict(application: &Value, goal: &Goal) -> Verdict {
     };
     if is_it {
         let phase = OperationPhase::from_word(state.field("phase"));
-        return if phase.is_completed() { Verdict::Ended(phase) } else { Verdict::Running };
+        return if phase.is_completed() { Outcome::Ended(phase) } else { Outcome::Running };
     }
     match goal {
-        Goal::Request(id) if is_request(&application["operation"], id) => Verdict::Requested,
+        Goal::Request(id) if is_request(&application["operation"], id) => Outcome::Requested,
         Goal::Request(_) if state["phase"] == "Running" => {
-            Verdict::Lost("another operation has replaced it")
+            Outcome::Lost("another operation has replaced it")
         }
-        Goal::Request(_) => Verdict::Lost("its request was removed before it started"),
-        Goal::Started(_) => Verdict::Lost("another operation has started since"),
+        Goal::Request(_) => Outcome::Lost("its request was removed before it started"),
+        Goal::Started(_) => Outcome::Lost("another operation has started since"),
     }
 }
 
@@ -453,18 +453,18 @@ mod tests {
         let operation = |id: &str| json!({"info": [{"name": "wavegate-sync", "value": id}]});
         let goal = Goal::Request("1".to_owned());
         let mut app = json!({"operation": operation("1")});
-        assert_eq!(verdict(&app, &goal), Verdict::Requested);
+        assert_eq!(outcome(&app, &goal), Outcome::Requested);
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("1"), "startedAt": "t"});
-        assert_eq!(verdict(&app, &goal), Verdict::Running);
-        assert_eq!(verdict(&app, &Goal::Started("t".to_owned())), Verdict::Running);
+        assert_eq!(outcome(&app, &goal), Outcome::Running);
+        assert_eq!(outcome(&app, &Goal::Started("t".to_owned())), Outcome::Running);
         app["status"]["operationState"]["phase"] = "Error".into();
-        assert_eq!(verdict(&app, &goal), Verdict::Ended(OperationPhase::Error));
+        assert_eq!(outcome(&app, &goal), Outcome::Ended(OperationPhase::Error));
         app["status"]["operationState"] =
             json!({"phase": "Running", "operation": operation("2"), "startedAt": "u"});
         app["operation"] = operation("2");
-        assert!(matches!(verdict(&app, &goal), Verdict::Lost(_)));
-        assert!(matches!(verdict(&app, &Goal::Started("t".to_owned())), Verdict::Lost(_)));
-        assert!(matches!(verdict(&json!({}), &goal), Verdict::Lost(_)));
+        assert!(matches!(outcome(&app, &goal), Outcome::Lost(_)));
+        assert!(matches!(outcome(&app, &Goal::Started("t".to_owned())), Outcome::Lost(_)));
+        assert!(matches!(outcome(&json!({}), &goal), Outcome::Lost(_)));
     }
 }

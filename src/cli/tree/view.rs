@@ -121,8 +121,8 @@ impl Rows<'_> {
             None => "",
         };
         let pruning = node.requires_pruning.then_some("not in the source, would be pruned");
-        let told = health.map(|health| health.message.as_str()).unwrap_or_default();
-        let mut messages: Vec<&str> = [node.message.as_str(), told, pruning.unwrap_or_default()]
+        let judged = health.map(|health| health.message.as_str()).unwrap_or_default();
+        let mut messages: Vec<&str> = [node.message.as_str(), judged, pruning.unwrap_or_default()]
             .into_iter()
             .filter(|text| !text.is_empty())
             .collect();

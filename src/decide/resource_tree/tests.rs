@@ -48,7 +48,7 @@ fn objects_are_below_their_owners() {
         ("a cycle", vec![a(), object("B", "b", &["a", "c"]), object("C", "c", &["b"])], "a(b(c))"),
         ("its own owner", vec![a(), object("B", "b", &["a", "b"])], "a(b)"),
         ("a cycle to the top", vec![object("A", "a", &["b"]), object("B", "b", &["a"])], "a(b)"),
-        ("of nobody", vec![a(), object("B", "b", &["x"]), object("C", "c", &["d"])], "a"),
+        ("without an owner", vec![a(), object("B", "b", &["x"]), object("C", "c", &["d"])], "a"),
         ("no UID", vec![LiveObject { uid: String::new(), ..a() }, object("B", "b", &[""])], "a"),
     ];
     for (name, live, want) in cases {

@@ -85,7 +85,7 @@ async fn workloads(cluster: &Cluster, healthy: usize) {
     for number in 0..healthy {
         create(cluster, &pod(), running(&format!("web-new-{number:04}")), &new).await;
     }
-    // Of nobody.
+    // Of no owner.
     create(cluster, &pod(), running("alone"), &Value::Null).await;
 }
 

@@ -147,7 +147,7 @@ pub async fn a_killed_run_is_continued(world: World) {
     let first = job(&world).await;
     let jobs: Api<Job> = Api::namespaced(world.client.clone(), &world.target);
     let finalizers = jobs.get(&first.0).await.unwrap().metadata.finalizers;
-    assert_eq!(finalizers, None, "nobody would remove them after a kill");
+    assert_eq!(finalizers, None, "no process would remove them after a kill");
     // It is in progress, and that is not taken for an interrupted one.
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 1, "{out}{err}");

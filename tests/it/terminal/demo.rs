@@ -164,7 +164,7 @@ fn ctrl_z_stops_it_and_fg_continues() {
     assert_eq!(std::fs::read_dir(temporary.path()).unwrap().count(), 0, "nothing is left");
 }
 
-/// Nobody could continue it.
+/// No shell could continue it.
 #[test]
 fn ctrl_z_without_a_shell_does_nothing() {
     let temporary = tempfile::tempdir().unwrap();

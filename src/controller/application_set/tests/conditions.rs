@@ -315,7 +315,7 @@ async fn conditions_of_a_rollout_follow_the_strategy_as_183_as_184_as_190_as_303
     }
     assert!(is_quiet, "row 256: each reconcile writes the status");
     let set_2 = world.until("ApplicationSet", "set", |_| true).await;
-    // Its message names what is waited for now.
+    // Its message names what it is waiting for.
     let field = |set: &Value, name: &str| condition(set, kind)[name].clone();
     for name in ["status", "reason", "lastTransitionTime"] {
         assert_eq!(field(&set_2, name), field(&set_1, name), "row 256: {name}");

@@ -166,7 +166,7 @@ fn set_annotations(
     out.insert(DESIRED.to_owned(), replicas.to_string());
     out.insert(MAX.to_owned(), replicas.saturating_add(surge).to_string());
     out.insert(REVISION.to_owned(), number.to_string());
-    // One that comes back tells which revisions it was.
+    // One that is used again keeps the revisions that it was.
     if let Some(set) = set {
         let was = revision(set);
         let history = set.annotations().get(REVISION_HISTORY);

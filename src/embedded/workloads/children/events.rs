@@ -52,7 +52,7 @@ impl Children {
         }
     }
 
-    /// An Event that cannot be written is lost: nobody waits for it.
+    /// An Event that cannot be written is dropped: it is not waited for.
     async fn record(&self, about: About<'_>, kind: &str, reason: &str, message: &str) {
         let About(of, object) = about;
         let resource = of.resource();

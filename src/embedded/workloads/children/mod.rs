@@ -54,7 +54,7 @@ const RETRY: Duration = Duration::from_millis(200);
 /// Most Pods of one owner: more say nothing more.
 const MAX_PODS: i64 = 500;
 
-/// By which a ReplicaSet tells its Pods from those of its siblings.
+/// The label that distinguishes the Pods of a ReplicaSet from those of its siblings.
 const TEMPLATE_HASH: &str = "pod-template-hash";
 /// The same for StatefulSets and DaemonSets.
 const REVISION_HASH: &str = "controller-revision-hash";

@@ -74,7 +74,7 @@ impl Children {
                     "name": volume, "persistentVolumeClaim": { "claimName": claim_name },
                 }));
             }
-            // They outlive the set, and so belong to nobody.
+            // They outlive the set, and so have no owner.
             let claim = json!({
                 "apiVersion": "v1", "kind": "PersistentVolumeClaim",
                 "metadata": {
