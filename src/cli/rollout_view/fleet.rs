@@ -475,7 +475,7 @@ impl Set {
     fn place_as_listed(&mut self, entries: &[ApplicationSetApplicationStatus]) {
         let step = |entry: &ApplicationSetApplicationStatus| {
             let number: i64 = entry.step.parse().ok()?;
-            usize::try_from(number - 1).ok()
+            usize::try_from(number.saturating_sub(1)).ok()
         };
         let listed: BTreeMap<&str, Option<usize>> =
             entries.iter().map(|entry| (entry.application.as_str(), step(entry))).collect();

@@ -88,7 +88,7 @@ pub(super) fn summarize(status: &StatusView, steps: usize, rolling: bool) -> Sta
     if let Some(rollout) = &status.rollout {
         let progressing = find(condition::ROLLOUT_PROGRESSING);
         summary.complete = progressing.is_some_and(|condition| condition.status == "False");
-        let step = usize::try_from(rollout.step - 1).ok();
+        let step = usize::try_from(rollout.step.saturating_sub(1)).ok();
         summary.open_step = step.filter(|step| !summary.complete && *step < steps);
         summary.message = hidden(&rollout.message);
         summary.started_at = rollout.started_at.as_ref().map(|at| at.0);
@@ -104,7 +104,9 @@ pub(super) fn summarize(status: &StatusView, steps: usize, rolling: bool) -> Sta
         // Written by Argo CD's own controller.
         let unfinished = entries.iter().filter(|entry| entry.status != RolloutPhase::Healthy);
         let open = unfinished
-            .filter_map(|entry| usize::try_from(entry.step.parse::<i64>().ok()? - 1).ok())
+            .filter_map(|entry| {
+                usize::try_from(entry.step.parse::<i64>().ok()?.saturating_sub(1)).ok()
+            })
             .min();
         summary.open_step = open.filter(|step| *step < steps);
         summary.complete = open.is_none();

@@ -7,8 +7,8 @@
 
 use std::io::{self, Write};
 
-use rustix::process::{getpgrp, getppid, getsid};
-use rustix::termios::{tcgetpgrp, tcgetwinsize};
+use nix::unistd::{getpgrp, getppid, getsid, tcgetpgrp};
+use rustix::termios::tcgetwinsize;
 
 use super::text::Line;
 
@@ -97,6 +97,20 @@ impl<W: Write> Drop for Terminal<W> {
     }
 }
 
+/// Lets a panic of the main thread, which ends the program, be reported on the main screen:
+/// the alternate one is gone before anybody could read it.
+pub(super) fn leave_on_panic() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if std::thread::current().name() == Some("main") {
+            // Errors of a closed terminal are ignored.
+            let _ = io::stdout().write_all(LEAVE.as_bytes());
+            let _ = io::stdout().flush();
+        }
+        report(panic);
+    }));
+}
+
 /// Columns and rows of standard output; otherwise of the environment, or 80 by 24.
 pub(in crate::cli) fn size() -> (usize, usize) {
     let variable = |name: &str| std::env::var(name).ok()?.parse().ok();
@@ -129,8 +143,10 @@ pub(super) fn is_in_foreground() -> bool {
 /// its parent. The leader of a session, such as the only program of a window or of
 /// a container, would be stopped for ever.
 pub(super) fn can_stop() -> bool {
-    let session = getsid(None).ok();
-    session.is_some() && getppid().is_some_and(|parent| getsid(Some(parent)).ok() == session)
+    let parent = getppid();
+    // In a container the parent may be outside, and has the number 0.
+    parent.as_raw() != 0
+        && getsid(None).is_ok_and(|session| getsid(Some(parent)).is_ok_and(|of| of == session))
 }
 
 #[cfg(test)]

@@ -88,6 +88,7 @@ pub(in crate::cli) fn can_draw() -> bool {
 impl Ui {
     /// For a terminal.
     pub fn screen() -> Self {
+        terminal::leave_on_panic();
         let colour = output::colour();
         Self::Screen(ScreenUi {
             terminal: Terminal::new(io::stdout(), colour),

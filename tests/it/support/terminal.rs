@@ -262,6 +262,21 @@ impl Terminal {
         drop(state);
         (code(self.child.lock().wait().unwrap()), screen)
     }
+
+    /// Like [`Terminal::finish`], with this exit code. A failure shows the last output as it
+    /// was printed: what a program says while it draws is on no later screen.
+    #[track_caller]
+    pub fn ends_with(&self, code: i32) -> Screen {
+        let (ended, last) = self.finish();
+        assert_eq!(ended, code, "{last}\n{}", last_lines(&self.raw()));
+        last
+    }
+}
+
+/// The last lines of an output, with its control sequences escaped.
+fn last_lines(raw: &str) -> String {
+    let lines: Vec<&str> = raw.trim_end().lines().collect();
+    lines[lines.len().saturating_sub(20)..].join("\n").escape_default().to_string()
 }
 
 /// As shells report it.

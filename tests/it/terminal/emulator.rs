@@ -41,7 +41,7 @@ fn it_keeps_frames_that_were_overwritten() {
     let frames: Vec<String> = terminal.frames().iter().map(|frame| frame.text()).collect();
     assert_eq!(frames, ["first", "other"]);
     terminal.ctrl('d');
-    assert_eq!(terminal.finish().0, 0);
+    terminal.ends_with(0);
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn it_resizes_and_sends_signals() {
     terminal.until_shown("got b");
     assert_eq!(terminal.screen().size, (30, 6));
     terminal.signal(Signal::TERM);
-    assert_eq!(terminal.finish().0, 128 + 15);
+    terminal.ends_with(128 + 15);
 }
 
 #[test]
@@ -81,5 +81,5 @@ fn a_shell_has_job_control() {
     assert!(shell.command("wavegate --version").starts_with("wavegate "));
     assert!(shell.screen().shows(PROMPT.trim_end()));
     shell.enter("exit 7");
-    assert_eq!(shell.finish().0, 7);
+    shell.ends_with(7);
 }

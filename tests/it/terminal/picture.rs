@@ -47,8 +47,7 @@ fn screens() -> Vec<Screen> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wavegate"));
     command.arg("demo").env("TMPDIR", temporary.path());
     let terminal = Terminal::run(command, SIZE.0, SIZE.1);
-    let (code, last) = terminal.finish();
-    assert_eq!(code, 0, "{last}");
+    terminal.ends_with(0);
     terminal.frames().into_iter().filter(is_wanted).collect()
 }
 
