@@ -132,7 +132,7 @@ impl Run<'_> {
         let outcome = tokio::select! {
             outcome = finished => outcome,
             () = tokio::time::sleep(self.timeout) => Err(Failure::TimedOut),
-            () = grown_over(self.disk) => Err(Failure::DiskLimit),
+            () = grown_over(&self.disk) => Err(Failure::DiskLimit),
         };
         if outcome.is_ok() {
             group.0 = None;
@@ -140,6 +140,14 @@ impl Run<'_> {
             drop(group);
             // A process survives SIGKILL only while it is blocked in the kernel.
             let _ = tokio::time::timeout(KILL_WAIT, child.wait()).await;
+        }
+        // On a busy machine, the program may have written before the limit on its files was
+        // there, and ended before its directory was checked.
+        if self.file_limit.is_some()
+            && let Some((directory, limit)) = self.disk.as_ref().filter(|_| outcome.is_ok())
+            && disk_use(directory).await > *limit
+        {
+            return Err(Failure::DiskLimit);
         }
         outcome
     }
@@ -201,11 +209,11 @@ async fn read_beginning(pipe: Option<impl AsyncRead + Unpin>) -> Result<String, 
 }
 
 /// Returns once the directory exceeds its limit; never without a limit.
-async fn grown_over(disk: Option<(PathBuf, u64)>) {
+async fn grown_over(disk: &Option<(PathBuf, u64)>) {
     let Some((directory, limit)) = disk else { return std::future::pending().await };
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
-        if disk_use(&directory).await > limit {
+        if disk_use(directory).await > *limit {
             return;
         }
     }
