@@ -18,7 +18,7 @@ use crate::decide::app_state::operation::is_full;
 use crate::decide::blocking_resource;
 use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
-    Compared, Observed, ObservedOperation, RequestedOperation, SourceKey,
+    Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
 use crate::decide::windows;
 
@@ -154,6 +154,7 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
             .is_object()
             .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
         operation: operation_state(&status["operationState"], text),
+        deployed: deployed(live),
         has_error_condition: conditions.iter().any(has_error),
         detail: blocking_resource::of(live).reason,
         sources: sources(&live["spec"]),
@@ -173,6 +174,17 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
         is_blocked: is_blocked(state),
         is_partial: !is_full(&state["operation"]),
     })
+}
+
+/// The last entry of the history, which both engines add after a sync of the whole
+/// Application that succeeded (SE-385).
+fn deployed(live: &Value) -> Deployed {
+    if live["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit <= 0) {
+        return Deployed::NotKept;
+    }
+    let last = live["status"]["history"].as_array().and_then(|history| history.last());
+    last.and_then(|last| Some(Deployed::At(time(&last["deployedAt"])?, revisions(last))))
+        .unwrap_or(Deployed::Never)
 }
 
 /// Whether an operation waits for a sync window and has not applied anything

@@ -48,6 +48,17 @@ pub struct RequestedOperation {
     pub promotion: Option<Timestamp>,
 }
 
+/// The last sync of the whole Application that succeeded, from `status.history`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deployed {
+    /// None is recorded.
+    Never,
+    /// Of these revisions, completed at this time.
+    At(Timestamp, Vec<String>),
+    /// The Application keeps no history (`revisionHistoryLimit: 0`).
+    NotKept,
+}
+
 /// What is known about one existing Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
@@ -68,6 +79,8 @@ pub struct Observed {
     pub requested: Option<RequestedOperation>,
     /// `status.operationState`, when set.
     pub operation: Option<ObservedOperation>,
+    /// The last success, which later operations do not replace.
+    pub deployed: Deployed,
     /// It has a condition `InvalidSpecError` or `UnknownError`.
     pub has_error_condition: bool,
     /// What it is waiting for, for users: the resource and the reason. May be
@@ -161,6 +174,19 @@ impl Observed {
             last.has_failed() && !last.is_partial && is_of_these
         };
         self.operation.as_ref().filter(failed)
+    }
+
+    /// Whether the result of a sync of the observed revisions is not known: an operation that
+    /// is not of the whole Application has taken its place, and no success since `start` is
+    /// recorded.
+    pub(super) fn hides_its_result(&self, start: Timestamp) -> bool {
+        let is_partial = |last: &ObservedOperation| last.is_partial && !last.phase.is_running();
+        let has_succeeded = match &self.deployed {
+            Deployed::NotKept => true,
+            Deployed::Never => false,
+            Deployed::At(at, revisions) => *at >= start && *revisions == self.revisions,
+        };
+        self.operation.as_ref().is_some_and(is_partial) && !has_succeeded
     }
 
     /// Whether a promotion is needed: not if the Application is in sync with

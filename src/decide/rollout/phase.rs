@@ -11,7 +11,9 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-pub use super::observed::{Compared, Observed, ObservedOperation, RequestedOperation, SourceKey};
+pub use super::observed::{
+    Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
+};
 use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
 
@@ -79,6 +81,10 @@ pub struct Entry {
 
 /// The time of a promotion may be ahead of the clock by so much.
 const REQUESTED_BEFORE: SignedDuration = SignedDuration::from_secs(3);
+
+/// The sync of an entry may have completed by so much before the entry was Progressing: it is
+/// observed later than it happens, and by another clock.
+const OBSERVED_AFTER: SignedDuration = SignedDuration::from_secs(60);
 
 /// How an entry entered its phase, if the next reconcile depends on it.
 ///
@@ -385,6 +391,15 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         // test) an Application may be Synced and Healthy, but must not complete
         // its step. A later successful sync does, whoever requests it.
         entry.fail(failure);
+    } else if !found_synced
+        && seen.hides_its_result(entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since))
+    {
+        // A failure that nobody has seen must not be passed over.
+        entry.fail(format!(
+            "{}: its result was replaced by that of a dry run or of a sync of some resources, and \
+             status.history has no success",
+            Mark::SyncFailed.prefix()
+        ));
     } else if seen.is_synced_and_healthy() && seen.is_current() {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if seen.has_operation_in_flight() {

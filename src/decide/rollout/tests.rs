@@ -6,7 +6,7 @@ mod places;
 mod tables;
 mod world;
 
-use super::phase::{Compared, Entry, Observed, ObservedOperation, Phase, SourceKey};
+use super::phase::{Compared, Deployed, Entry, Observed, ObservedOperation, Phase, SourceKey};
 use super::*;
 use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
@@ -125,6 +125,7 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
         spec_differs: false,
         requested: None,
         operation: None,
+        deployed: Deployed::Never,
         has_error_condition: false,
         detail: String::new(),
         sources: vec![SourceKey {

@@ -1,5 +1,6 @@
 //! `--sync-engine=external`: Argo CD's application controller runs the syncs.
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
 use crate::support::invariants::{self, Steps};
@@ -77,6 +78,71 @@ pub async fn a_sync_that_never_starts_times_out(mut world: World) {
         let later = begin_of(log, "later");
         assert!(asked < later, "{asked} {later}");
     });
+    world.finish().await;
+}
+
+/// A dry run that starts and ends before the controller has seen the failure of the sync
+/// before it: only a success in the history opens the next step.
+pub async fn a_result_that_nobody_saw_is_no_success(mut world: World) {
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
+    let all = [("dev", "dev"), ("prod", "prod")];
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    let argo = StandIn::start(&world, FIRST, &["dev"]);
+    world.start(&Setup::external()).await;
+    let requested = world
+        .until("the sync of dev is requested", |log| {
+            log.get(Kind::Application, "prod")?["status"]["sync"]["revision"].as_str()?;
+            let operation = &log.get(Kind::Application, "dev")?["operation"];
+            operation.is_object().then(|| operation.clone())
+        })
+        .await;
+    drop(argo);
+    let at = |seconds| {
+        let time = Timestamp::now().round(jiff::Unit::Second).unwrap_or_default();
+        time.checked_add(SignedDuration::from_secs(seconds)).unwrap().to_string()
+    };
+    let result = json!({ "revision": FIRST });
+    let running = json!({ "operation": null, "status": { "operationState": {
+        "phase": "Running", "startedAt": at(0), "operation": requested, "syncResult": result,
+    } } });
+    world.patch(Kind::Application, "dev", &running).await;
+    let entry = |log: &Log| {
+        let set = log.get(Kind::ApplicationSet, "fleet")?;
+        let entries = set["status"]["applicationStatus"].as_array()?;
+        let name = world.tagged("dev");
+        entries.iter().find(|entry| entry["application"] == name).cloned()
+    };
+    world
+        .until("dev is Progressing", |log| (entry(log)?["status"] == "Progressing").then_some(()))
+        .await;
+    let dry_run = json!({ "status": {
+        "operationState": {
+            "phase": "Succeeded", "finishedAt": at(0),
+            "operation": { "sync": { "dryRun": true }, "info": null, "initiatedBy": null },
+        },
+        "sync": { "status": "Synced" }, "health": { "status": "Healthy" }, "reconciledAt": at(1),
+    } });
+    world.patch(Kind::Application, "dev", &dry_run).await;
+    world
+        .until("the dry run is no success", |log| {
+            let message = entry(log)?["message"].as_str()?.to_owned();
+            message.contains("status.history has no success").then_some(())
+        })
+        .await;
+    world.until_calm("after the dry run").await;
+    world.recorder.read(|log| {
+        assert_eq!(entry(log).unwrap()["status"], "Progressing", "{}", log.state());
+        let prod = log.get(Kind::Application, "prod").unwrap();
+        assert!(prod["operation"].is_null(), "{}", log.state());
+    });
+    // As after a sync that succeeded before the dry run.
+    let history = json!([{ "id": 0, "revision": FIRST, "deployedAt": at(0) }]);
+    world.patch(Kind::Application, "dev", &json!({ "status": { "history": history } })).await;
+    world
+        .until("the sync of prod is requested", |log| {
+            log.get(Kind::Application, "prod")?["operation"].is_object().then_some(())
+        })
+        .await;
     world.finish().await;
 }
 

@@ -71,6 +71,7 @@ cases! {
     failing::a_failed_smoke_test_holds_its_step_whoever_syncs,
     external::an_external_engine_runs_the_syncs,
     external::a_sync_that_never_starts_times_out,
+    external::a_result_that_nobody_saw_is_no_success,
     elsewhere::a_set_in_another_namespace_is_synced_there,
     disabled::disabled_progressive_syncs_are_reported,
     deletion::a_deleted_set_deletes_its_applications,

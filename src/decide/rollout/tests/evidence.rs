@@ -232,7 +232,7 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
     };
     // Operations one after the other, and the phase after each.
     type Ended = (ObservedOperation, phase::Phase);
-    let cases: [(&str, phase::Phase, &[Ended]); 8] = [
+    let cases: [(&str, phase::Phase, &[Ended]); 7] = [
         (
             "its own, then one by hand, then one that succeeds",
             Progressing,
@@ -271,11 +271,6 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
             &[(ObservedOperation { revisions: vec!["r0".into()], ..own.clone() }, Healthy)],
         ),
         ("a dry run only", Waiting, &[(last(failed, "r1", true), Healthy)]),
-        (
-            "some resources, after a sync that succeeded",
-            Progressing,
-            &[(last(failed, "r1", true), Healthy)],
-        ),
         ("one that could not begin", Waiting, &[(last(failed, "", false), Healthy)]),
     ];
     for (name, first, operations) in cases {
@@ -289,6 +284,41 @@ fn a_failed_sync_holds_its_application_whoever_requested_it_as_357_as_364() {
             // As it is read from the status.
             entry.mark = phase::Mark::of(entry.phase, &entry.message);
             assert_eq!(entry.phase, *want, "{name}: {operation:?}: {}", entry.message);
+        }
+    }
+}
+
+/// A dry run that starts and ends before anybody has seen the failure of the sync before it.
+#[test]
+fn a_failure_that_was_replaced_before_it_was_seen_holds_its_application_as_357() {
+    let rules = Settings::default().rules;
+    let since = ago(60);
+    let of = |at, revision: &str| Deployed::At(at, vec![revision.to_owned()]);
+    let after = |seconds| since + SignedDuration::from_secs(seconds);
+    let cases = [
+        ("no success is recorded", Deployed::Never, Progressing),
+        ("of an earlier revision", of(after(10), "r0"), Progressing),
+        ("of this revision, in an earlier rollout", of(after(-61), "r1"), Progressing),
+        ("of this rollout", of(after(10), "r1"), Healthy),
+        ("observed later than it happened", of(after(-60), "r1"), Healthy),
+        ("no history is kept", Deployed::NotKept, Healthy),
+    ];
+    for (name, deployed, want) in cases {
+        let of_progressing =
+            Entry { target_revisions: vec!["r1".into()], since, ..entry("app", Progressing) };
+        for phase in [OperationPhase::Succeeded, OperationPhase::Failed] {
+            let last = ObservedOperation { is_partial: true, ..operation(phase, 40) };
+            let seen = Observed {
+                operation: Some(last),
+                deployed: deployed.clone(),
+                ..with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced))
+            };
+            let entry = phase::advance("app", Some(&of_progressing), Some(0), &seen, &rules, now());
+            assert_eq!(entry.phase, want, "{name}, {phase:?}: {}", entry.message);
+            // What was found in sync needed no sync of its own.
+            let found = Entry { mark: Some(phase::Mark::FoundSynced), ..of_progressing.clone() };
+            let entry = phase::advance("app", Some(&found), Some(0), &seen, &rules, now());
+            assert_eq!(entry.phase, Healthy, "{name}, {phase:?}, found in sync");
         }
     }
 }
