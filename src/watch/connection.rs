@@ -1,10 +1,17 @@
 //! Creates all clients of API servers: those of the control plane, of destinations, and
 //! of the command line.
 
+use std::error::Error;
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 
+use http::Uri;
 use http::header::{HeaderValue, USER_AGENT};
+use hyper_util::client::legacy;
+use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
+use tower::BoxError;
+use tower::util::MapErrLayer;
 
 use super::failure::reason;
 
@@ -49,12 +56,55 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
     // request for minutes, creations included.
     config.default_retry = false;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
-    let made = AssertUnwindSafe(move || kube::Client::try_from(config));
+    let server = address(&config.cluster_url);
+    let unreachable = MapErrLayer::new(move |error: BoxError| match error.downcast() {
+        Ok(cause) => Unreachable::of(&server, *cause),
+        Err(other) => other,
+    });
+    let made = AssertUnwindSafe(move || {
+        ClientBuilder::try_from(config).map(|builder| builder.with_layer(&unreachable).build())
+    });
     match std::panic::catch_unwind(made) {
         Ok(Ok(client)) => Ok(client),
         Ok(Err(error)) => Err(Unusable::Credentials(reason(&error))),
         Err(_) => Err(Unusable::Credentials("cannot be used".to_owned())),
     }
+}
+
+/// A server that cannot be connected to: which one it is, is the first thing to check.
+#[derive(Debug)]
+struct Unreachable {
+    server: String,
+    cause: legacy::Error,
+}
+
+impl Unreachable {
+    fn of(server: &str, cause: legacy::Error) -> BoxError {
+        match cause.is_connect() {
+            true => Box::new(Self { server: server.to_owned(), cause }),
+            false => Box::new(cause),
+        }
+    }
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} cannot be reached", self.server)
+    }
+}
+
+impl Error for Unreachable {
+    /// The cause itself says only that connecting failed.
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.cause.source()
+    }
+}
+
+/// Scheme, host and port, without a user.
+fn address(server: &Uri) -> String {
+    let port = server.port().map(|port| format!(":{port}")).unwrap_or_default();
+    let (scheme, host) = (server.scheme_str().unwrap_or_default(), server.host());
+    format!("{scheme}://{}{port}", host.unwrap_or_default())
 }
 
 /// The token as written. The type of the library makes it accessible only by serialization.
@@ -72,6 +122,18 @@ mod tests {
         let mut config = kube::Config::new(server.parse().unwrap());
         config.auth_info.token = (!token.is_empty()).then(|| token.to_owned().into());
         client(config).map(drop)
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_be_reached_is_named_without_credentials() {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let server = format!("http://me:s3cr3t@{free}/proxy");
+        let client = client(kube::Config::new(server.parse().unwrap())).unwrap();
+        let error = client.apiserver_version().await.unwrap_err();
+        let want = format!("http://{free} cannot be reached: tcp connect error: ");
+        let said = reason(&error);
+        assert!(said.starts_with(&want) && said.contains("refused"), "{said}");
+        assert!(crate::watch::failure::is_unknown(&error), "it may be tried again");
     }
 
     #[tokio::test]

@@ -21,6 +21,12 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(500), Duration::from
 /// A watch that has lasted this long was permitted.
 const ESTABLISHED: Duration = Duration::from_secs(10);
 
+/// A watch says nothing while nothing changes. When it has said nothing for so long, the server
+/// is asked something else, and has to answer in time: a connection that was cut by a sleeping
+/// laptop or a lost VPN looks like one without changes.
+const SILENT: Duration = Duration::from_secs(10);
+const ANSWER: Duration = Duration::from_secs(5);
+
 /// One of the two watched kinds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::cli) enum Watched {
@@ -113,7 +119,16 @@ async fn follow(
         let mut events = watcher(api.clone(), config.clone()).into_stream().boxed();
         let mut listing = BTreeMap::new();
         let mut listed_at: Option<Instant> = None;
-        while let Some(event) = events.next().await {
+        loop {
+            let event = tokio::select! {
+                event = events.next() => event,
+                () = unanswered(api.clone().into_client()) => {
+                    let why = format!("no answer of the API server within {} s", ANSWER.as_secs());
+                    send(WatchEvent::Lost(watched, why)).await?;
+                    break;
+                }
+            };
+            let Some(event) = event else { break };
             is_established |= listed_at.is_some_and(|at| at.elapsed() > ESTABLISHED);
             match event {
                 Ok(Event::Init) => listing.clear(),
@@ -159,6 +174,17 @@ async fn follow(
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// Completes when the server has not answered in time. Any answer counts, also a refusal; that
+/// a connection is refused is noticed by the watch itself.
+async fn unanswered(client: Client) {
+    loop {
+        tokio::time::sleep(SILENT).await;
+        if tokio::time::timeout(ANSWER, client.apiserver_version()).await.is_err() {
+            return;
+        }
     }
 }
 

@@ -163,7 +163,7 @@ async fn a_rollout_is_followed_on_a_screen_until_it_is_complete() {
         assert!(screen.shows("Wavegate  ApplicationSet set, 3 Applications"), "{screen}");
         assert!(screen.shows("1 of 1 in flight  open"), "{screen}");
         // Ages; the limit is that of the start, which is over.
-        assert!(screen.shows("Waiting for a: apps/Deployment/web for "), "{screen}");
+        assert!(screen.shows("Waiting for a: Deployment web for "), "{screen}");
         assert!(!screen.shows(" of 5m"), "{screen}");
         assert_eq!(screen.lines[0].chars().count(), usize::from(columns), "{screen}");
 
@@ -186,7 +186,7 @@ async fn lines_are_transitions() {
     watched.status(argo(1, ["Progressing", "Healthy", "Waiting"])).await;
     let arguments = ["status", "set", "--watch", "--plain"];
     let terminal = Arc::new(watched.start(&arguments, 200, 30));
-    until(&terminal, "set, step 1 of 2, 1/3 done. Waiting for a: apps/Deployment/web").await;
+    until(&terminal, "set, step 1 of 2, 1/3 done. Waiting for a: Deployment web").await;
     watched.becomes("a", healthy()).await;
     until(&terminal, "Synced and Healthy").await;
     watched.application("c", healthy()).await;
@@ -293,7 +293,7 @@ async fn a_deleted_set_and_a_time_limit_end_it() {
     watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], json!([]))).await;
     let late = watched.cluster.run(&["status", "set", "--watch", "--timeout", "1s"]).await;
     assert_eq!(late.code, 1, "{}{}", late.out, late.err);
-    let want = "set is not complete after 1s. Waiting for a: apps/Deployment/web for ";
+    let want = "set is not complete after 1s. Waiting for a: Deployment web for ";
     assert!(late.out.contains(want), "{}", late.out);
     let late = watched.cluster.run(&["explain", "set", "--watch", "--timeout", "1s"]).await;
     assert_eq!(late.code, 1, "{}{}", late.out, late.err);
@@ -329,6 +329,17 @@ async fn wrong_use_and_missing_permissions_are_errors() {
     for (arguments, want) in cases {
         watched.cluster.run(arguments).await.fails(2, &[want]);
     }
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let config = std::fs::read_to_string(watched.cluster.kubeconfig()).unwrap();
+    let address = config.split("http://").nth(1).unwrap().split_whitespace().next().unwrap();
+    let files = folder(&[("config", &config.replace(address, &nobody.to_string()))]);
+    let mut dead = program(&["status", "set", "--watch", "--timeout", "5s"]);
+    dead.env("KUBECONFIG", files.path().join("config"));
+    let dead = tokio::task::spawn_blocking(move || dead.output().unwrap()).await.unwrap();
+    let said = String::from_utf8(dead.stderr).unwrap();
+    assert_eq!(dead.status.code(), Some(2), "{said}");
+    let want = format!("ApplicationSet argocd/set: http://{nobody} cannot be reached: ");
+    assert!(said.contains(&want) && said.contains("refused"), "{said}");
     let refuse =
         |request: &RequestRecord| request.verb == "watch" && request.resource == "applications";
     watched.cluster.server.inject(Fault::new(Effect::Status(403), refuse).times(100));
@@ -336,10 +347,11 @@ async fn wrong_use_and_missing_permissions_are_errors() {
     refused.fails(2, &["error: cannot watch: Applications of namespace argocd: "]);
 }
 
-/// Between the program and the server; connections can be cut.
+/// Between the program and the server; connections can be cut, or hang.
 struct Proxy {
     address: std::net::SocketAddr,
     is_open: Arc<AtomicBool>,
+    is_frozen: tokio::sync::watch::Sender<bool>,
     cut: Arc<tokio::sync::Notify>,
 }
 
@@ -350,22 +362,29 @@ impl Proxy {
         let (is_open, cut) =
             (Arc::new(AtomicBool::new(true)), Arc::new(tokio::sync::Notify::new()));
         let (open, ended) = (is_open.clone(), cut.clone());
+        let (is_frozen, frozen) = tokio::sync::watch::channel(false);
         tokio::spawn(async move {
             while let Ok((mut client, _)) = listener.accept().await {
                 if !open.load(Ordering::SeqCst) {
                     continue;
                 }
-                let ended = ended.clone();
+                let (ended, mut frozen) = (ended.clone(), frozen.clone());
                 tokio::spawn(async move {
                     let mut upstream = TcpStream::connect(server).await.unwrap();
+                    let freeze = async {
+                        let _ = frozen.wait_for(|frozen| *frozen).await;
+                    };
                     tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => {}
-                        () = ended.notified() => {}
+                        _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => return,
+                        () = ended.notified() => return,
+                        () = freeze => {}
                     }
+                    // Open, and silent in both directions.
+                    let _ = frozen.wait_for(|frozen| !*frozen).await;
                 });
             }
         });
-        Self { address, is_open, cut }
+        Self { address, is_open, is_frozen, cut }
     }
 
     fn set_open(&self, open: bool) {
@@ -410,6 +429,16 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     let again = until(&screen, "3 Applications").await;
     assert!(!again.shows("Disconnected"), "{again}");
     until(&reason, "set waits in step 2").await;
+
+    // A connection that hangs looks like one without changes.
+    proxy.is_frozen.send_replace(true);
+    until(&screen, "Disconnected, retrying: no answer of the API server within 5 s").await;
+    until(&lines, "disconnected, retrying: no answer").await;
+    until(&reason, "disconnected, retrying: no answer").await;
+    watched.application("y", healthy()).await;
+    proxy.is_frozen.send_replace(false);
+    let again = until(&screen, "4 Applications").await;
+    assert!(!again.shows("Disconnected"), "{again}");
     for terminal in [&screen, &lines, &reason] {
         terminal.ctrl('c');
         assert_eq!(finish(terminal).await.0, 130);
