@@ -61,8 +61,8 @@ fn the_demo_rolls_out_step_by_step() {
     let stale = |line: &&str| line.contains("Pending   ") && !line.contains("→");
     assert_eq!(output.lines().find(stale), None, "{output}");
     assert!(!output.contains("since 20"), "ages, not times:\n{output}");
-    line_with(&output, &["dev-eu", "PreSync hook batch/Job/migrate"]);
-    line_with(&output, &["dev-eu", "PostSync hook batch/Job/smoke-test"]);
+    line_with(&output, &["dev-eu", "PreSync hook Job migrate"]);
+    line_with(&output, &["dev-eu", "PostSync hook Job smoke-test"]);
     line_with(&output, &["Rollout complete", "14 Applications, 14 syncs, 28 hooks"]);
     line_with(&output, &["env = prod", "8/8", "2 (25%)"]);
     assert!(!output.contains("exceeded its limit of Applications"), "{output}");

@@ -35,7 +35,7 @@ use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
-use super::rollout_view::{screen, text};
+use super::rollout_view::{screen, terminal, text};
 use crate::api::HealthStatus;
 
 /// Interval of drawing the screen.
@@ -141,9 +141,10 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         advised: None,
         settled: None,
     };
-    let (stop, mut play) = play.run(&world, stage, &mut show, &mut signals).await?;
+    let (stop, play) = play.run(&world, stage, &mut show, &mut signals).await?;
     let elapsed = play.settled.unwrap_or_else(|| play.start.elapsed());
-    let summary = play.summary(&stop, elapsed);
+    let columns = draws.then(|| terminal::size().0);
+    let summary = play.summary(&stop, elapsed, columns);
     if is_closed(show.finish(play.frame(elapsed), &summary))? {
         return Ok(ExitCode::from(READER_GONE));
     }
@@ -325,8 +326,8 @@ impl DemoRun {
             && summary::is_kept(&self.fleet)
     }
 
-    fn summary(&mut self, stop: &Stop, elapsed: Duration) -> Vec<text::Line> {
-        let facts = Facts { elapsed, writes: stop.writes };
+    fn summary(&self, stop: &Stop, elapsed: Duration, columns: Option<usize>) -> Vec<text::Line> {
+        let facts = Facts { elapsed, writes: stop.writes, columns };
         let mut lines = summary::lines(&self.fleet, &facts);
         if matches!(stop.why, StopReason::Quiet) {
             let waits: Vec<String> = self

@@ -15,6 +15,8 @@ pub(in crate::cli) struct Facts {
     pub elapsed: Duration,
     /// Mutating requests of the controllers, without dry runs.
     pub writes: u64,
+    /// Columns of the terminal, if it is one: sentences are broken between words.
+    pub columns: Option<usize>,
 }
 
 /// The lines.
@@ -27,7 +29,7 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
     } else {
         (Style::Red, "Rollout not complete")
     };
-    let mut lines = vec![
+    let lines = vec![
         Line::default(),
         Line::of(style, word).and(
             Style::Plain,
@@ -41,6 +43,11 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
             ),
         ),
     ];
+    let wrap = |line: Line| match facts.columns {
+        Some(columns) => line.wrapped(columns, usize::MAX),
+        None => vec![line],
+    };
+    let mut lines: Vec<Line> = lines.into_iter().flat_map(wrap).collect();
     let many = fleet.known().count() > 1;
     for set in fleet.known() {
         lines.push(Line::default());
@@ -49,20 +56,22 @@ pub(in crate::cli) fn lines(fleet: &Fleet, facts: &Facts) -> Vec<Line> {
         }
         lines.extend(table(set));
     }
-    lines.push(Line::of(Style::Dim, "Applications in flight are counted by watching them."));
+    let counted = "Applications in flight are counted by watching them.";
+    lines.extend(wrap(Line::of(Style::Dim, counted)));
     for (key, outcome) in &outcomes {
         let Some(set) = fleet.sets.get(key) else { continue };
-        lines.extend(remarks(set));
+        lines.extend(remarks(set).into_iter().flat_map(wrap));
         let text = describe(outcome);
         if !text.is_empty() {
-            lines.push(Line::of(Style::Red, text));
+            lines.extend(wrap(Line::of(Style::Red, text)));
         }
         if let Some(command) = how_to_continue(set, outcome) {
             // The server ends with the demo.
-            let text = format!(
-                "To continue, start the demo with --listen 127.0.0.1:0, copy the export that it prints, and run: {command}"
-            );
-            lines.push(Line::of(Style::Plain, text));
+            let text = "To continue, start the demo with --listen 127.0.0.1:0, copy the export that it \
+                        prints, and run:";
+            lines.extend(wrap(Line::of(Style::Plain, text)));
+            // To be copied: in one piece.
+            lines.push(Line::of(Style::Plain, format!("  {command}")));
         }
     }
     lines

@@ -198,7 +198,8 @@ fn detail(
         return ("its deletion".to_owned(), None);
     }
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
-        let (message, since) = without_start(waited_for(&state.message));
+        let (message, since) = without_start(&state.message);
+        let message = waited_for(&message);
         return (message, since.or(state.started_at.as_ref().map(|at| at.0)));
     }
     if view.requested {
@@ -227,9 +228,19 @@ fn detail(
 }
 
 /// What a running operation waits for, for the screen: Argo CD has no field for it but
-/// the message. Any other message says only that it is running.
-fn waited_for(message: &str) -> &str {
-    message.strip_prefix("waiting for ").unwrap_or_default()
+/// the message. Any other message says only that it is running. Resources are named as
+/// elsewhere: `Deployment web`, not `apps/Deployment/web`.
+fn waited_for(message: &str) -> String {
+    let Some(what) = message.strip_prefix("waiting for ") else { return String::new() };
+    let name = |word: &str| {
+        let (group, rest) = word.split_once('/')?;
+        let (kind, name) = rest.split_once('/').filter(|_| !group.contains(':'))?;
+        let is_kind = kind.starts_with(|first: char| first.is_ascii_uppercase());
+        (is_kind && !name.contains('/')).then(|| format!("{kind} {name}"))
+    };
+    let (resources, state) = what.find(" (").map_or((what, ""), |at| what.split_at(at));
+    let words = resources.split(' ').map(|word| name(word).unwrap_or_else(|| word.to_owned()));
+    words.collect::<Vec<_>>().join(" ") + state
 }
 
 /// A message without its last words, the start of a wait: `(Progressing, since …)`
@@ -273,19 +284,38 @@ mod tests {
                 json!({"group": "batch", "kind": "Job", "namespace": "n", "name": "migrate", "version": "v1",
                        "syncPhase": "PreSync", "hookPhase": "Running", "hookType": "PreSync"}),
                 "waiting for completion of hook batch/Job/migrate",
-                ("PreSync", "completion of hook batch/Job/migrate"),
+                ("PreSync", "completion of hook Job migrate"),
             ),
             (
                 json!({"group": "networking.k8s.io", "kind": "Ingress", "namespace": "n", "name": "web",
                        "version": "v1", "syncPhase": "Sync", "hookPhase": "Running"}),
                 "waiting for healthy state of networking.k8s.io/Ingress/web",
-                ("Sync wave 1", "healthy state of networking.k8s.io/Ingress/web"),
+                ("Sync wave 1", "healthy state of Ingress web"),
             ),
         ];
         for (result, message, (stage, detail)) in cases {
             let view = AppView::read(&application(&operation(result, message)).into());
             assert_eq!((view.stage.as_str(), view.detail.as_str()), (stage, detail));
             assert!(view.is_operating() && !view.is_done() && !view.has_failed());
+        }
+    }
+
+    #[test]
+    fn resources_that_are_waited_for_are_named_as_elsewhere() {
+        for (message, want) in [
+            (
+                "waiting for healthy state of /Pod/web (Progressing: 0/1 a/B/c)",
+                "healthy state of Pod web (Progressing: 0/1 a/B/c)",
+            ),
+            (
+                "waiting for healthy state of apps/Deployment/web and 2 more resources",
+                "healthy state of Deployment web and 2 more resources",
+            ),
+            ("waiting for deletion of 3 resources", "deletion of 3 resources"),
+            ("waiting for https://example.com/Path/x", "https://example.com/Path/x"),
+            ("one task failed", ""),
+        ] {
+            assert_eq!(waited_for(message), want);
         }
     }
 

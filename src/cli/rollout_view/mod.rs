@@ -13,9 +13,10 @@ pub(in crate::cli) mod screen;
 pub(in crate::cli) mod set_status;
 pub(in crate::cli) mod signals;
 pub(in crate::cli) mod steps;
-mod terminal;
-#[cfg(test)]
-mod tests;
+pub(in crate::cli) mod terminal;
 pub(in crate::cli) mod text;
 pub(in crate::cli) mod transition;
 pub(in crate::cli) mod ui;
+
+#[cfg(test)]
+mod tests;

@@ -85,8 +85,8 @@ mod tests {
         };
         let cases = [
             (
-                transition("dev-eu", "Pending → Progressing", "PreSync hook batch/Job/migrate"),
-                "[  3.2s] step 1  dev-eu         Pending → Progressing  PreSync hook batch/Job/migrate",
+                transition("dev-eu", "Pending → Progressing", "PreSync hook Job migrate"),
+                "[  3.2s] step 1  dev-eu         Pending → Progressing  PreSync hook Job migrate",
             ),
             (
                 transition("dev-eu", "Progressing", "a\nb"),

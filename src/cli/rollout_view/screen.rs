@@ -424,7 +424,7 @@ fn short(detail: &str) -> &str {
     bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
 }
 
-/// A wait with its age and its limit: `apps/Deployment/web for 35s of 5m (Progressing)`.
+/// A wait with its age and its limit: `Deployment web for 35s of 5m (Progressing)`.
 fn timed(
     detail: &str,
     since: Option<Timestamp>,

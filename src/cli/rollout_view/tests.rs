@@ -172,7 +172,7 @@ impl Watch {
     }
 
     fn summary(&self) -> String {
-        let facts = Facts { elapsed: self.at, writes: 42 };
+        let facts = Facts { elapsed: self.at, writes: 42, columns: None };
         summary::lines(&self.fleet, &facts).iter().map(|line| line.plain() + "\n").collect()
     }
 }
@@ -180,7 +180,7 @@ impl Watch {
 /// dev is complete; of prod, one Application is syncing and one is waiting.
 fn halfway() -> Watch {
     let second = [
-        ("prod-eu", "OutOfSync, Progressing: apps/Deployment/web"),
+        ("prod-eu", "OutOfSync, Progressing: Deployment web"),
         ("prod-us", "1 of 1 are in flight"),
     ];
     Watch::default()
@@ -206,10 +206,10 @@ Step 1  env = dev  1/1 done  0 in flight  done
   ✔ dev-eu   Healthy      Synced
 
 Step 2  env = prod  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web …
+  ● prod-eu  Progressing  Sync wave 0  Deployment web for 5s
   ○ prod-us  Waiting      OutOfSync
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web for …
+Waiting for prod-eu (Sync wave 0): Deployment web for 5s
 "
     );
     assert_eq!(
@@ -221,10 +221,10 @@ Step 1  env = dev  1/1 done  0 in flight  done
   ✔ dev-eu   Healthy      Synced       Healthy
 
 Step 2  env = prod  maxUpdate 50%  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web for 5s
+  ● prod-eu  Progressing  Sync wave 0  Progressing  Deployment web for 5s
   ○ prod-us  Waiting      OutOfSync    Missing
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web for 5s
+Waiting for prod-eu (Sync wave 0): Deployment web for 5s
 "
     );
     let gap = " ".repeat(200 - 45 - 3);
@@ -238,10 +238,10 @@ Step 1  env = dev  ━━━━━━━━━━━━  1/1 done  0 in flight  
   ✔ dev-eu   Healthy      Synced       Healthy
 
 Step 2  env = prod  maxUpdate 50%  ────────────  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  Progressing  apps/Deployment/web for 5s
+  ● prod-eu  Progressing  Sync wave 0  Progressing  Deployment web for 5s
   ○ prod-us  Waiting      OutOfSync    Missing
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web for 5s
+Waiting for prod-eu (Sync wave 0): Deployment web for 5s
 "
         )
     );
@@ -258,10 +258,10 @@ Wavegate  ApplicationSet shop, 3 Applications            8 s
 Step 1  env = dev  1/1 done  0 in flight  done
 
 Step 2  env = prod  0/2 done  1 of 1 in flight  open
-  ● prod-eu  Progressing  Sync wave 0  apps/Deployment/web …
+  ● prod-eu  Progressing  Sync wave 0  Deployment web for 5s
   ○ prod-us  Waiting      OutOfSync
 
-Waiting for prod-eu (Sync wave 0): apps/Deployment/web for …
+Waiting for prod-eu (Sync wave 0): Deployment web for 5s
 "
     );
     for height in 1..12 {
@@ -287,8 +287,8 @@ fn transitions_are_in_order() {
             "5   complete",
             "5   starts: env = prod, 2 Applications, 1 at a time (maxUpdate 50%)",
             "5 prod-eu Waiting → Pending as reported",
-            "6 prod-eu Pending Sync wave 0: apps/Deployment/web",
-            "7 prod-eu Pending → Progressing Sync wave 0: apps/Deployment/web",
+            "6 prod-eu Pending Sync wave 0: Deployment web",
+            "7 prod-eu Pending → Progressing Sync wave 0: Deployment web",
         ]
     );
 }
@@ -390,7 +390,16 @@ fn a_step_with_max_update_zero_waits_for_a_manual_sync() {
     assert!(
         summary.contains("Step 2 waits for a manual sync of prod-eu, prod-us (maxUpdate is 0)")
     );
-    assert!(summary.contains("wavegate sync -n argocd prod-eu prod-us"), "{summary}");
+    assert!(summary.contains("\n  wavegate sync -n argocd prod-eu prod-us\n"), "{summary}");
+
+    // A narrow terminal would break sentences within a word; commands stay in one piece.
+    let facts = Facts { elapsed: watch.at, writes: 42, columns: Some(34) };
+    let lines = summary::lines(&watch.fleet, &facts);
+    let wide: Vec<String> =
+        lines.iter().filter(|line| line.width() > 34).map(|line| line.plain()).collect();
+    let [table @ .., command] = wide.as_slice() else { panic!("{wide:#?}") };
+    assert_eq!(command, "  wavegate sync -n argocd prod-eu prod-us");
+    assert!(table.iter().all(|row| row.contains("env = ") || row.contains("Selects")), "{wide:#?}");
 }
 
 /// It was reported as a step with more in flight than its limit, and exit code 1.
@@ -495,7 +504,7 @@ fn the_limit_is_that_of_the_start() {
     );
     // The status of the set follows.
     let screen = watch.observe(&migrating("dev-eu")).screen(200, None);
-    assert!(screen.contains("batch/Job/migrate for 5s\n"), "{screen}");
+    assert!(screen.contains("Job migrate for 5s\n"), "{screen}");
     assert!(!screen.contains("of 5m"), "{screen}");
 }
 

@@ -79,33 +79,35 @@ impl Line {
     }
 
     /// The line in up to `most` lines of a width, broken between words; the last one is cut.
-    /// They have the style of the last text.
     pub fn wrapped(self, columns: usize, most: usize) -> Vec<Self> {
-        if self.width() <= columns || most <= 1 {
-            return vec![self.cut(columns)];
+        let (mut lines, mut rest) = (Vec::new(), self);
+        while columns > 0 && lines.len() + 1 < most && rest.width() > columns {
+            let text: String = rest.pieces.iter().map(|(_, text)| text.as_str()).collect();
+            let end = break_of(&text, columns);
+            let line = text[..end].trim_end().len();
+            let after = text.len() - text[end..].trim_start().len();
+            lines.push(rest.part(0, line));
+            rest = rest.part(after, text.len());
         }
-        let style = self.pieces.last().map_or(Style::Plain, |(style, _)| *style);
-        let text: String = self.pieces.into_iter().map(|(_, text)| text).collect();
-        let (mut lines, mut rest) = (Vec::new(), text.as_str());
-        while lines.len() + 1 < most && width(rest) > columns {
-            let mut used = 0;
-            let fits = rest.char_indices().take_while(|(_, c)| {
-                used += self::columns(*c);
-                used <= columns
-            });
-            let end = fits.last().map_or(rest.len(), |(at, c)| at + c.len_utf8());
-            // A word that is longer than a line is broken.
-            let end = match rest[..end].rfind(' ') {
-                Some(blank) if blank > 0 && !rest[end..].starts_with(' ') => blank,
-                _ => end,
-            };
-            lines.push(Self::of(style, rest[..end].trim_end()));
-            rest = rest[end..].trim_start();
-        }
-        if !rest.is_empty() {
-            lines.push(Self::of(style, rest).cut(columns));
+        if lines.is_empty() || rest.width() > 0 {
+            lines.push(rest.cut(columns));
         }
         lines
+    }
+
+    /// The part from one byte to another one of its text.
+    fn part(&self, start: usize, end: usize) -> Self {
+        let mut at = 0;
+        let mut pieces = Vec::new();
+        for (style, text) in &self.pieces {
+            let within = |byte: usize| byte.saturating_sub(at).min(text.len());
+            let part = &text[within(start)..within(end)];
+            at += text.len();
+            if !part.is_empty() {
+                pieces.push((*style, part.to_owned()));
+            }
+        }
+        Self { pieces }
     }
 
     /// The text without styles.
@@ -163,6 +165,21 @@ impl Style {
             Self::Cyan => Some("36"),
         }
     }
+}
+
+/// Where a text is broken that is wider than the columns: before a word, or within one that is
+/// longer than a line.
+fn break_of(text: &str, columns: usize) -> usize {
+    let mut used = 0;
+    let fits = text.char_indices().take_while(|(_, c)| {
+        used += self::columns(*c);
+        used <= columns
+    });
+    // At least one character, so that it ends.
+    let first = text.chars().next().map_or(0, char::len_utf8);
+    let end = fits.last().map_or(first, |(at, c)| at + c.len_utf8());
+    let is_between = text[end..].starts_with(' ') || text[..end].ends_with(' ');
+    text[..end].rfind(' ').filter(|blank| *blank > 0 && !is_between).unwrap_or(end)
 }
 
 /// The number of columns of a character; 0 for a combining one.
@@ -232,6 +249,44 @@ mod tests {
             assert_eq!(line.clone().cut(width).plain(), want, "{width}");
         }
         assert_eq!(line.clone().cut(3).coloured(), "\u{1b}[32m✔\u{1b}[0m …");
+    }
+
+    #[test]
+    fn a_line_is_wrapped_between_words_and_keeps_its_colours() {
+        let line = Line::of(Style::Green, "Rollout complete")
+            .and(Style::Plain, " after 22 s: 12 Applications, averylongword 日本語");
+        let wrapped = |columns, most| -> Vec<String> {
+            line.clone().wrapped(columns, most).iter().map(Line::plain).collect()
+        };
+        assert_eq!(wrapped(100, 9), [line.plain()]);
+        assert_eq!(
+            wrapped(24, 9),
+            ["Rollout complete after", "22 s: 12 Applications,", "averylongword 日本語"]
+        );
+        assert_eq!(wrapped(24, 2), ["Rollout complete after", "22 s: 12 Applications, …"]);
+        assert_eq!(
+            wrapped(6, 99),
+            [
+                "Rollou",
+                "t",
+                "comple",
+                "te",
+                "after",
+                "22 s:",
+                "12",
+                "Applic",
+                "ations",
+                ",",
+                "averyl",
+                "ongwor",
+                "d",
+                "日本語"
+            ]
+        );
+        assert_eq!(wrapped(0, 9), [""]);
+        let first = line.clone().wrapped(24, 9).remove(0);
+        assert_eq!(first.coloured(), "\u{1b}[32mRollout complete\u{1b}[0m after");
+        assert_eq!(Line::default().wrapped(10, 9), [Line::default()]);
     }
 
     #[test]

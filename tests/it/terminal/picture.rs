@@ -28,7 +28,7 @@ fn is_wanted(screen: &Screen) -> bool {
         screen.line_with(name).is_some_and(|line| parts.iter().all(|part| line.contains(part)))
     };
     // With the age of the wait; the limit is that of the start, which is over.
-    let syncing = ["Progressing  Sync wave 0  Progressing  apps/Deployment/web for ", "s (Progr"];
+    let syncing = ["Progressing  Sync wave 0  Progressing  Deployment web for ", "s (Progr"];
     line("Step 3", &["0/8 done", "2 of 2 in flight", "open"])
         && line("● prod-af-south", &syncing)
         && line("● prod-ap-east", &syncing)
