@@ -173,6 +173,11 @@ impl Operation {
         self.info.iter().any(|info| info.name == name && info.value == value)
     }
 
+    /// Whether it syncs the whole Application: not a dry run, and not only some resources.
+    pub fn is_full(&self) -> bool {
+        self.sync.as_ref().is_none_or(|sync| !sync.dry_run && sync.resources.is_empty())
+    }
+
     /// The raw operation of an Application; `None` when it has none.
     pub fn raw(application: &Value) -> Option<&Value> {
         application.get("operation").filter(|operation| !operation.is_null())

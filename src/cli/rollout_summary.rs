@@ -13,10 +13,11 @@ use crate::api::annotations;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
+use crate::decide::app_state::operation::is_full;
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
-use crate::decide::rollout::phase::{Entry, Mark, Phase};
+use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
@@ -91,7 +92,8 @@ pub(super) struct MemberSummary {
     /// Whether no step selects it, and it needs a manual sync.
     #[serde(skip)]
     pub is_outside: bool,
-    /// Whether its sync failed, also when a dry run came after it.
+    /// Whether only another sync continues it, also when a dry run came after the one that
+    /// failed.
     #[serde(skip)]
     pub has_failed: bool,
 }
@@ -124,12 +126,14 @@ pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> 
         return known.to_owned();
     }
     let (sync, health) = (live.text("/status/sync/status"), live.text("/status/health/status"));
+    // A dry run says nothing about the sync that the rollout waits for.
+    let is_whole = is_full(&live["status"]["operationState"]["operation"]);
     let found = blocking_resource::of(live).reason;
     match (is_running, found.as_str()) {
         (true, "") if phase == "Waiting" => ANOTHER.to_owned(),
         (true, found) if phase == "Waiting" => format!("{ANOTHER}: {found}"),
         (_, found) if !found.is_empty() => found.to_owned(),
-        (false, _) if (sync, health) == ("Synced", "Healthy") => DONE.to_owned(),
+        (false, _) if is_whole && (sync, health) == ("Synced", "Healthy") => DONE.to_owned(),
         _ => known.to_owned(),
     }
 }
@@ -359,7 +363,7 @@ fn members(
         MemberSummary {
             is_going: going.is_some(),
             is_outside,
-            has_failed: entry.is_some_and(|entry| entry.mark == Some(Mark::SyncFailed)),
+            has_failed: entry.is_some_and(Entry::needs_a_sync),
             application: name.to_owned(),
             step: match entry {
                 Some(entry) => entry.step.map(|step| step + 1),

@@ -193,6 +193,10 @@ fn a_reason_is_not_older_than_its_application() {
             "the operation to start",
         ),
     ];
+    let mut dry_run = live("Succeeded", "", "Synced");
+    dry_run["status"]["operationState"]["operation"] = json!({"sync": {"dryRun": true}});
+    let failed = "Sync failed, waiting for one that succeeds: smoke test";
+    assert_eq!(current_reason("Progressing", failed, Some(&dry_run)), failed);
     for (phase, known, live, want) in cases {
         assert_eq!(current_reason(phase, known, Some(&live)), want, "{phase}: {known}");
     }

@@ -21,6 +21,9 @@ pub(in crate::cli) struct AppView {
     pub requested: bool,
     /// Phase of the last operation; Unknown when there was none.
     pub operation: OperationPhase,
+    /// The last operation is a dry run, or syncs only some resources: it says nothing about
+    /// the sync that a rollout waits for.
+    pub is_partial: bool,
     /// The operation was started by a user, and not by a rollout or automated sync.
     pub by_hand: bool,
     /// Start time of the operation as text, which identifies it.
@@ -73,6 +76,7 @@ impl AppView {
         }
         if let Some(state) = &status.operation_state {
             view.operation = state.phase;
+            view.is_partial = !state.operation.is_full();
             view.started_at =
                 state.started_at.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
             view.judged_since = match (&state.finished_at, &status.reconciled_at) {

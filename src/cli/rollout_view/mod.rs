@@ -10,6 +10,7 @@ pub(in crate::cli) mod fleet;
 pub(in crate::cli) mod outcome;
 pub(in crate::cli) mod plain;
 pub(in crate::cli) mod screen;
+pub(in crate::cli) mod set;
 pub(in crate::cli) mod set_status;
 pub(in crate::cli) mod signals;
 pub(in crate::cli) mod steps;

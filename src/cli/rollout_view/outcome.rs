@@ -1,7 +1,8 @@
 //! Outcome of a rollout, from observed objects only.
 
 use super::app_view::AppView;
-use super::fleet::{Fleet, Member, Set};
+use super::fleet::Fleet;
+use super::set::{Member, Set};
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{ObjectKey, SyncStatusCode};
@@ -105,7 +106,7 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     }
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
-        match member_state(set, step, member) {
+        match member_state(set, step, name, member) {
             MemberState::Moving => return Outcome::Running,
             MemberState::Failed(why) => failed = failed.or(Some(((*name).clone(), why))),
             MemberState::Queued => {}
@@ -115,7 +116,8 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     let step = step.filter(|_| set.plan.rolling);
     match failed {
         Some((application, why)) => {
-            let behind = set.members.values().filter(|member| is_behind(set, step, member)).count();
+            let others = set.members.iter().filter(|(name, _)| **name != application);
+            let behind = others.filter(|(_, member)| is_behind(set, step, member)).count();
             Outcome::Stopped { step, application, why, behind }
         }
         None if manual.is_empty() => Outcome::Running,
@@ -128,7 +130,7 @@ fn is_behind(set: &Set, step: Option<usize>, member: &Member) -> bool {
     later && !set.is_done(member) && !member.seen.as_ref().is_some_and(AppView::is_stuck)
 }
 
-fn member_state(set: &Set, step: Option<usize>, member: &Member) -> MemberState {
+fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> MemberState {
     let Some(seen) = &member.seen else { return MemberState::Moving };
     if seen.is_operating() {
         return MemberState::Moving;
@@ -153,6 +155,11 @@ fn member_state(set: &Set, step: Option<usize>, member: &Member) -> MemberState 
             MemberState::Queued
         }
         RolloutPhase::Progressing if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
+        // It is Synced and Healthy, and waited for: only a sync of all of it says how it is.
+        RolloutPhase::Progressing if seen.is_done() && seen.is_partial => {
+            let wait = set.status.waiting.iter().find(|wait| wait.application == name);
+            wait.map_or(MemberState::Moving, |wait| MemberState::Failed(wait.reason.clone()))
+        }
         RolloutPhase::Waiting
         | RolloutPhase::Pending
         | RolloutPhase::Progressing

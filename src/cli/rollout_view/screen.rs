@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::app_view::AppView;
-use super::fleet::{Count, Member, Set};
 use super::outcome::Outcome;
+use super::set::{Count, Member, Set};
 use super::set_status::Wait;
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
 use super::ui::Frame;
@@ -508,8 +508,8 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
         let (since, until) =
             member.map_or((*since, *until), |member| set.wait_of(application, member));
         let is_done = |member: &Member| {
-            member.phase == RolloutPhase::Progressing
-                && member.seen.as_ref().is_some_and(AppView::is_done)
+            let seen = member.seen.as_ref().filter(|seen| !seen.is_partial);
+            member.phase == RolloutPhase::Progressing && seen.is_some_and(AppView::is_done)
         };
         let reason = match reason.rsplit_once(", until ") {
             // The status of the set follows its Applications.

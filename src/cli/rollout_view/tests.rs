@@ -157,7 +157,7 @@ impl Watch {
         outcome::of(self.shop())
     }
 
-    fn shop(&self) -> &super::fleet::Set {
+    fn shop(&self) -> &super::set::Set {
         self.fleet.sets.values().find(|set| set.name == "shop").unwrap()
     }
 
@@ -333,8 +333,25 @@ fn a_rollout_ends_when_no_change_is_possible() {
         why: "Deployment prod-us/web is Degraded: it exceeded its progress deadline".to_owned(),
         behind,
     };
+    let mut dry_run = works("prod-us");
+    dry_run["status"]["operationState"]["operation"] = json!({"sync": {"dryRun": true}});
+    let unknown = "Sync failed, waiting for one that succeeds: smoke test";
+    let held = set_status(2, ["Healthy", "Healthy", "Progressing"], &[("prod-us", unknown)]);
+    let held = halfway().observe(&works("prod-eu")).observe(&dry_run).observe(&set(held));
+    let shown = held.screen(100, None);
+    assert!(shown.contains(&format!("Stopped in step 2: prod-us: {unknown}")), "{shown}");
     let cases = [
         ("one is in progress", halfway().outcome(), Outcome::Running),
+        (
+            "only a sync of the whole Application says how it is",
+            held.outcome(),
+            Outcome::Stopped {
+                step: Some(1),
+                application: "prod-us".to_owned(),
+                why: unknown.to_owned(),
+                behind: 0,
+            },
+        ),
         (
             "all are done",
             done(works("prod-us"), set_status(2, ["Healthy", "Healthy", "Healthy"], &[])),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Entry, Mark, Observed, Phase};
+use super::phase::{Compared, Entry, Observed, Phase};
 
 /// Counts of one reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,8 +88,8 @@ impl WaitKind {
         in_flight: u64,
         is_full: bool,
     ) -> Self {
-        let failed = entry.mark == Some(Mark::SyncFailed)
-            || seen.operation.as_ref().is_some_and(|last| last.has_failed());
+        let failed =
+            entry.needs_a_sync() || seen.operation.as_ref().is_some_and(|last| last.has_failed());
         match entry.phase {
             Phase::Waiting if seen.has_operation_in_flight() => Self::OtherOperation,
             Phase::Waiting if limit == Limit::AtMost(0) => Self::ManualSync,

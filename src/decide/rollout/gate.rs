@@ -324,7 +324,7 @@ fn reason_of(
         },
         // A dry run or a sync of some resources has taken its place in the status.
         Phase::Progressing
-            if entry.mark == Some(Mark::SyncFailed)
+            if entry.needs_a_sync()
                 && seen.operation.as_ref().is_some_and(|last| last.is_partial) =>
         {
             entry.message.clone()

@@ -111,11 +111,21 @@ pub enum Mark {
     /// Application takes this back, not a dry run and not a sync of some resources, which
     /// take its place in the status.
     SyncFailed,
+    /// How the last sync ended was not observed: a dry run or a sync of some resources has
+    /// taken its place in the status, and the history has no success. Found again in each
+    /// reconcile.
+    ResultUnknown,
 }
 
 impl Mark {
-    const ALL: [Self; 5] =
-        [Self::TimedOut, Self::StepClosed, Self::FoundSynced, Self::Requested, Self::SyncFailed];
+    const ALL: [Self; 6] = [
+        Self::TimedOut,
+        Self::StepClosed,
+        Self::FoundSynced,
+        Self::Requested,
+        Self::SyncFailed,
+        Self::ResultUnknown,
+    ];
 
     /// The prefix of the message of an entry with this mark. Messages are never
     /// truncated below the length of the longest prefix.
@@ -128,6 +138,7 @@ impl Mark {
             Self::FoundSynced => "Application is synced, waiting for it to be healthy",
             Self::Requested => "Step is open again, waiting for the requested operation to start",
             Self::SyncFailed => "Sync failed, waiting for one that succeeds",
+            Self::ResultUnknown => "Result of the last sync is not known",
         }
     }
 
@@ -136,7 +147,7 @@ impl Mark {
         let fits = |mark: &Self| match mark {
             Self::TimedOut => phase == Phase::Healthy,
             Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
-            Self::FoundSynced => phase == Phase::Progressing,
+            Self::FoundSynced | Self::ResultUnknown => phase == Phase::Progressing,
             Self::Requested => phase == Phase::Pending,
             Self::SyncFailed => matches!(phase, Phase::Waiting | Phase::Progressing),
         };
@@ -235,6 +246,12 @@ impl Entry {
     pub fn waits_for_its_request(&self, seen: &Observed) -> bool {
         let own = seen.requested.as_ref().is_some_and(|request| request.promotion.is_some());
         self.phase == Phase::Waiting && self.was_closed() && own
+    }
+
+    /// Whether only a sync of the whole Application continues it: the last one has failed, or
+    /// how it ended is not known.
+    pub fn needs_a_sync(&self) -> bool {
+        matches!(self.mark, Some(Mark::SyncFailed | Mark::ResultUnknown))
     }
 
     /// Keeps an entry in its phase whose sync has failed.
@@ -395,11 +412,12 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         && seen.hides_its_result(entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since))
     {
         // A failure that nobody has seen must not be passed over.
-        entry.fail(format!(
-            "{}: its result was replaced by that of a dry run or of a sync of some resources, and \
-             status.history has no success",
-            Mark::SyncFailed.prefix()
-        ));
+        entry.message = format!(
+            "{}: a dry run or a sync of some resources has replaced it, and status.history has no \
+             success since; waiting for a sync that succeeds",
+            Mark::ResultUnknown.prefix()
+        );
+        entry.mark = Some(Mark::ResultUnknown);
     } else if seen.is_synced_and_healthy() && seen.is_current() {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
     } else if seen.has_operation_in_flight() {
@@ -407,6 +425,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.mark = None;
     } else if !found_synced {
         entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
+        entry.mark = None;
     }
 }
 

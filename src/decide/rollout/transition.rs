@@ -80,13 +80,21 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &
         (Some(Mark::StepClosed), _) => "StepClosed",
         (Some(Mark::FoundSynced), _) => "FoundSynced",
         (Some(Mark::Requested), _) => "Requested",
-        (None | Some(Mark::SyncFailed), Phase::Waiting) if from.is_none() => "NewApplication",
-        (None | Some(Mark::SyncFailed), Phase::Waiting) if row.member.denied.is_some() => {
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) if from.is_none() => {
+            "NewApplication"
+        }
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting)
+            if row.member.denied.is_some() =>
+        {
             "SyncWindow"
         }
-        (None | Some(Mark::SyncFailed), Phase::Waiting) => "NewRevision",
-        (None | Some(Mark::SyncFailed), Phase::Pending) => "StepOpened",
-        (None | Some(Mark::SyncFailed), Phase::Progressing) => "OperationStarted",
-        (None | Some(Mark::SyncFailed), Phase::Healthy) => "ApplicationHealthy",
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) => "NewRevision",
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Pending) => "StepOpened",
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Progressing) => {
+            "OperationStarted"
+        }
+        (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Healthy) => {
+            "ApplicationHealthy"
+        }
     }
 }

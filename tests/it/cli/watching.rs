@@ -142,6 +142,14 @@ async fn until(terminal: &Arc<Terminal>, text: &'static str) -> Screen {
     tokio::task::spawn_blocking(move || terminal.until_shown(text)).await.unwrap()
 }
 
+/// Each kind is watched by a connection of its own.
+async fn until_connected(terminal: &Arc<Terminal>, text: &'static str) {
+    let terminal = terminal.clone();
+    let both =
+        move |screen: &Screen| (screen.shows(text) && !screen.shows("Disconnected")).then_some(());
+    tokio::task::spawn_blocking(move || terminal.until(text, both)).await.unwrap();
+}
+
 async fn finish(terminal: &Arc<Terminal>) -> (i32, Screen) {
     let terminal = terminal.clone();
     tokio::task::spawn_blocking(move || terminal.finish()).await.unwrap()
@@ -426,8 +434,7 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     watched.status(rollout(2, ["Healthy", "Healthy", "Waiting"], json!([]))).await;
     proxy.set_open(true);
     until(&lines, "connected again").await;
-    let again = until(&screen, "3 Applications").await;
-    assert!(!again.shows("Disconnected"), "{again}");
+    until_connected(&screen, "3 Applications").await;
     until(&reason, "set waits in step 2").await;
 
     // A connection that hangs looks like one without changes.
@@ -437,8 +444,7 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     until(&reason, "disconnected, retrying: no answer").await;
     watched.application("y", healthy()).await;
     proxy.is_frozen.send_replace(false);
-    let again = until(&screen, "4 Applications").await;
-    assert!(!again.shows("Disconnected"), "{again}");
+    until_connected(&screen, "4 Applications").await;
     for terminal in [&screen, &lines, &reason] {
         terminal.ctrl('c');
         assert_eq!(finish(terminal).await.0, 130);
