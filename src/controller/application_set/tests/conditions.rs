@@ -343,6 +343,8 @@ async fn a_rolling_sync_without_steps_writes_nothing_as_304() {
     world.create("ApplicationSet", "set", set(rolling())).await;
     world.compare("app", "OutOfSync", "Missing", "r1").await;
     world.until("ApplicationSet", "set", |set| entry(set).is_object()).await;
+    // The last write of the rollout that goes before.
+    world.until("Application", "app", |app| app["operation"].is_object()).await;
     let mut empty = fleet(&[("new", "x")], json!({"rollingSync": {"steps": []}}));
     empty["template"]["spec"]["source"]["path"] = "q".into();
     let before = world.server.requests().len();
