@@ -526,7 +526,8 @@ fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Ti
 
 /// The operations to write: for Pending entries of open steps whose Application
 /// neither has the operation of this promotion (AS-361) nor another one that is
-/// requested or running.
+/// requested or running, or has just succeeded: it may have taken the place of the
+/// promotion's.
 fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
     let mut starts = Vec::new();
     for row in rows {
@@ -534,6 +535,7 @@ fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> 
         if entry.phase != Phase::Pending
             || seen.has_operation_in_flight()
             || has_promotion(seen, entry)
+            || seen.result_is_unknown()
             || row.member.invalid.is_some()
         {
             continue;

@@ -130,6 +130,12 @@ impl Observed {
             && self.is_after_operation()
     }
 
+    /// Whether the last operation synced the whole Application and the comparison is older.
+    pub(super) fn result_is_unknown(&self) -> bool {
+        self.operation.as_ref().is_some_and(ObservedOperation::has_synced)
+            && !self.is_after_operation()
+    }
+
     /// Whether the comparison is newer than the end of the last operation.
     fn is_after_operation(&self) -> bool {
         match (&self.operation, self.reconciled_at) {

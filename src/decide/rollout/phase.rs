@@ -420,10 +420,12 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
         entry.mark = Some(Mark::ResultUnknown);
     } else if seen.is_synced_and_healthy() && seen.is_current() {
         entry.set(Phase::Healthy, "Application is synced and healthy", now);
+    } else if found_synced {
+        // Also while another operation runs, which may be a dry run.
     } else if seen.has_operation_in_flight() {
         entry.message = "Operation is running".to_owned();
         entry.mark = None;
-    } else if !found_synced {
+    } else {
         entry.message = "Operation completed, waiting for it to be synced and healthy".to_owned();
         entry.mark = None;
     }
@@ -452,6 +454,17 @@ fn began_after<'a>(entry: &Entry, seen: &'a Observed) -> Option<&'a ObservedOper
     // Ours is still to come, or is requested behind it.
     if operation.is_partial {
         return None;
+    }
+    // One that a user requested right after ours has taken its place before this entry was
+    // written as Progressing. Whatever it is: there is nothing left to sync.
+    let about = entry.since.saturating_sub(REQUESTED_BEFORE).unwrap_or(entry.since);
+    let is_done = operation.has_synced() && operation.revisions == seen.revisions;
+    if is_done
+        && operation.started_at >= about
+        && seen.sync == SyncStatusCode::Synced
+        && seen.is_current()
+    {
+        return Some(operation);
     }
     let is_later = operation.started_at >= entry.since
         && operation.finished_at.is_none_or(|finished| finished > entry.since);

@@ -323,6 +323,69 @@ fn a_failure_that_was_replaced_before_it_was_seen_holds_its_application_as_357()
     }
 }
 
+#[test]
+fn an_application_found_in_sync_stays_so_while_a_dry_run_runs() {
+    let rules = Settings::default().rules;
+    let running = ObservedOperation {
+        is_partial: true,
+        finished_at: None,
+        ..operation(OperationPhase::Running, 2)
+    };
+    let found =
+        Entry { mark: Some(phase::Mark::FoundSynced), ..at(Progressing, "app", "r1").unwrap() };
+    let in_sync = with_revision("r1", 5, &seen(H::Healthy, SyncStatusCode::Synced));
+    let seen = Observed { operation: Some(running), deployed: Deployed::Never, ..in_sync.clone() };
+    let entry = phase::advance("app", Some(&found), Some(0), &seen, &rules, now());
+    assert_eq!((entry.phase, entry.mark), (Progressing, Some(phase::Mark::FoundSynced)));
+    let over = ObservedOperation { is_partial: true, ..operation(OperationPhase::Succeeded, 20) };
+    let seen = Observed { operation: Some(over), deployed: Deployed::Never, ..in_sync };
+    let entry = phase::advance("app", Some(&entry), Some(0), &seen, &rules, now());
+    assert_eq!(entry.phase, Healthy, "no sync of its own was needed: {}", entry.message);
+}
+
+/// The operation of a promotion ended, and a user's took its place, before the status
+/// of the set was written.
+#[test]
+fn a_sync_by_hand_in_place_of_the_promotion_does_not_repeat_it_as_361() {
+    let sync = |seconds, revision: &str, phase| ObservedOperation {
+        started_at: ago(seconds),
+        finished_at: Some(ago(seconds)),
+        revisions: vec![revision.to_owned()],
+        ..operation(phase, 0)
+    };
+    // Promotions may be ahead of the clock by a second.
+    let pending = |seconds| Entry { since: ago(seconds), ..at(Pending, "app", "r1").unwrap() };
+    let (out, synced) = (SyncStatusCode::OutOfSync, SyncStatusCode::Synced);
+    let ended = OperationPhase::Succeeded;
+    let cases = [
+        ("not compared since", sync(10, "r1", ended), 11, out, (Pending, 0)),
+        ("in sync", sync(10, "r1", ended), 9, synced, (Healthy, 0)),
+        (
+            "in sync, began before the promotion's time",
+            sync(11, "r1", ended),
+            9,
+            synced,
+            (Healthy, 0),
+        ),
+        ("still out of sync", sync(10, "r1", ended), 9, out, (Pending, 1)),
+        ("another revision", sync(10, "r0", ended), 9, out, (Pending, 1)),
+        ("a failure", sync(10, "r1", OperationPhase::Failed), 9, out, (Pending, 1)),
+    ];
+    for (name, operation, compared, sync, want) in cases {
+        let seen = with_revision("r1", compared, &seen(H::Healthy, sync));
+        let seen = Observed { operation: Some(operation), ..seen };
+        let mut entry = pending(10);
+        let mut starts = 0;
+        // Two reconciles: the first one may go through Progressing.
+        for _ in 0..2 {
+            let next = plan(&[("app", "1", Some(entry), seen.clone())]);
+            starts = next.starts.len();
+            entry = next.entries[0].clone();
+        }
+        assert_eq!((entry.phase, starts), want, "{name}: {}", entry.message);
+    }
+}
+
 /// One that was synced by hand ahead of its step, and failed, is synced in its step.
 #[test]
 fn a_failed_sync_is_repeated_when_the_step_opens() {
