@@ -4,7 +4,9 @@
 use std::io::{IsTerminal, Write};
 use std::str::FromStr;
 
+use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
+use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::EnvFilter;
 
 use crate::terminal;
@@ -55,6 +57,21 @@ pub enum Error {
 ///
 /// When the level is unknown; nothing is logged then.
 pub fn init(format: Format, level: &str) -> Result<(), Error> {
+    // Fails only when logging was started before.
+    drop(tracing::subscriber::set_global_default(subscriber(format, level)?));
+    Ok(())
+}
+
+/// Logs on this thread until the guard is dropped: before all settings are known.
+///
+/// # Errors
+///
+/// When the level is unknown.
+pub fn until_dropped(format: Format, level: &str) -> Result<DefaultGuard, Error> {
+    Ok(tracing::subscriber::set_default(subscriber(format, level)?))
+}
+
+fn subscriber(format: Format, level: &str) -> Result<Box<dyn Subscriber + Send + Sync>, Error> {
     let wrong =
         |reason: String| Error::Level { level: level.to_owned(), reason: reason.to_lowercase() };
     let asked = EnvFilter::builder().parse(level).map_err(|error| wrong(error.to_string()))?;
@@ -67,13 +84,10 @@ pub fn init(format: Format, level: &str) -> Result<(), Error> {
         .with_ansi(colour)
         // A closed standard error must not cause a panic.
         .log_internal_errors(false);
-    let started = match format {
-        Format::Text => lines.try_init(),
-        Format::Json => lines.json().flatten_event(true).try_init(),
-    };
-    // Fails only when logging was started before.
-    drop(started);
-    Ok(())
+    Ok(match format {
+        Format::Text => Box::new(lines.finish()),
+        Format::Json => Box::new(lines.json().flatten_event(true).finish()),
+    })
 }
 
 /// Log targets of the client library that are disabled by default: it logs each failed

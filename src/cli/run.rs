@@ -19,9 +19,20 @@ use crate::controller::Controllers;
 use crate::controller::leader::Candidate;
 use crate::serve::{self, Readiness};
 use crate::source::{self, Repositories};
+use crate::watch::failure;
 
 /// How long a running reconcile may take after a stop signal.
 const GRACE: Duration = Duration::from_secs(20);
+
+/// How long the API server may take to answer a request for settings.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+
+/// Between attempts to read the settings, while the API server does not answer.
+const PAUSES: [Duration; 3] =
+    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
+
+/// Between later attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Run the controllers in a cluster
 ///
@@ -57,17 +68,14 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     // Twice, since the flags name the namespace of the ConfigMaps.
     let first = Config::resolve(args.flags.clone(), &environment, &BTreeMap::new())?;
     let namespace = &first.application_sets.control_plane_namespace;
-    let mut settings = BTreeMap::new();
-    let mut unread = Vec::new();
-    for name in CONFIG_MAPS {
-        match config_map(&client, namespace, name).await {
-            // Existing values take precedence.
-            Ok(map) => map.into_iter().for_each(|(key, value)| {
-                settings.entry(key).or_insert(value);
-            }),
-            Err(error) => unread.push((name, error)),
-        }
-    }
+    let shutdown = CancellationToken::new();
+    let readiness = Readiness::default();
+    stop_on_signal(shutdown.clone());
+    let read = read_config_maps(&client, &first, &readiness);
+    let (settings, unread) = tokio::select! {
+        read = read => read?,
+        () = shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
+    };
     let config = Config::resolve(args.flags, &environment, &settings)?;
     crate::telemetry::init(config.log_format.parse()?, &config.log_level)?;
     for warning in &config.warnings {
@@ -77,7 +85,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         tracing::info!("{setting}");
     }
     for (name, error) in unread {
-        let error = crate::watch::failure::reason(&error);
+        let error = failure::reason(&error);
         tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
     warn_of_missing_namespace(&client, namespace).await;
@@ -89,9 +97,6 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
         "starting"
     );
 
-    let shutdown = CancellationToken::new();
-    let readiness = Readiness::default();
-    stop_on_signal(shutdown.clone());
     let temporary;
     let cache_dir = match &args.cache_dir {
         Some(dir) => dir.as_path(),
@@ -222,6 +227,90 @@ pub fn open_sources(dir: &std::path::Path, local: bool) -> anyhow::Result<Reposi
     settings.allow.local = local;
     Repositories::open(dir, settings)
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))
+}
+
+/// The keys of all ConfigMaps of settings, and those that the server refuses to read.
+type ConfigMaps = (BTreeMap<String, String>, Vec<(&'static str, kube::Error)>);
+
+/// Reads the ConfigMaps of the control plane. A server that does not answer is waited for:
+/// they may say that nothing is to be written, or that Argo CD does the syncing.
+///
+/// # Errors
+///
+/// When the options of logging are invalid.
+async fn read_config_maps(
+    client: &Client,
+    config: &Config,
+    readiness: &Readiness,
+) -> anyhow::Result<ConfigMaps> {
+    let namespace = &config.application_sets.control_plane_namespace;
+    let mut settings = BTreeMap::new();
+    let mut unread = Vec::new();
+    // What is known so far says how to log, and where the probes are, while this waits.
+    let mut waiting = None;
+    for name in CONFIG_MAPS {
+        let mut pauses = PAUSES.into_iter();
+        loop {
+            let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
+            let error = match attempt.await {
+                // Existing values take precedence.
+                Ok(Ok(map)) => {
+                    map.into_iter().for_each(|(key, value)| {
+                        settings.entry(key).or_insert(value);
+                    });
+                    break;
+                }
+                Ok(Err(error)) if !failure::is_transient(&error) => {
+                    unread.push((name, error));
+                    break;
+                }
+                Ok(Err(error)) => failure::reason(&error),
+                Err(_) => format!("no answer within {} s", ANSWER_WITHIN.as_secs()),
+            };
+            if waiting.is_none() {
+                waiting = Some(Waiting::start(config, readiness)?);
+            }
+            tracing::warn!(
+                error,
+                "ConfigMap {namespace}/{name} cannot be read; nothing starts before that, since \
+                 it may hold settings"
+            );
+            tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+        }
+    }
+    if let Some(waiting) = waiting {
+        waiting.end().await;
+    }
+    Ok((settings, unread))
+}
+
+/// Logging and probes while the API server does not answer, by the flags and the environment.
+struct Waiting {
+    stop: CancellationToken,
+    probes: Option<tokio::task::JoinHandle<std::io::Result<()>>>,
+    _logging: tracing::subscriber::DefaultGuard,
+}
+
+impl Waiting {
+    fn start(config: &Config, readiness: &Readiness) -> anyhow::Result<Self> {
+        let logging =
+            crate::telemetry::until_dropped(config.log_format.parse()?, &config.log_level)?;
+        let stop = CancellationToken::new();
+        let probes = config
+            .probe_addr
+            .clone()
+            .map(|addr| tokio::spawn(serve::probes(addr, readiness.clone(), stop.child_token())));
+        Ok(Self { stop, probes, _logging: logging })
+    }
+
+    /// Frees the address, which the controllers may be about to use.
+    async fn end(self) {
+        self.stop.cancel();
+        if let Some(probes) = self.probes {
+            // Whether it can be served is reported when the controllers start.
+            drop(probes.await);
+        }
+    }
 }
 
 async fn config_map(

@@ -23,12 +23,17 @@ impl Drop for Running {
 
 impl Running {
     pub fn start(cluster: &Cluster, args: &[&str], environment: &[(&str, &str)]) -> Self {
+        Self::start_with(&cluster.kubeconfig(), args, environment)
+    }
+
+    /// The same with another kubeconfig.
+    pub fn start_with(kubeconfig: &Path, args: &[&str], environment: &[(&str, &str)]) -> Self {
         let files = tempfile::tempdir().unwrap();
         let log = files.path().join("log");
         let mut command = program(&["run", "--namespace=argocd"]);
         command
             .args(args)
-            .env("KUBECONFIG", cluster.kubeconfig())
+            .env("KUBECONFIG", kubeconfig)
             .env("NO_COLOR", "1")
             .envs(environment.iter().copied())
             .stdin(Stdio::null())

@@ -1,16 +1,15 @@
 //! `status --watch` and `explain --watch`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use kube::core::DynamicObject;
-use tokio::net::{TcpListener, TcpStream};
 use wavegate::embedded::{Effect, Fault, RequestRecord};
 use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;
+use super::proxy::Proxy;
 use super::*;
 use crate::support::terminal::{Screen, Terminal};
 
@@ -355,52 +354,6 @@ async fn wrong_use_and_missing_permissions_are_errors() {
     refused.fails(2, &["error: cannot watch: Applications of namespace argocd: "]);
 }
 
-/// Between the program and the server; connections can be cut, or hang.
-struct Proxy {
-    address: std::net::SocketAddr,
-    is_open: Arc<AtomicBool>,
-    is_frozen: tokio::sync::watch::Sender<bool>,
-    cut: Arc<tokio::sync::Notify>,
-}
-
-impl Proxy {
-    async fn new(server: std::net::SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (is_open, cut) =
-            (Arc::new(AtomicBool::new(true)), Arc::new(tokio::sync::Notify::new()));
-        let (open, ended) = (is_open.clone(), cut.clone());
-        let (is_frozen, frozen) = tokio::sync::watch::channel(false);
-        tokio::spawn(async move {
-            while let Ok((mut client, _)) = listener.accept().await {
-                if !open.load(Ordering::SeqCst) {
-                    continue;
-                }
-                let (ended, mut frozen) = (ended.clone(), frozen.clone());
-                tokio::spawn(async move {
-                    let mut upstream = TcpStream::connect(server).await.unwrap();
-                    let freeze = async {
-                        let _ = frozen.wait_for(|frozen| *frozen).await;
-                    };
-                    tokio::select! {
-                        _ = tokio::io::copy_bidirectional(&mut client, &mut upstream) => return,
-                        () = ended.notified() => return,
-                        () = freeze => {}
-                    }
-                    // Open, and silent in both directions.
-                    let _ = frozen.wait_for(|frozen| !*frozen).await;
-                });
-            }
-        });
-        Self { address, is_open, is_frozen, cut }
-    }
-
-    fn set_open(&self, open: bool) {
-        self.is_open.store(open, Ordering::SeqCst);
-        self.cut.notify_waiters();
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_connection_is_reported_and_opened_again() {
     let watched = Watched::rolling().await;
@@ -408,14 +361,10 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     watched.application("b", healthy()).await;
     watched.application("z", healthy()).await;
     watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], json!([]))).await;
-    let text = std::fs::read_to_string(watched.cluster.kubeconfig()).unwrap();
-    let server =
-        text.split("http://").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
-    let proxy = Proxy::new(server.parse().unwrap()).await;
-    let files = folder(&[("config", &text.replace(&server, &proxy.address.to_string()))]);
+    let proxy = Proxy::in_front_of(&watched.cluster).await;
     let start = |arguments: &[&str]| {
         let mut command = program(arguments);
-        command.env("KUBECONFIG", files.path().join("config"));
+        command.env("KUBECONFIG", proxy.kubeconfig());
         Arc::new(Terminal::run(command, 120, 40))
     };
     let screen = start(&["status", "set", "--watch"]);
@@ -438,12 +387,12 @@ async fn a_lost_connection_is_reported_and_opened_again() {
     until(&reason, "set waits in step 2").await;
 
     // A connection that hangs looks like one without changes.
-    proxy.is_frozen.send_replace(true);
+    proxy.set_frozen(true);
     until(&screen, "Disconnected, retrying: no answer of the API server within 5 s").await;
     until(&lines, "disconnected, retrying: no answer").await;
     until(&reason, "disconnected, retrying: no answer").await;
     watched.application("y", healthy()).await;
-    proxy.is_frozen.send_replace(false);
+    proxy.set_frozen(false);
     until_connected(&screen, "4 Applications").await;
     for terminal in [&screen, &lines, &reason] {
         terminal.ctrl('c');
