@@ -38,6 +38,8 @@
 //!   only while the step is open: the entry is promoted again when the step
 //!   opens, and returns to Waiting if the step stays closed for longer than the
 //!   timeout. A requested operation is not withdrawn (AS-333).
+//! - **`maxUpdate` has no room for it any more**, because it was reduced or others were
+//!   synced by hand, and its operation is not written yet. It returns to Waiting.
 //!
 //! # The size of the status
 //!
@@ -56,6 +58,7 @@ pub mod listed;
 pub mod observed;
 pub mod phase;
 pub mod preview;
+mod start;
 pub mod status;
 pub mod steps;
 #[cfg(test)]
@@ -323,12 +326,13 @@ struct InFlight {
 /// drops all entries (AS-303).
 pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     let mut rows = advance_all(snapshot, now);
-    let withdrawals = withdrawals(snapshot);
-    put_back_denied(&mut rows, now);
+    let withdrawals = start::withdrawals(snapshot);
+    start::put_back_denied(&mut rows, now);
     let gate = time_out(snapshot, &mut rows, now);
-    close_and_reopen(snapshot, &gate, &mut rows, now);
-    let in_flight = promote(snapshot, &gate, &mut rows, now);
-    let starts = starts(snapshot, &gate, &rows);
+    start::close_and_reopen(snapshot, &gate, &mut rows, now);
+    start::put_back_excess(&gate, &mut rows, now);
+    let in_flight = start::promote(snapshot, &gate, &mut rows, now);
+    let starts = start::starts(snapshot, &gate, &rows);
 
     let open_step = gate.first_incomplete();
     let opened_at = open_step.map(|step| match snapshot.opened {
@@ -425,147 +429,6 @@ fn time_out(snapshot: &Snapshot<'_>, rows: &mut [Row<'_>], now: Timestamp) -> Ga
             return gate;
         }
     }
-}
-
-/// Returns promoted Applications to Waiting whose operation has not started and
-/// is denied by a sync window.
-fn put_back_denied(rows: &mut [Row<'_>], now: Timestamp) {
-    for row in rows.iter_mut().filter(|row| row.member.denied.is_some()) {
-        let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
-        if !entry.phase.is_in_flight() {
-            continue;
-        }
-        let is_written = seen.has_operation_in_flight() || has_promotion(seen, entry);
-        if seen.has_idle_promotion() || entry.phase == Phase::Pending && !is_written {
-            entry.deny(now);
-        }
-    }
-}
-
-/// Stops the timeout of promoted Applications whose operation has not started
-/// and whose step has closed; promotes them again when the step opens.
-fn close_and_reopen(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) {
-    let entries = rows.iter_mut().filter_map(|row| row.entry.as_mut());
-    for entry in entries.filter(|entry| entry.phase == Phase::Pending) {
-        if entry.step.is_some_and(|step| gate.is_open(step)) {
-            entry.reopen();
-        } else {
-            entry.close(&snapshot.settings.rules, now);
-        }
-    }
-}
-
-/// The Applications whose operation must be withdrawn. This does not depend on
-/// the entry, which may be of a reconcile that did not write the withdrawal.
-fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
-    let is_denied = |member: &&Member<'_>| {
-        member.denied.is_some() && member.observed.is_some_and(Observed::has_idle_promotion)
-    };
-    snapshot.members.iter().filter(is_denied).map(|member| member.name.to_owned()).collect()
-}
-
-/// Promotes Waiting entries of open steps in name order up to the limit
-/// (AS-341). Returns what is in flight, including the promotions.
-fn promote(snapshot: &Snapshot<'_>, gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> InFlight {
-    let mut in_flight = InFlight { per_step: vec![0; gate.step_count()], bytes: 0, is_full: false };
-    for row in rows.iter() {
-        let Some(entry) = &row.entry else { continue };
-        in_flight.bytes += listed::reserved(row.member, entry);
-        let Some(count) = entry.step.and_then(|step| in_flight.per_step.get_mut(step)) else {
-            continue;
-        };
-        // A sync started by others counts, too: the limit applies to all
-        // running operations.
-        let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
-        if entry.phase.is_in_flight() || runs {
-            *count += 1;
-        }
-    }
-    for row in rows.iter_mut() {
-        let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
-        let is_waiting = entry.phase == Phase::Waiting && row.member.invalid.is_none();
-        let Some(step) = entry.step.filter(|step| is_waiting && gate.is_open(*step)) else {
-            continue;
-        };
-        let promotion = || promotion_time(row.member.entry, seen, now);
-        if entry.waits_for_its_request(seen) {
-            // The operation that was requested before is counted already.
-            entry.promote_requested(promotion());
-            continue;
-        }
-        let is_ready = seen.is_ready_to_start()
-            && seen.may_be_started()
-            && row.behind.is_none()
-            && row.member.denied.is_none();
-        if !is_ready || !gate.limit(step).has_room(in_flight.per_step[step]) {
-            continue;
-        }
-        let takes = listed::in_flight(entry) - listed::reserved(row.member, entry);
-        if takes > 0 && in_flight.bytes + takes > snapshot.capacity {
-            in_flight.is_full = true;
-            continue;
-        }
-        in_flight.per_step[step] += 1;
-        in_flight.bytes += takes;
-        entry.promote(promotion());
-    }
-    in_flight
-}
-
-/// The time of a promotion is its identity, so it must be later than any stored
-/// time of the entry and than any promotion that the Application still names:
-/// the entry may be lost, and another replica's clock may differ. So it may be
-/// slightly ahead of the clock.
-fn promotion_time(stored: Option<&Entry>, seen: &Observed, now: Timestamp) -> Timestamp {
-    let before = stored.map(|entry| entry.since).into_iter().chain(promotions(seen));
-    let after = before
-        .filter_map(|time| time.checked_add(SignedDuration::from_secs(1)).ok())
-        .map(phase::whole_seconds);
-    after.chain([phase::whole_seconds(now)]).max().unwrap_or(now)
-}
-
-/// The operations to write: for Pending entries of open steps whose Application
-/// neither has the operation of this promotion (AS-361) nor another one that is
-/// requested or running, or has just succeeded: it may have taken the place of the
-/// promotion's.
-fn starts(snapshot: &Snapshot<'_>, gate: &Gate, rows: &[Row<'_>]) -> Vec<Start> {
-    let mut starts = Vec::new();
-    for row in rows {
-        let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { continue };
-        if entry.phase != Phase::Pending
-            || seen.has_operation_in_flight()
-            || has_promotion(seen, entry)
-            || seen.result_is_unknown()
-            || row.member.invalid.is_some()
-        {
-            continue;
-        }
-        let Some(step) = entry.step.filter(|step| gate.is_open(*step)) else { continue };
-        // A comparison that failed or used another spec does not give the
-        // revisions that this spec resolves to.
-        let pinned = snapshot.settings.pin_revisions && seen.knows_its_revisions();
-        starts.push(Start {
-            application: entry.application.clone(),
-            promotion: entry.since,
-            revisions: if pinned { entry.target_revisions.clone() } else { Vec::new() },
-            step,
-        });
-    }
-    starts
-}
-
-/// Whether the Application has, or had, the operation of this promotion or of a
-/// later one.
-fn has_promotion(seen: &Observed, entry: &Entry) -> bool {
-    promotions(seen).any(|promotion| promotion >= entry.since)
-        || seen.operation.as_ref().is_some_and(|operation| entry.owns(operation))
-}
-
-/// The promotions of the current and the last operation of the Application.
-fn promotions(seen: &Observed) -> impl Iterator<Item = Timestamp> + use<> {
-    let requested = seen.requested.as_ref().and_then(|operation| operation.promotion);
-    let state = seen.operation.as_ref().and_then(|operation| operation.promotion);
-    [requested, state].into_iter().flatten()
 }
 
 fn problems(strategy: &Strategy, memberships: &BTreeMap<String, Membership>) -> Vec<Problem> {

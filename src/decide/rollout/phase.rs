@@ -233,6 +233,11 @@ impl Entry {
         self.set(Phase::Waiting, "A sync window denies the sync, waiting for it to open", now);
     }
 
+    /// Returns an entry to Waiting for which `maxUpdate` has no room any more (AS-341).
+    pub fn put_back(&mut self, now: Timestamp) {
+        self.set(Phase::Waiting, "More are in flight than maxUpdate permits, waiting", now);
+    }
+
     /// Keeps an entry Waiting that is Synced but does not fit in the status as
     /// Progressing.
     pub fn leave_waiting(&mut self, since: Timestamp) {

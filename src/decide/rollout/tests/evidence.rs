@@ -396,3 +396,45 @@ fn a_failed_sync_is_repeated_when_the_step_opens() {
     let plan = plan(&[("app", "1", None, seen)]);
     assert_eq!((plan.entries[0].phase, plan.starts.len()), (Pending, 1));
 }
+
+/// Promoted, and then `maxUpdate` was reduced, or somebody synced another Application,
+/// before the operations were written.
+#[test]
+fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as_341() {
+    let out = with_revision("r1", 5, &seen(H::Missing, SyncStatusCode::OutOfSync));
+    let requested = |promotion| Observed {
+        requested: Some(observed::RequestedOperation { promotion }),
+        ..out.clone()
+    };
+    let own = requested(Some(ago(20)));
+    let cases = [
+        ("no limit", json!(null), &out, "PPP", "abc"),
+        ("two", json!(2), &out, "PPW", "ab"),
+        ("one has its operation", json!(2), &own, "PPW", "b"),
+        ("it is no reason to withdraw it", json!(0), &own, "PWW", ""),
+        ("one is synced by hand", json!(1), &requested(None), "PWW", ""),
+        ("none", json!(0), &out, "WWW", ""),
+    ];
+    for (name, limit, first, phases, starts) in cases {
+        let strategy = steps_of(&[limit]);
+        let entry = |name: &str| Entry { since: ago(20), ..at(Pending, name, "r1").unwrap() };
+        let names = ["a", "b", "c"].map(str::to_owned);
+        let seen = |name: &String| if name == "a" { first.clone() } else { out.clone() };
+        let snapshot = Snapshot {
+            strategy: &strategy,
+            generated: &names.clone().map(|name| (name, generated("1"))).into(),
+            current: &names.clone().map(|name| (name.clone(), seen(&name))).into(),
+            entries: &names.map(|name| (name.clone(), entry(&name))).into(),
+            settings: Settings::default(),
+        };
+        let plan = step(&snapshot, now());
+        let letter = |entry: &Entry| if entry.phase == Pending { 'P' } else { 'W' };
+        let got: String = plan.entries.iter().map(letter).collect();
+        let started: String = plan.starts.iter().map(|start| start.application.as_str()).collect();
+        assert_eq!((got.as_str(), started.as_str()), (phases, starts), "{name}: {plan:?}");
+        assert!(
+            plan.entries.iter().all(|one| one.phase == Pending || one.phase == Waiting),
+            "{name}"
+        );
+    }
+}
