@@ -316,6 +316,16 @@ fn invalid_applications_are_reported_and_printed() {
 }
 
 #[test]
+fn a_parameter_that_no_generator_has_is_named() {
+    let misspelt = set(&["a", "b"], json!([])).replace("{{name}}", "{{ naem }}");
+    let run = with_input(&["render", "-f", "-"], misspelt);
+    let want = "spec.template.metadata.name: \"{{ naem }}\" is not a valid object name: the \
+                generator has no parameter naem (generated from spec.generators[0].list.elements[";
+    run.fails(1, &[want]);
+    assert!(!run.err.contains("it must be unique"), "{}", run.err);
+}
+
+#[test]
 fn errors_have_what_where_and_why() {
     let template = set(&["a"], json!([]))
         .replace("{{name}}", "{{.name")

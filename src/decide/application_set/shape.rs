@@ -39,6 +39,13 @@ fn problem_of_kind(application: &Value) -> Option<String> {
     Some(format!("{field}: is {is}, must be {want}; remove it from spec.templatePatch"))
 }
 
+/// The parameter that a name still refers to: without `goTemplate`, what the generator
+/// does not know stays as it is.
+pub(super) fn unknown_parameter(name: &str) -> Option<&str> {
+    let (_, rest) = name.split_once("{{")?;
+    Some(rest.split_once("}}")?.0.trim())
+}
+
 /// The error of the name of an object.
 fn problem_of_name(name: &Value) -> Option<String> {
     let place = "spec.template.metadata.name";
@@ -53,6 +60,12 @@ fn problem_of_name(name: &Value) -> Option<String> {
     };
     if text.is_empty() {
         return Some(format!("{place}: renders to an empty name"));
+    }
+    if let Some(parameter) = unknown_parameter(text) {
+        return Some(format!(
+            "{place}: {} is not a valid object name: the generator has no parameter {parameter}",
+            shown(name)
+        ));
     }
     (!is_subdomain(text)).then(|| {
         format!(
