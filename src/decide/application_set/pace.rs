@@ -39,18 +39,25 @@ pub fn due_at(
 }
 
 /// Whether a transition has to be stored before anything else may happen: an Application
-/// is promoted or put back, or it is Healthy and would be held back by its phase.
-pub fn is_urgent(plan: &RolloutPlan, existing: &[Existing]) -> bool {
-    let is_done = |application: &str| {
+/// is promoted or put back, or it is Healthy and would be held back by its phase; or it does
+/// not exist any more, and a new one of that name must not find its entry.
+pub fn is_urgent(old: &Status, plan: &RolloutPlan, existing: &[Existing]) -> bool {
+    let find = |application: &str| {
         let at = existing.binary_search_by(|one| (*one.name).cmp(application));
-        at.is_ok_and(|at| existing[at].observed.is_synced_and_healthy())
+        at.ok().map(|at| &existing[at])
     };
-    plan.transitions.iter().any(|transition| match transition.to {
-        Phase::Waiting => transition.from.is_some(),
-        Phase::Pending => true,
-        Phase::Progressing => is_done(&transition.application),
-        Phase::Healthy => transition.timed_out,
-    })
+    let is_done = |application: &str| {
+        find(application).is_some_and(|one| one.observed.is_synced_and_healthy())
+    };
+    let mut entries = old.entries.iter().flatten();
+    let is_left = entries.any(|entry| find(&entry.application).is_none());
+    is_left
+        || plan.transitions.iter().any(|transition| match transition.to {
+            Phase::Waiting => transition.from.is_some(),
+            Phase::Pending => true,
+            Phase::Progressing => is_done(&transition.application),
+            Phase::Healthy => transition.timed_out,
+        })
 }
 
 /// Whether nothing differs but entries, resources, and what follows from them.

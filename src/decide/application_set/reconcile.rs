@@ -180,7 +180,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .and_then(|plan| plan.wake_at)
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
     let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
-    let urgent = plan.as_ref().is_some_and(|plan| pace::is_urgent(plan, snapshot.existing));
+    let urgent =
+        plan.as_ref().is_some_and(|plan| pace::is_urgent(&set.status, plan, snapshot.existing));
     let due_at = pace::due_at(&set.status, &status, urgent, snapshot.written_at, now);
     let due = due_at.and_then(|at| Duration::try_from(at.duration_since(now)).ok());
     if let (Some(plan), Some(_)) = (&mut plan, due_at) {

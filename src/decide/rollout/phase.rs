@@ -299,6 +299,7 @@ pub fn advance(
     rules: &Rules,
     now: Timestamp,
 ) -> Entry {
+    let stored = stored.filter(|entry| !is_of_former(entry, seen));
     // The phase for the rules R5 to R11: an Application applies at most one of
     // them in one reconcile.
     let before = stored.map(|entry| entry.phase);
@@ -350,6 +351,22 @@ pub fn advance(
         }
     }
     entry
+}
+
+/// Whether the entry is of an Application that was deleted and created again: it is past
+/// Waiting, which needs a comparison and then an operation, and there is none. Times do not
+/// tell: the clock of the API server may differ.
+fn is_of_former(entry: &Entry, seen: &Observed) -> bool {
+    let has_operation = seen.operation.is_some() || seen.requested.is_some();
+    match entry.phase {
+        Phase::Waiting => false,
+        _ if has_operation => false,
+        Phase::Pending | Phase::Healthy => seen.compared == Compared::Never,
+        Phase::Progressing => {
+            seen.compared == Compared::Never
+                || entry.mark != Some(Mark::FoundSynced) && !seen.has_error_condition
+        }
+    }
 }
 
 /// Whether the operation of this promotion syncs exactly the observed

@@ -157,3 +157,55 @@ async fn changes_that_nothing_depends_on_share_a_write_of_the_status() {
     let is_shown = |set: &Value| set["status"]["resources"].to_string().contains(&last);
     world.until("ApplicationSet", "set", is_shown).await;
 }
+
+/// Each is created again by the reconcile that sees that it is gone, and must not find the
+/// entry of the one before it, whose sync has failed.
+#[tokio::test]
+async fn applications_that_are_created_again_start_anew() {
+    const NAMES: [&str; 3] = ["a", "b", "c"];
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut spec = fleet(&NAMES.map(|name| (name, "dev")), rolling());
+    // No finalizer: nobody is here to remove it.
+    spec["syncPolicy"] = json!({"preserveResourcesOnDeletion": true});
+    world.create("ApplicationSet", "set", spec).await;
+    for name in NAMES {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    let mut former = Vec::new();
+    for name in NAMES {
+        let live = world.until("Application", name, |live| live["operation"].is_object()).await;
+        let now = jiff::Timestamp::now().to_string();
+        let state = json!({
+            "operation": live["operation"], "phase": "Failed", "message": "refused",
+            "startedAt": now, "finishedAt": now, "syncResult": {"revision": "r1"},
+        });
+        world
+            .patch(
+                "Application",
+                name,
+                json!({"operation": null, "status": {"operationState": state}}),
+            )
+            .await;
+        former.push(live["metadata"]["uid"].clone());
+    }
+    let has = |name: &'static str, phase: &'static str| {
+        move |set: &Value| entry_of(set, name)["status"] == phase
+    };
+    for name in NAMES {
+        world.until("ApplicationSet", "set", has(name, "Progressing")).await;
+    }
+    for name in NAMES {
+        world.delete("Application", name).await;
+    }
+    for (name, uid) in NAMES.iter().zip(&former) {
+        world.until("Application", name, |live| live["metadata"]["uid"] != *uid).await;
+    }
+    for name in NAMES {
+        let set = world.until("ApplicationSet", "set", has(name, "Waiting")).await;
+        assert!(!entry_of(&set, name)["message"].to_string().contains("refused"), "{set}");
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    for name in NAMES {
+        world.until("Application", name, |live| live["operation"].is_object()).await;
+    }
+}

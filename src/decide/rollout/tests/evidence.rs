@@ -106,7 +106,10 @@ fn a_failed_manual_sync_is_reported_until_there_is_another_revision() {
 
 #[test]
 fn an_application_that_cannot_start_yet_is_not_stalled_as_611() {
-    let out = with_revision("new", 5, &seen(H::Healthy, SyncStatusCode::OutOfSync));
+    let out = Observed {
+        operation: Some(operation(OperationPhase::Succeeded, 800)),
+        ..with_revision("new", 5, &seen(H::Healthy, SyncStatusCode::OutOfSync))
+    };
     let plan_of = |limit: Value, first: Phase, opened| {
         let strategy = steps_of(&[limit]);
         let entry =
@@ -436,5 +439,52 @@ fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as
             plan.entries.iter().all(|one| one.phase == Pending || one.phase == Waiting),
             "{name}"
         );
+    }
+}
+
+/// The entry of an Application that was deleted and created again, when no reconcile has seen
+/// that there was none.
+#[test]
+fn an_application_that_was_created_again_starts_anew() {
+    let never = Observed {
+        compared: Compared::Never,
+        revisions: vec![],
+        reconciled_at: None,
+        ..seen(H::Missing, SyncStatusCode::Unknown)
+    };
+    let out = with_revision("r1", 5, &seen(H::Missing, SyncStatusCode::OutOfSync));
+    let synced = |seen: &Observed| Observed {
+        operation: Some(operation(OperationPhase::Succeeded, 40)),
+        ..seen.clone()
+    };
+    let refused = Observed { has_error_condition: true, ..out.clone() };
+    let found = Some(phase::Mark::FoundSynced);
+    let failed = Some(phase::Mark::SyncFailed);
+    let cases = [
+        ("it was never compared", Progressing, failed, &never, Waiting),
+        ("and complete", Healthy, None, &never, Waiting),
+        ("and promoted", Pending, None, &never, Waiting),
+        ("and found in sync", Progressing, found, &never, Waiting),
+        ("and waits", Waiting, None, &never, Waiting),
+        ("it has no operation", Progressing, failed, &out, Pending),
+        ("it needed none", Progressing, found, &out, Progressing),
+        ("it could not have one", Progressing, None, &refused, Progressing),
+        ("it has one", Progressing, None, &synced(&out), Progressing),
+        ("it has one, and was not compared", Healthy, None, &synced(&never), Healthy),
+    ];
+    for (name, phase, mark, seen, want) in cases {
+        let entry = Entry { mark, ..at(phase, "app", "r1").unwrap() };
+        let later = at(Waiting, "later", "r1");
+        let plan =
+            plan(&[("app", "1", Some(entry), seen.clone()), ("later", "2", later, synced(&out))]);
+        assert_eq!(plan.entries[0].phase, want, "{name}: {}", plan.entries[0].message);
+        let starts: Vec<&str> =
+            plan.starts.iter().map(|start| start.application.as_str()).collect();
+        let want: &[&str] = match want {
+            Pending => &["app"],
+            Healthy => &["later"],
+            _ => &[],
+        };
+        assert_eq!(starts, want, "{name}");
     }
 }
