@@ -266,6 +266,8 @@ impl ClusterConnection {
             why.push_str(&format!(
                 "; {kind}s of this name are in namespace {places}: select it with -n {first}"
             ));
+        } else if let Some(other) = self.application_instead(kind, name).await {
+            why.push_str(&other);
         } else if let Some(near) = nearest(name, names.iter()) {
             let at = known.iter().find(|(_, one)| *one == near).map_or("", |(at, _)| at.as_str());
             let at = match self.places.iter().any(|place| place == at) {
@@ -281,6 +283,32 @@ impl ClusterConnection {
         }
         let place = format!("{kind} {}/{name}", self.namespace);
         Error::input(NOT_FOUND, place, why)
+    }
+
+    /// For the name of an Application where that of an ApplicationSet is expected: what to
+    /// name instead. Only for messages, so it fails silently.
+    async fn application_instead(&self, kind: &str, name: &str) -> Option<String> {
+        if kind != "ApplicationSet" {
+            return None;
+        }
+        for namespace in &self.places {
+            let found = self.look_up("Application", namespace, name).await;
+            let Ok(Lookup::Found(application)) = found else { continue };
+            let owners = application["metadata"]["ownerReferences"].as_array();
+            let is_set = |owner: &&Value| owner["kind"] == "ApplicationSet";
+            let owner = owners.into_iter().flatten().find(is_set);
+            return Some(match owner.and_then(|owner| owner["name"].as_str()) {
+                Some(set) => format!(
+                    "; {name} is an Application of the ApplicationSet {set}: use that name, or wavegate \
+                     tree {name}"
+                ),
+                None => format!(
+                    "; {name} is an Application of no ApplicationSet: wavegate tree {name} shows its \
+                     resources"
+                ),
+            });
+        }
+        None
     }
 
     /// Namespace and name of all objects of a kind, as far as they can be listed: of all

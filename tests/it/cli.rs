@@ -323,6 +323,17 @@ fn a_parameter_that_no_generator_has_is_named() {
                 generator has no parameter naem (generated from spec.generators[0].list.elements[";
     run.fails(1, &[want]);
     assert!(!run.err.contains("it must be unique"), "{}", run.err);
+    let misspelt = set(&["a", "b"], json!([]))
+        .replace("{{name}}", "{{.naem}}")
+        .replace("\"spec\":{\"gen", "\"spec\":{\"goTemplate\":true,\"gen");
+    let go = with_input(&["render", "-f", "-"], misspelt.clone());
+    go.fails(1, &["\"<no value>\" is not a valid object name: the template names a field that "]);
+    // As it advises.
+    let strict = misspelt.replace(
+        "\"goTemplate\":true",
+        "\"goTemplate\":true,\"goTemplateOptions\":[\"missingkey=error\"]",
+    );
+    with_input(&["render", "-f", "-"], strict).fails(1, &["naem"]);
 }
 
 #[test]

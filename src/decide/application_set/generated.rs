@@ -254,7 +254,7 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
         let mut wanted = first.wanted.clone();
         if let [second, others @ ..] = rest
             && !first.own_name.is_empty()
-            && shape::unknown_parameter(&first.own_name).is_none()
+            && shape::missing_parameter(&first.own_name).is_none()
         {
             wanted.problem = Some(format!(
                 "spec.template.metadata.name: {} elements result in this name, {} and {}{}; it must be unique",

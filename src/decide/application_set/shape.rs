@@ -39,11 +39,19 @@ fn problem_of_kind(application: &Value) -> Option<String> {
     Some(format!("{field}: is {is}, must be {want}; remove it from spec.templatePatch"))
 }
 
-/// The parameter that a name still refers to: without `goTemplate`, what the generator
-/// does not know stays as it is.
-pub(super) fn unknown_parameter(name: &str) -> Option<&str> {
+/// Why a name is as it is, when the generator lacks a parameter that it refers to. Without
+/// `goTemplate`, such a reference stays as it is; with it, it becomes `<no value>` (AS-132).
+pub(super) fn missing_parameter(name: &str) -> Option<String> {
+    if name.contains("<no value>") {
+        return Some(
+            "the template names a field that the generator's element does not have; \
+             spec.goTemplateOptions: [missingkey=error] says which"
+                .to_owned(),
+        );
+    }
     let (_, rest) = name.split_once("{{")?;
-    Some(rest.split_once("}}")?.0.trim())
+    let parameter = rest.split_once("}}")?.0.trim();
+    Some(format!("the generator has no parameter {parameter}"))
 }
 
 /// The error of the name of an object.
@@ -61,11 +69,8 @@ fn problem_of_name(name: &Value) -> Option<String> {
     if text.is_empty() {
         return Some(format!("{place}: renders to an empty name"));
     }
-    if let Some(parameter) = unknown_parameter(text) {
-        return Some(format!(
-            "{place}: {} is not a valid object name: the generator has no parameter {parameter}",
-            shown(name)
-        ));
+    if let Some(missing) = missing_parameter(text) {
+        return Some(format!("{place}: {} is not a valid object name: {missing}", shown(name)));
     }
     (!is_subdomain(text)).then(|| {
         format!(

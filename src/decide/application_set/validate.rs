@@ -45,7 +45,7 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
     for ((name, application), origin) in generation.called().zip(&generation.origins) {
         let namesakes = match crate::desired::name_of(application) {
             "" => &[],
-            own if shape::unknown_parameter(own).is_some() => &[],
+            own if shape::missing_parameter(own).is_some() => &[],
             own => origins.get(own).map(Vec::as_slice).unwrap_or_default(),
         };
         let problem = match namesakes {

@@ -2,7 +2,10 @@
 
 use std::process::Command;
 
+use kube::Api;
+use kube::core::DynamicObject;
 use wavegate::embedded::{Effect, Fault};
+use wavegate::watch::object::resource;
 
 use super::embedded::Cluster;
 use super::*;
@@ -178,5 +181,36 @@ async fn a_missing_kubeconfig_or_context_is_named_with_what_exists() {
         let mut command = program(&["status"]);
         command.env("KUBECONFIG", in_folder(&files, file));
         run(command).await.fails(2, &["error: cannot reach the cluster: ", want]);
+    }
+}
+
+/// The set is what these commands are about, and its Applications are what people see first.
+#[tokio::test(flavor = "multi_thread")]
+async fn for_an_application_its_set_is_named() {
+    let world = World::start().await;
+    let application = |name: &str| {
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
+            "spec": {
+                "project": "default", "source": {"repoURL": "https://r", "path": "."},
+                "destination": {"server": "https://1"},
+            },
+        })
+    };
+    let sets: Api<DynamicObject> =
+        Api::namespaced_with(world.cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let uid = sets.get("set").await.unwrap().metadata.uid;
+    let mut owned = application("dev-eu");
+    owned["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet", "name": "set",
+        "uid": uid, "controller": true,
+    }]);
+    world.cluster.create("Application", owned).await;
+    world.cluster.create("Application", application("alone")).await;
+    for command in ["explain", "status"] {
+        let of_set = "; dev-eu is an Application of the ApplicationSet set: use that name, or \
+                      wavegate tree dev-eu";
+        world.run(&[command, "dev-eu"]).await.fails(2, &["it does not exist", of_set]);
+        world.run(&[command, "alone"]).await.fails(2, &["alone is an Application of no "]);
     }
 }
