@@ -118,6 +118,16 @@ async fn engine(
     }
     let survey = if args.what.prune { SurveyMode::First } else { SurveyMode::Never };
     let reach = manifests.reach(&client, survey).await?;
+    if let Some(namespaces) = reach.namespaces.as_ref().filter(|_| args.what.prune) {
+        let names: Vec<&str> = namespaces.iter().map(String::as_str).collect();
+        let searched = match names.as_slice() {
+            [one] => format!("namespace {one} is searched"),
+            all => format!("namespaces {} are searched", all.join(" and ")),
+        };
+        note(&format!(
+            "for what is left over, only {searched}: this user may not list the whole cluster"
+        ));
+    }
 
     let stop = CancellationToken::new();
     let _guard = stop.clone().drop_guard();

@@ -1,5 +1,6 @@
 //! `wavegate sync -f`: the sync engine without an Application.
 
+use std::collections::BTreeSet;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -304,7 +305,7 @@ pub async fn a_failed_run_runs_its_sync_fail_hook(world: World) {
 pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
     let server = world.server().unwrap().clone();
     let everywhere = |request: &wavegate::embedded::RequestRecord| {
-        request.client.starts_with("wavegate/")
+        request.client == "wavegate"
             && matches!(request.verb.as_str(), "list" | "watch")
             && request.namespace.is_empty()
     };
@@ -321,6 +322,7 @@ pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
     let args = ["sync", "-f", &dir, "-n", &target, "--name", "two", "--timeout", "4m", "--prune"];
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 0, "{out}{err}");
+    assert!(server.requests().iter().any(|request| request.code == 403), "nothing was refused");
     std::fs::remove_file(folder.path().join("a.json")).unwrap();
     let (code, out, err) = world.wavegate(&args).await;
     assert_eq!(code, 0, "{out}{err}");
@@ -328,5 +330,15 @@ pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
         |namespace: &str| -> Api<ConfigMap> { Api::namespaced(world.client.clone(), namespace) };
     assert!(maps(&target).get_opt("here").await.unwrap().is_none(), "{out}");
     assert!(maps(&world.namespace).get_opt("elsewhere").await.unwrap().is_some(), "{out}");
+    // What is in no namespace of the manifests cannot be found: that is said.
+    let both = BTreeSet::from([target.clone(), world.namespace.clone()]);
+    let both = Vec::from_iter(both).join(" and ");
+    assert!(err.contains(&format!("only namespaces {both} are searched")), "{err}");
+    std::fs::remove_file(folder.path().join("b.json")).unwrap();
+    let (code, out, err) = world.wavegate(&args).await;
+    assert_eq!(code, 0, "{out}{err}");
+    assert!(maps(&world.namespace).get_opt("elsewhere").await.unwrap().is_some(), "{out}");
+    let want = format!("for what is left over, only namespace {target} is searched");
+    assert!(err.contains(&want), "{err}");
     world.finish().await;
 }
