@@ -177,13 +177,25 @@ fn operation_state(state: &Value, text: impl Fn(&Value) -> String) -> Option<Obs
 }
 
 /// The last entry of the history, which both engines add after a sync of the whole
-/// Application that succeeded (SE-385).
+/// Application that succeeded (SE-385); not if it is of other sources, such as of another
+/// parameter, at the same revision.
 fn deployed(live: &Value) -> Deployed {
     if live["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit <= 0) {
         return Deployed::NotKept;
     }
+    let spec = &live["spec"];
+    let is_of_spec = |last: &&Value| match many_sources(spec) {
+        Some(_) => {
+            last["sources"].is_null() || normalize::equal_parts(&spec["sources"], &last["sources"])
+        }
+        None => {
+            last["source"].is_null()
+                || normalize::equal_parts(&single_source(spec), &last["source"])
+        }
+    };
     let last = live["status"]["history"].as_array().and_then(|history| history.last());
-    last.and_then(|last| Some(Deployed::At(time(&last["deployedAt"])?, revisions(last))))
+    last.filter(is_of_spec)
+        .and_then(|last| Some(Deployed::At(time(&last["deployedAt"])?, revisions(last))))
         .unwrap_or(Deployed::Never)
 }
 
@@ -268,6 +280,36 @@ fn time(value: &Value) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_success_counts_for_the_sources_it_was_made_of() {
+        let source = |path: &str| json!({"repoURL": "r", "path": path});
+        let at = "2026-01-02T03:04:05Z";
+        let deployed = |spec: Value, mut last: Value| {
+            last["deployedAt"] = at.into();
+            last["revision"] = "r1".into();
+            deployed(&json!({"spec": spec, "status": {"history": [last]}}))
+        };
+        let found = Deployed::At(at.parse().unwrap(), vec!["r1".to_owned()]);
+        let one = || json!({"source": source("p")});
+        let two = || json!({"sources": [source("p"), source("q")]});
+        let cases = [
+            ("same", one(), one(), &found),
+            (
+                "zero values",
+                one(),
+                json!({"source": {"repoURL": "r", "path": "p", "ref": ""}}),
+                &found,
+            ),
+            ("not recorded", one(), json!({}), &found),
+            ("another path", one(), json!({"source": source("q")}), &Deployed::Never),
+            ("several", two(), two(), &found),
+            ("another of several", two(), json!({"sources": [source("p")]}), &Deployed::Never),
+        ];
+        for (name, spec, last, want) in cases {
+            assert_eq!(deployed(spec, last), *want, "{name}");
+        }
+    }
 
     #[test]
     fn a_comparison_counts_for_the_spec_it_was_made_of() {
