@@ -104,6 +104,11 @@ impl Ignore {
         (Self { rules, budget: Arc::default() }, problems)
     }
 
+    /// Whether a rule is for this Application.
+    pub fn concerns(&self, name: &str) -> bool {
+        self.rules.iter().any(|rule| rule.concerns(name))
+    }
+
     /// Copies the ignored fields of `live` to `target`, also within lists, so
     /// that they never count as a difference and are never written. The name
     /// and the kind cannot be ignored.
@@ -113,7 +118,7 @@ impl Ignore {
     /// The rule that exceeds a limit, and the limit. The Application must not
     /// be written then, since its ignored fields are unknown.
     pub fn keep_live(&self, name: &str, target: &mut Value, live: &Value) -> Result<(), String> {
-        if !self.rules.iter().any(|rule| rule.concerns(name)) {
+        if !self.concerns(name) {
             return Ok(());
         }
         let generated = target.clone();

@@ -63,6 +63,10 @@ impl Comparison {
 
 /// The merge patch that changes `live` to the generated Application; `None`
 /// when they are equal. Fails if the ignored fields are unknown.
+///
+/// A merge patch replaces a list as a whole. If elements of other clients are in it, as they
+/// were observed, the patch contains the observed version: otherwise it would undo a change
+/// that was made since.
 fn patch(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Value>, String> {
     let target = target(rules, generated, live)?;
     let mut body = json!({});
@@ -79,7 +83,19 @@ fn patch(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Option<Va
             body["metadata"][field] = change;
         }
     }
+    let keeps_spec = rules.ignore.concerns(crate::desired::name_of(generated));
+    if has_list(&body["metadata"]) || keeps_spec && has_list(&body["spec"]) {
+        body["metadata"]["resourceVersion"] = live["metadata"]["resourceVersion"].clone();
+    }
     Ok((body != json!({})).then_some(body))
+}
+
+fn has_list(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(fields) => fields.values().any(has_list),
+        _ => false,
+    }
 }
 
 /// The Application as it is to be. Rules of ignored fields see it whole, as they

@@ -1,13 +1,17 @@
 //! Insignificant differences are not written, and ignored fields stay (AS-153, AS-163).
 
 use super::*;
+use crate::embedded::{Effect, Fault};
 
-/// Number of Application patches by the controller.
+fn is_patch(request: &RequestRecord) -> bool {
+    request.client == "sets" && request.verb == "patch" && request.resource == "applications"
+}
+
+/// Number of Application patches by the controller. One that was decided on an outdated
+/// Application, and refused, changes nothing.
 fn patches(world: &ClusterState) -> usize {
-    let of_application = |request: &&RequestRecord| {
-        request.client == "sets" && request.verb == "patch" && request.resource == "applications"
-    };
-    world.server.requests().iter().filter(of_application).count()
+    let requests = world.server.requests();
+    requests.iter().filter(|request| is_patch(request) && request.code != 409).count()
 }
 
 #[tokio::test]
@@ -72,6 +76,36 @@ async fn an_ignored_value_stays_with_its_element_of_a_list_as_163() {
     assert_eq!(patches(&world), 1, "it is written once");
     let live = world.until("Application", "app", |_| true).await;
     assert_eq!(live["spec"]["sources"][2]["targetRevision"], "hotfix");
+}
+
+/// A merge patch replaces a list as a whole, so it undid the change of another client that
+/// was made between observation and write.
+#[tokio::test]
+async fn an_ignored_value_that_changes_during_the_write_of_its_list_stays_as_163() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let source = |path: &str, revision: &str| json!({"repoURL": "https://example.com/a", "path": path, "targetRevision": revision});
+    let mut spec = set(Value::Null);
+    spec["template"]["spec"]["source"] = Value::Null;
+    spec["template"]["spec"]["sources"] = json!([source("p", "main")]);
+    spec["ignoreApplicationDifferences"] =
+        json!([{"jqPathExpressions": [".spec.sources[].targetRevision"]}]);
+    world.create("ApplicationSet", "set", spec.clone()).await;
+    world.until("Application", "app", |_| true).await;
+    world.server.inject(Fault::new(Effect::Latency(Duration::from_secs(1)), is_patch));
+    spec["template"]["spec"]["sources"] = json!([source("q", "main")]);
+    world.patch("ApplicationSet", "set", json!({ "spec": spec })).await;
+    // It is decided, and not yet applied.
+    let is_sent = async {
+        while !world.server.requests().iter().any(is_patch) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, is_sent).await.expect("the controller writes the new path");
+    let by_hand = json!({"spec": {"sources": [source("p", "hotfix")]}});
+    world.patch("Application", "app", by_hand).await;
+    let is_new = |live: &Value| live["spec"]["sources"][0]["path"] == "q";
+    let live = world.until("Application", "app", is_new).await;
+    assert_eq!(live["spec"]["sources"][0]["targetRevision"], "hotfix");
 }
 
 #[tokio::test]
