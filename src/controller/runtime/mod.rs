@@ -77,6 +77,7 @@ pub async fn run<C: Reconciler>(
         let (controller, queue) = (Arc::clone(&controller), Arc::clone(&queue));
         let span = C::span(&key);
         let work = async move {
+            let trigger = queue.catch_up(&key, trigger);
             let reconcile = controller.reconcile(&key, trigger);
             let ended = contained(controller.as_ref(), &key, reconcile).await;
             drop(slot);

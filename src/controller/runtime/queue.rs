@@ -207,6 +207,18 @@ impl<R: Request> Queue<R> {
         Err(inner.due.first().map(|(due, _)| *due))
     }
 
+    /// Adds what was requested since the object was taken, while its reconcile waited for a
+    /// slot. The reconcile observes that as well, so data from before is not fresh enough.
+    pub fn catch_up(&self, key: &ObjectKey, trigger: Trigger<R>) -> Trigger<R> {
+        let mut inner = self.inner.lock();
+        let entry = inner.entries.get_mut(key).filter(|entry| entry.running);
+        let Some(entry) = entry else { return trigger };
+        let Some(at) = entry.asked_at.take() else { return trigger };
+        (entry.queued, entry.first) = (false, false);
+        let request = trigger.request.and(std::mem::take(&mut entry.request));
+        Trigger { request, at, ..trigger }
+    }
+
     /// Ends a reconcile. Its request is kept if it did not succeed. Returns the pause
     /// before the retry.
     pub fn done(
@@ -226,7 +238,9 @@ impl<R: Request> Queue<R> {
         if matches!(ended, ReconcileResult::Failed | ReconcileResult::Outdated) {
             inner.retries += 1;
             entry.request = entry.request.and(trigger.request);
-            entry.asked_at = Some(entry.asked_at.unwrap_or(trigger.at));
+            // What has made it outdated may be a request that the watch has not reported.
+            let at = if ended == ReconcileResult::Outdated { now } else { trigger.at };
+            entry.asked_at = Some(entry.asked_at.unwrap_or(at));
         }
         let mut pause = None;
         let due = match ended {
@@ -356,6 +370,27 @@ mod tests {
         assert!(trigger.request.0);
         queue.done(&key("a"), trigger, ReconcileResult::Gone);
         assert!(queue.inner.lock().entries.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn data_from_before_the_latest_request_is_not_fresh_enough() {
+        let queue = queue();
+        let second = Duration::from_secs(1);
+        queue.enqueue(&key("a"), Urgent(false));
+        let (_, trigger) = next(&queue).await;
+        // It waits for a slot.
+        tokio::time::advance(second).await;
+        queue.enqueue(&key("a"), Urgent(true));
+        let latest = Instant::now();
+        tokio::time::advance(second).await;
+        let trigger = queue.catch_up(&key("a"), trigger);
+        assert_eq!((trigger.at, trigger.request), (latest, Urgent(true)));
+        assert_eq!(queue.catch_up(&key("a"), trigger).at, latest);
+        queue.done(&key("a"), trigger, ReconcileResult::Outdated);
+        let outdated = Instant::now();
+        assert_eq!(next(&queue).await.1.at, outdated, "one reconcile, based on a newer object");
+        queue.done(&key("a"), trigger, ReconcileResult::Success(None));
+        assert!(is_idle(&queue), "nothing is left of the request");
     }
 
     #[tokio::test(start_paused = true)]
