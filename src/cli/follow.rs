@@ -415,7 +415,11 @@ impl Followed {
                     lines.push(Line::of(Style::Red, text));
                 }
                 if lines.is_empty() {
-                    let why = self.disconnected().unwrap_or("no ApplicationSet was found");
+                    let unknown = match self.is_listed() {
+                        true => "no ApplicationSet was found",
+                        false => "the API server has not answered yet",
+                    };
+                    let why = self.disconnected().unwrap_or(unknown);
                     let text = format!("Nothing is complete after {time}: {why}");
                     lines.push(Line::of(Style::Red, text));
                 }

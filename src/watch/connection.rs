@@ -126,7 +126,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_server_that_cannot_be_reached_is_named_without_credentials() {
-        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        // Bound, so that nothing else uses the port, and not listening.
+        let bound = tokio::net::TcpSocket::new_v4().unwrap();
+        bound.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let free = bound.local_addr().unwrap();
         let server = format!("http://me:s3cr3t@{free}/proxy");
         let client = client(kube::Config::new(server.parse().unwrap())).unwrap();
         let error = client.apiserver_version().await.unwrap_err();
