@@ -31,6 +31,8 @@ use crate::watch::control_plane::Scope;
 use crate::watch::object::{Object, resource};
 
 const NAMESPACE: &str = "argocd";
+/// Time limit of every wait, also on a busy machine.
+const LIMIT: Duration = Duration::from_secs(120);
 /// The client of a dry run.
 const DRY: &str = "dry";
 
@@ -96,6 +98,11 @@ impl ClusterState {
         stop.drop_guard()
     }
 
+    /// Stops the controller: it starts no further reconcile.
+    fn stop(&mut self) {
+        self._stop = CancellationToken::new().drop_guard();
+    }
+
     /// Stops the controller and starts it with these settings.
     fn restart(&mut self, settings: ApplicationSetSettings) {
         self._stop = Self::run(&self.server, settings);
@@ -136,7 +143,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(30), look).await;
+        let found = tokio::time::timeout(LIMIT, look).await;
         found.unwrap_or_else(|_| panic!("no Event {reason}"))
     }
 
@@ -166,7 +173,7 @@ impl ClusterState {
                 last = now;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), calm).await.unwrap();
+        tokio::time::timeout(LIMIT, calm).await.unwrap();
     }
 
     /// The writes of the dry run.
@@ -197,7 +204,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let gone = tokio::time::timeout(Duration::from_secs(30), look).await;
+        let gone = tokio::time::timeout(LIMIT, look).await;
         gone.unwrap_or_else(|_| panic!("{kind} {name} is still there"));
     }
 
@@ -251,7 +258,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), look).await.unwrap()
+        tokio::time::timeout(LIMIT, look).await.unwrap()
     }
 
     /// Writes a comparison result to the Application.

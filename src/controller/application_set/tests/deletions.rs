@@ -49,17 +49,21 @@ async fn the_old_name_goes_only_when_the_new_one_is_there() {
 
 #[tokio::test]
 async fn deletions_wait_for_a_deletion_by_another_client_and_report_it() {
-    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = set(Value::Null);
     spec["generators"] = generators(&["app", "old"]);
     world.create("ApplicationSet", "set", spec).await;
     for name in ["app", "old"] {
         world.until("Application", name, |_| true).await;
     }
+    // The watch of the set may be faster than that of the Applications: a controller that is
+    // started afterwards observes both changes.
+    world.stop();
     // Its finalizer blocks the deletion.
     world.api("Application").delete("app", &kube::api::DeleteParams::default()).await.unwrap();
     world.until("Application", "app", is_going).await;
     generate(&world, &["app"]).await;
+    world.restart(ApplicationSetSettings::default());
     let set = world
         .until("ApplicationSet", "set", |set| {
             let conditions = set["status"]["conditions"].as_array().cloned().unwrap_or_default();

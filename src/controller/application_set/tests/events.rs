@@ -18,7 +18,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        let found = tokio::time::timeout(Duration::from_secs(30), look).await;
+        let found = tokio::time::timeout(LIMIT, look).await;
         found.unwrap_or_else(|_| panic!("no Event {reason}: {text}"))
     }
 }

@@ -47,7 +47,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(30), look).await;
+        let waited = tokio::time::timeout(LIMIT, look).await;
         let names = self.names().await;
         waited.unwrap_or_else(|_| panic!("{wanted:?} expected, {names:?} exist"));
     }

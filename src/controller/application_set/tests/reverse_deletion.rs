@@ -51,7 +51,7 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let waited = tokio::time::timeout(Duration::from_secs(30), look).await;
+        let waited = tokio::time::timeout(LIMIT, look).await;
         let (going, staying) = self.going_and_staying().await;
         waited.unwrap_or_else(|_| panic!("{wanted:?} expected, {going:?} are being deleted"));
         assert_eq!(staying, left, "while {wanted:?} are being deleted");
@@ -131,7 +131,7 @@ async fn a_stuck_deletion_is_reported_and_continues_when_it_ends_as_383_as_611()
     world.patch("ApplicationSet", "set", asked).await;
     let reads = || world.sent("get", "applications").len();
     let before = reads();
-    tokio::time::timeout(Duration::from_secs(30), async {
+    tokio::time::timeout(LIMIT, async {
         while reads() < before + 1 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
@@ -173,7 +173,7 @@ async fn an_application_that_cannot_be_read_keeps_the_set_as_383() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), look).await.unwrap();
+    tokio::time::timeout(LIMIT, look).await.unwrap();
     assert_eq!(world.sent("delete", "applications").len(), 2, "prod is not deleted again");
 }
 

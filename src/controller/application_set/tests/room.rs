@@ -160,7 +160,7 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), done).await.unwrap();
+    tokio::time::timeout(LIMIT, done).await.unwrap();
 }
 
 #[tokio::test]
@@ -184,7 +184,7 @@ async fn a_rejected_status_is_reported_and_does_not_stop_the_rollout() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(30), reported).await.unwrap();
+    tokio::time::timeout(LIMIT, reported).await.unwrap();
     // When the status is accepted again, the rollout continues and the condition is removed.
     let _service = serve(&world, "r1");
     let set = world.until("ApplicationSet", "set", is_complete).await;

@@ -10,10 +10,11 @@ use crate::embedded::{Effect, Fault, RequestRecord};
 /// Shorter than the poll of a rollout, so that an event triggered what is waited for.
 const BEFORE_POLL: Duration = Duration::from_secs(20);
 
-/// All changes since then were noticed by their events.
-fn noticed_before_the_poll(begun: std::time::Instant) {
-    let took = begun.elapsed();
-    assert!(took < BEFORE_POLL, "only the poll noticed one of them: {took:?}");
+/// The change since then was noticed by its event; the next one is made now.
+fn noticed_before_the_poll(changed: &mut std::time::Instant) {
+    let took = changed.elapsed();
+    assert!(took < BEFORE_POLL, "only the poll noticed it: {took:?}");
+    *changed = std::time::Instant::now();
 }
 
 impl ClusterState {
@@ -55,7 +56,7 @@ impl ClusterState {
                 }
             }
         };
-        tokio::time::timeout(Duration::from_secs(30), calm).await.expect("it becomes calm");
+        tokio::time::timeout(LIMIT, calm).await.expect("it becomes calm");
     }
 
     async fn secret(&self, name: &str, labels: Value, data: Value) {
@@ -124,12 +125,13 @@ async fn changes_without_meaning_cause_no_write_as_401_as_402() {
 async fn changes_with_a_meaning_are_noticed_as_401_as_402() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.complete().await;
-    let begun = std::time::Instant::now();
+    let mut changed = std::time::Instant::now();
     // AS-402, row 231: metadata and spec.
     world.patch("Application", "a", json!({"metadata": {"labels": {"env": "other"}}})).await;
     world.until("Application", "a", |live| live["metadata"]["labels"]["env"] == "dev").await;
     world.patch("Application", "a", json!({"spec": {"source": {"path": "by-hand"}}})).await;
     world.until("Application", "a", |live| live["spec"]["source"]["path"] == "p").await;
+    noticed_before_the_poll(&mut changed);
     // AS-402, rows 225, 226: health and sync status.
     world.compare("b", "Synced", "Degraded", "r1").await;
     let health = |set: &Value| set["status"]["resources"][1]["health"]["status"] == "Degraded";
@@ -140,9 +142,11 @@ async fn changes_with_a_meaning_are_noticed_as_401_as_402() {
             set["status"]["resources"][1]["status"] == "OutOfSync"
         })
         .await;
+    noticed_before_the_poll(&mut changed);
     // AS-402, row 223: a deletion.
     world.api("Application").delete("a", &DeleteParams::default()).await.unwrap();
     world.until("Application", "a", |live| live["metadata"]["deletionTimestamp"].is_null()).await;
+    noticed_before_the_poll(&mut changed);
     // AS-401, rows 232, 235: the status and the spec of the set.
     world
         .api("ApplicationSet")
@@ -156,7 +160,7 @@ async fn changes_with_a_meaning_are_noticed_as_401_as_402() {
     world.until("ApplicationSet", "set", |set| entry_of(set, "b").is_object()).await;
     world.move_source("q").await;
     world.until("Application", "b", |live| live["spec"]["source"]["path"] == "q").await;
-    noticed_before_the_poll(begun);
+    noticed_before_the_poll(&mut changed);
 }
 
 /// AS-403: what Argo CD misses. The entries follow, without waiting for the poll.
@@ -164,7 +168,7 @@ async fn changes_with_a_meaning_are_noticed_as_401_as_402() {
 async fn what_a_rollout_waits_for_is_noticed_as_403() {
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("ApplicationSet", "set", dev_and_prod()).await;
-    let begun = std::time::Instant::now();
+    let mut changed = std::time::Instant::now();
     world.compare("a", "OutOfSync", "Missing", "r1").await;
     let live = world.until_operation("a").await;
     // The operation appears for the first time, row 229.
@@ -173,13 +177,16 @@ async fn what_a_rollout_waits_for_is_noticed_as_403() {
     let state = json!({"operation": live["operation"], "phase": "Running", "startedAt": now});
     world.patch("Application", "a", json!({"status": {"operationState": state}})).await;
     world.until_phase("a", "Progressing").await;
+    noticed_before_the_poll(&mut changed);
     // It ends, row 227, and the operation is cleared.
     world.end_operation("a", "Succeeded", "r1").await;
+    noticed_before_the_poll(&mut changed);
     // The revision changes while it is OutOfSync.
     world.compare("a", "OutOfSync", "Missing", "r2").await;
     let live =
         world.until("Application", "a", |live| live["operation"]["sync"]["revision"] == "r2").await;
     assert_eq!(live["operation"]["initiatedBy"]["username"], "applicationset-controller");
+    noticed_before_the_poll(&mut changed);
     // A condition of an error, and a comparison after the promotion.
     let later =
         jiff::Timestamp::from_second(jiff::Timestamp::now().as_second() + 2).unwrap().to_string();
@@ -188,12 +195,13 @@ async fn what_a_rollout_waits_for_is_noticed_as_403() {
         json!({"operation": null, "status": {"conditions": conditions, "reconciledAt": later}});
     world.patch("Application", "a", unstarted).await;
     world.until_phase("a", "Progressing").await;
+    noticed_before_the_poll(&mut changed);
     // The owner changes.
     world.patch("Application", "a", json!({"metadata": {"ownerReferences": []}})).await;
     world
         .until("Application", "a", |live| live["metadata"]["ownerReferences"][0]["name"] == "set")
         .await;
-    noticed_before_the_poll(begun);
+    noticed_before_the_poll(&mut changed);
 }
 
 /// AS-404, row 239: a cluster Secret reaches sets with a clusters generator, nested too.
@@ -305,7 +313,7 @@ async fn failures_are_repeated_with_growing_pauses_as_406() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), watch).await.expect("AS-406: it is repeated");
+    tokio::time::timeout(LIMIT, watch).await.expect("AS-406: it is repeated");
     world.until("Application", "app", |_| true).await;
     let pauses: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     // With jitter, two neighbours may be equal.
