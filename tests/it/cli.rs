@@ -39,6 +39,9 @@ use std::process::{Command, Stdio};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+/// Time limit of every wait, also on a busy machine.
+const WAIT: std::time::Duration = std::time::Duration::from_secs(180);
+
 /// Result of a run.
 struct Run {
     code: i32,

@@ -10,7 +10,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Time limit of the demo, also on a busy machine.
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 
 fn demo() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_wavegate"));
@@ -53,8 +53,9 @@ fn the_demo_rolls_out_step_by_step() {
     ];
     assert!(order.is_sorted(), "{order:?}:\n{output}");
     assert!(line_with(&output, &["prod-", "Pending"]) > order[3], "prod waits for qa:\n{output}");
-    // The phase of each line is that of its moment, and each change is one line.
-    for phases in ["Waiting → Pending", "Pending → Progressing"] {
+    // The phase of each line is that of its moment, and each change is one line. Sets and
+    // Applications have a watch each, so the start of a sync may be seen before the promotion.
+    for phases in ["Waiting → ", " → Progressing"] {
         let lines = output.lines().filter(|line| line.contains(phases));
         assert_eq!(lines.count(), 14, "{phases}:\n{output}");
     }

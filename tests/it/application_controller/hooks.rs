@@ -347,9 +347,8 @@ async fn a_deletion_continues_when_the_operation_ends() {
                 .patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}}))
                 .await;
         }
-        let limit = std::time::Duration::from_secs(20);
         let gone = world.until("app", "gone", Value::is_null);
-        let gone = tokio::time::timeout(limit, gone).await;
+        let gone = tokio::time::timeout(super::LIMIT, gone).await;
         assert!(gone.is_ok(), "{how}: SE-513: {}", world.app("app").await);
         assert!(world.get("batch/v1", "Job", "web", "pre").await.is_null(), "{how}");
     }

@@ -220,8 +220,7 @@ async fn a_project_is_deleted_when_no_application_refers_to_it() {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             }
         };
-        let limit = std::time::Duration::from_secs(20);
-        let gone = tokio::time::timeout(limit, gone).await;
+        let gone = tokio::time::timeout(super::LIMIT, gone).await;
         assert!(gone.is_ok(), "SE-083: project {name} is still there");
     };
     for name in ["unused", "used"] {

@@ -48,7 +48,7 @@ impl Running {
 
     /// Waits until the log contains these words, and returns it.
     pub async fn until_logged(&mut self, words: &str) -> String {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + WAIT;
         loop {
             let log = self.log();
             if log.contains(words) {

@@ -90,7 +90,7 @@ async fn a_dry_run_writes_nothing_and_logs_the_writes() {
         "would remove the annotation argocd.argoproj.io/refresh",
         "would delete its resources, and remove the finalizers resources-finalizer",
     ];
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     let text = loop {
         let text = std::fs::read_to_string(&log).unwrap();
         let missing = wanted.iter().find(|words| !text.contains(*words));

@@ -49,7 +49,7 @@ async fn scrape(addr: &str) -> Option<Series> {
 
 /// Waits until these series have these values; `None` is an absent series.
 async fn until(addr: &str, running: &Running, wanted: &[(&str, Option<f64>)]) -> Series {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     loop {
         let series = scrape(addr).await.unwrap_or_default();
         let wrong: Vec<_> = wanted
@@ -68,7 +68,7 @@ async fn until(addr: &str, running: &Running, wanted: &[(&str, Option<f64>)]) ->
 pub(super) async fn compare(cluster: &Cluster, name: &str, sync: &str, health: &str) {
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     let live = loop {
         if let Some(live) = api.get_opt(name).await.unwrap() {
             break live;
@@ -229,7 +229,7 @@ async fn metrics_without_labels_have_no_series_for_them_as_602() {
 
 /// Waits until a series exists.
 async fn scraped_with(addr: &str, running: &Running, name: &str) -> Series {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     loop {
         let series = scrape(addr).await.unwrap_or_default();
         if series.contains_key(name) {

@@ -70,7 +70,7 @@ async fn a_rollout_requests_nothing_that_the_role_does_not_allow_as_506() {
     let api = |kind: &str| -> Api<DynamicObject> {
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource(kind))
     };
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     let wait = async |what: &str, kind: &str, name: &str, exists: bool| {
         while api(kind).get_opt(name).await.unwrap().is_some() != exists {
             assert!(Instant::now() < until, "{what}: {}", running.log());

@@ -39,7 +39,7 @@ async fn cluster() -> Cluster {
 async fn until(cluster: &Cluster, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
     let api: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     loop {
         let set = serde_json::to_value(api.get("set").await.unwrap()).unwrap();
         if holds(&set) {
@@ -103,7 +103,7 @@ async fn an_application_that_cannot_be_created_says_so_everywhere() {
     // The tries that follow write nothing else.
     let version = reported["metadata"]["resourceVersion"].clone();
     let tries = running.log().matches("write failed").count();
-    let until_tried = Instant::now() + Duration::from_secs(60);
+    let until_tried = Instant::now() + WAIT;
     while running.log().matches("write failed").count() < tries + 6 {
         assert!(Instant::now() < until_tried, "{}", running.log());
         tokio::time::sleep(Duration::from_millis(20)).await;

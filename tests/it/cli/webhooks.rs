@@ -37,7 +37,7 @@ async fn start(cluster: &Cluster, args: &[&str]) -> (Running, String) {
     let webhook_addr = format!("--webhook-addr={addr}");
     let args = [&[webhook_addr.as_str(), "--probe-addr=", "--metrics-addr="], args].concat();
     let running = Running::start(cluster, &args, &[]);
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     while TcpStream::connect(&addr).await.is_err() {
         assert!(Instant::now() < until, "it does not listen: {}", running.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -78,7 +78,7 @@ async fn is_refreshed(cluster: &Cluster, name: &str) -> bool {
 }
 
 async fn until_refreshed(cluster: &Cluster, running: &Running, name: &str) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     while !is_refreshed(cluster, name).await {
         assert!(Instant::now() < until, "{name} is not refreshed: {}", running.log());
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -151,7 +151,7 @@ async fn a_push_generates_applications_before_the_interval_ends_as_421() {
     let (running, addr) = start(&cluster, &args).await;
     let applications: Api<DynamicObject> =
         Api::namespaced_with(cluster.client.clone(), "argocd", &resource("Application"));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + WAIT;
     let wait = async |name: &str| {
         while applications.get_opt(name).await.unwrap().is_none() {
             assert!(Instant::now() < until, "no Application {name}: {}", running.log());

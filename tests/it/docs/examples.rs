@@ -132,10 +132,10 @@ fn in_flight(output: &str) -> Vec<&str> {
 #[test]
 fn hooks_run_in_their_phases() {
     let phases =
-        ["PreSync hook", "Job/migrate", "Job/warm-cache", "PostSync hook", "Job/smoke-test"];
+        ["PreSync hook", "Job migrate", "Job warm-cache", "PostSync hook", "Job smoke-test"];
     let twice = [phases.as_slice(), &["step 2  starts"], &phases, &["Rollout complete"]].concat();
     rolled_out("features/hooks", &[], 0, &twice);
-    let failed = ["Job/migrate", "SyncFail hook", "Job/notify-failure", "Stopped in step 1"];
+    let failed = ["Job migrate", "SyncFail hook", "Job notify-failure", "Stopped in step 1"];
     let output = rolled_out("features/hooks", &["--fail", "shop-dev"], 1, &failed);
     assert!(!output.contains("smoke-test"), "{output}");
 }
@@ -152,7 +152,7 @@ fn waves_are_in_order() {
         .map(|one| (one["wave"].as_i64().unwrap(), one["name"].as_str().unwrap()))
         .collect();
     assert_eq!(waves, [(-1, "settings"), (0, "database"), (1, "api")]);
-    let texts = ["Sync wave 0", "Deployment/database", "step 1  complete", "Rollout complete"];
+    let texts = ["Sync wave 0", "Deployment database", "step 1  complete", "Rollout complete"];
     rolled_out("features/waves", &[], 0, &texts);
 }
 

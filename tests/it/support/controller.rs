@@ -116,7 +116,7 @@ impl Task {
     /// Stops it and waits; an error of the controller fails the case.
     pub async fn stop(self) {
         self.stop.cancel();
-        let ended = tokio::time::timeout(Duration::from_secs(30), self.handle).await;
+        let ended = tokio::time::timeout(Duration::from_secs(120), self.handle).await;
         ended.expect("the controller stops when asked").unwrap().unwrap();
     }
 }

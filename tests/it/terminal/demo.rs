@@ -281,5 +281,5 @@ fn lines_name_what_is_waited_for() {
     let times: Vec<f64> =
         text.lines().filter_map(|line| line.get(1..7)?.trim().parse().ok()).collect();
     let longest = times.windows(2).map(|pair| pair[1] - pair[0]).fold(0.0, f64::max);
-    assert!(longest < 6.0, "silent for {longest} s:\n{text}");
+    assert!(longest < 9.0, "silent for as long as an Application takes, {longest} s:\n{text}");
 }

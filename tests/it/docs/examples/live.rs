@@ -19,7 +19,7 @@ use wavegate::watch::object::resource;
 use super::super::markdown::root;
 use crate::support::world::{JSON, cluster_client, send};
 
-const LIMIT: Duration = Duration::from_secs(60);
+const LIMIT: Duration = Duration::from_secs(180);
 const PAUSE: Duration = Duration::from_millis(50);
 const MERGE: &str = "application/merge-patch+json";
 
@@ -144,6 +144,8 @@ async fn a_manual_step_continues_after_a_manual_sync() {
         (set["status"]["rollout"]["progress"] == "3/3").then_some(())
     })
     .await;
+    // Printed after the write that the test has just seen.
+    demo.prints("step 3  complete").await;
     let output = demo.output.lock().unwrap().clone();
     super::in_order(&output, &["step 2  complete", "step 3  starts", "step 3  complete"]);
 }
