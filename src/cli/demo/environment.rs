@@ -42,6 +42,8 @@ pub(super) struct Environment {
     pub changes: mpsc::Receiver<WatchEvent>,
     /// Completes only when a part fails.
     pub running: JoinHandle<anyhow::Error>,
+    /// Cancelled when all objects were created, which the controllers wait for.
+    created: CancellationToken,
     stop: CancellationToken,
 }
 
@@ -108,7 +110,8 @@ impl Environment {
 
         let controllers = server.client_as(CONTROLLERS);
         let simulation = server.client_as("simulated-workloads");
-        let token = stop.clone();
+        let (token, created) = (stop.clone(), CancellationToken::new());
+        let objects_exist = created.clone();
         let running = tokio::spawn(async move {
             let simulate = async {
                 let ended = workloads::run(simulation, options, token.clone()).await;
@@ -117,6 +120,8 @@ impl Environment {
             let sources = Arc::new(sources);
             let clock = Clock::system();
             let control = async {
+                // Each kind is watched on its own: a set could be seen before its project.
+                token.run_until_cancelled(objects_exist.cancelled()).await;
                 let ended =
                     controller::run(controllers, config.settings(), sources, clock, token.clone())
                         .await;
@@ -128,7 +133,7 @@ impl Environment {
             }
         });
         let changes = watch(&client, &Scope::default(), &stop);
-        Ok(Self { server, client, changes, running, stop })
+        Ok(Self { server, client, changes, running, created, stop })
     }
 
     /// Creates the objects; the rollout starts after the last of them.
@@ -158,6 +163,7 @@ impl Environment {
                 .await
                 .with_context(|| format!("cannot create {title}"))?;
         }
+        self.created.cancel();
         Ok(())
     }
 

@@ -54,10 +54,10 @@ impl ClusterState {
         let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(client);
         let namespace = serde_json::from_value(namespace).unwrap();
         namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let stop =
-            Self::run(&server, ApplicationSetSettings { progressive_syncs: true, ..settings });
-        let world = Self { server, _stop: stop };
+        let mut world = Self { server, _stop: CancellationToken::new().drop_guard() };
+        // Before the controller: the watch of the projects may be slower than that of the sets.
         world.create("AppProject", "default", json!({})).await;
+        world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
         world
     }
 
