@@ -118,10 +118,13 @@ pub async fn a_removed_field_is_removed_after_a_change_to_server_side_apply(mut 
             })
             .await;
         sync(name, &["ServerSideApply=true"]).await;
-        world.recorder.read(|log| {
-            let live = log.get(Kind::ConfigMap, name).unwrap();
-            assert_eq!(live["data"], json!({ "kept": "1" }), "{name}");
-        });
+        // The recorder may see the Application before its object.
+        world
+            .until(&format!("{name} has only the field that is left"), |log| {
+                let live = log.get(Kind::ConfigMap, name)?;
+                (live["data"] == json!({ "kept": "1" })).then_some(())
+            })
+            .await;
     }
     world.finish().await;
 }

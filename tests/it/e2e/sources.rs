@@ -84,8 +84,8 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
             done.then_some(())
         })
         .await;
-    assert_versions(&world, "c", "v1");
-    assert_versions(&world, "b", "v2");
+    until_versions(&world, "c", "v1").await;
+    until_versions(&world, "b", "v2").await;
 
     // Revisions that do not match the sources are an error and prune nothing.
     let sync = json!({ "revisions": [second], "prune": true });
@@ -99,7 +99,7 @@ pub async fn several_sources_are_rolled_out_and_rolled_back(mut world: World) {
                 .then_some(())
         })
         .await;
-    assert_versions(&world, "c", "v1");
+    until_versions(&world, "c", "v1").await;
     world.finish().await;
 }
 
@@ -110,16 +110,21 @@ async fn rolled_out(world: &World, steps: &Steps, revision: &str, version: &str)
         })
         .await;
     for (name, _) in APPS {
-        assert_versions(world, name, version);
+        until_versions(world, name, version).await;
     }
 }
 
-/// Both directories were applied.
-fn assert_versions(world: &World, application: &str, version: &str) {
-    world.recorder.read(|log| {
-        for name in [format!("{application}-config"), format!("{application}-more-config")] {
-            let object = log.get(Kind::ConfigMap, &name).unwrap_or_else(|| panic!("no {name}"));
-            assert_eq!(object["metadata"]["annotations"][VERSION], version, "{name}");
-        }
-    });
+/// Waits until both directories are applied: the recorder watches each kind on its own, so
+/// the Application may be seen before its objects.
+async fn until_versions(world: &World, application: &str, version: &str) {
+    let names = [format!("{application}-config"), format!("{application}-more-config")];
+    world
+        .until(&format!("{names:?} are those of {version}"), |log| {
+            let is_applied = |name: &String| {
+                let object = log.get(Kind::ConfigMap, name)?;
+                (object["metadata"]["annotations"][VERSION] == version).then_some(())
+            };
+            names.iter().try_for_each(is_applied)
+        })
+        .await;
 }
