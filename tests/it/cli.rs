@@ -35,6 +35,7 @@ mod webhooks;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -63,6 +64,16 @@ impl Run {
             assert!(self.err.contains(part), "no {part:?} in: {}", self.err);
         }
     }
+}
+
+/// A loopback address that nobody uses, outside of the range that the system hands out to
+/// others; another one in each call.
+fn unused_address() -> String {
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let start = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let ports = std::iter::from_fn(|| Some(start + NEXT.fetch_add(1, Ordering::Relaxed)));
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    format!("127.0.0.1:{}", ports.take(10_000).find(is_free).unwrap())
 }
 
 fn program(args: &[&str]) -> Command {

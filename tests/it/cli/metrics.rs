@@ -15,12 +15,6 @@ use super::embedded::Cluster;
 use super::*;
 use crate::support::manifests::IN_CLUSTER;
 
-/// An address that nothing listens on.
-pub(super) async fn free_address() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().to_string()
-}
-
 /// Sends a request, and returns the response with its header; `None` without a server.
 pub(super) async fn request(addr: &str, head: &str, body: &[u8]) -> Option<String> {
     let mut stream = TcpStream::connect(addr).await.ok()?;
@@ -107,7 +101,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
     let cluster = Cluster::start().await;
     cluster.knows("default", "https://1").await;
     namespace(&cluster, "elsewhere").await;
-    let addr = free_address().await;
+    let addr = unused_address();
     let metrics_addr = format!("--metrics-addr={addr}");
     let running = Running::start(
         &cluster,
@@ -211,7 +205,7 @@ async fn metrics_follow_a_rollout_as_600_to_603() {
 #[tokio::test(flavor = "multi_thread")]
 async fn metrics_without_labels_have_no_series_for_them_as_602() {
     let cluster = Cluster::start().await;
-    let addr = free_address().await;
+    let addr = unused_address();
     let metrics_addr = format!("--metrics-addr={addr}");
     let running =
         Running::start(&cluster, &[&metrics_addr, "--probe-addr=", "--webhook-addr="], &[]);

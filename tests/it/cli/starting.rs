@@ -12,14 +12,6 @@ use super::embedded::Cluster;
 use super::proxy::Proxy;
 use super::*;
 
-/// An address that nobody uses, outside of the range that the system hands out.
-fn unused_address() -> String {
-    let start = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
-    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
-    let port = (start..32_000).find(is_free).unwrap();
-    format!("127.0.0.1:{port}")
-}
-
 /// The code that a probe gets; `None` while nobody listens.
 async fn probe(address: &str, path: &str) -> Option<u16> {
     let mut client = tokio::net::TcpStream::connect(address).await.ok()?;

@@ -12,7 +12,7 @@ use wavegate::watch::object::resource;
 
 use super::arguments::Running;
 use super::embedded::Cluster;
-use super::metrics::{free_address, request};
+use super::metrics::request;
 use super::*;
 use crate::support::repository::Repository;
 
@@ -33,7 +33,7 @@ fn git(url: &str, revision: &str) -> Value {
 
 /// Starts the program, and waits until it answers webhooks.
 async fn start(cluster: &Cluster, args: &[&str]) -> (Running, String) {
-    let addr = free_address().await;
+    let addr = unused_address();
     let webhook_addr = format!("--webhook-addr={addr}");
     let args = [&[webhook_addr.as_str(), "--probe-addr=", "--metrics-addr="], args].concat();
     let running = Running::start(cluster, &args, &[]);
