@@ -1,5 +1,8 @@
 //! Output of the commands for a set and its Applications, without a cluster.
 
+mod outcomes;
+mod waits;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -236,7 +239,8 @@ fn explain_suggests_an_action() {
     let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
     let ill = explained(status, &[application("dev", json!({"resources": resources}))]);
-    assert_eq!(ill.waits[0].advice, "kubectl -n shop describe deployment.apps web");
+    let want = "kubectl -n shop describe deployment.apps web; a commit that fixes the cause is rolled out by itself";
+    assert_eq!(ill.waits[0].advice, want);
     let text = show(&ill);
     assert!(text.starts_with("shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: \\u{1b}[2Jgone\\nnext\n"), "{text}");
     assert!(!text.contains('\u{1b}'), "control characters are escaped");
@@ -246,7 +250,7 @@ fn explain_suggests_an_action() {
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
     let ill = explained(status, &[application("dev", json!({"resources": [odd]}))]);
     let want = r"kubectl -n shop describe deployment.apps 'a'\''; rm -rf $HOME #'";
-    assert_eq!(ill.waits[0].advice, want, "a shell takes it as one word");
+    assert_eq!(ill.waits[0].actions[0], want, "a shell takes it as one word");
 }
 
 #[test]
@@ -291,7 +295,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     let error = "application App_a: 422: invalid name";
     let status = json!({
         "conditions": [{"type": "ErrorOccurred", "status": "True", "reason": "CreateApplicationError", "message": error}],
-        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "m",
+        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "step 1 of 2; App_a waits: x",
             "waitingFor": [{"application": "App_a", "reason": "it cannot be created: 422: invalid name"}]},
         "applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")],
     });
@@ -305,7 +309,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
     let summary = RolloutSummary::read(&set(status), &applications);
-    assert_eq!(summary.message, error);
+    assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
     assert_eq!(rows, [("App_a", Some(1)), ("dev", Some(1)), ("prod", Some(2))]);
@@ -349,29 +353,6 @@ fn states_are_coloured_without_a_change_of_the_columns() {
     let removed = ["\u{1b}[32m", "\u{1b}[31m", "\u{1b}[0m"];
     let without = removed.iter().fold(coloured, |text, code| text.replace(code, ""));
     assert_eq!(without, plain);
-}
-
-#[test]
-fn a_set_without_steps_waits_for_unhealthy_applications() {
-    let mut all_at_once = set(json!({"conditions": []}));
-    all_at_once["spec"] = json!({});
-    let applications: Applications = [
-        application("a", json!({"health": {"status": "Healthy"}})),
-        application("b", json!({"health": {"status": "Missing"}})),
-        ("c".to_owned(), Arc::new(json!({"metadata": {"name": "c"}}))),
-    ]
-    .into();
-    let explanation = explain(&all_at_once, &applications);
-    assert_eq!(
-        explanation.summary,
-        "shop has no steps and waits for b: sync status Unknown, health status Missing"
-    );
-    let summary = RolloutSummary::read(&all_at_once, &applications);
-    assert_eq!(
-        (summary.state, summary.complete, summary.total),
-        (State::AllAtOnce, 1, 2),
-        "c is not owned by the set"
-    );
 }
 
 #[test]

@@ -4,12 +4,18 @@
 //! This is the only implementation: the status of a set, Events, `explain`,
 //! `status` and the demo use it.
 
+mod attempt;
+mod kept;
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::attempt::Attempt;
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, Raw, ResourceKey};
 
@@ -22,6 +28,8 @@ pub struct Blocking {
     pub reason: String,
     /// The start of the wait, if known.
     pub since: Option<Timestamp>,
+    /// The end of the wait, if it ends by itself: the next attempt of an operation.
+    pub until: Option<Timestamp>,
 }
 
 /// A resource and its state.
@@ -38,7 +46,8 @@ pub struct BlockingResource {
     /// Phase of the hook, such as `PreSync`; empty for a resource that is no hook.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hook: String,
-    /// A health, the result of a sync, a phase of an operation, or OutOfSync.
+    /// A health, the result of a sync, a phase of an operation, OutOfSync,
+    /// RequiresPruning or RequiresConfirmation.
     pub status: String,
     /// The message, empty if the state is sufficient.
     pub message: String,
@@ -62,6 +71,33 @@ impl BlockingResource {
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
+
+    /// Whether it is no longer in the source, and nothing prunes it.
+    pub fn requires_pruning(&self) -> bool {
+        self.status == kept::REQUIRES_PRUNING
+    }
+
+    /// Whether it stays even in a sync with prune.
+    pub fn is_kept_by_option(&self) -> bool {
+        self.requires_pruning() && kept::is_by_option(&self.message)
+    }
+
+    /// Whether it failed only because its operation was terminated.
+    pub fn is_terminated(&self) -> bool {
+        is_failure(&self.status) && self.message == "Terminated"
+    }
+
+    /// Whether the API server refused to apply or to prune it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.status.as_str(), "SyncFailed" | "PruneFailed")
+    }
+
+    /// Whether it differs from the source: its status says nothing more.
+    pub fn is_out_of_sync(&self) -> bool {
+        self.status == OUT_OF_SYNC
+            || self.status == kept::REQUIRES_CONFIRMATION
+            || self.requires_pruning()
+    }
 }
 
 /// `Kind namespace/name is Status: message`, for users.
@@ -77,6 +113,9 @@ impl fmt::Display for BlockingResource {
             "SyncFailed" => f.write_str("cannot be applied")?,
             "PruneFailed" => f.write_str("cannot be pruned")?,
             "Failed" | "Error" => f.write_str("failed")?,
+            kept::REQUIRES_PRUNING | kept::REQUIRES_CONFIRMATION => {
+                return write!(f, "{} {message}", kept::NOT_IN_SOURCE);
+            }
             status => write!(f, "is {status}")?,
         }
         match message.as_str() {
@@ -86,39 +125,70 @@ impl fmt::Display for BlockingResource {
     }
 }
 
+/// Whether a reason is that of a resource that requires pruning, and of nothing else: only a
+/// person continues.
+pub fn requires_pruning(reason: &str) -> bool {
+    reason.contains(kept::NOT_IN_SOURCE)
+}
+
 /// Determines what an Application is waiting for, from its status.
 ///
 /// The reason names the resource and its state, in the words of its health: the one
 /// that a failed sync failed on, the one that a running sync waits for, or the one
 /// that is not Healthy. Without such a resource it is the message of the operation,
-/// an error condition, or the message of the Application's health.
+/// an error condition, or the message of the Application's health. Of an operation that
+/// is retried, it names the attempt, and when it begins.
 pub fn of(application: &Value) -> Blocking {
     let status = &application["status"];
     let operation = &status["operationState"];
     let phase = OperationPhase::from_word(operation.field("phase"));
     let of_operation = of_results(operation, status, phase);
     let is_result = of_operation.is_some();
-    let found = of_operation.or_else(|| of_resources(status));
+    let found = of_operation.or_else(|| of_resources(application));
     let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
     let message = operation.field("message");
     let result = resource.as_ref().filter(|_| is_result);
+    // One that is being terminated is not attempted again.
+    let is_retried = phase == OperationPhase::Running;
+    let attempt = is_retried.then(|| Attempt::read(operation)).flatten();
     let reason = if phase.has_failed() {
         match (result, message) {
+            // Nothing is wrong with what it waited for.
+            (Some(resource), message) if resource.is_terminated() && !message.is_empty() => {
+                format!("{FAILED}: {message}")
+            }
             (Some(resource), _) => format!("{FAILED}: {resource}"),
             (None, "") => FAILED.to_owned(),
             (None, message) => format!("{FAILED}: {message}"),
         }
+    } else if let Some(attempt) = &attempt {
+        attempt.reason(message, result.map(|resource| resource as &dyn fmt::Display))
     } else if phase.is_running() && !message.is_empty() {
         match result {
             // The message names the resource without its state.
             Some(resource) if !is_failure(&resource.status) => resource.to_string(),
+            // Nothing is said twice.
+            Some(resource)
+                if !resource.message.is_empty() && message.contains(&resource.message) =>
+            {
+                resource.to_string()
+            }
             Some(resource) => format!("{message}; {resource}"),
             None => message.to_owned(),
         }
     } else {
         of_state(status, resource.as_ref())
     };
-    Blocking { resource, reason, since }
+    Blocking { resource, reason, since, until: attempt.and_then(|attempt| attempt.at) }
+}
+
+/// What a sync failed on: a reason without the statement that it failed.
+pub fn cause_of_failure(reason: &str) -> &str {
+    match reason.strip_prefix(FAILED) {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix(": ").unwrap_or(reason),
+        None => reason,
+    }
 }
 
 /// The start of the reason after a failed sync.
@@ -131,7 +201,7 @@ fn of_state(status: &Value, resource: Option<&BlockingResource>) -> String {
     match (resource, error) {
         // That it is OutOfSync may be a consequence of the error.
         (Some(resource), None) => resource.to_string(),
-        (Some(resource), Some(_)) if resource.status != OUT_OF_SYNC => resource.to_string(),
+        (Some(resource), Some(_)) if !resource.is_out_of_sync() => resource.to_string(),
         (_, Some(error)) => error.field("message").to_owned(),
         (None, None) => status.text("/health/message").to_owned(),
     }
@@ -163,6 +233,9 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     if failed.is_some() || !phase.is_running() {
         return failed;
     }
+    if let Some(resource) = kept::unconfirmed(status) {
+        return Some((resource, None));
+    }
     let mut running = results.iter().filter(|result| {
         OperationPhase::from_word(result.field("hookPhase")) == OperationPhase::Running
     });
@@ -177,19 +250,23 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     Some((found, since(result)))
 }
 
+/// Whether both name the same object.
+fn same_resource(one: &Value, other: &Value) -> bool {
+    let fields = ["group", "kind", "namespace", "name"];
+    fields.iter().all(|field| one.field(field) == other.field(field))
+}
+
 /// The health of a resource of the operation, if it is not Healthy.
 fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
-    let same = |resource: &&Value| {
-        let fields = ["group", "kind", "namespace", "name"];
-        fields.iter().all(|field| resource.field(field) == result.field(field))
-    };
+    let same = |resource: &&Value| same_resource(resource, result);
     let health = &status.items("/resources").iter().find(same)?["health"];
     (rank(health) > 0).then_some(health)
 }
 
-/// The resource with the worst health, else one that is not synced; the first
-/// one listed in case of a tie.
-fn of_resources(status: &Value) -> Option<Found> {
+/// The resource with the worst health, else one that is not synced, rather one that a
+/// sync would change than one that nothing prunes; the first one listed in case of a tie.
+fn of_resources(application: &Value) -> Option<Found> {
+    let status = &application["status"];
     let resources = status.items("/resources");
     let rank_of = |resource: &&Value| rank(&resource["health"]);
     // `min_by_key` returns the first minimum.
@@ -201,8 +278,13 @@ fn of_resources(status: &Value) -> Option<Found> {
         let (state, message) = (health.field("status"), health.field("message"));
         return Some((BlockingResource::of(worst, state, message), since));
     }
-    let resource = resources.iter().find(|resource| resource.field("status") == OUT_OF_SYNC)?;
-    Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None))
+    let mut out = resources.iter().filter(|resource| resource.field("status") == OUT_OF_SYNC);
+    let kept = |resource: &&Value| kept::why(application, resource);
+    if let Some(resource) = out.clone().find(|resource| kept(resource).is_none()) {
+        return Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None));
+    }
+    let first = out.next()?;
+    Some((BlockingResource::of(first, kept::REQUIRES_PRUNING, kept(&first)?), None))
 }
 
 fn is_failure(state: &str) -> bool {
@@ -220,179 +302,5 @@ fn rank(health: &Value) -> u8 {
         HealthStatus::Progressing => 3,
         HealthStatus::Missing => 4,
         HealthStatus::Degraded => 5,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::of;
-
-    fn result(name: &str, status: &str, phase: &str, hook: bool) -> Value {
-        json!({"kind": "Job", "name": name, "status": status, "hookPhase": phase,
-            "hookType": if hook { "PreSync" } else { "" }, "message": "why"})
-    }
-
-    fn resource(name: &str, sync: &str, health: &str) -> Value {
-        json!({"group": "apps", "kind": "Deployment", "namespace": "n", "name": name, "status": sync,
-            "health": {"status": health, "message": "so"}})
-    }
-
-    /// An Application with an operation of this phase.
-    fn application(phase: &str, results: Value, resources: Value) -> Value {
-        let operation = json!({"phase": phase, "startedAt": "2026-01-01T00:00:00Z",
-            "syncResult": {"resources": results}});
-        json!({"status": {"operationState": operation, "resources": resources}})
-    }
-
-    #[test]
-    fn the_resource_is_found_in_order_of_importance() {
-        let ill = json!([
-            resource("a", "OutOfSync", "Healthy"),
-            resource("b", "Synced", "Progressing"),
-            resource("c", "Synced", "Degraded"),
-            resource("d", "Synced", "Degraded"),
-        ]);
-        let failed =
-            json!([result("x", "Synced", "", false), result("y", "SyncFailed", "", false)]);
-        let out = json!([resource("a", "OutOfSync", "Healthy")]);
-        let running = json!([
-            result("done", "Synced", "Succeeded", true),
-            result("plain", "Synced", "Running", false),
-            result("hook", "", "Running", true),
-        ]);
-        let waits = json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "b",
-            "status": "Synced", "hookPhase": "Running"}]);
-        let unknown = json!([result("z", "Synced", "Paused", false)]);
-        let cases = [
-            ("a failure comes first", "Failed", &failed, &ill, Some(("y", "SyncFailed"))),
-            ("of a success it is history", "Succeeded", &failed, &ill, Some(("c", "Degraded"))),
-            ("a failed result while it runs", "Running", &failed, &ill, Some(("y", "SyncFailed"))),
-            ("a hook before a resource", "Running", &running, &ill, Some(("hook", "Running"))),
-            (
-                "the one that the sync waits for",
-                "Running",
-                &waits,
-                &ill,
-                Some(("b", "Progressing")),
-            ),
-            ("what ran when it failed is over", "Failed", &running, &out, Some(("a", "OutOfSync"))),
-            ("an unknown phase runs nothing", "Paused", &running, &out, Some(("a", "OutOfSync"))),
-            ("an unknown result runs nothing", "Running", &unknown, &out, Some(("a", "OutOfSync"))),
-            ("not synced", "", &json!([]), &out, Some(("a", "OutOfSync"))),
-            ("nothing", "", &json!([]), &json!([resource("a", "Synced", "Healthy")]), None),
-        ];
-        for (why, phase, results, resources, want) in cases {
-            let got = of(&application(phase, results.clone(), resources.clone())).resource;
-            let got = got.as_ref().map(|one| (one.name.as_str(), one.status.as_str()));
-            assert_eq!(got, want, "{why}");
-        }
-    }
-
-    #[test]
-    fn the_reason_is_the_operations_the_resources_or_a_conditions() {
-        let ill = json!([resource("web", "Synced", "Degraded")]);
-        let reason = |phase: &str| {
-            let mut application = application(phase, json!([]), ill.clone());
-            application["status"]["operationState"]["message"] = "the operation's".into();
-            of(&application).reason
-        };
-        let own = "Deployment n/web is Degraded: so";
-        for (phase, want) in [
-            ("Running", "the operation's"),
-            ("Terminating", "the operation's"),
-            ("Failed", "its sync failed: the operation's"),
-            ("Error", "its sync failed: the operation's"),
-            ("Succeeded", own),
-            ("Paused", own),
-        ] {
-            assert_eq!(reason(phase), want, "{phase}");
-        }
-        let condition = json!({"status": {"conditions": [
-            {"type": "SharedResourceWarning", "message": "a warning"},
-            {"type": "ComparisonError", "message": "cannot read the repository"}]}});
-        assert_eq!(of(&condition).reason, "cannot read the repository");
-        assert_eq!(of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
-        assert_eq!(of(&Value::Null), super::Blocking::default());
-    }
-
-    #[test]
-    fn the_reason_names_the_resource_in_the_words_of_its_health() {
-        let result = |hook: &str, status: &str, phase: &str, message: &str| {
-            json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "web",
-                "hookType": hook, "status": status, "hookPhase": phase, "message": message}])
-        };
-        let resources = |health: &str| json!([resource("web", "Synced", health)]);
-        let cases = [
-            (
-                "the health of now, which a failed sync stored as its message",
-                ("Failed", result("", "Synced", "Failed", "old")),
-                "Degraded",
-                "its sync failed: Deployment n/web is Degraded: so",
-            ),
-            (
-                "it is Healthy by now",
-                ("Failed", result("", "Synced", "Failed", "old")),
-                "Healthy",
-                "its sync failed: Deployment n/web failed: old",
-            ),
-            (
-                "the words of the API server",
-                ("Failed", result("", "SyncFailed", "Failed", "denied by a webhook")),
-                "Healthy",
-                "its sync failed: Deployment n/web cannot be applied: denied by a webhook",
-            ),
-            (
-                "a hook",
-                ("Error", result("PostSync", "", "Failed", "backoff limit")),
-                "Healthy",
-                "its sync failed: PostSync hook Deployment n/web failed: backoff limit",
-            ),
-            (
-                "the resource that a sync waits for",
-                ("Running", result("", "Synced", "Running", "created")),
-                "Progressing",
-                "Deployment n/web is Progressing: so",
-            ),
-            (
-                "a failure that is retried",
-                ("Running", result("", "SyncFailed", "Failed", "no")),
-                "Healthy",
-                "waiting for x; Deployment n/web cannot be applied: no",
-            ),
-        ];
-        for (name, (phase, results), health, want) in cases {
-            let mut application = application(phase, results, resources(health));
-            application["status"]["operationState"]["message"] = "waiting for x".into();
-            assert_eq!(of(&application).reason, want, "{name}");
-        }
-        let mut failed = json!([resource("web", "OutOfSync", "Healthy")]);
-        failed[0]["kind"] = "ConfigMap".into();
-        failed[0]["group"] = "".into();
-        let mut application = application("Succeeded", json!([]), failed);
-        assert_eq!(of(&application).reason, "ConfigMap n/web is OutOfSync");
-        application["status"]["conditions"] =
-            json!([{"type": "ComparisonError", "message": "cannot read the repository"}]);
-        assert_eq!(of(&application).reason, "cannot read the repository");
-    }
-
-    #[test]
-    fn the_start_is_that_of_the_wait() {
-        let mut waits =
-            application("Running", json!([result("h", "", "Running", true)]), json!([]));
-        let since = |application: &Value| of(application).since.map(|at| at.to_string());
-        assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:00Z"), "the operation's start");
-        waits["status"]["operationState"]["syncResult"]["resources"][0]["since"] =
-            "2026-01-01T00:00:05Z".into();
-        assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:05Z"), "the task's");
-        let mut ill =
-            application("Succeeded", json!([]), json!([resource("a", "Synced", "Missing")]));
-        ill["status"]["health"]["lastTransitionTime"] = "2026-01-01T00:01:00Z".into();
-        assert_eq!(
-            since(&ill).as_deref(),
-            Some("2026-01-01T00:01:00Z"),
-            "the Application's health"
-        );
     }
 }

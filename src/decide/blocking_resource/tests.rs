@@ -1,0 +1,272 @@
+//! Reasons, from the status of an Application.
+
+use serde_json::{Value, json};
+
+use super::of;
+
+fn result(name: &str, status: &str, phase: &str, hook: bool) -> Value {
+    json!({"kind": "Job", "name": name, "status": status, "hookPhase": phase,
+            "hookType": if hook { "PreSync" } else { "" }, "message": "why"})
+}
+
+fn resource(name: &str, sync: &str, health: &str) -> Value {
+    json!({"group": "apps", "kind": "Deployment", "namespace": "n", "name": name, "status": sync,
+            "health": {"status": health, "message": "so"}})
+}
+
+/// An Application with an operation of this phase.
+fn application(phase: &str, results: Value, resources: Value) -> Value {
+    let operation = json!({"phase": phase, "startedAt": "2026-01-01T00:00:00Z",
+            "syncResult": {"resources": results}});
+    json!({"status": {"operationState": operation, "resources": resources}})
+}
+
+#[test]
+fn the_resource_is_found_in_order_of_importance() {
+    let ill = json!([
+        resource("a", "OutOfSync", "Healthy"),
+        resource("b", "Synced", "Progressing"),
+        resource("c", "Synced", "Degraded"),
+        resource("d", "Synced", "Degraded"),
+    ]);
+    let failed = json!([result("x", "Synced", "", false), result("y", "SyncFailed", "", false)]);
+    let out = json!([resource("a", "OutOfSync", "Healthy")]);
+    let running = json!([
+        result("done", "Synced", "Succeeded", true),
+        result("plain", "Synced", "Running", false),
+        result("hook", "", "Running", true),
+    ]);
+    let waits = json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "b",
+            "status": "Synced", "hookPhase": "Running"}]);
+    let unknown = json!([result("z", "Synced", "Paused", false)]);
+    let cases = [
+        ("a failure comes first", "Failed", &failed, &ill, Some(("y", "SyncFailed"))),
+        ("of a success it is history", "Succeeded", &failed, &ill, Some(("c", "Degraded"))),
+        ("a failed result while it runs", "Running", &failed, &ill, Some(("y", "SyncFailed"))),
+        ("a hook before a resource", "Running", &running, &ill, Some(("hook", "Running"))),
+        ("the one that the sync waits for", "Running", &waits, &ill, Some(("b", "Progressing"))),
+        ("what ran when it failed is over", "Failed", &running, &out, Some(("a", "OutOfSync"))),
+        ("an unknown phase runs nothing", "Paused", &running, &out, Some(("a", "OutOfSync"))),
+        ("an unknown result runs nothing", "Running", &unknown, &out, Some(("a", "OutOfSync"))),
+        ("not synced", "", &json!([]), &out, Some(("a", "OutOfSync"))),
+        ("nothing", "", &json!([]), &json!([resource("a", "Synced", "Healthy")]), None),
+    ];
+    for (why, phase, results, resources, want) in cases {
+        let got = of(&application(phase, results.clone(), resources.clone())).resource;
+        let got = got.as_ref().map(|one| (one.name.as_str(), one.status.as_str()));
+        assert_eq!(got, want, "{why}");
+    }
+}
+
+#[test]
+fn the_reason_is_the_operations_the_resources_or_a_conditions() {
+    let ill = json!([resource("web", "Synced", "Degraded")]);
+    let reason = |phase: &str| {
+        let mut application = application(phase, json!([]), ill.clone());
+        application["status"]["operationState"]["message"] = "the operation's".into();
+        of(&application).reason
+    };
+    let own = "Deployment n/web is Degraded: so";
+    for (phase, want) in [
+        ("Running", "the operation's"),
+        ("Terminating", "the operation's"),
+        ("Failed", "its sync failed: the operation's"),
+        ("Error", "its sync failed: the operation's"),
+        ("Succeeded", own),
+        ("Paused", own),
+    ] {
+        assert_eq!(reason(phase), want, "{phase}");
+    }
+    let condition = json!({"status": {"conditions": [
+            {"type": "SharedResourceWarning", "message": "a warning"},
+            {"type": "ComparisonError", "message": "cannot read the repository"}]}});
+    assert_eq!(of(&condition).reason, "cannot read the repository");
+    assert_eq!(of(&json!({"status": {"health": {"message": "m"}}})).reason, "m");
+    assert_eq!(of(&Value::Null), super::Blocking::default());
+}
+
+#[test]
+fn the_reason_names_the_resource_in_the_words_of_its_health() {
+    let result = |hook: &str, status: &str, phase: &str, message: &str| {
+        json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "web",
+                "hookType": hook, "status": status, "hookPhase": phase, "message": message}])
+    };
+    let resources = |health: &str| json!([resource("web", "Synced", health)]);
+    let cases = [
+        (
+            "the health of now, which a failed sync stored as its message",
+            ("Failed", result("", "Synced", "Failed", "old")),
+            "Degraded",
+            "its sync failed: Deployment n/web is Degraded: so",
+        ),
+        (
+            "it is Healthy by now",
+            ("Failed", result("", "Synced", "Failed", "old")),
+            "Healthy",
+            "its sync failed: Deployment n/web failed: old",
+        ),
+        (
+            "the words of the API server",
+            ("Failed", result("", "SyncFailed", "Failed", "denied by a webhook")),
+            "Healthy",
+            "its sync failed: Deployment n/web cannot be applied: denied by a webhook",
+        ),
+        (
+            "a hook",
+            ("Error", result("PostSync", "", "Failed", "backoff limit")),
+            "Healthy",
+            "its sync failed: PostSync hook Deployment n/web failed: backoff limit",
+        ),
+        (
+            "the resource that a sync waits for",
+            ("Running", result("", "Synced", "Running", "created")),
+            "Progressing",
+            "Deployment n/web is Progressing: so",
+        ),
+        (
+            "a failure that is retried",
+            ("Running", result("", "SyncFailed", "Failed", "no")),
+            "Healthy",
+            "waiting for x; Deployment n/web cannot be applied: no",
+        ),
+    ];
+    for (name, (phase, results), health, want) in cases {
+        let mut application = application(phase, results, resources(health));
+        application["status"]["operationState"]["message"] = "waiting for x".into();
+        assert_eq!(of(&application).reason, want, "{name}");
+    }
+    let mut failed = json!([resource("web", "OutOfSync", "Healthy")]);
+    failed[0]["kind"] = "ConfigMap".into();
+    failed[0]["group"] = "".into();
+    let mut application = application("Succeeded", json!([]), failed);
+    assert_eq!(of(&application).reason, "ConfigMap n/web is OutOfSync");
+    application["status"]["conditions"] =
+        json!([{"type": "ComparisonError", "message": "cannot read the repository"}]);
+    assert_eq!(of(&application).reason, "cannot read the repository");
+}
+
+#[test]
+fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
+    let of_sync = |automated: Value, result: Value, more: Option<Value>| {
+        let mut extra = resource("old", "OutOfSync", "Healthy");
+        extra["requiresPruning"] = true.into();
+        let resources: Vec<Value> = [extra].into_iter().chain(more).collect();
+        let mut application = application("Succeeded", result, resources.into());
+        application["spec"]["syncPolicy"]["automated"] = automated;
+        of(&application)
+    };
+    let skipped = |message: &str| {
+        json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "old",
+                "status": "PruneSkipped", "message": message}])
+    };
+    let pruned = || json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "old", "status": "Pruned"}]);
+    let (on, off) = (json!({"enabled": false, "prune": true}), Value::Null);
+    let requires = "ignored (requires pruning)";
+    let kept = "Deployment n/old is not in the source any more, and";
+    let out = "Deployment n/old is OutOfSync".to_owned();
+    for (name, automated, result, want) in [
+        ("never synced", &off, json!([]), format!("{kept} pruning is not enabled")),
+        ("skipped", &off, skipped(requires), format!("{kept} pruning is not enabled")),
+        (
+            "a sync by hand without prune",
+            &on,
+            skipped(requires),
+            format!("{kept} the last sync did not prune it"),
+        ),
+        (
+            "its own option",
+            &on,
+            skipped("ignored (no prune)"),
+            format!("{kept} its sync option Prune=false keeps it"),
+        ),
+        ("a sync will prune it", &on, json!([]), out.clone()),
+        ("it is being deleted", &off, pruned(), out),
+    ] {
+        let blocking = of_sync(automated.clone(), result, None);
+        assert_eq!(blocking.reason, want, "{name}");
+        assert_eq!(super::requires_pruning(&want), want.contains("source"), "{name}");
+    }
+    let other = resource("other", "OutOfSync", "Healthy");
+    let blocking = of_sync(off, json!([]), Some(other));
+    assert_eq!(blocking.reason, "Deployment n/other is OutOfSync", "what a sync may change");
+}
+
+#[test]
+fn a_deletion_to_be_confirmed_and_a_terminated_hook_are_named() {
+    let mut old = resource("old", "OutOfSync", "Healthy");
+    old["requiresPruning"] = true.into();
+    let mut waits = application("Running", json!([]), json!([old]));
+    waits["status"]["operationState"]["message"] =
+        "waiting for pruning confirmation of apps/Deployment/old and 1 more resource".into();
+    assert_eq!(
+        of(&waits).reason,
+        "Deployment n/old is not in the source any more, and its deletion has to be confirmed"
+    );
+    let hook = json!([{"kind": "Job", "name": "migrate", "hookType": "PreSync",
+            "hookPhase": "Failed", "message": "Terminated"}]);
+    let mut ended = application("Failed", hook, json!([]));
+    ended["status"]["operationState"]["message"] = "Operation terminated".into();
+    assert_eq!(of(&ended).reason, "its sync failed: Operation terminated");
+}
+
+#[test]
+fn an_operation_that_is_retried_names_the_attempt_and_its_time() {
+    let failed = || {
+        json!([{"kind": "ConfigMap", "namespace": "n", "name": "conf", "status": "SyncFailed",
+                "message": "no namespace"}])
+    };
+    let waits = "one or more objects failed, reason: no namespace. Retrying attempt #1 at 6:53PM.";
+    let again = "Retrying operation. Attempt #1";
+    let ended = Some("2026-01-01T18:53:04Z");
+    let conf = "ConfigMap n/conf cannot be applied: no namespace";
+    let cases = [
+        ("waits", 3, ended, failed(), waits, format!("attempt 2 of 4 at 18:53:12Z: {conf}")),
+        (
+            "waits, without a resource",
+            3,
+            ended,
+            json!([]),
+            waits,
+            "attempt 2 of 4 at 18:53:12Z: one or more objects failed, reason: no namespace"
+                .to_owned(),
+        ),
+        ("no limit", -1, ended, failed(), waits, format!("attempt 2 at 18:53:12Z: {conf}")),
+        ("begins", 3, None, json!([]), again, "attempt 2 of 4 is running".to_owned()),
+        ("runs", 3, None, json!([]), "waiting for x", "attempt 2 of 4: waiting for x".to_owned()),
+        (
+            "runs and waits for a hook",
+            3,
+            None,
+            json!([result("migrate", "", "Running", true)]),
+            "waiting for completion of hook /Job/migrate",
+            "attempt 2 of 4: PreSync hook Job migrate is Running: why".to_owned(),
+        ),
+    ];
+    for (name, limit, ended, results, message, want) in cases {
+        let mut application = application("Running", results, json!([]));
+        let state = &mut application["status"]["operationState"];
+        state["message"] = message.into();
+        state["retryCount"] = 1.into();
+        state["finishedAt"] = ended.into();
+        state["operation"]["retry"] = json!({"limit": limit, "backoff": {"duration": "8s"}});
+        let blocking = of(&application);
+        assert_eq!(blocking.reason, want, "{name}");
+        let until = ended.map(|_| "2026-01-01T18:53:12Z".parse().unwrap());
+        assert_eq!(blocking.until, until, "{name}");
+        application["status"]["operationState"]["phase"] = "Terminating".into();
+        assert_eq!(of(&application).until, None, "{name}: no attempt follows");
+    }
+}
+
+#[test]
+fn the_start_is_that_of_the_wait() {
+    let mut waits = application("Running", json!([result("h", "", "Running", true)]), json!([]));
+    let since = |application: &Value| of(application).since.map(|at| at.to_string());
+    assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:00Z"), "the operation's start");
+    waits["status"]["operationState"]["syncResult"]["resources"][0]["since"] =
+        "2026-01-01T00:00:05Z".into();
+    assert_eq!(since(&waits).as_deref(), Some("2026-01-01T00:00:05Z"), "the task's");
+    let mut ill = application("Succeeded", json!([]), json!([resource("a", "Synced", "Missing")]));
+    ill["status"]["health"]["lastTransitionTime"] = "2026-01-01T00:01:00Z".into();
+    assert_eq!(since(&ill).as_deref(), Some("2026-01-01T00:01:00Z"), "the Application's health");
+}
