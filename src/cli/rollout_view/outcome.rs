@@ -2,7 +2,8 @@
 
 use super::app_view::AppView;
 use super::fleet::Fleet;
-use super::set::{Member, Set};
+use super::member::Member;
+use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{ObjectKey, SyncStatusCode};
@@ -104,6 +105,12 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
         let complete = if set.plan.rolling { set.status.complete } else { all };
         return if complete { Outcome::Complete } else { Outcome::Running };
     }
+    // As the controller says: what is not in sync was so when its step was complete.
+    if set.plan.rolling && set.status.complete {
+        let moves = |member: &Member| member.seen.as_ref().is_none_or(AppView::is_operating);
+        let is_over = !unfinished.iter().any(|(_, member)| moves(member));
+        return if is_over { Outcome::Complete } else { Outcome::Running };
+    }
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
         match member_state(set, step, name, member) {
@@ -117,17 +124,12 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     match failed {
         Some((application, why)) => {
             let others = set.members.iter().filter(|(name, _)| **name != application);
-            let behind = others.filter(|(_, member)| is_behind(set, step, member)).count();
+            let behind = others.filter(|(name, member)| set.is_behind(step, name, member)).count();
             Outcome::Stopped { step, application, why, behind }
         }
         None if manual.is_empty() => Outcome::Running,
         None => Outcome::Manual { step, applications: manual },
     }
-}
-
-fn is_behind(set: &Set, step: Option<usize>, member: &Member) -> bool {
-    let later = set.plan.rolling && member.step.is_some() && member.step >= step;
-    later && !set.is_done(member) && !member.seen.as_ref().is_some_and(AppView::is_stuck)
 }
 
 fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> MemberState {
