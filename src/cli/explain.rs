@@ -1,5 +1,7 @@
 //! `wavegate explain`: what a rollout is waiting for, down to the resource.
 
+mod advice;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -8,17 +10,17 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
+pub(super) use self::advice::sync_commands;
+use self::advice::{Waiting, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable};
 use super::rollout_summary::{MemberSummary, RolloutSummary, State, current_reason};
+use crate::api::Raw;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
-use crate::api::{OperationPhase, Raw};
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
-use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
-use crate::decide::rollout::steps::Strategy;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
@@ -205,7 +207,7 @@ fn is_rolling(set: &Value, rollout: &RolloutSummary) -> bool {
 }
 
 /// The Applications that are not complete in the current step; without steps, those that
-/// are not Healthy.
+/// are not Synced and Healthy, or whose sync failed.
 fn unfinished<'a>(
     set: &Value,
     rollout: &'a RolloutSummary,
@@ -213,7 +215,7 @@ fn unfinished<'a>(
     let is_rolling = is_rolling(set, rollout);
     rollout.applications.iter().filter(move |member| match rollout.state {
         _ if is_rolling => member.step == rollout.step && member.phase != Phase::Healthy.name(),
-        State::AllAtOnce => member.health != "Healthy",
+        State::AllAtOnce => !member.is_ready,
         State::Deleting => member.is_going,
         State::Complete => member.is_outside,
         _ => false,
@@ -252,11 +254,15 @@ fn waits(
             let name = reported.field("application");
             let member = rollout.applications.iter().find(|member| member.application == name);
             let mut wait = wait_of(set, name, member, applications, Some(reported), now);
-            for (field, name) in [(&mut wait.since, "since"), (&mut wait.until, "until")] {
+            let field = |name: &str, known: &mut String| {
                 let reported = reported.field(name);
                 if !reported.is_empty() {
-                    *field = reported.to_owned();
+                    *known = reported.to_owned();
                 }
+            };
+            field("since", &mut wait.since);
+            if wait.until.is_empty() {
+                field("until", &mut wait.until);
             }
             wait.step = wait.step.or(rollout.step);
             wait
@@ -284,7 +290,7 @@ fn wait_of(
     // Resources do not block an Application whose sync has not started.
     let started = phase != Phase::Waiting.name();
     let blocking = live.filter(|_| started && !is_going).map(|live| blocking_resource::of(live));
-    let Blocking { resource, reason, since } = blocking.unwrap_or_default();
+    let Blocking { resource, reason, since, until } = blocking.unwrap_or_default();
     // The controller knows more than the Application does; another controller reports nothing.
     let known = reported.map(|reported| reported.field("reason")).unwrap_or_default();
     let reason = match (known, resource.is_some()) {
@@ -305,7 +311,14 @@ fn wait_of(
         let since: Option<Timestamp> = member.since.parse().ok();
         since.is_some_and(|since| now.duration_since(since) < STARTS)
     });
-    let mut actions = actions(set, name, &phase, member, live.map(Arc::as_ref), resource.as_ref());
+    let mut actions = actions(&Waiting {
+        set,
+        name,
+        phase: &phase,
+        member,
+        live: live.map(Arc::as_ref),
+        resource: resource.as_ref(),
+    });
     if phase == Phase::Pending.name() && is_new {
         actions.clear();
     }
@@ -323,7 +336,8 @@ fn wait_of(
             entry if entry.is_empty() => since.map(to_rfc3339).unwrap_or_default(),
             entry => entry,
         },
-        until: String::new(),
+        // Of the Application that was just read: the status of the set follows it.
+        until: until.map(to_rfc3339).unwrap_or_default(),
         phase,
         reason,
         resource,
@@ -335,106 +349,6 @@ const STARTS: SignedDuration = SignedDuration::from_secs(10);
 
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { "Unknown" } else { text }
-}
-
-/// Suggested actions for a wait.
-fn actions(
-    set: &Value,
-    name: &str,
-    phase: &str,
-    member: Option<&MemberSummary>,
-    live: Option<&Value>,
-    resource: Option<&BlockingResource>,
-) -> Vec<String> {
-    let Some(live) = live else {
-        let fails = is_of_applications(set);
-        let action = "fix the cause: the ApplicationSet, or the permissions of its controller, \
-                      which tries again by itself";
-        return fails.then(|| action.to_owned()).into_iter().collect();
-    };
-    if !live["metadata"]["deletionTimestamp"].is_null() {
-        let namespace = in_namespace(live.namespace());
-        return vec![format!(
-            "its finalizers are removed when its resources are deleted; for what they wait for, see its \
-             conditions: kubectl {namespace}describe application {}",
-            word(name)
-        )];
-    }
-    let strategy = Strategy::read(set["spec"].get("strategy")).0;
-    let step = member.and_then(|member| member.step);
-    let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
-    let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
-    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
-    let has_failed = last.has_failed() || member.is_some_and(|member| member.has_failed);
-    let sync = sync_command(name, live.namespace());
-    if phase == Phase::Waiting.name() && held {
-        return vec![format!("maxUpdate of its step is 0, so sync it yourself: {sync}")];
-    }
-    if step.is_none() && phase == Phase::Waiting.name() && !strategy.steps().is_empty() {
-        return vec![format!("sync it yourself, or select it by a step: {sync}")];
-    }
-    if phase == Phase::Pending.name() {
-        return vec![
-            "its operation was not started yet: check that an application controller is running"
-                .to_owned(),
-        ];
-    }
-    // An object that could not be applied may not exist, and its error says all.
-    let is_described = |found: &&BlockingResource| {
-        !matches!(found.status.as_str(), "SyncFailed" | "PruneFailed" | "OutOfSync")
-    };
-    let mut actions: Vec<String> = match resource.filter(is_described) {
-        Some(resource) if resource.status == "Suspended" => {
-            vec![format!("resume the resource: {}", describe_command(resource))]
-        }
-        Some(resource) => vec![describe_command(resource)],
-        None => Vec::new(),
-    };
-    if has_failed {
-        actions.push("a commit that fixes the cause is rolled out by itself".to_owned());
-        actions.push(format!("without a new commit, start a new sync: {sync}"));
-    }
-    actions
-}
-
-/// The option that selects a namespace, with a blank at its end.
-fn in_namespace(namespace: &str) -> String {
-    if namespace.is_empty() { String::new() } else { format!("-n {} ", word(namespace)) }
-}
-
-/// A word of a shell: quoted if a shell would interpret it.
-fn word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
-    match !text.is_empty() && text.chars().all(plain) {
-        true => text.to_owned(),
-        false => format!("'{}'", text.replace('\'', r"'\''")),
-    }
-}
-
-/// The command that shows details of a resource.
-fn describe_command(resource: &BlockingResource) -> String {
-    let BlockingResource { group, kind, namespace, name, .. } = resource;
-    let group = if group.is_empty() { String::new() } else { format!(".{group}") };
-    let kind = word(&format!("{}{group}", kind.to_lowercase()));
-    format!("kubectl {}describe {kind} {}", in_namespace(namespace), word(name))
-}
-
-/// The command that syncs an Application with its own options.
-pub(super) fn sync_command(name: &str, namespace: &str) -> String {
-    sync_commands(&[name], namespace)
-}
-
-/// The most Applications in one command.
-const NAMED: usize = 10;
-
-/// The command that syncs Applications with their own options; of many, the first ones.
-pub(super) fn sync_commands(names: &[&str], namespace: &str) -> String {
-    let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" (and {more} more)"),
-    };
-    format!("wavegate sync {}{}{more}", in_namespace(namespace), words.join(" "))
 }
 
 fn conditions(set: &Value) -> Vec<Condition> {

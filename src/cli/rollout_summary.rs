@@ -17,7 +17,7 @@ use crate::decide::app_state::operation::is_full;
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
-use crate::decide::rollout::phase::{Entry, Phase};
+use crate::decide::rollout::phase::{Entry, Mark, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
 
@@ -92,6 +92,9 @@ pub(super) struct MemberSummary {
     /// Whether no step selects it, and it needs a manual sync.
     #[serde(skip)]
     pub is_outside: bool,
+    /// Whether it is Synced and Healthy, as far as its last operation says.
+    #[serde(skip)]
+    pub is_ready: bool,
     /// Whether only another sync continues it, also when a dry run came after the one that
     /// failed.
     #[serde(skip)]
@@ -128,6 +131,11 @@ pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> 
     let (sync, health) = (live.text("/status/sync/status"), live.text("/status/health/status"));
     // A dry run says nothing about the sync that the rollout waits for.
     let is_whole = is_full(&live["status"]["operationState"]["operation"]);
+    let needs_a_sync =
+        [Mark::SyncFailed, Mark::ResultUnknown].iter().any(|mark| known.starts_with(mark.prefix()));
+    if needs_a_sync && !is_whole {
+        return known.to_owned();
+    }
     let found = blocking_resource::of(live).reason;
     match (is_running, found.as_str()) {
         (true, "") if phase == "Waiting" => ANOTHER.to_owned(),
@@ -195,7 +203,9 @@ impl RolloutSummary {
                 })
             }
             State::AllAtOnce => {
-                format!("{complete} of {total} applications are Healthy; there are no steps")
+                format!(
+                    "{complete} of {total} applications are Synced and Healthy; there are no steps"
+                )
             }
             State::Complete => {
                 let outside = self.applications.iter().filter(|member| member.is_outside);
@@ -313,7 +323,7 @@ fn progress(
         .collect();
     if stored.is_empty() {
         let owned = applications.values().filter(|live| is_owned(live, set));
-        flags = owned.map(|live| live["status"]["health"]["status"] == "Healthy").collect();
+        flags = owned.map(|live| is_ready(live)).collect();
     }
     (flags.iter().filter(|done| **done).count() as u64, flags.len() as u64)
 }
@@ -327,11 +337,27 @@ fn reported(set: &Value) -> BTreeMap<&str, &Value> {
         .collect()
 }
 
-/// Why an Application outside of a rollout is not Synced and Healthy.
+/// Whether an Application is Synced and Healthy, and its last operation, if any, succeeded:
+/// what `--watch` counts as done outside of a rollout.
+pub(super) fn is_ready(live: &Value) -> bool {
+    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
+    live.text("/status/sync/status") == "Synced"
+        && live.text("/status/health/status") == "Healthy"
+        && live["operation"].is_null()
+        && !last.is_running()
+        && !last.has_failed()
+}
+
+/// Why an Application outside of a rollout is not ready.
 fn unready(live: &Value) -> String {
-    let is_ready = live.text("/status/sync/status") == "Synced"
-        && live.text("/status/health/status") == "Healthy";
-    if is_ready { String::new() } else { blocking_resource::of(live).reason }
+    if is_ready(live) {
+        return String::new();
+    }
+    let reason = blocking_resource::of(live).reason;
+    match reason.is_empty() && !live["operation"].is_null() {
+        true => "the operation to start".to_owned(),
+        false => reason,
+    }
 }
 
 fn members(
@@ -363,6 +389,7 @@ fn members(
         MemberSummary {
             is_going: going.is_some(),
             is_outside,
+            is_ready: applications.get(name).is_some_and(|live| is_ready(live)),
             has_failed: entry.is_some_and(Entry::needs_a_sync),
             application: name.to_owned(),
             step: match entry {

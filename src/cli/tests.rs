@@ -1,5 +1,7 @@
 //! Output of the commands for a set and its Applications, without a cluster.
 
+mod waits;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -236,7 +238,8 @@ fn explain_suggests_an_action() {
     let resources = json!([deployment("Degraded", "\u{1b}[2Jgone\nnext")]);
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
     let ill = explained(status, &[application("dev", json!({"resources": resources}))]);
-    assert_eq!(ill.waits[0].advice, "kubectl -n shop describe deployment.apps web");
+    let want = "kubectl -n shop describe deployment.apps web; a commit that fixes the cause is rolled out by itself";
+    assert_eq!(ill.waits[0].advice, want);
     let text = show(&ill);
     assert!(text.starts_with("shop waits in step 1 of 2: dev: Deployment shop/web is Degraded: \\u{1b}[2Jgone\\nnext\n"), "{text}");
     assert!(!text.contains('\u{1b}'), "control characters are escaped");
@@ -246,7 +249,7 @@ fn explain_suggests_an_action() {
     let status = json!({"applicationStatus": [entry("dev", "1", "Progressing")]});
     let ill = explained(status, &[application("dev", json!({"resources": [odd]}))]);
     let want = r"kubectl -n shop describe deployment.apps 'a'\''; rm -rf $HOME #'";
-    assert_eq!(ill.waits[0].advice, want, "a shell takes it as one word");
+    assert_eq!(ill.waits[0].actions[0], want, "a shell takes it as one word");
 }
 
 #[test]
@@ -349,29 +352,6 @@ fn states_are_coloured_without_a_change_of_the_columns() {
     let removed = ["\u{1b}[32m", "\u{1b}[31m", "\u{1b}[0m"];
     let without = removed.iter().fold(coloured, |text, code| text.replace(code, ""));
     assert_eq!(without, plain);
-}
-
-#[test]
-fn a_set_without_steps_waits_for_unhealthy_applications() {
-    let mut all_at_once = set(json!({"conditions": []}));
-    all_at_once["spec"] = json!({});
-    let applications: Applications = [
-        application("a", json!({"health": {"status": "Healthy"}})),
-        application("b", json!({"health": {"status": "Missing"}})),
-        ("c".to_owned(), Arc::new(json!({"metadata": {"name": "c"}}))),
-    ]
-    .into();
-    let explanation = explain(&all_at_once, &applications);
-    assert_eq!(
-        explanation.summary,
-        "shop has no steps and waits for b: sync status Unknown, health status Missing"
-    );
-    let summary = RolloutSummary::read(&all_at_once, &applications);
-    assert_eq!(
-        (summary.state, summary.complete, summary.total),
-        (State::AllAtOnce, 1, 2),
-        "c is not owned by the set"
-    );
 }
 
 #[test]

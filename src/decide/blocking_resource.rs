@@ -4,12 +4,16 @@
 //! This is the only implementation: the status of a set, Events, `explain`,
 //! `status` and the demo use it.
 
+mod attempt;
+mod kept;
+
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
+use self::attempt::Attempt;
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, Raw, ResourceKey};
 
@@ -22,6 +26,8 @@ pub struct Blocking {
     pub reason: String,
     /// The start of the wait, if known.
     pub since: Option<Timestamp>,
+    /// The end of the wait, if it ends by itself: the next attempt of an operation.
+    pub until: Option<Timestamp>,
 }
 
 /// A resource and its state.
@@ -38,7 +44,8 @@ pub struct BlockingResource {
     /// Phase of the hook, such as `PreSync`; empty for a resource that is no hook.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hook: String,
-    /// A health, the result of a sync, a phase of an operation, or OutOfSync.
+    /// A health, the result of a sync, a phase of an operation, OutOfSync, or
+    /// RequiresPruning.
     pub status: String,
     /// The message, empty if the state is sufficient.
     pub message: String,
@@ -62,6 +69,26 @@ impl BlockingResource {
     pub fn key(&self) -> ResourceKey {
         ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name)
     }
+
+    /// Whether it is no longer in the source, and nothing prunes it.
+    pub fn requires_pruning(&self) -> bool {
+        self.status == kept::REQUIRES_PRUNING
+    }
+
+    /// Whether it stays even in a sync with prune.
+    pub fn is_kept_by_option(&self) -> bool {
+        self.requires_pruning() && kept::is_by_option(&self.message)
+    }
+
+    /// Whether the API server refused to apply or to prune it.
+    pub fn is_refused(&self) -> bool {
+        matches!(self.status.as_str(), "SyncFailed" | "PruneFailed")
+    }
+
+    /// Whether it differs from the source: its status says nothing more.
+    pub fn is_out_of_sync(&self) -> bool {
+        self.status == OUT_OF_SYNC || self.requires_pruning()
+    }
 }
 
 /// `Kind namespace/name is Status: message`, for users.
@@ -77,6 +104,7 @@ impl fmt::Display for BlockingResource {
             "SyncFailed" => f.write_str("cannot be applied")?,
             "PruneFailed" => f.write_str("cannot be pruned")?,
             "Failed" | "Error" => f.write_str("failed")?,
+            kept::REQUIRES_PRUNING => return write!(f, "{} {message}", kept::NOT_IN_SOURCE),
             status => write!(f, "is {status}")?,
         }
         match message.as_str() {
@@ -86,39 +114,66 @@ impl fmt::Display for BlockingResource {
     }
 }
 
+/// Whether a reason is that of a resource that requires pruning, and of nothing else: only a
+/// person continues.
+pub fn requires_pruning(reason: &str) -> bool {
+    reason.contains(kept::NOT_IN_SOURCE)
+}
+
 /// Determines what an Application is waiting for, from its status.
 ///
 /// The reason names the resource and its state, in the words of its health: the one
 /// that a failed sync failed on, the one that a running sync waits for, or the one
 /// that is not Healthy. Without such a resource it is the message of the operation,
-/// an error condition, or the message of the Application's health.
+/// an error condition, or the message of the Application's health. Of an operation that
+/// is retried, it names the attempt, and when it begins.
 pub fn of(application: &Value) -> Blocking {
     let status = &application["status"];
     let operation = &status["operationState"];
     let phase = OperationPhase::from_word(operation.field("phase"));
     let of_operation = of_results(operation, status, phase);
     let is_result = of_operation.is_some();
-    let found = of_operation.or_else(|| of_resources(status));
+    let found = of_operation.or_else(|| of_resources(application));
     let (resource, since) = found.map_or((None, None), |(resource, at)| (Some(resource), at));
     let message = operation.field("message");
     let result = resource.as_ref().filter(|_| is_result);
+    // One that is being terminated is not attempted again.
+    let is_retried = phase == OperationPhase::Running;
+    let attempt = is_retried.then(|| Attempt::read(operation)).flatten();
     let reason = if phase.has_failed() {
         match (result, message) {
             (Some(resource), _) => format!("{FAILED}: {resource}"),
             (None, "") => FAILED.to_owned(),
             (None, message) => format!("{FAILED}: {message}"),
         }
+    } else if let Some(attempt) = &attempt {
+        attempt.reason(message, result.map(|resource| resource as &dyn fmt::Display))
     } else if phase.is_running() && !message.is_empty() {
         match result {
             // The message names the resource without its state.
             Some(resource) if !is_failure(&resource.status) => resource.to_string(),
+            // Nothing is said twice.
+            Some(resource)
+                if !resource.message.is_empty() && message.contains(&resource.message) =>
+            {
+                resource.to_string()
+            }
             Some(resource) => format!("{message}; {resource}"),
             None => message.to_owned(),
         }
     } else {
         of_state(status, resource.as_ref())
     };
-    Blocking { resource, reason, since }
+    Blocking { resource, reason, since, until: attempt.and_then(|attempt| attempt.at) }
+}
+
+/// What a sync failed on: a reason without the statement that it failed.
+pub fn cause_of_failure(reason: &str) -> &str {
+    match reason.strip_prefix(FAILED) {
+        Some("") => "",
+        Some(rest) => rest.strip_prefix(": ").unwrap_or(reason),
+        None => reason,
+    }
 }
 
 /// The start of the reason after a failed sync.
@@ -131,7 +186,7 @@ fn of_state(status: &Value, resource: Option<&BlockingResource>) -> String {
     match (resource, error) {
         // That it is OutOfSync may be a consequence of the error.
         (Some(resource), None) => resource.to_string(),
-        (Some(resource), Some(_)) if resource.status != OUT_OF_SYNC => resource.to_string(),
+        (Some(resource), Some(_)) if !resource.is_out_of_sync() => resource.to_string(),
         (_, Some(error)) => error.field("message").to_owned(),
         (None, None) => status.text("/health/message").to_owned(),
     }
@@ -177,19 +232,23 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     Some((found, since(result)))
 }
 
+/// Whether both name the same object.
+fn same_resource(one: &Value, other: &Value) -> bool {
+    let fields = ["group", "kind", "namespace", "name"];
+    fields.iter().all(|field| one.field(field) == other.field(field))
+}
+
 /// The health of a resource of the operation, if it is not Healthy.
 fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
-    let same = |resource: &&Value| {
-        let fields = ["group", "kind", "namespace", "name"];
-        fields.iter().all(|field| resource.field(field) == result.field(field))
-    };
+    let same = |resource: &&Value| same_resource(resource, result);
     let health = &status.items("/resources").iter().find(same)?["health"];
     (rank(health) > 0).then_some(health)
 }
 
-/// The resource with the worst health, else one that is not synced; the first
-/// one listed in case of a tie.
-fn of_resources(status: &Value) -> Option<Found> {
+/// The resource with the worst health, else one that is not synced, rather one that a
+/// sync would change than one that nothing prunes; the first one listed in case of a tie.
+fn of_resources(application: &Value) -> Option<Found> {
+    let status = &application["status"];
     let resources = status.items("/resources");
     let rank_of = |resource: &&Value| rank(&resource["health"]);
     // `min_by_key` returns the first minimum.
@@ -201,8 +260,13 @@ fn of_resources(status: &Value) -> Option<Found> {
         let (state, message) = (health.field("status"), health.field("message"));
         return Some((BlockingResource::of(worst, state, message), since));
     }
-    let resource = resources.iter().find(|resource| resource.field("status") == OUT_OF_SYNC)?;
-    Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None))
+    let mut out = resources.iter().filter(|resource| resource.field("status") == OUT_OF_SYNC);
+    let kept = |resource: &&Value| kept::why(application, resource);
+    if let Some(resource) = out.clone().find(|resource| kept(resource).is_none()) {
+        return Some((BlockingResource::of(resource, OUT_OF_SYNC, ""), None));
+    }
+    let first = out.next()?;
+    Some((BlockingResource::of(first, kept::REQUIRES_PRUNING, kept(&first)?), None))
 }
 
 fn is_failure(state: &str) -> bool {
@@ -375,6 +439,109 @@ mod tests {
         application["status"]["conditions"] =
             json!([{"type": "ComparisonError", "message": "cannot read the repository"}]);
         assert_eq!(of(&application).reason, "cannot read the repository");
+    }
+
+    #[test]
+    fn a_resource_that_nothing_prunes_is_named_with_the_reason() {
+        let of_sync = |automated: Value, result: Value, more: Option<Value>| {
+            let mut extra = resource("old", "OutOfSync", "Healthy");
+            extra["requiresPruning"] = true.into();
+            let resources: Vec<Value> = [extra].into_iter().chain(more).collect();
+            let mut application = application("Succeeded", result, resources.into());
+            application["spec"]["syncPolicy"]["automated"] = automated;
+            of(&application)
+        };
+        let skipped = |message: &str| {
+            json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "old",
+                "status": "PruneSkipped", "message": message}])
+        };
+        let pruned = || json!([{"group": "apps", "kind": "Deployment", "namespace": "n", "name": "old", "status": "Pruned"}]);
+        let (on, off) = (json!({"enabled": false, "prune": true}), Value::Null);
+        let requires = "ignored (requires pruning)";
+        let kept = "Deployment n/old is not in the source any more, and";
+        let out = "Deployment n/old is OutOfSync".to_owned();
+        for (name, automated, result, want) in [
+            ("never synced", &off, json!([]), format!("{kept} pruning is not enabled")),
+            ("skipped", &off, skipped(requires), format!("{kept} pruning is not enabled")),
+            (
+                "a sync by hand without prune",
+                &on,
+                skipped(requires),
+                format!("{kept} the last sync did not prune it"),
+            ),
+            (
+                "its own option",
+                &on,
+                skipped("ignored (no prune)"),
+                format!("{kept} its sync option Prune=false keeps it"),
+            ),
+            ("a sync will prune it", &on, json!([]), out.clone()),
+            ("it is being deleted", &off, pruned(), out),
+        ] {
+            let blocking = of_sync(automated.clone(), result, None);
+            assert_eq!(blocking.reason, want, "{name}");
+            assert_eq!(super::requires_pruning(&want), want.contains("source"), "{name}");
+        }
+        let other = resource("other", "OutOfSync", "Healthy");
+        let blocking = of_sync(off, json!([]), Some(other));
+        assert_eq!(blocking.reason, "Deployment n/other is OutOfSync", "what a sync may change");
+    }
+
+    #[test]
+    fn an_operation_that_is_retried_names_the_attempt_and_its_time() {
+        let failed = || {
+            json!([{"kind": "ConfigMap", "namespace": "n", "name": "conf", "status": "SyncFailed",
+                "message": "no namespace"}])
+        };
+        let waits =
+            "one or more objects failed, reason: no namespace. Retrying attempt #1 at 6:53PM.";
+        let again = "Retrying operation. Attempt #1";
+        let ended = Some("2026-01-01T18:53:04Z");
+        let conf = "ConfigMap n/conf cannot be applied: no namespace";
+        let cases = [
+            ("waits", 3, ended, failed(), waits, format!("attempt 2 of 4 at 18:53:12Z: {conf}")),
+            (
+                "waits, without a resource",
+                3,
+                ended,
+                json!([]),
+                waits,
+                "attempt 2 of 4 at 18:53:12Z: one or more objects failed, reason: no namespace"
+                    .to_owned(),
+            ),
+            ("no limit", -1, ended, failed(), waits, format!("attempt 2 at 18:53:12Z: {conf}")),
+            ("begins", 3, None, json!([]), again, "attempt 2 of 4 is running".to_owned()),
+            (
+                "runs",
+                3,
+                None,
+                json!([]),
+                "waiting for x",
+                "attempt 2 of 4: waiting for x".to_owned(),
+            ),
+            (
+                "runs and waits for a hook",
+                3,
+                None,
+                json!([result("migrate", "", "Running", true)]),
+                "waiting for completion of hook /Job/migrate",
+                "attempt 2 of 4: PreSync hook Job migrate is Running: why".to_owned(),
+            ),
+        ];
+        for (name, limit, ended, results, message, want) in cases {
+            let mut application = application("Running", results, json!([]));
+            let state = &mut application["status"]["operationState"];
+            state["message"] = message.into();
+            state["retryCount"] = 1.into();
+            state["finishedAt"] = ended.into();
+            state["operation"]["retry"] = json!({"limit": limit, "backoff": {"duration": "8s"}});
+            let blocking = of(&application);
+            assert_eq!(blocking.reason, want, "{name}");
+            let until = ended.map(|_| "2026-01-01T18:53:12Z".parse().unwrap());
+            assert_eq!(blocking.until, until, "{name}");
+            application["status"]["operationState"]["phase"] = "Terminating".into();
+            assert_eq!(of(&application).until, None, "{name}: no attempt follows");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{ObjectKey, SyncStatusCode};
+use crate::decide::blocking_resource::requires_pruning;
 
 /// Errors that a controller retries by itself.
 const TRANSIENT: [&str; 3] = [
@@ -142,6 +143,7 @@ fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> 
         return match seen {
             seen if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
             _ if by_hand => MemberState::Manual,
+            seen if requires_pruning(&seen.detail) => MemberState::Failed(seen.detail.clone()),
             _ => MemberState::Moving,
         };
     }
@@ -157,6 +159,10 @@ fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> 
             MemberState::Queued
         }
         RolloutPhase::Progressing if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
+        // Its sync is over, and no other one follows. Compared since, or it may be pruned.
+        RolloutPhase::Progressing if seen.judged_since && requires_pruning(&seen.detail) => {
+            MemberState::Failed(seen.detail.clone())
+        }
         // It is Synced and Healthy, and waited for: only a sync of all of it says how it is.
         RolloutPhase::Progressing if seen.is_done() && seen.is_partial => {
             let wait = set.status.waiting.iter().find(|wait| wait.application == name);

@@ -15,7 +15,7 @@ use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalize
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::app_state::operation::is_full;
-use crate::decide::blocking_resource;
+use crate::decide::blocking_resource::{self, Blocking};
 use crate::decide::rollout::listed::Record;
 use crate::decide::rollout::phase::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
@@ -143,6 +143,7 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         let kind = condition["type"].as_str().unwrap_or_default();
         kind == condition::INVALID_SPEC_ERROR || kind == condition::UNKNOWN_ERROR
     };
+    let Blocking { reason: detail, until, .. } = blocking_resource::of(live);
     Observed {
         health: HealthStatus::from_word(status["health"]["status"].as_str().unwrap_or_default()),
         sync: SyncStatusCode::from_word(status["sync"]["status"].as_str().unwrap_or_default()),
@@ -156,7 +157,8 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
         operation: operation_state(&status["operationState"], text),
         deployed: deployed(live),
         has_error_condition: conditions.iter().any(has_error),
-        detail: blocking_resource::of(live).reason,
+        detail,
+        until,
         sources: sources(&live["spec"]),
     }
 }

@@ -203,6 +203,9 @@ impl Gate {
         let is_waiting = entry.is_some_and(|entry| entry.phase == Phase::Waiting);
         let denied = row.member.denied.filter(|_| is_waiting);
         let until = denied.map_or(until, |denied| denied.until);
+        // The next attempt of its operation, which is not started then.
+        let attempt = seen.filter(|seen| seen.has_operation_in_flight() && denied.is_none());
+        let until = until.or(attempt.and_then(|seen| seen.until));
         let reason = match (obstacle, denied) {
             (Obstacle::Missing, _) => "the application is being created".to_owned(),
             (Obstacle::Invalid(reason), _) => format!("the application is invalid: {reason}"),
@@ -317,6 +320,8 @@ fn reason_of(
             "as many Applications are in flight as the status of the ApplicationSet can hold"
                 .to_owned()
         }
+        // It names what the sync failed on.
+        Phase::Waiting if entry.mark == Some(Mark::SyncFailed) => entry.message.clone(),
         Phase::Waiting => with_detail(&entry.message, Some(seen)),
         Phase::Pending => match until {
             Some(until) => format!("the operation to start, until {until} at most"),

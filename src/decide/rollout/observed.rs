@@ -86,6 +86,8 @@ pub struct Observed {
     /// What it is waiting for, for users: the resource and the reason. May be
     /// empty.
     pub detail: String,
+    /// When that wait ends by itself, if it does: the next attempt of its operation.
+    pub until: Option<Timestamp>,
     /// Its sources, to find Applications that should have seen the same
     /// revision. Same length as `revisions` once compared.
     pub sources: Vec<SourceKey>,

@@ -16,6 +16,7 @@ pub use super::observed::{
 };
 use crate::api::OperationPhase;
 use crate::api::SyncStatusCode;
+use crate::decide::blocking_resource;
 
 /// The phases of an entry in `status.applicationStatus`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -437,10 +438,15 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
 }
 
 /// The message of an entry whose sync has failed: in this operation, or in one before the
-/// last, since when no other has synced the whole Application.
+/// last, since when no other has synced the whole Application. It names the resource that
+/// the sync failed on: a dry run may take the place of the operation.
 fn failure(entry: &Entry, failed: Option<&ObservedOperation>, seen: &Observed) -> Option<String> {
     if let Some(failed) = failed {
-        return Some(format!("{}: {}", Mark::SyncFailed.prefix(), failed.message));
+        let why = match blocking_resource::cause_of_failure(&seen.detail) {
+            "" => &failed.message,
+            cause => cause,
+        };
+        return Some(format!("{}: {why}", Mark::SyncFailed.prefix()));
     }
     let was = entry.mark == Some(Mark::SyncFailed);
     let is_over = seen.operation.as_ref().is_some_and(ObservedOperation::has_synced);

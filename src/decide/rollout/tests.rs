@@ -128,6 +128,7 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
         deployed: Deployed::Never,
         has_error_condition: false,
         detail: String::new(),
+        until: None,
         sources: vec![SourceKey {
             repository: "https://example.com/repo".into(),
             chart: String::new(),

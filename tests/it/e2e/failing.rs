@@ -106,6 +106,9 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
             let waits = &set["status"]["rollout"]["waitingFor"][0];
             let reason = waits["reason"].as_str().unwrap_or_default().to_lowercase();
             assert!(reason.contains("sync failed"), "{name}: {waits}");
+            // A dry run takes the place of the operation, not of the reason.
+            assert!(reason.contains("postsync hook job"), "{name}: {waits}");
+            assert!(reason.contains("/dev-smoke "), "{name}: {waits}");
         });
     }
 
@@ -114,6 +117,89 @@ pub async fn a_failed_smoke_test_holds_its_step_whoever_syncs(mut world: World) 
     let steps = Steps::default().step(["dev"], None).step(["prod"], None);
     world
         .until("the mended commit is everywhere", |log| {
+            (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
+                .then_some(())
+        })
+        .await;
+    world.finish().await;
+}
+
+/// Between two attempts, the status of the set names the next one and what the last one
+/// failed on.
+pub async fn a_retry_is_announced_with_its_number_and_time(mut world: World) {
+    world.repository.commit("first", &with_smoke_test("dev", "v1", "fail"));
+    let strategy = rolling(&[("dev", json!(null))]);
+    let mut set = set(&world, "fleet", &[("dev", "dev")], &strategy);
+    // So long that the case ends before.
+    let retry = json!({ "limit": 3, "backoff": { "duration": "1h", "maxDuration": "1h" } });
+    set["spec"]["template"]["spec"]["syncPolicy"] = json!({ "retry": retry });
+    world.create(Kind::ApplicationSet, set).await;
+    world.start(&Setup::default()).await;
+    let waits = world
+        .until("the second attempt is waited for", |log| {
+            let set = log.get(Kind::ApplicationSet, "fleet")?;
+            let waits = &set["status"]["rollout"]["waitingFor"][0];
+            waits["reason"].as_str()?.starts_with("attempt 2 of 4 at ").then(|| waits.clone())
+        })
+        .await;
+    let until = waits["until"].as_str().unwrap_or_default();
+    let time = until.split_once('T').map_or("", |(_, time)| time);
+    let hook = format!("PostSync hook Job {}/dev-smoke ", world.target);
+    let reason = waits["reason"].as_str().unwrap_or_default();
+    assert!(reason.starts_with(&format!("attempt 2 of 4 at {time}: {hook}")), "{waits}");
+    let namespace = world.namespace.clone();
+    let (code, out, err) = world.wavegate(&["explain", "-n", &namespace, "fleet"]).await;
+    assert_eq!(code, 0, "{err}");
+    assert!(out.contains(&format!(": {reason}")), "{out}");
+    assert!(!out.contains("wavegate sync"), "it would be refused: {out}");
+    let application = world.tagged("dev");
+    let (code, out, err) = world.wavegate(&["terminate", "-n", &namespace, &application]).await;
+    assert_eq!(code, 0, "{out}{err}");
+    world.finish().await;
+}
+
+/// Nothing prunes without permission: only a person continues the rollout.
+pub async fn a_prune_that_needs_permission_stops_the_rollout(mut world: World) {
+    let files = |version: &str, left: &str| {
+        let mut files = [plain("dev", version), plain("prod", version)].concat();
+        files.push(("apps/dev/extra.yaml".to_owned(), left.to_owned()));
+        files
+    };
+    let extra = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "extra" } });
+    world.repository.commit("first", &files("v1", &extra.to_string()));
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
+    let all = [("dev", "dev"), ("prod", "prod")];
+    world.create(Kind::ApplicationSet, set(&world, "fleet", &all, &strategy)).await;
+    world.start(&Setup::default()).await;
+    world.until("the first rollout completes", |log| is_complete(log, "fleet").then_some(())).await;
+
+    let revision = world.repository.commit("second", &files("v2", ""));
+    world.refresh("dev").await;
+    let kept = format!(
+        "ConfigMap {}/extra is not in the source any more, and pruning is not enabled",
+        world.target
+    );
+    world
+        .until("the ConfigMap is named", |log| {
+            let set = log.get(Kind::ApplicationSet, "fleet")?;
+            let waits = &set["status"]["rollout"]["waitingFor"][0];
+            (waits["reason"] == kept.as_str()).then_some(())
+        })
+        .await;
+    let (namespace, name) = (world.namespace.clone(), world.tagged("dev"));
+    let watch = ["status", "-n", &namespace, "fleet", "--watch", "--plain", "--timeout", "2m"];
+    let (code, out, err) = world.wavegate(&watch).await;
+    assert_eq!(code, 1, "only a person continues it: {out}{err}");
+    assert!(format!("{out}{err}").contains(&kept), "{out}{err}");
+    let (_, out, _) = world.wavegate(&["explain", "-n", &namespace, "fleet"]).await;
+    let advice = format!("prune it: wavegate sync -n {namespace} {name} --prune");
+    assert!(out.contains(&kept) && out.contains(&advice), "{out}");
+
+    let (code, out, err) = world.wavegate(&["sync", "-n", &namespace, &name, "--prune"]).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let steps = Steps::default().step(["dev"], None).step(["prod"], None);
+    world
+        .until("it continues after the prune", |log| {
             (invariants::all_done(log, &steps, &revision) && is_complete(log, "fleet"))
                 .then_some(())
         })

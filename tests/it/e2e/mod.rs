@@ -69,6 +69,8 @@ cases! {
     all_at_once::all_at_once_does_not_wait,
     failing::a_failing_deployment_blocks_its_step,
     failing::a_failed_smoke_test_holds_its_step_whoever_syncs,
+    failing::a_retry_is_announced_with_its_number_and_time,
+    failing::a_prune_that_needs_permission_stops_the_rollout,
     external::an_external_engine_runs_the_syncs,
     external::a_sync_that_never_starts_times_out,
     external::a_result_that_nobody_saw_is_no_success,

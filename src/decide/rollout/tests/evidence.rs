@@ -438,3 +438,56 @@ fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as
         );
     }
 }
+
+/// What takes the place of a failed operation does not take the place of its reason.
+#[test]
+fn the_resource_of_a_failed_sync_is_named_after_a_dry_run() {
+    let cause = "Deployment web/web is Degraded: image pull failed";
+    let failed = ObservedOperation {
+        revisions: vec!["next".into()],
+        message: "one or more tasks failed".into(),
+        ..operation(OperationPhase::Failed, 40)
+    };
+    let out = seen(H::Degraded, SyncStatusCode::OutOfSync);
+    let with = |operation: &ObservedOperation, detail: &str| Observed {
+        operation: Some(operation.clone()),
+        detail: detail.to_owned(),
+        ..out.clone()
+    };
+    let first = plan(&[(
+        "app",
+        "1",
+        at(Progressing, "app", "next"),
+        with(&failed, &format!("its sync failed: {cause}")),
+    )]);
+    assert_eq!(first.waiting[0].reason, format!("its sync failed: {cause}"));
+    let dry_run = ObservedOperation { is_partial: true, ..operation(OperationPhase::Succeeded, 5) };
+    let entry = Some(first.entries[0].clone());
+    let second = plan(&[("app", "1", entry, with(&dry_run, cause))]);
+    let want = format!("Sync failed, waiting for one that succeeds: {cause}");
+    assert_eq!(second.waiting[0].reason, want);
+    // Without a resource, it is the message of the operation.
+    let entry = at(Progressing, "app", "next");
+    let unknown = plan(&[("app", "1", entry, with(&failed, "its sync failed"))]);
+    let want = "Sync failed, waiting for one that succeeds: one or more tasks failed";
+    assert_eq!(unknown.entries[0].message, want);
+}
+
+#[test]
+fn the_next_attempt_is_the_end_of_the_wait() {
+    let running = operation(OperationPhase::Running, 40);
+    let seen = Observed {
+        operation: Some(running),
+        detail: "attempt 2 of 4 at 18:53:12Z: no namespace".into(),
+        until: Some(ago(-8)),
+        ..seen(H::Missing, SyncStatusCode::OutOfSync)
+    };
+    for (phase, want) in [
+        (Progressing, "attempt 2 of 4 at 18:53:12Z: no namespace"),
+        (Waiting, "another operation is running: attempt 2 of 4 at 18:53:12Z: no namespace"),
+    ] {
+        let plan = plan(&[("app", "1", at(phase, "app", "next"), seen.clone())]);
+        let wait = &plan.waiting[0];
+        assert_eq!((wait.reason.as_str(), wait.until), (want, Some(ago(-8))), "{phase:?}");
+    }
+}

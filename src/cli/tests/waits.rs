@@ -1,0 +1,211 @@
+//! What `explain` and `status` say about waits, and what to do.
+
+use super::*;
+
+/// A status of the set, whose open step waits for `dev`.
+fn waits_for_dev(reason: &str) -> Value {
+    json!({
+        "rollout": {"step": 1, "steps": 2, "progress": "0/2", "message": "m",
+            "waitingFor": [{"application": "dev", "reason": reason, "since": "2026-01-02T03:04:05Z"}]},
+        "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
+    })
+}
+
+/// An Application after a sync of it that succeeded.
+fn synced(resources: Value) -> Value {
+    json!({
+        "sync": {"status": "OutOfSync"}, "health": {"status": "Healthy"}, "resources": resources,
+        "operationState": {"phase": "Succeeded", "message": "successfully synced", "operation": {"sync": {}}},
+    })
+}
+
+fn extra() -> Value {
+    json!({"kind": "ConfigMap", "namespace": "shop", "name": "old", "status": "OutOfSync", "requiresPruning": true})
+}
+
+/// The actions for `dev` with this status of its own.
+fn advice(live: Value) -> Vec<String> {
+    let explained = explained(waits_for_dev("x"), &[application("dev", live)]);
+    explained.waits[0].actions.clone()
+}
+
+#[test]
+fn a_prune_that_needs_permission_is_explained_with_the_command() {
+    let explained = explained(waits_for_dev("x"), &[application("dev", synced(json!([extra()])))]);
+    assert_eq!(
+        explained.summary,
+        "shop waits in step 1 of 2: dev: ConfigMap shop/old is not in the source any more, and pruning is not enabled"
+    );
+    assert_eq!(
+        explained.waits[0].actions,
+        [
+            "prune it: wavegate sync -n argocd dev --prune",
+            "or set spec.syncPolicy.automated.prune: true in the template of the ApplicationSet, or restore \
+             its manifest in the source",
+        ]
+    );
+    let resource = explained.waits[0].resource.as_ref().unwrap();
+    assert_eq!(resource.status, "RequiresPruning");
+
+    let mut kept = synced(json!([extra()]));
+    kept["operationState"]["syncResult"]["resources"] = json!([{"kind": "ConfigMap",
+        "namespace": "shop", "name": "old", "status": "PruneSkipped", "message": "ignored (no prune)"}]);
+    assert_eq!(advice(kept)[0], "delete it yourself: kubectl -n shop delete configmap old");
+    // Nothing is advised that would be refused.
+    let mut busy = synced(json!([extra()]));
+    busy["operationState"]["phase"] = "Running".into();
+    assert_eq!(advice(busy), [""; 0]);
+}
+
+#[test]
+fn no_sync_is_advised_while_one_runs_or_is_requested() {
+    let failed = json!({
+        "sync": {"status": "OutOfSync"}, "health": {"status": "Missing"},
+        "operationState": {"phase": "Failed", "message": "no"},
+    });
+    let mut status = waits_for_dev("x");
+    status["applicationStatus"][0]["message"] =
+        "Sync failed, waiting for one that succeeds: no".into();
+    let advised = |change: &dyn Fn(&mut Value), status: &Value| {
+        let (name, mut live) = application("dev", failed.clone());
+        change(Arc::make_mut(&mut live));
+        explained(status.clone(), &[(name, live)]).waits[0].advice.contains("wavegate sync")
+    };
+    assert!(advised(&|_| {}, &status));
+    let phase = |phase: &'static str| {
+        move |live: &mut Value| live["status"]["operationState"]["phase"] = phase.into()
+    };
+    assert!(!advised(&phase("Running"), &status), "it would be refused");
+    assert!(!advised(&phase("Terminating"), &status));
+    let requested = |live: &mut Value| live["operation"] = json!({"sync": {}});
+    assert!(!advised(&requested, &status));
+
+    // The same in a step that is held.
+    let held = json!({"applicationStatus": [entry("prod", "2", "Waiting")]});
+    let held = |change: &dyn Fn(&mut Value)| {
+        let (name, mut live) = application("prod", json!({"sync": {"status": "OutOfSync"}}));
+        change(Arc::make_mut(&mut live));
+        explained(held.clone(), &[(name, live)]).waits[0].advice.contains("wavegate sync")
+    };
+    assert!(held(&|_| {}));
+    assert!(!held(&requested) && !held(&phase("Running")));
+    let done = |live: &mut Value| {
+        live["status"] = json!({"sync": {"status": "Synced"}, "health": {"status": "Healthy"}});
+    };
+    assert!(!held(&done), "it is synced already");
+    let prunes = |live: &mut Value| live["status"] = synced(json!([extra()]));
+    assert!(held(&prunes));
+}
+
+#[test]
+fn an_attempt_that_is_waited_for_has_its_time() {
+    let resource = json!([{"kind": "ConfigMap", "namespace": "web", "name": "conf",
+        "status": "SyncFailed", "message": "namespaces \"web\" not found"}]);
+    let live = json!({
+        "sync": {"status": "OutOfSync"}, "health": {"status": "Missing"},
+        "operationState": {
+            "phase": "Running", "retryCount": 1, "finishedAt": "2026-01-02T03:04:10Z",
+            "message": "one or more objects failed to apply, reason: namespaces \"web\" not found. Retrying attempt #1 at 3:04AM.",
+            "operation": {"retry": {"limit": 3, "backoff": {"duration": "8s"}}},
+            "syncResult": {"resources": resource},
+        },
+    });
+    let explained = explained(waits_for_dev("older"), &[application("dev", live)]);
+    let wait = &explained.waits[0];
+    let want = "attempt 2 of 4 at 03:04:18Z: ConfigMap web/conf cannot be applied: namespaces \"web\" not found";
+    assert_eq!((wait.reason.as_str(), wait.until.as_str()), (want, "2026-01-02T03:04:18Z"));
+    assert_eq!(
+        wait.actions,
+        [
+            "create the namespace: kubectl create namespace web, or commit the sync option CreateNamespace=true"
+        ]
+    );
+    let text = show_at(&explained, "2026-01-02T03:04:12Z".parse().unwrap());
+    let row = text.lines().nth(3).unwrap_or_default();
+    assert!(row.contains("   7s    6s     attempt 2 of 4 at 03:04:18Z: "), "{text}");
+}
+
+#[test]
+fn a_deletion_that_needs_confirmation_has_the_command() {
+    let live = json!({"operationState": {"phase": "Running", "operation": {},
+        "message": "waiting for pruning confirmation of /ConfigMap/old"}});
+    let want = "confirm the deletion: kubectl -n argocd annotate application dev --overwrite \
+                argocd.argoproj.io/deletion-approved=$(date -u +%FT%TZ)";
+    assert_eq!(advice(live), [want]);
+}
+
+#[test]
+fn a_source_that_cannot_be_read_and_another_owner_have_advice() {
+    let unread =
+        json!({"conditions": [{"type": "ComparisonError", "message": "app path does not exist"}]});
+    let actions = advice(unread);
+    assert!(actions[0].starts_with("correct its source"), "{actions:?}");
+    assert!(actions[0].ends_with("wavegate refresh -n argocd dev"), "{actions:?}");
+    let (name, mut live) = application("dev", json!({}));
+    Arc::make_mut(&mut live)["metadata"]["ownerReferences"] = json!([]);
+    let explained =
+        explained(waits_for_dev("it cannot be created: it is owned by another"), &[(name, live)]);
+    assert!(explained.waits[0].advice.starts_with("give it another name"), "{explained:?}");
+}
+
+#[test]
+fn a_set_without_steps_waits_for_what_is_not_synced_and_healthy() {
+    let mut all_at_once = set(json!({"conditions": []}));
+    all_at_once["spec"] = json!({});
+    let state = |sync: &str, health: &str, phase: &str| {
+        json!({"sync": {"status": sync}, "health": {"status": health},
+            "operationState": {"phase": phase, "message": "no"}})
+    };
+    let mut applications: Applications = [
+        application("a", state("Synced", "Healthy", "Succeeded")),
+        application("b", state("Synced", "Missing", "Succeeded")),
+        // A missing resource alone is Healthy.
+        application("c", state("OutOfSync", "Healthy", "Failed")),
+        application("d", state("Synced", "Healthy", "Failed")),
+        ("e".to_owned(), Arc::new(json!({"metadata": {"name": "e"}}))),
+    ]
+    .into();
+    let explanation = explain(&all_at_once, &applications);
+    let waits: Vec<_> = (explanation.waits.iter())
+        .map(|wait| (wait.application.as_str(), wait.reason.as_str()))
+        .collect();
+    let want = [
+        ("b", "sync status Synced, health status Missing"),
+        ("c", "its sync failed: no"),
+        ("d", "its sync failed: no"),
+    ];
+    assert_eq!(waits, want, "e is not owned by the set");
+    let want = "automated sync is not enabled, so sync it yourself: wavegate sync -n argocd c";
+    assert_eq!(explanation.waits[1].advice, want);
+    let summary = RolloutSummary::read(&all_at_once, &applications);
+    assert_eq!((summary.state, summary.complete, summary.total), (State::AllAtOnce, 1, 4));
+    assert_eq!(summary.message, "1 of 4 applications are Synced and Healthy; there are no steps");
+    assert_eq!(summary.applications[3].message, "its sync failed: no");
+
+    applications.retain(|name, _| name == "c");
+    let live = Arc::make_mut(applications.get_mut("c").unwrap());
+    live["spec"]["syncPolicy"]["automated"] = json!({});
+    let explanation = explain(&all_at_once, &applications);
+    assert_eq!(
+        explanation.waits[0].actions[0],
+        "a commit that fixes the cause is rolled out by itself"
+    );
+}
+
+#[test]
+fn what_a_failed_sync_said_stays_during_a_dry_run() {
+    let known = "Sync failed, waiting for one that succeeds: Deployment shop/web is Degraded: image pull failed";
+    for phase in ["Running", "Succeeded", "Failed"] {
+        let live = json!({
+            "sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+            "resources": [deployment("Degraded", "image pull failed")],
+            "operationState": {"phase": phase, "message": "one or more tasks are running",
+                "operation": {"sync": {"dryRun": true}}},
+        });
+        let (name, live) = application("dev", live);
+        let explained = explained(waits_for_dev(known), &[(name.clone(), live.clone())]);
+        assert_eq!(explained.waits[0].reason, known, "{phase}");
+        let summary = RolloutSummary::read(&set(waits_for_dev(known)), &[(name, live)].into());
+        assert_eq!(summary.applications[0].message, known, "{phase}");
+    }
+}
