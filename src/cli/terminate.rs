@@ -80,7 +80,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         }
         Err(error) => return Err(Error::input("cannot terminate", place, error)),
     };
-    options.print(&[Line::new("operation", "Terminating", &place)])?;
+    options.print(&[Line::new("operation", "Terminating", &place)], WIDTH)?;
     if args.no_wait {
         return Ok((0, Some(OperationResult::of(&requested))));
     }
