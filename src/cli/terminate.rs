@@ -13,7 +13,8 @@ use super::follow::timeout;
 use super::output::{Format, Output};
 use super::sync::INTERRUPTED;
 use super::sync::follow::{self, End, Options};
-use super::sync::progress::{Goal, Line, OperationResult, WIDTH};
+use super::sync::progress::{Goal, Line, WIDTH};
+use super::sync::result::OperationResult;
 use crate::act::operation::{self, Terminated};
 use crate::api::Raw;
 

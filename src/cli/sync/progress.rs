@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::Raw;
@@ -256,7 +255,7 @@ fn attempt_of(state: &Value, number: u64) -> String {
 }
 
 /// The state of a result, in one word.
-fn state_of(result: &Value) -> &str {
+pub(super) fn state_of(result: &Value) -> &str {
     let (status, phase) = (result.field("status"), result.field("hookPhase"));
     match (result.field("hookType").is_empty(), status) {
         // Whether it was applied is clear from its phase.
@@ -269,7 +268,7 @@ fn state_of(result: &Value) -> &str {
 
 /// A message of the sync engine, in which a kind of the core group has an empty group, as in
 /// `waiting for healthy state of /Pod/web`.
-fn readable(message: &str) -> String {
+pub(super) fn readable(message: &str) -> String {
     let word = |word: &str| match word.strip_prefix('/') {
         Some(kind) if kind.starts_with(|c: char| c.is_ascii_uppercase()) => kind.to_owned(),
         _ => word.to_owned(),
@@ -303,7 +302,7 @@ fn key(item: &Value) -> ResourceKey {
 }
 
 /// `Deployment shop/web`.
-fn title(key: &ResourceKey) -> String {
+pub(super) fn title(key: &ResourceKey) -> String {
     let ResourceKey { kind, namespace, name, .. } = key;
     match namespace.as_str() {
         "" => format!("{kind} {name}"),
@@ -311,126 +310,11 @@ fn title(key: &ResourceKey) -> String {
     }
 }
 
-/// The result of an operation.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct OperationResult {
-    pub namespace: String,
-    pub application: String,
-    pub phase: String,
-    pub message: String,
-    /// One for each source.
-    pub revisions: Vec<String>,
-    pub started_at: String,
-    pub finished_at: String,
-    /// Results of resources, in the order of the sync.
-    pub resources: Vec<ResourceResult>,
-}
-
-/// The result of one resource in one phase.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct ResourceResult {
-    pub phase: String,
-    pub group: String,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    /// Type of the hook; empty for resources.
-    pub hook: String,
-    pub status: String,
-    pub message: String,
-}
-
-impl ResourceResult {
-    /// Whether it has failed.
-    pub fn has_failed(&self) -> bool {
-        matches!(self.status.as_str(), "SyncFailed" | "Failed" | "Error")
-    }
-
-    /// `Deployment shop/web: SyncFailed: …`.
-    pub fn text(&self) -> String {
-        let key = ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name);
-        let hook = match self.hook.as_str() {
-            "" => String::new(),
-            hook => format!("{hook} hook "),
-        };
-        format!("{hook}{}: {}: {}", title(&key), self.status, self.message)
-    }
-}
-
-impl OperationResult {
-    /// The result in the status of an Application.
-    pub fn of(application: &Value) -> Self {
-        let state = &application["status"]["operationState"];
-        let text = |field: &str| state.field(field).to_owned();
-        let resource = |result: &Value| {
-            let text = |field: &str| result.field(field).to_owned();
-            ResourceResult {
-                phase: text("syncPhase"),
-                group: text("group"),
-                kind: text("kind"),
-                namespace: text("namespace"),
-                name: text("name"),
-                hook: text("hookType"),
-                status: state_of(result).to_owned(),
-                message: text("message"),
-            }
-        };
-        Self {
-            namespace: application.namespace().to_owned(),
-            application: application.name().to_owned(),
-            phase: text("phase"),
-            message: text("message"),
-            revisions: given(&state["syncResult"]),
-            started_at: text("startedAt"),
-            finished_at: text("finishedAt"),
-            resources: state.items("/syncResult/resources").iter().map(resource).collect(),
-        }
-    }
-
-    /// An operation that has only been requested.
-    pub fn requested(application: &Value) -> Self {
-        let mut result = Self::of(&Value::Null);
-        application.namespace().clone_into(&mut result.namespace);
-        application.name().clone_into(&mut result.application);
-        "Requested".clone_into(&mut result.phase);
-        result
-    }
-
-    /// Why it has not succeeded: the first resource that failed, with its message.
-    pub fn cause(&self) -> String {
-        let mut failed = self.resources.iter().filter(|resource| resource.has_failed());
-        match (failed.next(), failed.count()) {
-            (None, _) => readable(&self.message),
-            (Some(first), 0) => first.text(),
-            (Some(first), more) => format!("{}; {more} more failed", first.text()),
-        }
-    }
-
-    /// The last lines of the progress. A single failure is not repeated: it has its line,
-    /// and the error names it.
-    pub fn lines(&self) -> Vec<Line> {
-        let failed = || self.resources.iter().filter(|resource| resource.has_failed());
-        let repeated = |one: &ResourceResult| {
-            !one.message.is_empty() && self.message.contains(one.message.as_str())
-        };
-        // The message is that of the failures after its cause.
-        let message = match self.message.split_once(", reason: ") {
-            Some((cause, _)) if failed().any(repeated) => cause.to_owned(),
-            _ => readable(&self.message),
-        };
-        let mut lines = vec![Line::new("operation", &self.phase, message)];
-        let failed = failed().filter(|_| failed().count() > 1);
-        lines.extend(failed.map(|resource| Line::new(format!("  {}", resource.text()), "", "")));
-        lines
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::result::OperationResult;
     use super::*;
 
     fn application(state: Value, resources: Value) -> Value {
@@ -519,11 +403,11 @@ mod tests {
         let mut progress = Progress::of(&application(json!({}), listed), BTreeMap::new());
         let subject = format!("  Deployment shop-prod-eu/{name}");
         assert_eq!(progress.width(), subject.len());
-        let smoke = json!({"kind": "Job", "group": "batch", "namespace": "shop-prod-eu", "name": "smoke-test-of-all",
+        let smoke = json!({"kind": "Job", "group": "batch", "namespace": "shop-prod-eu", "name": "smoke-test-of-all-regions",
             "hookType": "PostSync", "hookPhase": "Running", "syncPhase": "PostSync"});
         let state = json!({"phase": "Running", "syncResult": {"resources": [smoke]}});
         let lines = progress.update(&application(state, json!([])));
-        let hook = "  PostSync hook Job shop-prod-eu/smoke-test-of-all";
+        let hook = "  PostSync hook Job shop-prod-eu/smoke-test-of-all-regions";
         let columns: Vec<Option<usize>> =
             lines.iter().map(|line| line.plain(progress.width()).find("Running")).collect();
         assert_eq!(columns, [Some(hook.len() + 2), None, Some(hook.len() + 2)]);
