@@ -15,9 +15,11 @@ use self::advice::{Waiting, actions};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable};
-use super::rollout_summary::{MemberSummary, RolloutSummary, State, current_reason};
+use super::rollout_summary::{
+    MemberSummary, RolloutSummary, State, current_reason, is_of_applications,
+};
 use crate::api::Raw;
-use crate::api::conditions::application_set::{self as condition, reason};
+use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::phase::Phase;
@@ -183,21 +185,6 @@ fn summary(set: &Value, rollout: &RolloutSummary, waits: &[Wait]) -> String {
             format!("{name} does not roll out: {}", rollout.message)
         }
     }
-}
-
-/// Whether the error of the set is that of single Applications: the others are rolled out.
-fn is_of_applications(set: &Value) -> bool {
-    const REASONS: [&str; 4] = [
-        reason::CREATE_APPLICATION_ERROR,
-        reason::UPDATE_APPLICATION_ERROR,
-        reason::DELETE_APPLICATION_ERROR,
-        reason::APPLICATION_VALIDATION_ERROR,
-    ];
-    let conditions = set.items("/status/conditions").iter();
-    let mut errors = conditions.filter(|found| {
-        found.field("type") == condition::ERROR_OCCURRED && found.field("status") == "True"
-    });
-    errors.any(|error| REASONS.contains(&error.field("reason")))
 }
 
 /// Whether a step is open and its Applications are rolled out.

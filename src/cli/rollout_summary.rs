@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::output::some_of;
 use crate::api::annotations;
-use crate::api::conditions::application_set as condition;
+use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::app_state::operation::is_full;
@@ -195,6 +195,13 @@ impl RolloutSummary {
                 "no controller has reconciled it yet; check that a controller is running and watches its namespace"
                     .to_owned()
             }
+            // What the others wait for, as the rollout itself says.
+            State::Failed if self.step.is_some() && is_of_applications(set) => {
+                match set.text("/status/rollout/message") {
+                    "" => true_condition(set, condition::ERROR_OCCURRED).unwrap_or_default(),
+                    reported => reported.to_owned(),
+                }
+            }
             State::Failed => true_condition(set, condition::ERROR_OCCURRED).unwrap_or_default(),
             State::SwitchedOff => {
                 let reported = true_condition(set, condition::INVALID_ROLLOUT_CONFIG);
@@ -255,6 +262,21 @@ impl RolloutSummary {
             None => format!("it is being deleted: {left}"),
         }
     }
+}
+
+/// Whether the error of the set is that of single Applications: the others are rolled out.
+pub(super) fn is_of_applications(set: &Value) -> bool {
+    const REASONS: [&str; 4] = [
+        reason::CREATE_APPLICATION_ERROR,
+        reason::UPDATE_APPLICATION_ERROR,
+        reason::DELETE_APPLICATION_ERROR,
+        reason::APPLICATION_VALIDATION_ERROR,
+    ];
+    let conditions = set.items("/status/conditions").iter();
+    let mut errors = conditions.filter(|found| {
+        found.field("type") == condition::ERROR_OCCURRED && found.field("status") == "True"
+    });
+    errors.any(|error| REASONS.contains(&error.field("reason")))
 }
 
 /// The message of a condition that is `True`.

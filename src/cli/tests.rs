@@ -1,5 +1,6 @@
 //! Output of the commands for a set and its Applications, without a cluster.
 
+mod outcomes;
 mod waits;
 
 use std::collections::BTreeMap;
@@ -294,7 +295,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     let error = "application App_a: 422: invalid name";
     let status = json!({
         "conditions": [{"type": "ErrorOccurred", "status": "True", "reason": "CreateApplicationError", "message": error}],
-        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "m",
+        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "step 1 of 2; App_a waits: x",
             "waitingFor": [{"application": "App_a", "reason": "it cannot be created: 422: invalid name"}]},
         "applicationStatus": [entry("dev", "1", "Healthy"), entry("prod", "2", "Waiting")],
     });
@@ -308,7 +309,7 @@ fn an_application_that_cannot_be_created_is_explained_and_listed() {
     assert_eq!(explained.behind.unwrap().applications, ["prod"]);
     let applications: Applications = applications.into();
     let summary = RolloutSummary::read(&set(status), &applications);
-    assert_eq!(summary.message, error);
+    assert_eq!(summary.message, "step 1 of 2; App_a waits: x", "as kubectl shows it");
     let rows: Vec<_> =
         summary.applications.iter().map(|one| (one.application.as_str(), one.step)).collect();
     assert_eq!(rows, [("App_a", Some(1)), ("dev", Some(1)), ("prod", Some(2))]);

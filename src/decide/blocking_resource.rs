@@ -44,8 +44,8 @@ pub struct BlockingResource {
     /// Phase of the hook, such as `PreSync`; empty for a resource that is no hook.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hook: String,
-    /// A health, the result of a sync, a phase of an operation, OutOfSync, or
-    /// RequiresPruning.
+    /// A health, the result of a sync, a phase of an operation, OutOfSync,
+    /// RequiresPruning or RequiresConfirmation.
     pub status: String,
     /// The message, empty if the state is sufficient.
     pub message: String,
@@ -80,6 +80,11 @@ impl BlockingResource {
         self.requires_pruning() && kept::is_by_option(&self.message)
     }
 
+    /// Whether it failed only because its operation was terminated.
+    pub fn is_terminated(&self) -> bool {
+        is_failure(&self.status) && self.message == "Terminated"
+    }
+
     /// Whether the API server refused to apply or to prune it.
     pub fn is_refused(&self) -> bool {
         matches!(self.status.as_str(), "SyncFailed" | "PruneFailed")
@@ -87,7 +92,9 @@ impl BlockingResource {
 
     /// Whether it differs from the source: its status says nothing more.
     pub fn is_out_of_sync(&self) -> bool {
-        self.status == OUT_OF_SYNC || self.requires_pruning()
+        self.status == OUT_OF_SYNC
+            || self.status == kept::REQUIRES_CONFIRMATION
+            || self.requires_pruning()
     }
 }
 
@@ -104,7 +111,9 @@ impl fmt::Display for BlockingResource {
             "SyncFailed" => f.write_str("cannot be applied")?,
             "PruneFailed" => f.write_str("cannot be pruned")?,
             "Failed" | "Error" => f.write_str("failed")?,
-            kept::REQUIRES_PRUNING => return write!(f, "{} {message}", kept::NOT_IN_SOURCE),
+            kept::REQUIRES_PRUNING | kept::REQUIRES_CONFIRMATION => {
+                return write!(f, "{} {message}", kept::NOT_IN_SOURCE);
+            }
             status => write!(f, "is {status}")?,
         }
         match message.as_str() {
@@ -142,6 +151,10 @@ pub fn of(application: &Value) -> Blocking {
     let attempt = is_retried.then(|| Attempt::read(operation)).flatten();
     let reason = if phase.has_failed() {
         match (result, message) {
+            // Nothing is wrong with what it waited for.
+            (Some(resource), message) if resource.is_terminated() && !message.is_empty() => {
+                format!("{FAILED}: {message}")
+            }
             (Some(resource), _) => format!("{FAILED}: {resource}"),
             (None, "") => FAILED.to_owned(),
             (None, message) => format!("{FAILED}: {message}"),
@@ -217,6 +230,9 @@ fn of_results(operation: &Value, status: &Value, phase: OperationPhase) -> Optio
     });
     if failed.is_some() || !phase.is_running() {
         return failed;
+    }
+    if let Some(resource) = kept::unconfirmed(status) {
+        return Some((resource, None));
     }
     let mut running = results.iter().filter(|result| {
         OperationPhase::from_word(result.field("hookPhase")) == OperationPhase::Running
@@ -485,6 +501,24 @@ mod tests {
         let other = resource("other", "OutOfSync", "Healthy");
         let blocking = of_sync(off, json!([]), Some(other));
         assert_eq!(blocking.reason, "Deployment n/other is OutOfSync", "what a sync may change");
+    }
+
+    #[test]
+    fn a_deletion_to_be_confirmed_and_a_terminated_hook_are_named() {
+        let mut old = resource("old", "OutOfSync", "Healthy");
+        old["requiresPruning"] = true.into();
+        let mut waits = application("Running", json!([]), json!([old]));
+        waits["status"]["operationState"]["message"] =
+            "waiting for pruning confirmation of apps/Deployment/old and 1 more resource".into();
+        assert_eq!(
+            of(&waits).reason,
+            "Deployment n/old is not in the source any more, and its deletion has to be confirmed"
+        );
+        let hook = json!([{"kind": "Job", "name": "migrate", "hookType": "PreSync",
+            "hookPhase": "Failed", "message": "Terminated"}]);
+        let mut ended = application("Failed", hook, json!([]));
+        ended["status"]["operationState"]["message"] = "Operation terminated".into();
+        assert_eq!(of(&ended).reason, "its sync failed: Operation terminated");
     }
 
     #[test]

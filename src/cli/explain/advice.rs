@@ -2,11 +2,10 @@
 
 use serde_json::Value;
 
-use super::is_of_applications;
 use crate::api::annotations::DELETION_APPROVED;
 use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
-use crate::cli::rollout_summary::{MemberSummary, is_ready};
+use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
 use crate::decide::application_set::{autosync, is_owned};
 use crate::decide::blocking_resource::BlockingResource;
 use crate::decide::rollout::budget::Limit;
@@ -88,6 +87,12 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
         actions.push(format!("without a new commit, start a new sync: {sync}"));
     } else if is_unhealthy {
         actions.push(by_itself());
+    } else if resource.is_some_and(BlockingResource::is_out_of_sync) {
+        // Its sync succeeded, and no controller syncs the same again.
+        let namespace = in_namespace(live.namespace());
+        let differs = format!("wavegate diff {namespace}{}", word(name));
+        actions.push(format!("see what changes it after a sync: {differs}"));
+        actions.push(format!("start a new sync: {sync}"));
     }
     actions
 }
@@ -97,7 +102,7 @@ fn about_resource(resource: Option<&BlockingResource>) -> Option<String> {
     // An object that could not be applied may not exist, and its error says all. A hook
     // whose operation was terminated is deleted.
     let is_described = |found: &&BlockingResource| {
-        let is_gone = !found.hook.is_empty() && found.message == "Terminated";
+        let is_gone = !found.hook.is_empty() && found.is_terminated();
         !is_gone && !found.is_out_of_sync() && !found.is_refused()
     };
     if let Some(action) = resource.and_then(missing_namespace) {

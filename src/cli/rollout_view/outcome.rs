@@ -6,8 +6,9 @@ use super::member::Member;
 use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
-use crate::api::{ObjectKey, SyncStatusCode};
+use crate::api::{HealthStatus, ObjectKey, OperationPhase, SyncStatusCode};
 use crate::decide::blocking_resource::requires_pruning;
+use crate::decide::rollout::phase::Mark;
 
 /// Errors that a controller retries by itself.
 const TRANSIENT: [&str; 3] = [
@@ -152,6 +153,20 @@ fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> 
         other.step == step
             && matches!(other.phase, RolloutPhase::Pending | RolloutPhase::Progressing)
     });
+    let reported = set.status.waiting.iter().find(|wait| wait.application == name);
+    let reason = reported.map(|wait| wait.reason.as_str());
+    let needed =
+        reason.filter(|reason| seen.is_partial && Mark::says_that_a_sync_is_needed(reason));
+    // Its sync has ended, and a rollout requests no other one for the same revision.
+    let is_over = seen.judged_since || seen.operation == OperationPhase::Unknown;
+    let stays_out_of_sync = is_over
+        && !seen.automated
+        && seen.sync == SyncStatusCode::OutOfSync
+        && seen.health != HealthStatus::Progressing;
+    let why_out_of_sync = || match seen.detail.as_str() {
+        "" => reason.unwrap_or("it is OutOfSync after its sync").to_owned(),
+        detail => detail.to_owned(),
+    };
     match member.phase {
         RolloutPhase::Waiting if seen.has_error => MemberState::Failed(seen.detail.clone()),
         RolloutPhase::Waiting if limit == Some(0) => MemberState::Manual,
@@ -159,14 +174,14 @@ fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> 
             MemberState::Queued
         }
         RolloutPhase::Progressing if seen.is_stuck() => MemberState::Failed(seen.detail.clone()),
-        // Its sync is over, and no other one follows. Compared since, or it may be pruned.
-        RolloutPhase::Progressing if seen.judged_since && requires_pruning(&seen.detail) => {
-            MemberState::Failed(seen.detail.clone())
+        // A dry run is in the place of the sync that failed.
+        RolloutPhase::Progressing if needed.is_some() => {
+            MemberState::Failed(needed.unwrap_or_default().to_owned())
         }
+        RolloutPhase::Progressing if stays_out_of_sync => MemberState::Failed(why_out_of_sync()),
         // It is Synced and Healthy, and waited for: only a sync of all of it says how it is.
         RolloutPhase::Progressing if seen.is_done() && seen.is_partial => {
-            let wait = set.status.waiting.iter().find(|wait| wait.application == name);
-            wait.map_or(MemberState::Moving, |wait| MemberState::Failed(wait.reason.clone()))
+            reason.map_or(MemberState::Moving, |reason| MemberState::Failed(reason.to_owned()))
         }
         RolloutPhase::Waiting
         | RolloutPhase::Pending

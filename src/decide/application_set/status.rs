@@ -134,13 +134,25 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
         ),
         // The rollout is kept while its state is unknown.
         None if findings.generated.error.is_some() || !findings.generated.misspelt.is_empty() => {
-            (old.entries.clone(), old.rollout.clone())
+            (old.entries.clone(), stopped(findings))
         }
         None => (None, Value::Null),
     };
     status.entries_are_exact = true;
     resources(findings, &mut status);
     status
+}
+
+/// The rollout while its state is unknown: its message is the reason.
+fn stopped(findings: &Findings<'_>) -> Value {
+    let mut rollout = findings.set.status.rollout.clone();
+    match &findings.failure {
+        Some(failure) if rollout.is_object() || findings.generated.has_steps => {
+            rollout["message"] = text(&failure.message, findings).into();
+        }
+        Some(_) | None => {}
+    }
+    rollout
 }
 
 /// The entries without credentials; stored entries contain none.

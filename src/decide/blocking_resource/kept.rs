@@ -2,11 +2,17 @@
 
 use serde_json::Value;
 
-use super::same_resource;
+use super::{BlockingResource, same_resource};
 use crate::api::Raw;
 
 /// The status of a resource that stays OutOfSync, since nothing prunes it.
 pub(super) const REQUIRES_PRUNING: &str = "RequiresPruning";
+
+/// The status of a resource whose deletion has to be confirmed.
+pub(super) const REQUIRES_CONFIRMATION: &str = "RequiresConfirmation";
+
+/// The start of the message of an operation that waits for this.
+const WAITS_FOR_CONFIRMATION: &str = "waiting for pruning confirmation of ";
 
 /// The start of its description.
 pub(super) const NOT_IN_SOURCE: &str = "is not in the source any more, and";
@@ -36,4 +42,18 @@ pub(super) fn why(application: &Value, resource: &Value) -> Option<&'static str>
 /// Whether its own sync option keeps it, also from a sync with prune.
 pub(super) fn is_by_option(why: &str) -> bool {
     why == BY_OPTION
+}
+
+/// The resource whose deletion a running operation waits to be confirmed. Argo CD has no
+/// field for it but the message.
+pub(super) fn unconfirmed(status: &Value) -> Option<BlockingResource> {
+    let message = status.text("/operationState/message");
+    let name = message.strip_prefix(WAITS_FOR_CONFIRMATION)?.split(' ').next()?;
+    let is_named = |resource: &&Value| {
+        let [group, kind, name_of] = ["group", "kind", "name"].map(|field| resource.field(field));
+        name == format!("{group}/{kind}/{name_of}")
+    };
+    let resource = status.items("/resources").iter().find(is_named)?;
+    let message = "its deletion has to be confirmed";
+    Some(BlockingResource::of(resource, REQUIRES_CONFIRMATION, message))
 }

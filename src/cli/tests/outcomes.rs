@@ -1,0 +1,103 @@
+//! When `--watch` ends: nobody but a person can continue.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use super::*;
+use crate::cli::rollout_view::fleet::Fleet;
+use crate::cli::rollout_view::outcome::{self, Outcome};
+
+const AT: &str = "2026-01-02T03:04:05Z";
+
+/// The outcome of a set whose first step waits for `dev`, which has this status.
+fn outcome_of(reason: &str, dev: Value, spec: &Value) -> Outcome {
+    let mut set = set(json!({
+        "rollout": {"step": 1, "steps": 2, "waitingFor": [{"application": "dev", "reason": reason}]},
+        "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
+    }));
+    set["spec"]["generators"] =
+        json!([{"list": {"elements": [{"name": "dev"}, {"name": "prod"}]}}]);
+    set["spec"]["template"] = json!({"metadata": {"name": "{{name}}", "labels": {"env": "{{name}}"}},
+        "spec": {"project": "default"}});
+    if spec["steps"] == false {
+        set["spec"]["generators"] = json!([{"list": {"elements": [{"name": "dev"}]}}]);
+        set["spec"]["strategy"] = Value::Null;
+        set["status"] = json!({"conditions": []});
+    }
+    let mut fleet = Fleet::default();
+    fleet.set(&set.into(), Timestamp::UNIX_EPOCH, Duration::ZERO);
+    for (name, status) in [("dev", dev), ("prod", json!({}))] {
+        let (_, mut live) = application(name, status);
+        let live = Arc::make_mut(&mut live);
+        live["metadata"]["labels"] = json!({"env": name});
+        live["spec"] = json!({"project": "default", "destination": {}});
+        live["spec"]["syncPolicy"] = spec["syncPolicy"].clone();
+        if name == "dev" || spec["steps"] != false {
+            fleet.application(&live.clone().into(), Duration::ZERO);
+        }
+    }
+    outcome::of_fleet(&fleet).remove(0).1
+}
+
+/// The Application that only a person continues, and why.
+fn stopped(reason: &str, dev: Value, spec: &Value) -> Option<(String, String)> {
+    match outcome_of(reason, dev, spec) {
+        Outcome::Stopped { application, why, .. } => Some((application, why)),
+        _ => None,
+    }
+}
+
+/// An Application that is OutOfSync after its last operation.
+fn out_of_sync(operation: Value, resource: Value) -> Value {
+    let mut state =
+        json!({"phase": "Succeeded", "startedAt": AT, "finishedAt": AT, "operation": operation});
+    state["message"] = "m".into();
+    json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Healthy"}, "reconciledAt": AT,
+        "operationState": state, "resources": [resource]})
+}
+
+#[test]
+fn an_application_that_no_controller_syncs_again_is_stopped() {
+    let drifted =
+        || json!({"kind": "ConfigMap", "namespace": "shop", "name": "a", "status": "OutOfSync"});
+    let mut extra = drifted();
+    extra["requiresPruning"] = true.into();
+    let whole = || json!({"sync": {}});
+    let of = |why: &str| Some(("dev".to_owned(), why.to_owned()));
+    let (waits, kept) = (
+        "ConfigMap shop/a is OutOfSync",
+        "ConfigMap shop/a is not in the source any more, and pruning is not enabled",
+    );
+    let none = Value::Null;
+    assert_eq!(stopped(waits, out_of_sync(whole(), drifted()), &none), of(waits));
+    assert_eq!(stopped(kept, out_of_sync(whole(), extra.clone()), &none), of(kept));
+    // The comparison is older than the end of the sync.
+    let mut older = out_of_sync(whole(), drifted());
+    older["reconciledAt"] = "2026-01-02T03:04:00Z".into();
+    assert_eq!(stopped(waits, older, &none), None);
+    let mut running = out_of_sync(whole(), drifted());
+    running["operationState"]["phase"] = "Running".into();
+    assert_eq!(stopped(waits, running, &none), None);
+
+    // Without steps, an automated sync follows, but does not prune.
+    let automated = json!({"steps": false, "syncPolicy": {"automated": {}}});
+    assert_eq!(stopped("", out_of_sync(whole(), drifted()), &automated), None);
+    assert_eq!(stopped("", out_of_sync(whole(), extra), &automated), of(kept));
+}
+
+#[test]
+fn a_dry_run_does_not_continue_what_a_failed_sync_has_stopped() {
+    let drifted =
+        json!({"kind": "ConfigMap", "namespace": "shop", "name": "a", "status": "OutOfSync"});
+    let dry_run = out_of_sync(json!({"sync": {"dryRun": true}}), drifted);
+    let known = "Sync failed, waiting for one that succeeds: Deployment shop/web is Degraded: no";
+    let want = Some(("dev".to_owned(), known.to_owned()));
+    assert_eq!(stopped(known, dry_run.clone(), &Value::Null), want);
+    let (name, live) = application("dev", dry_run);
+    let status = json!({
+        "rollout": {"step": 1, "steps": 2, "waitingFor": [{"application": "dev", "reason": known}]},
+        "applicationStatus": [entry("dev", "1", "Progressing")],
+    });
+    assert_eq!(explained(status, &[(name, live)]).waits[0].reason, known, "explain says the same");
+}
