@@ -1,7 +1,7 @@
 //! Which Applications hold a rollout: what is shown in red, and what the screen blames.
 
-use super::app_view::AppView;
 use super::member::Member;
+use super::outcome::{self, MemberState};
 use super::set::Set;
 use super::set_status::Wait;
 use crate::api::application_set::RolloutPhase;
@@ -10,20 +10,28 @@ use crate::api::application_set::RolloutPhase;
 const REFUSALS: [&str; 2] = ["the application is invalid", "it cannot be created"];
 
 impl Set {
-    /// Whether an Application holds the rollout: it has failed, in the open step. A failure in
-    /// a closed step is that of an earlier revision, and of no interest until its step opens.
+    /// Whether an Application holds the rollout: only a person continues it.
     pub fn is_held_by(&self, name: &str, member: &Member) -> bool {
-        let Some(seen) = &member.seen else { return self.refusal(name, member).is_some() };
-        if !self.plan.rolling {
-            return seen.is_stuck();
+        self.failure(name, member).is_some() || self.refusal(name, member).is_some()
+    }
+
+    /// Why an Application holds the rollout: it has failed, in the open step. A failure in a
+    /// closed step is that of an earlier revision, and of no interest until its step opens.
+    pub fn failure(&self, name: &str, member: &Member) -> Option<String> {
+        let seen = member.seen.as_ref().filter(|_| !self.is_done(member))?;
+        let step = self.status.open_step;
+        if self.plan.rolling && (member.step.is_none() || member.step != step) {
+            return None;
         }
-        let is_open = member.step.is_some() && member.step == self.status.open_step;
-        is_open
-            && match member.current_phase() {
-                RolloutPhase::Progressing => seen.is_stuck(),
-                RolloutPhase::Waiting => seen.has_error && !seen.is_operating(),
-                _ => false,
-            }
+        // Known before others are counted, which takes time in a large set.
+        let waits = self.plan.rolling && member.phase == RolloutPhase::Waiting;
+        if waits && !seen.has_error {
+            return None;
+        }
+        match outcome::member_state(self, step, name, member) {
+            MemberState::Failed(why) => Some(why),
+            MemberState::Moving | MemberState::Queued | MemberState::Manual => None,
+        }
     }
 
     /// Why the controller does not create an Application, if it says so.
@@ -38,12 +46,11 @@ impl Set {
         self.status.waiting.iter().find(|wait| wait.application == name)
     }
 
-    /// The first failed Application that holds the rollout.
-    pub(super) fn first_failure(&self) -> Option<(&str, &AppView)> {
-        let mut members = self.members.iter().filter(|(_, member)| !self.is_done(member));
-        members.find_map(|(name, member)| {
-            let seen = member.seen.as_ref().filter(|seen| !seen.detail.is_empty())?;
-            self.is_held_by(name, member).then_some((name.as_str(), seen))
+    /// The first failed Application that holds the rollout, and why.
+    pub(super) fn first_failure(&self) -> Option<(&str, &Member, String)> {
+        self.members.iter().find_map(|(name, member)| {
+            let why = self.failure(name, member).filter(|why| !why.is_empty())?;
+            Some((name.as_str(), member, why))
         })
     }
 

@@ -56,7 +56,7 @@ impl Outcome {
 }
 
 /// State of an Application that is not complete.
-enum MemberState {
+pub(super) enum MemberState {
     Moving,
     Failed(String),
     /// Has no free slot of `maxUpdate`.
@@ -134,7 +134,13 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     }
 }
 
-fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> MemberState {
+/// State of an Application of the open step, or of a set without steps.
+pub(super) fn member_state(
+    set: &Set,
+    step: Option<usize>,
+    name: &str,
+    member: &Member,
+) -> MemberState {
     let Some(seen) = &member.seen else { return MemberState::Moving };
     if seen.is_operating() {
         return MemberState::Moving;

@@ -372,7 +372,8 @@ fn member_line(
 ) -> Line {
     let seen = member.seen.clone().unwrap_or_default();
     let refusal = set.refusal(name, member);
-    let holds = set.is_held_by(name, member);
+    let failure = set.failure(name, member);
+    let holds = failure.is_some() || refusal.is_some();
     let is_done = set.is_done(member);
     let (glyph, style) = match () {
         () if is_done => ("✔", Style::Green),
@@ -410,8 +411,8 @@ fn member_line(
         };
         line = line.and(style, format!("  {}", cell(health, 11)));
     }
-    let detail = match refusal {
-        Some(reason) => reason.to_owned(),
+    let detail = match refusal.map(str::to_owned).or(failure) {
+        Some(reason) => reason,
         None if is_done => String::new(),
         // A failure has no age.
         None if seen.is_stuck() => seen.detail,

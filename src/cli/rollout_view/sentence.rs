@@ -88,8 +88,12 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
                 watches its namespace"
             .to_owned();
     }
-    if let Some((name, seen)) = set.first_failure() {
-        return format!("{name} failed: {}", seen.detail);
+    if let Some((name, member, why)) = set.first_failure() {
+        let what = match &member.seen {
+            Some(seen) if seen.is_stuck() => "failed",
+            _ => "cannot continue by itself",
+        };
+        return format!("{name} {what}: {why}");
     }
     let rolling = set.plan.rolling;
     let is_in_flight = |member: &Member| {
