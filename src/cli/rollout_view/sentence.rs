@@ -125,7 +125,8 @@ pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
         Some((wait, set.members.get(&wait.application).filter(|member| is_in_flight(member))?))
     });
     if let Some((wait, member)) = begun {
-        let running = member.seen.as_ref().filter(has_detail).filter(|seen| seen.is_operating());
+        let known = |seen: &&AppView| has_detail(seen) && (seen.is_operating() || !seen.is_partial);
+        let running = member.seen.as_ref().filter(known);
         return match running {
             Some(seen) => moves(&wait.application, member, seen),
             None => of_status(set, wait, now),
