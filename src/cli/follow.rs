@@ -1,34 +1,32 @@
 //! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
 //! complete, or until only a person can continue them.
 
+mod reasons;
+
 use std::collections::BTreeMap;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
-use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::Value;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::reasons::Reasons;
 use super::cluster::{ClusterArgs, ClusterConnection};
 use super::error::{CHECK_FAILED, Error};
-use super::explain;
 use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use super::rollout_view::fleet::{Fleet, Source};
 use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
-use super::rollout_view::screen::{describe, seconds, waiting};
+use super::rollout_view::sentence::{describe, seconds, waiting};
 use super::rollout_view::set::Set;
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::text::{Line, Style};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
 use crate::api::ObjectKey;
-use crate::api::time::to_rfc3339;
 use crate::duration;
-use crate::terminal::printable_lines;
 
 /// Interval of drawing the screen, and of looking for a new reason: a change is shown after
 /// this time at the latest.
@@ -330,7 +328,14 @@ impl Followed {
             return None;
         }
         if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
-            return Some((Ending::Complete, Duration::ZERO));
+            // What is not in sync may be news for a controller, which will start a rollout.
+            let sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
+            let is_news = |set: &Set| {
+                let mut members = set.members.values().filter(|member| member.step.is_some());
+                set.plan.rolling && members.any(|member| !set.is_done(member))
+            };
+            let time = if sets.into_iter().any(is_news) { SETTLED } else { Duration::ZERO };
+            return Some((Ending::Complete, time));
         }
         let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
         Some((Ending::Stuck, if is_off { STARTED } else { SETTLED }))
@@ -494,63 +499,4 @@ impl Show {
             Self::Reasons(reasons) => reasons.finish(ending, &summary),
         }
     }
-}
-
-/// The first line of `explain`, whenever it changes.
-#[derive(Default)]
-struct Reasons {
-    set: Option<Arc<Value>>,
-    applications: BTreeMap<String, Arc<Value>>,
-    /// The last line without its time.
-    last: String,
-}
-
-impl Reasons {
-    fn observe(&mut self, event: &WatchEvent) {
-        match event {
-            WatchEvent::Set(set) => self.set = Some(Arc::new(set.parse())),
-            WatchEvent::SetGone(_) => self.set = None,
-            WatchEvent::Application(live) => {
-                self.applications.insert(live.name().to_owned(), Arc::new(live.parse()));
-            }
-            WatchEvent::ApplicationGone(live) => {
-                self.applications.remove(live.name());
-            }
-            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => {}
-        }
-    }
-
-    fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
-        if !is_changed || !followed.is_listed() {
-            return Ok(());
-        }
-        let line = match (followed.disconnected(), &self.set) {
-            (Some(why), _) => format!("disconnected, retrying: {why}"),
-            (None, Some(set)) => explain::explain(set, &self.applications).summary,
-            (None, None) => return Ok(()),
-        };
-        if line == self.last {
-            return Ok(());
-        }
-        self.last = line;
-        write(&format!("{} {}", to_rfc3339(Timestamp::now()), self.last))
-    }
-
-    fn finish(&mut self, ending: &Ending, summary: &[Line]) -> io::Result<()> {
-        match (ending, &self.set) {
-            (Ending::Complete | Ending::Signal(_) | Ending::ReaderGone, _) => Ok(()),
-            (Ending::Stuck, Some(set)) => write(&format!(
-                "\n{}",
-                explain::show(&explain::explain(set, &self.applications)).trim_end()
-            )),
-            _ => summary.iter().try_for_each(|line| write(&line.plain())),
-        }
-    }
-}
-
-fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    let text = crate::redact::text(text).into_owned();
-    writeln!(out, "{}", printable_lines(&text, false))?;
-    out.flush()
 }

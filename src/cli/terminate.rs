@@ -13,7 +13,8 @@ use super::follow::timeout;
 use super::output::{Format, Output};
 use super::sync::INTERRUPTED;
 use super::sync::follow::{self, End, Options};
-use super::sync::progress::{Goal, Line, OperationResult};
+use super::sync::progress::{Goal, Line, WIDTH};
+use super::sync::result::OperationResult;
 use crate::act::operation::{self, Terminated};
 use crate::api::Raw;
 
@@ -69,7 +70,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         Ok(Terminated::Requested(stored)) => stored,
         Ok(Terminated::Withdrawn(stored)) => {
             let text = "no controller had started it; its request is removed";
-            options.print(&[Line::new("operation", "Withdrawn", text)])?;
+            options.print(&[Line::new("operation", "Withdrawn", text)], WIDTH)?;
             return Ok((0, Some(OperationResult::of(&stored))));
         }
         Err(operation::Error::Idle) => {
@@ -80,7 +81,7 @@ async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> 
         }
         Err(error) => return Err(Error::input("cannot terminate", place, error)),
     };
-    options.print(&[Line::new("operation", "Terminating", &place)])?;
+    options.print(&[Line::new("operation", "Terminating", &place)], WIDTH)?;
     if args.no_wait {
         return Ok((0, Some(OperationResult::of(&requested))));
     }

@@ -35,7 +35,7 @@ use super::rollout_view::plain::{Columns, Stamp};
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
-use super::rollout_view::{screen, terminal, text};
+use super::rollout_view::{sentence, terminal, text};
 use crate::api::HealthStatus;
 
 /// Interval of drawing the screen.
@@ -334,7 +334,7 @@ impl DemoRun {
                 .fleet
                 .known()
                 .filter(|set| outcome::of(set) == Outcome::Running)
-                .map(|set| screen::waiting(set, Timestamp::now()))
+                .map(|set| sentence::waiting(set, Timestamp::now()))
                 .collect();
             let text = format!("The rollout makes no progress. {}", waits.join("; "));
             lines.push(text::Line::of(text::Style::Red, text));

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use crate::cli::explain::sync_commands;
 use crate::cli::rollout_view::fleet::Fleet;
+use crate::cli::rollout_view::member::Count;
 use crate::cli::rollout_view::outcome::{self, Outcome};
-use crate::cli::rollout_view::screen::{describe, seconds};
-use crate::cli::rollout_view::set::{Count, Set};
+use crate::cli::rollout_view::sentence::{describe, seconds};
+use crate::cli::rollout_view::set::Set;
 use crate::cli::rollout_view::text::{self, Line, Style, count};
 
 /// Facts of a summary besides the fleet.

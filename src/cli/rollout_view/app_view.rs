@@ -40,6 +40,8 @@ pub(in crate::cli) struct AppView {
     pub stage: String,
     /// What it is waiting for, or why it failed; may be empty.
     pub detail: String,
+    /// The detail is a whole reason, which is shown as it is.
+    pub is_reason: bool,
     /// The start of this wait, if known.
     pub since: Option<Timestamp>,
     /// Start of the last operation, when a rollout requested it.
@@ -98,6 +100,8 @@ impl AppView {
         }
         let (detail, since) = detail(&view, &status, &|| blocking_resource::of(&object.parse()));
         // Before anything is cut, which could hide that it is a credential.
+        view.is_reason = view.operation.is_running()
+            && status.operation_state.as_ref().is_some_and(|state| !is_wait(&state.message));
         (view.detail, view.since) = (crate::redact::text(&detail).into_owned(), since);
         view
     }
@@ -203,8 +207,13 @@ fn detail(
     }
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         let (message, since) = without_start(&state.message);
-        let message = waited_for(&message);
-        return (message, since.or(state.started_at.as_ref().map(|at| at.0)));
+        let detail = match waited_for(&message) {
+            Some(what) => what,
+            None if message.is_empty() || message == TASKS_RUNNING => String::new(),
+            None if state.phase != OperationPhase::Running => message,
+            None => blocking().reason,
+        };
+        return (detail, since.or(state.started_at.as_ref().map(|at| at.0)));
     }
     if view.requested {
         return ("the sync to begin".to_owned(), None);
@@ -231,11 +240,20 @@ fn detail(
     }
 }
 
-/// What a running operation waits for, for the screen: Argo CD has no field for it but
-/// the message. Any other message says only that it is running. Resources are named as
-/// elsewhere: `Deployment web`, not `apps/Deployment/web`.
-fn waited_for(message: &str) -> String {
-    let Some(what) = message.strip_prefix("waiting for ") else { return String::new() };
+/// The start of the message of an operation that waits for a resource.
+const WAITING: &str = "waiting for ";
+/// The message of an operation that applies resources: it says only that it is running.
+const TASKS_RUNNING: &str = "one or more tasks are running";
+
+fn is_wait(message: &str) -> bool {
+    message.starts_with(WAITING)
+}
+
+/// The resource that a running operation waits for, for the screen: Argo CD has no field for
+/// it but the message. Resources are named as elsewhere: `Deployment web`, not
+/// `apps/Deployment/web`. `None` for any other message.
+fn waited_for(message: &str) -> Option<String> {
+    let what = message.strip_prefix(WAITING)?;
     let name = |word: &str| {
         let (group, rest) = word.split_once('/')?;
         let (kind, name) = rest.split_once('/').filter(|_| !group.contains(':'))?;
@@ -244,7 +262,7 @@ fn waited_for(message: &str) -> String {
     };
     let (resources, state) = what.find(" (").map_or((what, ""), |at| what.split_at(at));
     let words = resources.split(' ').map(|word| name(word).unwrap_or_else(|| word.to_owned()));
-    words.collect::<Vec<_>>().join(" ") + state
+    Some(words.collect::<Vec<_>>().join(" ") + state)
 }
 
 /// A message without its last words, the start of a wait: `(Progressing, since …)`
@@ -317,10 +335,10 @@ mod tests {
             ),
             ("waiting for deletion of 3 resources", "deletion of 3 resources"),
             ("waiting for https://example.com/Path/x", "https://example.com/Path/x"),
-            ("one task failed", ""),
         ] {
-            assert_eq!(waited_for(message), want);
+            assert_eq!(waited_for(message).as_deref(), Some(want));
         }
+        assert_eq!(waited_for("one task failed"), None);
     }
 
     #[test]

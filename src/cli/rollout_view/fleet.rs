@@ -58,6 +58,7 @@ impl Fleet {
         object.name().clone_into(&mut set.name);
         object.namespace().clone_into(&mut set.namespace);
         let view: SetView = object.read().unwrap_or_default();
+        set.is_in_cluster = matches!(self.source, Source::Cluster(_));
         set.is_deleting = view.metadata.deletion_timestamp.is_some();
         // The status changes much more often than the spec.
         let version = (object.uid().to_owned(), view.metadata.generation);

@@ -7,9 +7,12 @@
 pub(in crate::cli) mod app_view;
 pub(in crate::cli) mod events;
 pub(in crate::cli) mod fleet;
+mod holding;
+pub(in crate::cli) mod member;
 pub(in crate::cli) mod outcome;
 pub(in crate::cli) mod plain;
 pub(in crate::cli) mod screen;
+pub(in crate::cli) mod sentence;
 pub(in crate::cli) mod set;
 pub(in crate::cli) mod set_status;
 pub(in crate::cli) mod signals;

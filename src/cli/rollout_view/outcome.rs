@@ -2,7 +2,8 @@
 
 use super::app_view::AppView;
 use super::fleet::Fleet;
-use super::set::{Member, Set};
+use super::member::Member;
+use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{HealthStatus, ObjectKey, OperationPhase, SyncStatusCode};
@@ -55,7 +56,7 @@ impl Outcome {
 }
 
 /// State of an Application that is not complete.
-enum MemberState {
+pub(super) enum MemberState {
     Moving,
     Failed(String),
     /// Has no free slot of `maxUpdate`.
@@ -106,6 +107,12 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
         let complete = if set.plan.rolling { set.status.complete } else { all };
         return if complete { Outcome::Complete } else { Outcome::Running };
     }
+    // As the controller says: what is not in sync was so when its step was complete.
+    if set.plan.rolling && set.status.complete {
+        let moves = |member: &Member| member.seen.as_ref().is_none_or(AppView::is_operating);
+        let is_over = !unfinished.iter().any(|(_, member)| moves(member));
+        return if is_over { Outcome::Complete } else { Outcome::Running };
+    }
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
         match member_state(set, step, name, member) {
@@ -119,7 +126,7 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     match failed {
         Some((application, why)) => {
             let others = set.members.iter().filter(|(name, _)| **name != application);
-            let behind = others.filter(|(_, member)| is_behind(set, step, member)).count();
+            let behind = others.filter(|(name, member)| set.is_behind(step, name, member)).count();
             Outcome::Stopped { step, application, why, behind }
         }
         None if manual.is_empty() => Outcome::Running,
@@ -127,12 +134,13 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     }
 }
 
-fn is_behind(set: &Set, step: Option<usize>, member: &Member) -> bool {
-    let later = set.plan.rolling && member.step.is_some() && member.step >= step;
-    later && !set.is_done(member) && !member.seen.as_ref().is_some_and(AppView::is_stuck)
-}
-
-fn member_state(set: &Set, step: Option<usize>, name: &str, member: &Member) -> MemberState {
+/// State of an Application of the open step, or of a set without steps.
+pub(super) fn member_state(
+    set: &Set,
+    step: Option<usize>,
+    name: &str,
+    member: &Member,
+) -> MemberState {
     let Some(seen) = &member.seen else { return MemberState::Moving };
     if seen.is_operating() {
         return MemberState::Moving;

@@ -4,15 +4,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::app_view::AppView;
+use super::member::{Count, Member};
 use super::outcome::Outcome;
-use super::set::{Count, Member, Set};
-use super::set_status::Wait;
+use super::sentence::{detail, seconds, sentence};
+use super::set::Set;
 use super::text::{Line, Style, cell, count, ellipsis, width as columns};
 use super::ui::Frame;
 use crate::api::application_set::RolloutPhase;
 use crate::api::{HealthStatus, ObjectKey, SyncStatusCode};
-use crate::cli::rollout_summary::DONE;
 
 /// The content of one screen.
 #[derive(Debug)]
@@ -72,7 +71,7 @@ impl Screen<'_> {
             0 | 1 => middle,
             _ => {
                 bottom = self.notes(width);
-                self.outcomes.iter().map(|(key, outcome)| self.row(key, outcome, width)).collect()
+                self.rows(width, height.saturating_sub(1 + bottom.len()))
             }
         };
         middle.retain(|line| line.width() > 0);
@@ -91,19 +90,29 @@ impl Screen<'_> {
         lines
     }
 
-    /// A set in one line.
-    fn row(&self, key: &ObjectKey, outcome: &Outcome, width: usize) -> Line {
-        let Some(set) = self.frame.fleet.sets.get(key) else { return Line::default() };
+    /// Each set in one line, or in several ones where there is room for all.
+    fn rows(&self, width: usize, room: usize) -> Vec<Line> {
+        let rows = |most: usize| -> Vec<Line> {
+            let of = |(key, outcome): &(ObjectKey, Outcome)| self.row(key, outcome, width, most);
+            self.outcomes.iter().flat_map(of).collect()
+        };
+        let fitting = (2..=WRAPPED).rev().map(rows).find(|rows| rows.len() <= room);
+        fitting.unwrap_or_else(|| rows(1))
+    }
+
+    /// A set in up to `most` lines.
+    fn row(&self, key: &ObjectKey, outcome: &Outcome, width: usize, most: usize) -> Vec<Line> {
+        let Some(set) = self.frame.fleet.sets.get(key) else { return Vec::new() };
         let (glyph, style) = match outcome {
             Outcome::Complete => ("✔", Style::Green),
             Outcome::Running => ("●", Style::Yellow),
             _ => ("✘", Style::Red),
         };
         let (title, sentence) = self.state(set, key, outcome);
-        Line::of(style, format!("{glyph} "))
-            .and(Style::Bold, format!("{title}  "))
-            .and(Style::Plain, sentence)
-            .cut(width)
+        let text = Line::of(Style::Bold, format!("{title}  ")).and(Style::Plain, sentence);
+        let lines = text.wrapped(width.saturating_sub(2), most).into_iter().enumerate();
+        let begin = |at| if at == 0 { format!("{glyph} ") } else { "  ".to_owned() };
+        lines.map(|(at, line)| Line::of(style, begin(at)).followed_by(line).cut(width)).collect()
     }
 
     /// The state of a set in one line of text.
@@ -168,8 +177,12 @@ impl Screen<'_> {
                 let many = (self.outcomes.len() > 1).then_some(name.as_str());
                 let line = sentence(set, outcome, many, self.frame.now);
                 // Why it cannot go on is said in full, where there is room.
-                let failed = || set.members.values().filter_map(|member| member.seen.as_ref());
-                let matters = outcome.is_stuck() || failed().any(AppView::is_stuck);
+                let says_why =
+                    |member: &Member| member.seen.as_ref().is_some_and(|seen| seen.is_reason);
+                let holds = |(name, member): (&String, &Member)| {
+                    set.is_held_by(name, member) || says_why(member)
+                };
+                let matters = outcome.is_stuck() || set.members.iter().any(holds);
                 let is_roomy = height.is_none_or(|height| height >= ROOMY);
                 match many {
                     None if matters && is_roomy => lines.extend(line.wrapped(width, WRAPPED)),
@@ -224,17 +237,6 @@ impl Screen<'_> {
 /// A time in whole seconds.
 fn clock(time: Duration) -> String {
     seconds(Duration::from_secs(time.as_secs()))
-}
-
-/// `12.3 s`; whole seconds without a fraction, and from a minute on `2m 5s`.
-pub(in crate::cli) fn seconds(time: Duration) -> String {
-    match time.subsec_millis() / 100 {
-        _ if time.as_secs() >= 60 => {
-            humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
-        }
-        0 => format!("{} s", time.as_secs()),
-        tenths => format!("{}.{tenths} s", time.as_secs()),
-    }
 }
 
 fn set_lines(set: &Set, width: usize, room: &mut usize, now: Timestamp) -> Vec<Line> {
@@ -369,15 +371,18 @@ fn member_line(
     now: Timestamp,
 ) -> Line {
     let seen = member.seen.clone().unwrap_or_default();
-    let stuck = member.seen.as_ref().is_some_and(AppView::is_stuck);
+    let refusal = set.refusal(name, member);
+    let failure = set.failure(name, member);
+    let holds = failure.is_some() || refusal.is_some();
     let is_done = set.is_done(member);
     let (glyph, style) = match () {
         () if is_done => ("✔", Style::Green),
-        () if stuck => ("✘", Style::Red),
-        () if member.in_flight => ("●", Style::Yellow),
+        () if holds => ("✘", Style::Red),
+        () if member.is_in_flight(set.plan.rolling) => ("●", Style::Yellow),
         () => ("○", Style::Dim),
     };
     let phase = match (set.plan.rolling, member.current_phase()) {
+        _ if refusal.is_some() => "refused",
         (true, RolloutPhase::Unknown) if member.seen.is_none() => "to come",
         (true, phase) => phase.as_str(),
         (false, _) if is_done => "done",
@@ -406,154 +411,12 @@ fn member_line(
         };
         line = line.and(style, format!("  {}", cell(health, 11)));
     }
-    let detail = match (is_done, stuck) {
-        (true, _) => String::new(),
-        (false, true) => seen.detail,
-        (false, false) if seen.detail.is_empty() => String::new(),
-        (false, false) => {
-            let (since, until) = set.wait_of(name, member);
-            timed(short(&seen.detail), since, until, now)
-        }
+    let detail = match refusal.map(str::to_owned).or(failure) {
+        Some(reason) => reason,
+        None if is_done => String::new(),
+        // A failure has no age.
+        None if seen.is_stuck() => seen.detail,
+        None => detail(set, name, member, &seen, now),
     };
-    line.and(if stuck { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
-}
-
-/// A wait without the words of the previous columns.
-fn short(detail: &str) -> &str {
-    let bare = ["healthy state of ", "completion of hook "];
-    bare.iter().find_map(|prefix| detail.strip_prefix(prefix)).unwrap_or(detail)
-}
-
-/// A wait with its age and its limit: `Deployment web for 35s of 5m (Progressing)`.
-fn timed(
-    detail: &str,
-    since: Option<Timestamp>,
-    until: Option<Timestamp>,
-    now: Timestamp,
-) -> String {
-    let age = age(since, until, now);
-    // Before the details, which may be cut.
-    match detail.split_once(" (") {
-        Some((what, rest)) => format!("{what}{age} ({rest}"),
-        None => format!("{detail}{age}"),
-    }
-}
-
-/// ` for 35s of 5m`; empty when the start is unknown.
-fn age(since: Option<Timestamp>, until: Option<Timestamp>, now: Timestamp) -> String {
-    let Some(since) = since else { return String::new() };
-    let between = |from: Timestamp, to: Timestamp| {
-        let seconds = to.as_second().saturating_sub(from.as_second());
-        crate::age::human(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
-    };
-    let limit = match until {
-        Some(until) => format!(" of {}", between(since, until)),
-        None => String::new(),
-    };
-    format!(" for {}{limit}", between(since, now))
-}
-
-/// What a set is waiting for, or its outcome, in one sentence.
-fn sentence(set: &Set, outcome: &Outcome, name: Option<&str>, now: Timestamp) -> Line {
-    let prefix = name.map(|name| format!("{name}: ")).unwrap_or_default();
-    let (style, text) = match outcome {
-        Outcome::Complete if set.plan.rolling => {
-            let outside = set.left_outside().map(|left| format!(" {left}")).unwrap_or_default();
-            (Style::Green, format!("All steps are complete.{outside}"))
-        }
-        Outcome::Complete => (Style::Green, "All Applications are Synced and Healthy.".to_owned()),
-        Outcome::Running => (Style::Plain, waiting(set, now)),
-        Outcome::Stopped { .. }
-        | Outcome::Manual { .. }
-        | Outcome::Invalid(_)
-        | Outcome::Off(_) => (Style::Red, describe(outcome)),
-    };
-    Line::of(Style::Plain, prefix).and(style, text)
-}
-
-/// What the set is waiting for: a failed Application first, then running operations, then
-/// the status of the set.
-pub(in crate::cli) fn waiting(set: &Set, now: Timestamp) -> String {
-    if set.is_deleting {
-        return "The set is being deleted".to_owned();
-    }
-    if !set.status.exists && set.plan.observed.is_some() {
-        return "Waiting for a controller: none has reconciled the set yet; check that one is running and \
-                watches its namespace"
-            .to_owned();
-    }
-    let wait = |name: &str, member: &Member, detail: &str| {
-        let (since, until) = set.wait_of(name, member);
-        timed(short(detail), since, until, now)
-    };
-    let seen = |pick: fn(&Member, &AppView) -> bool| {
-        let members = set.members.iter().filter(|(_, member)| !set.is_done(member));
-        let mut seen =
-            members.filter_map(|(name, member)| Some((name, member, member.seen.as_ref()?)));
-        seen.find(|(_, member, seen)| !seen.detail.is_empty() && pick(member, seen))
-    };
-    if let Some((name, _, seen)) = seen(|_, seen| seen.is_stuck()) {
-        return format!("{name} failed: {}", seen.detail);
-    }
-    if let Some((name, member, seen)) = seen(|member, _| member.in_flight) {
-        let others = set.members.values().filter(|member| member.in_flight).count() - 1;
-        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
-        let stage =
-            if seen.stage.is_empty() { String::new() } else { format!(" ({})", seen.stage) };
-        let detail = wait(name, member, &seen.detail);
-        return format!("Waiting for {name}{others}{stage}: {detail}");
-    }
-    if let Some(Wait { application, reason, since, until }) = set.status.waiting.first() {
-        let member = set.members.get(application);
-        let (since, until) =
-            member.map_or((*since, *until), |member| set.wait_of(application, member));
-        let is_done = |member: &Member| {
-            let seen = member.seen.as_ref().filter(|seen| !seen.is_partial);
-            member.phase == RolloutPhase::Progressing && seen.is_some_and(AppView::is_done)
-        };
-        let reason = match reason.rsplit_once(", until ") {
-            // The status of the set follows its Applications.
-            _ if member.is_some_and(is_done) => DONE,
-            // Said as the limit already.
-            Some((what, end)) if until.is_some() && end.ends_with(" at most") => what,
-            _ => reason,
-        };
-        return format!("Waiting for {application}{}: {reason}", age(since, until, now));
-    }
-    let unfinished = set.members.iter().find(|(_, member)| !set.is_done(member));
-    match unfinished.and_then(|(name, member)| Some((name, member.seen.as_ref()?))) {
-        Some((name, seen)) => format!("Waiting for {name}: {}, {}", seen.sync, seen.health),
-        None => "Waiting for the controllers".to_owned(),
-    }
-}
-
-/// Outcome of an incomplete rollout, in one line.
-pub(in crate::cli) fn describe(outcome: &Outcome) -> String {
-    let place = |step: &Option<usize>| match step {
-        Some(step) => format!("in step {}", step + 1),
-        None => String::new(),
-    };
-    match outcome {
-        Outcome::Stopped { step, application, why, behind } => {
-            let behind = match behind {
-                0 => String::new(),
-                1 => "; 1 Application is waiting for it".to_owned(),
-                behind => format!("; {behind} Applications are waiting for it"),
-            };
-            let at = format!("Stopped {}", place(step));
-            format!("{}: {application}: {why}{behind}", at.trim_end())
-        }
-        Outcome::Manual { step, applications } => {
-            let who = crate::cli::output::some_of(applications.iter().map(String::as_str), 3);
-            match step {
-                Some(step) => {
-                    format!("Step {} waits for a manual sync of {who} (maxUpdate is 0)", step + 1)
-                }
-                None => format!("Waits for a manual sync of {who} (not automated)"),
-            }
-        }
-        Outcome::Invalid(message) => format!("Stopped by an error: {message}"),
-        Outcome::Off(message) => format!("Not rolled out in steps: {message}"),
-        Outcome::Running | Outcome::Complete => String::new(),
-    }
+    line.and(if holds { Style::Red } else { Style::Plain }, format!("  {detail}")).cut(width)
 }

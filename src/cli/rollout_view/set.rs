@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::app_view::AppView;
+use super::member::{Count, Member};
 use super::set_status::{Status, StatusView, hidden, summarize};
 use super::steps::ExpectedSteps;
 use super::text::count;
@@ -35,6 +36,8 @@ pub(in crate::cli) struct Set {
     pub status: Status,
     /// It is being deleted.
     pub is_deleting: bool,
+    /// It is one of a cluster, whose controller may not be running.
+    pub is_in_cluster: bool,
     /// Its Applications by name: generated ones, and others that it owns.
     pub members: BTreeMap<String, Member>,
     /// Measurements of each step.
@@ -43,24 +46,6 @@ pub(in crate::cli) struct Set {
     counts: Vec<Count>,
     /// Applications that started before the previous steps were complete.
     pub out_of_order: Vec<String>,
-}
-
-/// One Application of a set.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Member {
-    /// Its step, counted from 0.
-    pub step: Option<usize>,
-    /// The last observed version; `None` when it does not exist.
-    pub seen: Option<AppView>,
-    /// Its rollout phase in the status of the set, and the start of this phase.
-    pub phase: RolloutPhase,
-    pub since: Option<Timestamp>,
-    /// Its labels, when its step depends on them.
-    labels: Labels,
-    /// It started to sync and has not completed since.
-    pub in_flight: bool,
-    /// A user started that sync: it says nothing about the limits of the rollout.
-    pub by_hand: bool,
 }
 
 /// Measurements of a step, from watching its Applications.
@@ -72,66 +57,6 @@ pub(in crate::cli) struct Measured {
     pub done: Option<Duration>,
     /// Largest number of Applications in flight at the same time, without manual syncs.
     pub peak: u64,
-}
-
-/// Number of Applications of a step.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::cli) struct Count {
-    pub total: u64,
-    /// Complete ones.
-    pub done: u64,
-    pub in_flight: u64,
-    /// Those in flight that a user synced.
-    pub by_hand: u64,
-}
-
-impl Count {
-    fn add(&mut self, other: Self) {
-        self.total += other.total;
-        self.done += other.done;
-        self.in_flight += other.in_flight;
-        self.by_hand += other.by_hand;
-    }
-
-    fn remove(&mut self, other: Self) {
-        self.total -= other.total;
-        self.done -= other.done;
-        self.in_flight -= other.in_flight;
-        self.by_hand -= other.by_hand;
-    }
-}
-
-impl Member {
-    fn is_done(&self, rolling: bool) -> bool {
-        let works = self.seen.as_ref().is_some_and(AppView::is_done);
-        works && (!rolling || self.phase == RolloutPhase::Healthy)
-    }
-
-    /// Its phase at the time of the last observation: the status of the set follows its
-    /// Applications by up to a second.
-    pub fn current_phase(&self) -> RolloutPhase {
-        let seen = self.seen.as_ref();
-        match self.phase {
-            RolloutPhase::Pending if seen.is_some_and(|seen| seen.has_started(self.since)) => {
-                RolloutPhase::Progressing
-            }
-            RolloutPhase::Waiting
-                if seen.is_some_and(|seen| {
-                    seen.operation.is_running() && seen.rollout_started.is_some()
-                }) =>
-            {
-                RolloutPhase::Progressing
-            }
-            phase => phase,
-        }
-    }
-
-    /// What it adds to the count of its step.
-    fn counts(&self, rolling: bool) -> Count {
-        let (done, in_flight) = (self.is_done(rolling), self.in_flight);
-        let by_hand = in_flight && self.by_hand;
-        Count { total: 1, done: done.into(), in_flight: in_flight.into(), by_hand: by_hand.into() }
-    }
 }
 
 impl Set {
@@ -219,7 +144,7 @@ impl Set {
 
     /// What a member waits for since when, and until when at the latest, if known.
     pub fn wait_of(&self, name: &str, member: &Member) -> (Option<Timestamp>, Option<Timestamp>) {
-        let listed = self.status.waiting.iter().find(|wait| wait.application == name);
+        let listed = self.wait(name);
         let seen = member.seen.as_ref().and_then(|seen| seen.since);
         let runs = member.seen.as_ref().is_some_and(|seen| seen.operation.is_running());
         match listed {
@@ -230,6 +155,8 @@ impl Set {
             Some(wait) if member.phase == RolloutPhase::Pending => {
                 (wait.since.or(seen), wait.until)
             }
+            // The operation knows the start of its wait; the status that of the phase.
+            Some(wait) if runs => (seen.or(wait.since), None),
             Some(wait) => (wait.since.or(seen), None),
             None => (seen, None),
         }
@@ -304,7 +231,7 @@ impl Set {
         };
         let summary = summarize(&status, self.plan.steps.len(), self.plan.rolling);
         if self.plan.observed.is_some() && self.plan.rolling {
-            self.place_as_listed(&status.application_status);
+            self.place_as_listed(&status.application_status, &summary);
         }
         let unlisted = self.unlisted(&status);
         for entry in std::mem::take(&mut status.application_status) {
@@ -339,14 +266,22 @@ impl Set {
     }
 
     /// Puts the members into the steps of the status; those that it does not list into
-    /// those of their labels.
-    fn place_as_listed(&mut self, entries: &[ApplicationSetApplicationStatus]) {
+    /// those of their labels. An Application that cannot be created has no entry: it is
+    /// waited for in the open step.
+    fn place_as_listed(&mut self, entries: &[ApplicationSetApplicationStatus], summary: &Status) {
         let step = |entry: &ApplicationSetApplicationStatus| {
             let number: i64 = entry.step.parse().ok()?;
             usize::try_from(number.saturating_sub(1)).ok()
         };
-        let listed: BTreeMap<&str, Option<usize>> =
+        let mut listed: BTreeMap<&str, Option<usize>> =
             entries.iter().map(|entry| (entry.application.as_str(), step(entry))).collect();
+        for wait in &summary.waiting {
+            let is_seen = |member: &Member| member.seen.is_some();
+            let name = wait.application.as_str();
+            if !name.is_empty() && !self.members.get(name).is_some_and(is_seen) {
+                listed.entry(name).or_insert(summary.open_step);
+            }
+        }
         let before = self.members.len();
         self.members
             .retain(|name, member| member.seen.is_some() || listed.contains_key(name.as_str()));
@@ -446,12 +381,12 @@ impl Set {
             self.recount();
         }
         let (begins, before, phases) = self.change(&name, |member| {
-            let begins = seen.is_operating() && !member.in_flight;
+            let begins = seen.is_operating() && !member.has_begun;
             let phase = member.current_phase();
             if seen.is_operating() {
                 member.by_hand = seen.by_hand;
             }
-            member.in_flight = seen.is_operating() || (member.in_flight && !seen.is_done());
+            member.has_begun = seen.is_operating() || (member.has_begun && !seen.is_done());
             let before = member.seen.replace(seen);
             (begins, before, (phase, member.current_phase()))
         });
@@ -493,7 +428,7 @@ impl Set {
     pub(super) fn lose(&mut self, name: &str, at: Duration) -> Option<Transition> {
         let member = self.members.get_mut(name)?;
         let step = member.step;
-        (member.seen, member.in_flight) = (None, false);
+        (member.seen, member.has_begun) = (None, false);
         if !self.plan.applications.contains_key(name) {
             self.members.remove(name);
         }
@@ -509,9 +444,9 @@ impl Set {
     }
 
     fn measure(&mut self, step: usize, at: Duration) {
-        let Count { total, done, in_flight, by_hand } = self.count(step);
+        let Count { total, done, observed, .. } = self.count(step);
         let Some(measured) = self.measured.get_mut(step) else { return };
-        measured.peak = measured.peak.max(in_flight.saturating_sub(by_hand));
+        measured.peak = measured.peak.max(observed);
         if done < total {
             measured.done = None;
         } else if total > 0 {

@@ -1,5 +1,7 @@
 //! Screens and outcomes, from objects of a watch.
 
+mod holding;
+
 use std::time::Duration;
 
 use jiff::Timestamp;

@@ -52,6 +52,13 @@ impl Line {
         self
     }
 
+    /// Appends another line.
+    #[must_use]
+    pub fn followed_by(mut self, other: Self) -> Self {
+        self.pieces.extend(other.pieces);
+        self
+    }
+
     /// The number of columns.
     pub fn width(&self) -> usize {
         self.pieces.iter().map(|(_, text)| width(text)).sum()

@@ -50,7 +50,7 @@ pub(super) fn change(before: Option<&AppView>, seen: &AppView) -> Option<String>
 
 /// Phase of a running operation and what it is waiting for.
 pub(in crate::cli) fn progress(seen: &AppView) -> String {
-    let stage = seen.stage.as_str();
+    let stage = if seen.is_reason { "" } else { seen.stage.as_str() };
     if let Some(hook) = seen.detail.strip_prefix("completion of ") {
         return format!("{stage} {hook}").trim().to_owned();
     }

@@ -13,7 +13,8 @@ use super::super::error::{CHECK_FAILED, Error, fault, note};
 use super::super::output::Format;
 use super::follow::{self, End, Options};
 use super::member::Rollouts;
-use super::progress::{Goal, Line, OperationResult};
+use super::progress::{Goal, Line, WIDTH};
+use super::result::OperationResult;
 use super::{Args, INTERRUPTED, request_id, username};
 use crate::act::operation;
 use crate::api::Raw;
@@ -87,7 +88,7 @@ async fn sync(args: &Args) -> Result<(u8, Vec<OperationResult>), Error> {
     for (application, _) in &requested {
         let (namespace, name) = (application.namespace(), application.name());
         let line = Line::new("operation", "Requested", format!("Application {namespace}/{name}"));
-        options(application).print(&[line])?;
+        options(application).print(&[line], WIDTH)?;
     }
     if args.no_wait {
         let results = requested.iter().map(|(app, _)| OperationResult::requested(app));

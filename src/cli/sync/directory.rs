@@ -21,7 +21,8 @@ use super::control_plane::{ControlPlane, LABEL};
 use super::follow::{self, End, Options, Versions};
 use super::hooks::Hooks;
 use super::manifests::Manifests;
-use super::progress::{Goal, Line, OperationResult};
+use super::progress::{Goal, Line, WIDTH};
+use super::result::OperationResult;
 use super::run_lease::{self, HeldLease};
 use super::{Args, INTERRUPTED, What, ownership, request_id, username};
 use crate::act::operation;
@@ -172,11 +173,10 @@ async fn work(
         compared = compared(client, control_plane.application()) => compared?,
         () = interrupted.cancelled() => return Ok((INTERRUPTED, None)),
     };
-    options.print(&[Line::new(
-        manifests.title(),
-        "Compared",
-        summary(&compared, what, manifests),
-    )])?;
+    options.print(
+        &[Line::new(manifests.title(), "Compared", summary(&compared, what, manifests))],
+        WIDTH,
+    )?;
     let request = SyncRequest {
         prune: what.prune,
         dry_run: what.dry_run,

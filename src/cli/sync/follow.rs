@@ -12,10 +12,12 @@ use tokio::time::Instant;
 use super::super::error::{Error, note};
 use super::super::follow::until;
 use super::super::output;
-use super::progress::{Goal, Line, OperationResult, Outcome, Progress, outcome};
+use super::progress::{Goal, Line, Outcome, Progress, outcome};
+use super::result::OperationResult;
 use crate::api::Raw;
 use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
+use crate::decide::blocking_resource;
 use crate::watch::follow::{Events, follow, words};
 use crate::watch::object::{Object, api, resource};
 
@@ -101,14 +103,15 @@ pub(in crate::cli) struct Options {
 }
 
 impl Options {
-    /// Prints lines of progress. A closed pipe does not end the operation.
-    pub fn print(&self, lines: &[Line]) -> Result<(), Error> {
+    /// Prints lines of progress; `width` is that of the first column. A closed pipe does not
+    /// end the operation.
+    pub fn print(&self, lines: &[Line], width: usize) -> Result<(), Error> {
         if self.quiet {
             return Ok(());
         }
         let clock = format!("[{:>5.1}s]", self.since.elapsed().as_secs_f64());
         let line = |line: &Line| {
-            let text = format!("{clock} {}{}", self.prefix, line.plain());
+            let text = format!("{clock} {}{}", self.prefix, line.plain(width));
             output::printable(&crate::redact::text(&text)) + "\n"
         };
         let text: String = lines.iter().map(line).collect();
@@ -158,16 +161,21 @@ pub(in crate::cli) async fn operation(
             Outcome::Lost(reason) => return Ok(End::Lost(reason.to_owned())),
             Outcome::Running => {
                 warn_at = None;
-                options.print(&progress.update(&version))?;
-                let message = version.text("/status/operationState/message");
-                if !message.is_empty() {
-                    message.clone_into(&mut waits_for);
+                let lines = progress.update(&version);
+                options.print(&lines, progress.width())?;
+                let state = &version["status"]["operationState"];
+                let is_retried = state["retryCount"].as_u64().is_some_and(|count| count > 0);
+                match state.field("message") {
+                    "" => {}
+                    _ if is_retried => waits_for = blocking_resource::of(&version).reason,
+                    message => message.clone_into(&mut waits_for),
                 }
             }
             Outcome::Ended(phase) => {
                 let result = OperationResult::of(&version);
-                options.print(&progress.update(&version))?;
-                options.print(&result.lines())?;
+                let lines = progress.update(&version);
+                options.print(&lines, progress.width())?;
+                options.print(&result.lines(), progress.width())?;
                 return Ok(End::Over(phase, Box::new(result)));
             }
         }

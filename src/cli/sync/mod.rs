@@ -10,6 +10,7 @@ mod manifests;
 mod member;
 mod ownership;
 pub(super) mod progress;
+pub(super) mod result;
 mod run_lease;
 
 use std::path::PathBuf;

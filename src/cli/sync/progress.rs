@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde::Serialize;
 use serde_json::Value;
 
 use crate::api::Raw;
@@ -11,6 +10,7 @@ use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::manual::is_request;
 use crate::decide::app_state::operation::given;
+use crate::decide::blocking_resource;
 
 /// Which operation is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,19 +75,26 @@ impl Line {
         Self { subject: subject.into(), state: state.into(), text: text.into() }
     }
 
-    /// The line without line break, in columns.
-    pub fn plain(&self) -> String {
+    /// The line without line break, in columns; `width` is that of the first one.
+    pub fn plain(&self, width: usize) -> String {
         let Self { subject, state, text } = self;
         let text: Vec<&str> = text.split_whitespace().collect();
-        format!("{subject:<40}  {state:<11}  {}", text.join(" ")).trim_end().to_owned()
+        format!("{subject:<width$}  {state:<11}  {}", text.join(" ")).trim_end().to_owned()
     }
 }
+
+/// Width of the column of subjects: at least, and at most, as far as the names need it.
+pub(in crate::cli) const WIDTH: usize = 40;
+const WIDEST: usize = 64;
 
 /// A result of one resource in one phase.
 type ResultKey = (String, ResourceKey);
 
 /// Message of an operation that is applying resources.
 const BUSY: &str = "one or more tasks are running";
+
+/// Start of the message of an operation that begins another attempt.
+const AGAIN: &str = "Retrying operation";
 
 /// What has been reported so far.
 #[derive(Debug, Default)]
@@ -103,6 +110,8 @@ pub(in crate::cli) struct Progress {
     health: BTreeMap<ResourceKey, (String, String)>,
     /// Waves of manifests that the status may not list.
     waves: BTreeMap<ResourceKey, i64>,
+    /// Width of the longest subject.
+    width: usize,
 }
 
 impl Progress {
@@ -110,7 +119,15 @@ impl Progress {
     /// reported. `waves` are those of known manifests.
     pub fn of(application: &Value, waves: BTreeMap<ResourceKey, i64>) -> Self {
         let health = health_of(application).collect();
-        Self { health, waves, ..Self::default() }
+        let listed = application.items("/status/resources").iter().map(key);
+        let subjects = listed.chain(waves.keys().cloned()).map(|key| indented(&title(&key)));
+        let width = subjects.map(|subject| subject.chars().count()).max().unwrap_or_default();
+        Self { health, waves, width, ..Self::default() }
+    }
+
+    /// Width of the column of subjects: names that are not known at the start widen it.
+    pub fn width(&self) -> usize {
+        self.width.clamp(WIDTH, WIDEST)
     }
 
     /// The transitions in a new version of the Application; call it only while the
@@ -134,7 +151,9 @@ impl Progress {
                 lines.push(Line::new(title(&key), new.0, new.1));
             }
         }
-        self.message(state, &mut lines);
+        self.message(application, &mut lines);
+        let longest = lines.iter().map(|line| line.subject.chars().count()).max();
+        self.width = self.width.max(longest.unwrap_or_default());
         lines
     }
 
@@ -145,7 +164,7 @@ impl Progress {
             self.attempt = attempt;
             self.wave = None;
             self.results.clear();
-            lines.push(Line::new("operation", "Retrying", format!("attempt {}", attempt + 1)));
+            lines.push(Line::new("operation", "Retrying", attempt_of(state, attempt + 1)));
         }
         let phase = state.field("phase");
         let revision = short_revision(state);
@@ -162,15 +181,26 @@ impl Progress {
         }
     }
 
-    fn message(&mut self, state: &Value, lines: &mut Vec<Line>) {
+    fn message(&mut self, application: &Value, lines: &mut Vec<Line>) {
+        let state = &application["status"]["operationState"];
         let message = state.field("message");
         let has_ended = OperationPhase::from_word(state.field("phase")).is_completed();
-        if !has_ended && message != self.message {
-            message.clone_into(&mut self.message);
-            // The lines of the tasks say more.
-            if !message.is_empty() && message != BUSY {
-                lines.push(Line::new("operation", state.field("phase"), readable(message)));
-            }
+        if has_ended || message == self.message {
+            return;
+        }
+        message.clone_into(&mut self.message);
+        // What failed, and when the next attempt begins.
+        if state["finishedAt"].is_string() {
+            lines.push(Line::new(
+                "operation",
+                "Retrying",
+                blocking_resource::of(application).reason,
+            ));
+            return;
+        }
+        // The lines of the tasks say more, and the attempt has its line.
+        if !message.is_empty() && message != BUSY && !message.starts_with(AGAIN) {
+            lines.push(Line::new("operation", state.field("phase"), readable(message)));
         }
     }
 
@@ -206,12 +236,26 @@ impl Progress {
             "" => title(&key),
             hook => format!("{hook} hook {}", title(&key)),
         };
-        lines.push(Line::new(format!("  {subject}"), new.0, new.1));
+        lines.push(Line::new(indented(&subject), new.0, new.1));
+    }
+}
+
+/// A resource, below its phase.
+fn indented(subject: &str) -> String {
+    format!("  {subject}")
+}
+
+/// `attempt 2 of 4`, counted from 1 as everywhere.
+fn attempt_of(state: &Value, number: u64) -> String {
+    let limit = state["operation"]["retry"]["limit"].as_i64();
+    match limit.and_then(|limit| u64::try_from(limit).ok()) {
+        Some(retries) => format!("attempt {number} of {}", retries.saturating_add(1)),
+        None => format!("attempt {number}"),
     }
 }
 
 /// The state of a result, in one word.
-fn state_of(result: &Value) -> &str {
+pub(super) fn state_of(result: &Value) -> &str {
     let (status, phase) = (result.field("status"), result.field("hookPhase"));
     match (result.field("hookType").is_empty(), status) {
         // Whether it was applied is clear from its phase.
@@ -224,7 +268,7 @@ fn state_of(result: &Value) -> &str {
 
 /// A message of the sync engine, in which a kind of the core group has an empty group, as in
 /// `waiting for healthy state of /Pod/web`.
-fn readable(message: &str) -> String {
+pub(super) fn readable(message: &str) -> String {
     let word = |word: &str| match word.strip_prefix('/') {
         Some(kind) if kind.starts_with(|c: char| c.is_ascii_uppercase()) => kind.to_owned(),
         _ => word.to_owned(),
@@ -258,7 +302,7 @@ fn key(item: &Value) -> ResourceKey {
 }
 
 /// `Deployment shop/web`.
-fn title(key: &ResourceKey) -> String {
+pub(super) fn title(key: &ResourceKey) -> String {
     let ResourceKey { kind, namespace, name, .. } = key;
     match namespace.as_str() {
         "" => format!("{kind} {name}"),
@@ -266,126 +310,11 @@ fn title(key: &ResourceKey) -> String {
     }
 }
 
-/// The result of an operation.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct OperationResult {
-    pub namespace: String,
-    pub application: String,
-    pub phase: String,
-    pub message: String,
-    /// One for each source.
-    pub revisions: Vec<String>,
-    pub started_at: String,
-    pub finished_at: String,
-    /// Results of resources, in the order of the sync.
-    pub resources: Vec<ResourceResult>,
-}
-
-/// The result of one resource in one phase.
-#[derive(Clone, Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::cli) struct ResourceResult {
-    pub phase: String,
-    pub group: String,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-    /// Type of the hook; empty for resources.
-    pub hook: String,
-    pub status: String,
-    pub message: String,
-}
-
-impl ResourceResult {
-    /// Whether it has failed.
-    pub fn has_failed(&self) -> bool {
-        matches!(self.status.as_str(), "SyncFailed" | "Failed" | "Error")
-    }
-
-    /// `Deployment shop/web: SyncFailed: …`.
-    pub fn text(&self) -> String {
-        let key = ResourceKey::new(&self.group, &self.kind, &self.namespace, &self.name);
-        let hook = match self.hook.as_str() {
-            "" => String::new(),
-            hook => format!("{hook} hook "),
-        };
-        format!("{hook}{}: {}: {}", title(&key), self.status, self.message)
-    }
-}
-
-impl OperationResult {
-    /// The result in the status of an Application.
-    pub fn of(application: &Value) -> Self {
-        let state = &application["status"]["operationState"];
-        let text = |field: &str| state.field(field).to_owned();
-        let resource = |result: &Value| {
-            let text = |field: &str| result.field(field).to_owned();
-            ResourceResult {
-                phase: text("syncPhase"),
-                group: text("group"),
-                kind: text("kind"),
-                namespace: text("namespace"),
-                name: text("name"),
-                hook: text("hookType"),
-                status: state_of(result).to_owned(),
-                message: text("message"),
-            }
-        };
-        Self {
-            namespace: application.namespace().to_owned(),
-            application: application.name().to_owned(),
-            phase: text("phase"),
-            message: text("message"),
-            revisions: given(&state["syncResult"]),
-            started_at: text("startedAt"),
-            finished_at: text("finishedAt"),
-            resources: state.items("/syncResult/resources").iter().map(resource).collect(),
-        }
-    }
-
-    /// An operation that has only been requested.
-    pub fn requested(application: &Value) -> Self {
-        let mut result = Self::of(&Value::Null);
-        application.namespace().clone_into(&mut result.namespace);
-        application.name().clone_into(&mut result.application);
-        "Requested".clone_into(&mut result.phase);
-        result
-    }
-
-    /// Why it has not succeeded: the first resource that failed, with its message.
-    pub fn cause(&self) -> String {
-        let mut failed = self.resources.iter().filter(|resource| resource.has_failed());
-        match (failed.next(), failed.count()) {
-            (None, _) => readable(&self.message),
-            (Some(first), 0) => first.text(),
-            (Some(first), more) => format!("{}; {more} more failed", first.text()),
-        }
-    }
-
-    /// The last lines of the progress. A single failure is not repeated: it has its line,
-    /// and the error names it.
-    pub fn lines(&self) -> Vec<Line> {
-        let failed = || self.resources.iter().filter(|resource| resource.has_failed());
-        let repeated = |one: &ResourceResult| {
-            !one.message.is_empty() && self.message.contains(one.message.as_str())
-        };
-        // The message is that of the failures after its cause.
-        let message = match self.message.split_once(", reason: ") {
-            Some((cause, _)) if failed().any(repeated) => cause.to_owned(),
-            _ => readable(&self.message),
-        };
-        let mut lines = vec![Line::new("operation", &self.phase, message)];
-        let failed = failed().filter(|_| failed().count() > 1);
-        lines.extend(failed.map(|resource| Line::new(format!("  {}", resource.text()), "", "")));
-        lines
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
+    use super::super::result::OperationResult;
     use super::*;
 
     fn application(state: Value, resources: Value) -> Value {
@@ -397,7 +326,7 @@ mod tests {
 
     fn lines(progress: &mut Progress, application: &Value) -> Vec<String> {
         let lines = progress.update(application);
-        let words = |line: Line| line.plain().split_whitespace().collect::<Vec<_>>().join(" ");
+        let words = |line: Line| line.plain(WIDTH).split_whitespace().collect::<Vec<_>>().join(" ");
         lines.into_iter().map(words).collect()
     }
 
@@ -433,19 +362,58 @@ mod tests {
             "Deployment shop/web Progressing",
         ];
         assert_eq!(applied, want);
+        let mut pause = state.clone();
+        pause["retryCount"] = 1.into();
+        pause["operation"]["retry"] = json!({"limit": 3, "backoff": {"duration": "8s"}});
+        pause["finishedAt"] = "2026-01-01T18:53:04Z".into();
+        pause["message"] =
+            "one or more objects failed to apply, reason: denied. Retrying attempt #1 at 6:53PM."
+                .into();
+        pause["syncResult"]["resources"][1]["status"] = "SyncFailed".into();
+        pause["syncResult"]["resources"][1]["message"] = "denied".into();
+        let failed = lines(&mut progress, &application(pause.clone(), web("Progressing")));
+        let want = [
+            "Deployment shop/web SyncFailed denied",
+            "operation Retrying attempt 2 of 4 at 18:53:12Z: Deployment shop/web cannot be applied: denied",
+        ];
+        assert_eq!(failed, want);
         state["retryCount"] = 1.into();
+        state["operation"] = pause["operation"].clone();
+        state["message"] = "Retrying operation. Attempt #1".into();
         let again = lines(&mut progress, &application(state.clone(), web("Progressing")));
-        assert_eq!(again[0], "operation Retrying attempt 2");
+        assert_eq!(again[0], "operation Retrying attempt 2 of 4");
+        assert!(again.iter().all(|line| !line.contains('#')), "counted in one way: {again:?}");
         state["phase"] = "Failed".into();
         state["message"] = "over".into();
         state["syncResult"]["resources"][1]["status"] = "SyncFailed".into();
         let end = application(state, web("Degraded"));
         let _ = progress.update(&end);
         let result = OperationResult::of(&end);
-        let end: Vec<String> = result.lines().iter().map(Line::plain).collect();
+        let end: Vec<String> = result.lines().iter().map(|line| line.plain(WIDTH)).collect();
         assert_eq!(end.len(), 1, "a single failure is in the error: {end:?}");
         assert_eq!(result.cause(), "Deployment shop/web: SyncFailed: configured");
         assert_eq!(readable("healthy state of /Pod/a and /tmp"), "healthy state of Pod/a and /tmp");
+    }
+
+    /// The state of a resource with a usual name began in another column.
+    #[test]
+    fn a_long_name_widens_the_column_for_all_lines_after_it() {
+        let name = "a-service-with-a-long-name";
+        let listed = json!([{"group": "apps", "kind": "Deployment", "namespace": "shop-prod-eu", "name": name}]);
+        let mut progress = Progress::of(&application(json!({}), listed), BTreeMap::new());
+        let subject = format!("  Deployment shop-prod-eu/{name}");
+        assert_eq!(progress.width(), subject.len());
+        let smoke = json!({"kind": "Job", "group": "batch", "namespace": "shop-prod-eu", "name": "smoke-test-of-all-regions",
+            "hookType": "PostSync", "hookPhase": "Running", "syncPhase": "PostSync"});
+        let state = json!({"phase": "Running", "syncResult": {"resources": [smoke]}});
+        let lines = progress.update(&application(state, json!([])));
+        let hook = "  PostSync hook Job shop-prod-eu/smoke-test-of-all-regions";
+        let columns: Vec<Option<usize>> =
+            lines.iter().map(|line| line.plain(progress.width()).find("Running")).collect();
+        assert_eq!(columns, [Some(hook.len() + 2), None, Some(hook.len() + 2)]);
+        assert_eq!(Progress::default().width(), WIDTH);
+        let progress = Progress { width: 1000, ..Progress::default() };
+        assert_eq!(progress.width(), WIDEST);
     }
 
     #[test]

@@ -288,6 +288,72 @@ async fn what_only_a_person_can_continue_ends_it() {
     assert!(shown.out.contains("progressive syncs are disabled"), "{}", shown.out);
 }
 
+/// An earlier failure in a closed step was blamed, and kept a complete rollout from ending.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_outside_of_the_open_step_holds_nothing() {
+    let watched = Watched::rolling().await;
+    let mut waits = healthy();
+    waits["sync"]["status"] = "OutOfSync".into();
+    // Not compared since.
+    waits["operationState"]["finishedAt"] = "2026-01-02T03:05:00Z".into();
+    watched.application("a", waits).await;
+    watched.application("b", healthy()).await;
+    watched.application("c", failed()).await;
+    let waiting =
+        json!([{"application": "a", "reason": "Pod shop/crash is OutOfSync", "since": NOW}]);
+    watched.status(rollout(1, ["Progressing", "Healthy", "Waiting"], waiting)).await;
+    let screen = Arc::new(watched.start(&["status", "set", "--watch"], 120, 30));
+    let lines = Arc::new(watched.start(&["status", "set", "--watch", "--plain"], 200, 30));
+    let shown = until(&screen, "Waiting for a for ").await;
+    assert!(shown.shows("1/2 done  1 of 1 in flight  open"), "{shown}");
+    assert!(shown.shows("○ c  Waiting"), "{shown}");
+    let said = until(&lines, "set, step 1 of 2, 1/3 done. Waiting for a for ").await;
+    assert!(said.shows("Pod shop/crash is OutOfSync") && !said.shows("failed"), "{said}");
+
+    // A commit puts it in sync without another sync.
+    watched.becomes("a", healthy()).await;
+    let mut reverted = healthy();
+    reverted["operationState"]["phase"] = "Failed".into();
+    watched.becomes("c", reverted).await;
+    watched.status(rollout(2, ["Healthy"; 3], json!([]))).await;
+    for terminal in [&screen, &lines] {
+        let (code, last) = finish(terminal).await;
+        assert_eq!(code, 0, "{last}");
+        assert!(last.shows("Rollout of set complete"), "{last}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_applications_and_retries_have_their_reason() {
+    let watched = Watched::rolling().await;
+    let mut retried = syncing("");
+    let failed = json!({"kind": "ConfigMap", "group": "", "version": "v1", "namespace": "nc", "name": "conf",
+        "status": "SyncFailed", "message": "denied", "syncPhase": "Sync"});
+    let state = &mut retried["operationState"];
+    state["message"] = "it failed. Retrying attempt #1 at 6:53PM.".into();
+    state["retryCount"] = 1.into();
+    state["finishedAt"] = "2026-01-02T18:53:04Z".into();
+    state["operation"] = json!({"retry": {"limit": 3, "backoff": {"duration": "8s"}}});
+    state["syncResult"] = json!({"revision": "r", "resources": [failed]});
+    watched.application("a", retried).await;
+    let waiting = json!([
+        {"application": "a", "reason": "m"},
+        {"application": "b", "reason": "the application is invalid: there is no project nope"},
+    ]);
+    let mut status = rollout(1, ["Progressing", "Waiting", "Waiting"], waiting);
+    status["applicationStatus"].as_array_mut().unwrap().truncate(1);
+    watched.status(status).await;
+    let screen = Arc::new(watched.start(&["status", "set", "--watch"], 140, 30));
+    let why = "attempt 2 of 4 at 18:53:12Z: ConfigMap nc/conf cannot be applied: denied";
+    let shown = until(&screen, "Waiting for a: ").await;
+    assert!(shown.line_with("● a").is_some_and(|line| line.contains(why)), "{shown}");
+    assert!(shown.shows(&format!("Waiting for a: {why}")), "{shown}");
+    let refused = shown.line_with("✘ b").expect("a row of b");
+    assert!(refused.contains("refused") && refused.contains("there is no project nope"), "{shown}");
+    screen.ctrl('c');
+    assert_eq!(finish(&screen).await.0, 130);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sets_without_steps_are_followed() {
     let watched = Watched::new(Value::Null).await;

@@ -1,0 +1,74 @@
+//! `explain --watch`: the first line of `explain`, whenever it changes.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::super::explain;
+use super::super::rollout_view::events::WatchEvent;
+use super::super::rollout_view::text::Line;
+use super::{Ending, Followed};
+use crate::api::time::to_rfc3339;
+use crate::terminal::printable_lines;
+
+/// The lines, and what they follow from.
+#[derive(Default)]
+pub(super) struct Reasons {
+    set: Option<Arc<Value>>,
+    applications: BTreeMap<String, Arc<Value>>,
+    /// The last line without its time.
+    last: String,
+}
+
+impl Reasons {
+    pub fn observe(&mut self, event: &WatchEvent) {
+        match event {
+            WatchEvent::Set(set) => self.set = Some(Arc::new(set.parse())),
+            WatchEvent::SetGone(_) => self.set = None,
+            WatchEvent::Application(live) => {
+                self.applications.insert(live.name().to_owned(), Arc::new(live.parse()));
+            }
+            WatchEvent::ApplicationGone(live) => {
+                self.applications.remove(live.name());
+            }
+            WatchEvent::Listed(_) | WatchEvent::Lost(..) | WatchEvent::Refused(..) => {}
+        }
+    }
+
+    pub fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
+        if !is_changed || !followed.is_listed() {
+            return Ok(());
+        }
+        let line = match (followed.disconnected(), &self.set) {
+            (Some(why), _) => format!("disconnected, retrying: {why}"),
+            (None, Some(set)) => explain::explain(set, &self.applications).summary,
+            (None, None) => return Ok(()),
+        };
+        if line == self.last {
+            return Ok(());
+        }
+        self.last = line;
+        write(&format!("{} {}", to_rfc3339(Timestamp::now()), self.last))
+    }
+
+    pub fn finish(&mut self, ending: &Ending, summary: &[Line]) -> io::Result<()> {
+        match (ending, &self.set) {
+            (Ending::Complete | Ending::Signal(_) | Ending::ReaderGone, _) => Ok(()),
+            (Ending::Stuck, Some(set)) => write(&format!(
+                "\n{}",
+                explain::show(&explain::explain(set, &self.applications)).trim_end()
+            )),
+            _ => summary.iter().try_for_each(|line| write(&line.plain())),
+        }
+    }
+}
+
+fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    let text = crate::redact::text(text).into_owned();
+    writeln!(out, "{}", printable_lines(&text, false))?;
+    out.flush()
+}

@@ -1,0 +1,67 @@
+//! Which Applications hold a rollout: what is shown in red, and what the screen blames.
+
+use super::member::Member;
+use super::outcome::{self, MemberState};
+use super::set::Set;
+use super::set_status::Wait;
+use crate::api::application_set::RolloutPhase;
+
+/// The starts of reasons of the controller why it does not write an Application.
+const REFUSALS: [&str; 2] = ["the application is invalid", "it cannot be created"];
+
+impl Set {
+    /// Whether an Application holds the rollout: only a person continues it.
+    pub fn is_held_by(&self, name: &str, member: &Member) -> bool {
+        self.failure(name, member).is_some() || self.refusal(name, member).is_some()
+    }
+
+    /// Why an Application holds the rollout: it has failed, in the open step. A failure in a
+    /// closed step is that of an earlier revision, and of no interest until its step opens.
+    pub fn failure(&self, name: &str, member: &Member) -> Option<String> {
+        let seen = member.seen.as_ref().filter(|_| !self.is_done(member))?;
+        let step = self.status.open_step;
+        if self.plan.rolling && (member.step.is_none() || member.step != step) {
+            return None;
+        }
+        // Known before others are counted, which takes time in a large set.
+        let waits = self.plan.rolling && member.phase == RolloutPhase::Waiting;
+        if waits && !seen.has_error {
+            return None;
+        }
+        match outcome::member_state(self, step, name, member) {
+            MemberState::Failed(why) => Some(why),
+            MemberState::Moving | MemberState::Queued | MemberState::Manual => None,
+        }
+    }
+
+    /// Why the controller does not create an Application, if it says so.
+    pub fn refusal(&self, name: &str, member: &Member) -> Option<&str> {
+        let wait = self.wait(name).filter(|_| member.seen.is_none())?;
+        let is_refused = REFUSALS.iter().any(|start| wait.reason.starts_with(start));
+        is_refused.then_some(wait.reason.as_str())
+    }
+
+    /// Why the rollout waits for an Application, as far as its status lists it.
+    pub(super) fn wait(&self, name: &str) -> Option<&Wait> {
+        self.status.waiting.iter().find(|wait| wait.application == name)
+    }
+
+    /// The first failed Application that holds the rollout, and why.
+    pub(super) fn first_failure(&self) -> Option<(&str, &Member, String)> {
+        self.members.iter().find_map(|(name, member)| {
+            let why = self.failure(name, member).filter(|why| !why.is_empty())?;
+            Some((name.as_str(), member, why))
+        })
+    }
+
+    /// Whether an Application waits until others have completed: in a later step, or for its
+    /// turn in the open one. `step` is the open one, and its wait is that of all.
+    pub(super) fn is_behind(&self, step: Option<usize>, name: &str, member: &Member) -> bool {
+        let is_after = self.plan.rolling && member.step.is_some();
+        match member.phase {
+            RolloutPhase::Healthy => false,
+            _ if is_after && member.step > step => true,
+            _ => is_after && member.step == step && !self.is_held_by(name, member),
+        }
+    }
+}
