@@ -134,6 +134,7 @@ async fn a_rollout_is_shown_explained_and_compared() {
         "",
         "What to do:",
         "a: kubectl -n shop describe deployment.apps web",
+        "a: a commit that fixes the cause is rolled out by itself",
     ];
     let squeezed: Vec<String> = (explained.out.lines())
         .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
