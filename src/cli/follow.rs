@@ -36,7 +36,8 @@ const LINES: Duration = Duration::from_secs(10);
 /// A rollout that cannot continue must stay so for this time: a controller may be about to
 /// try again.
 const SETTLED: Duration = Duration::from_secs(2);
-/// The same for a set without the status of a rollout: a controller may be about to start it.
+/// The same for a set without the status of a rollout, which a controller may be about to
+/// start, and for comparisons that may be older than the end of a sync.
 const STARTED: Duration = Duration::from_secs(10);
 
 /// Options of a command that can follow rollouts.
@@ -338,7 +339,9 @@ impl Followed {
             return Some((Ending::Complete, time));
         }
         let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
-        Some((Ending::Stuck, if is_off { STARTED } else { SETTLED }))
+        let mut sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
+        let is_early = is_off || sets.any(outcome::may_be_outdated);
+        Some((Ending::Stuck, if is_early { STARTED } else { SETTLED }))
     }
 
     /// The time that the screen shows: that of the rollout, if it is only one.

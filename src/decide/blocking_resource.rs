@@ -77,6 +77,11 @@ impl BlockingResource {
         self.status == kept::REQUIRES_PRUNING
     }
 
+    /// Whether only the last sync has not pruned it.
+    pub fn is_left_by_last_sync(&self) -> bool {
+        self.requires_pruning() && self.message == kept::BY_LAST_SYNC
+    }
+
     /// Whether it stays even in a sync with prune.
     pub fn is_kept_by_option(&self) -> bool {
         self.requires_pruning() && kept::is_by_option(&self.message)
@@ -125,10 +130,15 @@ impl fmt::Display for BlockingResource {
     }
 }
 
-/// Whether a reason is that of a resource that requires pruning, and of nothing else: only a
-/// person continues.
+/// Whether a reason is that of a resource that requires pruning, and of nothing else, and
+/// that no automated sync prunes: only a person continues.
 pub fn requires_pruning(reason: &str) -> bool {
-    reason.contains(kept::NOT_IN_SOURCE)
+    reason.contains(kept::NOT_IN_SOURCE) && !reason.ends_with(kept::BY_LAST_SYNC)
+}
+
+/// Whether a reason is that of a resource whose deletion a person has to confirm.
+pub fn requires_confirmation(reason: &str) -> bool {
+    reason.contains(kept::NOT_IN_SOURCE) && reason.ends_with(kept::TO_CONFIRM)
 }
 
 /// Determines what an Application is waiting for, from its status.

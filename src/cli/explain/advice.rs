@@ -144,6 +144,9 @@ fn about_pruning(resource: &BlockingResource, sync: &str) -> [String; 2] {
             "or restore its manifest in the source".to_owned(),
         ];
     }
+    if resource.is_left_by_last_sync() {
+        return [format!("prune it: {sync}"), "or restore its manifest in the source".to_owned()];
+    }
     [
         format!("prune it: {sync}"),
         "or set spec.syncPolicy.automated.prune: true in the template of the ApplicationSet, or \

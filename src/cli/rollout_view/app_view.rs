@@ -8,6 +8,7 @@ use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
 use crate::decide::application_set::operation::{self, PROMOTION, USERNAME};
 use crate::decide::blocking_resource::{self, Blocking};
+use crate::decide::sync::TASKS_RUNNING;
 use crate::watch::object::Object;
 
 /// View of one version of an Application.
@@ -30,6 +31,8 @@ pub(in crate::cli) struct AppView {
     pub started_at: String,
     /// The status was computed after the operation ended.
     pub judged_since: bool,
+    /// It was computed in the second in which the operation ended, so maybe before.
+    pub judged_at_once: bool,
     /// Whether the Application was ever compared.
     pub compared: bool,
     /// Whether automated sync is enabled.
@@ -81,11 +84,11 @@ impl AppView {
             view.is_partial = !state.operation.is_full();
             view.started_at =
                 state.started_at.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
-            view.judged_since = match (&state.finished_at, &status.reconciled_at) {
+            if let (Some(finished), Some(at)) = (&state.finished_at, &status.reconciled_at) {
+                let (finished, at) = (finished.0.as_second(), at.0.as_second());
                 // Timestamps have whole seconds, so an equal one may be later.
-                (Some(finished), Some(at)) => at.0.as_second() >= finished.0.as_second(),
-                _ => false,
-            };
+                (view.judged_since, view.judged_at_once) = (at >= finished, at == finished);
+            }
             view.hooks = ended_hooks(state);
             let initiator = state.operation.initiated_by.as_ref();
             if initiator.is_some_and(|initiator| initiator.username == USERNAME) {
@@ -101,7 +104,8 @@ impl AppView {
         let (detail, since) = detail(&view, &status, &|| blocking_resource::of(&object.parse()));
         // Before anything is cut, which could hide that it is a credential.
         view.is_reason = view.operation.is_running()
-            && status.operation_state.as_ref().is_some_and(|state| !is_wait(&state.message));
+            && (status.operation_state.as_ref().is_some_and(|state| !is_wait(&state.message))
+                || blocking_resource::requires_confirmation(&detail));
         (view.detail, view.since) = (crate::redact::text(&detail).into_owned(), since);
         view
     }
@@ -136,12 +140,13 @@ impl AppView {
         let degraded = self.operation == OperationPhase::Succeeded
             && self.judged_since
             && self.health == HealthStatus::Degraded;
-        !self.is_operating() && (badly || degraded)
+        !self.is_operating() && !self.is_deleting && (badly || degraded)
     }
 
     /// The Application failed, or cannot be compared.
     pub fn is_stuck(&self) -> bool {
-        self.has_failed() || (self.has_error && !self.is_operating() && !self.is_done())
+        let rests = !self.is_operating() && !self.is_deleting && !self.is_done();
+        self.has_failed() || self.has_error && rests
     }
 }
 
@@ -208,6 +213,9 @@ fn detail(
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         let (message, since) = without_start(&state.message);
         let detail = match waited_for(&message) {
+            Some(_) if blocking_resource::requires_confirmation(&blocking().reason) => {
+                blocking().reason
+            }
             Some(what) => what,
             None if message.is_empty() || message == TASKS_RUNNING => String::new(),
             None if state.phase != OperationPhase::Running => message,
@@ -222,7 +230,8 @@ fn detail(
         return (String::new(), None);
     }
     let Blocking { resource, since, .. } = blocking();
-    if let Some(resource) = resource.as_ref().filter(|_| view.has_failed()) {
+    let at_fault = resource.as_ref().filter(|resource| !resource.is_terminated());
+    if let Some(resource) = at_fault.filter(|_| view.has_failed()) {
         return (resource.to_string(), None);
     }
     if let Some(state) = state.filter(|_| view.has_failed()) {
@@ -242,8 +251,6 @@ fn detail(
 
 /// The start of the message of an operation that waits for a resource.
 const WAITING: &str = "waiting for ";
-/// The message of an operation that applies resources: it says only that it is running.
-const TASKS_RUNNING: &str = "one or more tasks are running";
 
 fn is_wait(message: &str) -> bool {
     message.starts_with(WAITING)

@@ -7,7 +7,7 @@ use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{HealthStatus, ObjectKey, OperationPhase, SyncStatusCode};
-use crate::decide::blocking_resource::requires_pruning;
+use crate::decide::blocking_resource::{requires_confirmation, requires_pruning};
 use crate::decide::rollout::phase::Mark;
 
 /// Errors that a controller retries by itself.
@@ -55,6 +55,15 @@ impl Outcome {
     }
 }
 
+/// Whether Applications are OutOfSync by a comparison that may be older than the end of
+/// their sync: a newer one may be about to say something else.
+pub(in crate::cli) fn may_be_outdated(set: &Set) -> bool {
+    let mut seen = set.members.values().filter_map(|member| member.seen.as_ref());
+    seen.any(|seen| {
+        seen.judged_at_once && seen.sync == SyncStatusCode::OutOfSync && !seen.has_failed()
+    })
+}
+
 /// State of an Application that is not complete.
 pub(super) enum MemberState {
     Moving,
@@ -75,10 +84,16 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     if let Some(error) = &set.error {
         return Outcome::Invalid(error.clone());
     }
+    let mut invalid = None;
     if let Some((reason, message)) = &set.status.error
         && !TRANSIENT.contains(&reason.as_str())
     {
-        return Outcome::Invalid(message.clone());
+        // The other Applications are rolled out.
+        let goes_on = reason == reason::APPLICATION_VALIDATION_ERROR;
+        if !goes_on || !set.plan.rolling || set.status.open_step.is_none() {
+            return Outcome::Invalid(message.clone());
+        }
+        invalid = Some(message);
     }
     if set.is_deleting {
         return Outcome::Running;
@@ -116,6 +131,8 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     let (mut failed, mut manual) = (None, Vec::new());
     for (name, member) in &unfinished {
         match member_state(set, step, name, member) {
+            // It may be the one that is invalid.
+            MemberState::Moving if member.seen.is_none() && invalid.is_some() => {}
             MemberState::Moving => return Outcome::Running,
             MemberState::Failed(why) => failed = failed.or(Some(((*name).clone(), why))),
             MemberState::Queued => {}
@@ -129,7 +146,10 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
             let behind = others.filter(|(name, member)| set.is_behind(step, name, member)).count();
             Outcome::Stopped { step, application, why, behind }
         }
-        None if manual.is_empty() => Outcome::Running,
+        None if manual.is_empty() => match invalid {
+            Some(message) => Outcome::Invalid(message.clone()),
+            None => Outcome::Running,
+        },
         None => Outcome::Manual { step, applications: manual },
     }
 }
@@ -141,8 +161,16 @@ pub(super) fn member_state(
     name: &str,
     member: &Member,
 ) -> MemberState {
-    let Some(seen) = &member.seen else { return MemberState::Moving };
-    if seen.is_operating() {
+    let Some(seen) = &member.seen else {
+        return match set.refused_for_good(name) {
+            Some(why) => MemberState::Failed(why.to_owned()),
+            None => MemberState::Moving,
+        };
+    };
+    if seen.is_operating() && requires_confirmation(&seen.detail) {
+        return MemberState::Failed(seen.detail.clone());
+    }
+    if seen.is_operating() || seen.is_deleting {
         return MemberState::Moving;
     }
     if !set.plan.rolling {
@@ -174,7 +202,9 @@ pub(super) fn member_state(
         detail => detail.to_owned(),
     };
     match member.phase {
-        RolloutPhase::Waiting if seen.has_error => MemberState::Failed(seen.detail.clone()),
+        RolloutPhase::Waiting | RolloutPhase::Healthy if seen.has_error => {
+            MemberState::Failed(seen.detail.clone())
+        }
         RolloutPhase::Waiting if limit == Some(0) => MemberState::Manual,
         RolloutPhase::Waiting if limit.is_some_and(|limit| taken.count() as u64 >= limit) => {
             MemberState::Queued

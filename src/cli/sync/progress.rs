@@ -11,6 +11,7 @@ use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::manual::is_request;
 use crate::decide::app_state::operation::given;
 use crate::decide::blocking_resource;
+use crate::decide::sync::TASKS_RUNNING;
 
 /// Which operation is followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +90,6 @@ const WIDEST: usize = 64;
 
 /// A result of one resource in one phase.
 type ResultKey = (String, ResourceKey);
-
-/// Message of an operation that is applying resources.
-const BUSY: &str = "one or more tasks are running";
 
 /// Start of the message of an operation that begins another attempt.
 const AGAIN: &str = "Retrying operation";
@@ -199,7 +197,7 @@ impl Progress {
             return;
         }
         // The lines of the tasks say more, and the attempt has its line.
-        if !message.is_empty() && message != BUSY && !message.starts_with(AGAIN) {
+        if !message.is_empty() && message != TASKS_RUNNING && !message.starts_with(AGAIN) {
             lines.push(Line::new("operation", state.field("phase"), readable(message)));
         }
     }

@@ -10,8 +10,8 @@ use crate::cli::rollout_view::outcome::{self, Outcome};
 
 const AT: &str = "2026-01-02T03:04:05Z";
 
-/// The outcome of a set whose first step waits for `dev`, which has this status.
-fn outcome_of(reason: &str, dev: Value, spec: &Value) -> Outcome {
+/// A set whose first step waits for `dev`, which has this status.
+fn fleet_of(reason: &str, dev: Value, spec: &Value) -> Fleet {
     let mut set = set(json!({
         "rollout": {"step": 1, "steps": 2, "waitingFor": [{"application": "dev", "reason": reason}]},
         "applicationStatus": [entry("dev", "1", "Progressing"), entry("prod", "2", "Waiting")],
@@ -37,7 +37,12 @@ fn outcome_of(reason: &str, dev: Value, spec: &Value) -> Outcome {
             fleet.application(&live.clone().into(), Duration::ZERO);
         }
     }
-    outcome::of_fleet(&fleet).remove(0).1
+    fleet
+}
+
+/// The outcome of the set of [`fleet_of`].
+fn outcome_of(reason: &str, dev: Value, spec: &Value) -> Outcome {
+    outcome::of_fleet(&fleet_of(reason, dev, spec)).remove(0).1
 }
 
 /// The Application that only a person continues, and why.
@@ -100,4 +105,45 @@ fn a_dry_run_does_not_continue_what_a_failed_sync_has_stopped() {
         "applicationStatus": [entry("dev", "1", "Progressing")],
     });
     assert_eq!(explained(status, &[(name, live)]).waits[0].reason, known, "explain says the same");
+}
+
+/// A comparison of the second in which the sync ended may be older than its end.
+#[test]
+fn a_comparison_that_may_be_outdated_is_waited_for() {
+    let may_be_outdated = |compared: &str| {
+        let resource = json!({"kind": "ConfigMap", "name": "a", "status": "OutOfSync"});
+        let mut status = out_of_sync(json!({"sync": {}}), resource);
+        status["reconciledAt"] = compared.into();
+        let fleet = fleet_of("r", status, &Value::Null);
+        fleet.sets.values().any(outcome::may_be_outdated)
+    };
+    assert!(may_be_outdated(AT));
+    assert!(!may_be_outdated("2026-01-02T03:04:06Z"), "it is newer");
+    assert!(!may_be_outdated("2026-01-02T03:04:04Z"), "it is older, and counts for nothing");
+}
+
+#[test]
+fn what_a_person_confirms_is_waited_for_and_a_deletion_is_no_failure() {
+    let extra = || {
+        json!({"kind": "ConfigMap", "namespace": "shop", "name": "a", "status": "OutOfSync",
+            "requiresPruning": true})
+    };
+    let confirm = "ConfigMap shop/a is not in the source any more, and its deletion has to be \
+                   confirmed";
+    let mut waits = out_of_sync(json!({"sync": {"prune": true}}), extra());
+    waits["operationState"]["phase"] = "Running".into();
+    waits["operationState"]["message"] = "waiting for pruning confirmation of /ConfigMap/a".into();
+    let none = Value::Null;
+    assert_eq!(stopped(confirm, waits, &none), Some(("dev".to_owned(), confirm.to_owned())));
+    let mut terminated = out_of_sync(json!({"sync": {}}), extra());
+    terminated["operationState"]["phase"] = "Failed".into();
+    terminated["operationState"]["message"] = "Operation terminated".into();
+    terminated["operationState"]["syncResult"] = json!({"revision": "r", "resources": [{
+        "kind": "Job", "namespace": "shop", "name": "migrate", "version": "v1", "group": "batch",
+        "hookType": "PreSync", "hookPhase": "Failed", "syncPhase": "PreSync",
+        "message": "Terminated",
+    }]});
+    let reason = "its sync failed: Operation terminated";
+    let found = stopped(reason, terminated, &none);
+    assert_eq!(found, Some(("dev".to_owned(), "Operation terminated".to_owned())));
 }

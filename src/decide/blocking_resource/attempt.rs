@@ -64,9 +64,9 @@ impl fmt::Display for Attempt {
 }
 
 /// A message without what Argo CD adds about the attempt: a number that counts the
-/// retries, and a clock time without a zone.
+/// retries, and a clock time without a zone. Empty if it says only that it runs.
 fn said(message: &str) -> &str {
-    if message.starts_with("Retrying operation") {
+    if message.starts_with("Retrying operation") || message == sync::TASKS_RUNNING {
         return "";
     }
     message.rsplit_once(". Retrying attempt #").map_or(message, |(message, _)| message)

@@ -17,8 +17,15 @@ const WAITS_FOR_CONFIRMATION: &str = "waiting for pruning confirmation of ";
 /// The start of its description.
 pub(super) const NOT_IN_SOURCE: &str = "is not in the source any more, and";
 
+/// The reason of a resource whose deletion has to be confirmed.
+pub(super) const TO_CONFIRM: &str = "its deletion has to be confirmed";
+
 /// The reason of a resource that its own sync option keeps.
 const BY_OPTION: &str = "its sync option Prune=false keeps it";
+
+/// The reason of a resource that a sync without prune left, where others do prune: the next
+/// one that is not by hand may be about to.
+pub(super) const BY_LAST_SYNC: &str = "the last sync did not prune it";
 
 /// Why an OutOfSync resource is not pruned; `None` for one that is in the source, is
 /// pruned, or will be.
@@ -33,7 +40,7 @@ pub(super) fn why(application: &Value, resource: &Value) -> Option<&'static str>
     let is_enabled = application["spec"]["syncPolicy"]["automated"]["prune"] == true;
     match result.map(|result| (result.field("status"), result.field("message"))) {
         Some(("PruneSkipped", message)) if message.contains("no prune") => Some(BY_OPTION),
-        Some(("PruneSkipped", _)) if is_enabled => Some("the last sync did not prune it"),
+        Some(("PruneSkipped", _)) if is_enabled => Some(BY_LAST_SYNC),
         Some(("Pruned", _)) if operation["operation"]["sync"]["dryRun"] != true => None,
         Some(_) | None => (!is_enabled).then_some("pruning is not enabled"),
     }
@@ -54,6 +61,5 @@ pub(super) fn unconfirmed(status: &Value) -> Option<BlockingResource> {
         name == format!("{group}/{kind}/{name_of}")
     };
     let resource = status.items("/resources").iter().find(is_named)?;
-    let message = "its deletion has to be confirmed";
-    Some(BlockingResource::of(resource, REQUIRES_CONFIRMATION, message))
+    Some(BlockingResource::of(resource, REQUIRES_CONFIRMATION, TO_CONFIRM))
 }

@@ -12,7 +12,8 @@ use crate::api::resource_key::ResourceKey;
 
 pub(super) const NO_MORE_TASKS: &str = "successfully synced (no more tasks)";
 pub(super) const ALL_TASKS_RUN: &str = "successfully synced (all tasks run)";
-pub(super) const TASKS_RUNNING: &str = "one or more tasks are running";
+/// The message of an operation that applies resources: it says only that it is running.
+pub const TASKS_RUNNING: &str = "one or more tasks are running";
 pub(super) const FAILED_TO_APPLY: &str = "one or more objects failed to apply";
 pub(super) const FAILED_DRY_RUN: &str = "one or more objects failed to apply (dry run)";
 pub(super) const FAILED_NAMESPACE: &str = "the namespace failed to apply";

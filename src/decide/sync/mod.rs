@@ -81,6 +81,7 @@ pub use hooks::{
     Class, DeletePolicies, OPERATION_ANNOTATION, StampedOperation, classify, generated_name,
     is_stamp_of, operation_id, stamp, wave,
 };
+pub use messages::TASKS_RUNNING;
 pub use options::{How, Method, Propagation, is_unknown_option, near_option};
 pub use order::{Slot, kind_rank, order};
 pub use plan::{

@@ -93,7 +93,7 @@ fn a_refused_application_is_not_to_come() {
             assert!(row.contains(&format!("✘ {name}  refused ")) && row.ends_with(why), "{screen}");
         }
         assert!(!screen.contains("to come"), "{screen}");
-        assert!(screen.ends_with(&format!("Waiting for prod-eu: {invalid}\n")), "{screen}");
+        assert!(screen.ends_with(&format!("Stopped in step 2: prod-eu: {invalid}\n")), "{screen}");
     }
 }
 
@@ -180,4 +180,77 @@ fn sets_that_do_not_fit_use_the_rows_that_are_free() {
         assert!(lines <= height, "{height} rows: {lines} lines");
     }
     assert_eq!(watch.screen(80, Some(7)).lines().filter(|line| line.ends_with('…')).count(), 5);
+}
+
+/// The other Applications are rolled out: it ends only what it holds.
+#[test]
+fn an_invalid_application_of_a_later_step_stops_nothing() {
+    let reason = "the application is invalid: spec.project: AppProject nope does not exist";
+    let with = |step: u64, phases: [&str; 3], waiting: &[(&str, &str)]| {
+        let mut status = set_status(step, phases, waiting);
+        status["conditions"].as_array_mut().unwrap().push(json!({
+            "type": "ErrorOccurred", "status": "True", "reason": "ApplicationValidationError",
+            "message": "application prod-eu: spec.project: AppProject nope does not exist",
+        }));
+        set(status)
+    };
+    let started = Watch::default()
+        .observe(&with(1, ["Progressing", "Waiting", "Waiting"], &[]))
+        .observe(&works("dev-eu"))
+        .observe(&untouched("prod-us"));
+    assert_eq!(started.outcome(), Outcome::Running, "dev-eu was not seen as Healthy yet");
+    let held = started.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[("prod-eu", reason)]));
+    let held = held.observe(&works("prod-us"));
+    let Outcome::Stopped { application, why, .. } = held.outcome() else {
+        panic!("{:?}", held.outcome())
+    };
+    assert_eq!((application.as_str(), why.as_str()), ("prod-eu", reason));
+    // It may be beyond the listed waits.
+    let unlisted = held.observe(&with(2, ["Healthy", "Waiting", "Healthy"], &[]));
+    assert!(matches!(unlisted.outcome(), Outcome::Invalid(_)), "{:?}", unlisted.outcome());
+}
+
+#[test]
+fn a_deletion_is_no_failure() {
+    let mut going = broken("prod-eu");
+    going["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z".into();
+    let watch = halfway().observe(&works("prod-us")).observe(&going);
+    assert_eq!(watch.outcome(), Outcome::Running);
+    assert!(!watch.screen(100, None).contains("✘"), "{}", watch.screen(100, None));
+}
+
+/// The entry of a complete rollout stays Healthy while a new commit cannot be read.
+#[test]
+fn a_commit_that_cannot_be_rendered_stops_a_rollout_that_was_complete() {
+    let mut unread = works("prod-us");
+    unread["status"]["sync"]["status"] = "Unknown".into();
+    unread["status"]["conditions"] =
+        json!([{"type": "ComparisonError", "message": "no such file: values.yaml"}]);
+    let waiting = [("prod-us", "its comparison failed: no such file: values.yaml")];
+    let mut status = set_status(2, ["Healthy"; 3], &waiting);
+    status["conditions"][0]["status"] = "True".into();
+    let watch = halfway().observe(&works("prod-eu")).observe(&unread).observe(&set(status));
+    let Outcome::Stopped { application, why, .. } = watch.outcome() else {
+        panic!("{:?}", watch.outcome())
+    };
+    assert_eq!((application.as_str(), why.as_str()), ("prod-us", "no such file: values.yaml"));
+    let screen = watch.screen(100, None);
+    assert!(row(&screen, "prod-us").contains("✘ prod-us"), "{screen}");
+}
+
+#[test]
+fn an_application_of_another_owner_ends_the_watch() {
+    let owned = "it cannot be created: it is owned by ApplicationSet st";
+    let of = |reason| {
+        let phases = ["Healthy", "Waiting", "Healthy"];
+        let watch = Watch::default()
+            .observe(&set(set_status(2, phases, &[("prod-eu", reason)])))
+            .observe(&works("dev-eu"))
+            .observe(&works("prod-us"));
+        watch.outcome()
+    };
+    let stopped = of(owned);
+    assert!(matches!(&stopped, Outcome::Stopped { why, .. } if why == owned), "{stopped:?}");
+    // The controller tries again.
+    assert_eq!(of("it cannot be created: 500: no leader"), Outcome::Running);
 }
