@@ -270,11 +270,11 @@ async fn what_only_a_person_can_continue_ends_it() {
 
     // An error condition.
     held.status(json!({"conditions": [{"type": "ErrorOccurred", "status": "True",
-        "reason": "ApplicationValidationError", "message": "there is no project shop"}]}))
+        "reason": "RenderTemplateParamsError", "message": "there is no function shop"}]}))
         .await;
     let shown = held.cluster.run(&["status", "set", "--watch"]).await;
     assert_eq!(shown.code, 1, "{}{}", shown.out, shown.err);
-    assert!(shown.out.contains("Stopped by an error: there is no project shop"), "{}", shown.out);
+    assert!(shown.out.contains("Stopped by an error: there is no function shop"), "{}", shown.out);
 
     // Switched off.
     let off = Watched::rolling().await;
