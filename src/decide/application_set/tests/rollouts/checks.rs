@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::super::super::observe::Existing;
 use super::super::super::operation::promotion_of;
 use super::super::super::owner::Owner;
-use super::super::super::pace;
 use super::super::super::reconcile::Decision;
 use super::super::super::{Patch, Update};
 use super::cluster::{App, commit_of};
@@ -270,16 +269,12 @@ pub fn state(world: &World, was_fresh: bool) {
     }
     if let Some(timeout) = world.settings.rollout.rules.progressing_timeout
         && world.is_settled
+        && world.is_decided
     {
         let pending = memory.set.status.entries.iter().flatten();
         for entry in pending.filter(|entry| entry.phase == Phase::Pending) {
             let age = world.cluster.now.duration_since(entry.since);
-            // That it has started may be stored a second later.
-            assert!(
-                age < timeout + pace::WRITE_EVERY,
-                "I11: {} is Pending for {age}",
-                entry.application
-            );
+            assert!(age < timeout, "I11: {} is Pending for {age}", entry.application);
         }
     }
 }

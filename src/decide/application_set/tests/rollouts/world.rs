@@ -93,6 +93,9 @@ pub struct World {
     pub is_gone: bool,
     /// Whether the last reconcile wrote nothing, with current caches.
     pub is_settled: bool,
+    /// The last reconcile has decided the rollout, and has not left its status to the next
+    /// one. It decides nothing while generating fails (AS-141).
+    pub is_decided: bool,
     /// Attempted writes.
     attempts: u64,
     windows: BTreeMap<String, Vec<crate::decide::windows::Window>>,
@@ -123,6 +126,7 @@ impl World {
             repeats: false,
             is_gone: false,
             is_settled: false,
+            is_decided: false,
             attempts: 0,
             windows: BTreeMap::new(),
         };
@@ -289,6 +293,7 @@ impl World {
             super::checks::same(&decision, &reconcile::reconcile(&self.snapshot()));
         }
         super::checks::decision(self, &decision);
+        self.is_decided = decision.rollout.is_some() && decision.status.is_some();
         let transitions = decision.rollout.iter().flat_map(|plan| &plan.transitions);
         self.timed_out |= transitions.into_iter().any(|transition| transition.timed_out);
         let attempts = self.attempts;
