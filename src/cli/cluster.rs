@@ -17,6 +17,7 @@ use crate::api::annotations::SECRET_TYPE_LABEL;
 use crate::api::path_segment;
 use crate::api::unknown::nearest;
 use crate::config;
+use crate::decide::application_set::set_of;
 use crate::watch::connection::{self, Unusable};
 use crate::watch::failure::{has_code, reason};
 use crate::watch::object::{Object, api, resource};
@@ -294,10 +295,7 @@ impl ClusterConnection {
         for namespace in &self.places {
             let found = self.look_up("Application", namespace, name).await;
             let Ok(Lookup::Found(application)) = found else { continue };
-            let owners = application["metadata"]["ownerReferences"].as_array();
-            let is_set = |owner: &&Value| owner["kind"] == "ApplicationSet";
-            let owner = owners.into_iter().flatten().find(is_set);
-            return Some(match owner.and_then(|owner| owner["name"].as_str()) {
+            return Some(match set_of(&application) {
                 Some(set) => format!(
                     "; {name} is an Application of the ApplicationSet {set}: use that name, or wavegate \
                      tree {name}"

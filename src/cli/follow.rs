@@ -328,18 +328,17 @@ impl Followed {
             self.settling = None;
             return None;
         }
+        let mut sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
         if outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Complete) {
-            // What is not in sync may be news for a controller, which will start a rollout.
-            let sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
-            let is_news = |set: &Set| {
+            // A controller may not have observed yet what is OutOfSync: it starts a rollout then.
+            let has_changed = |set: &Set| {
                 let mut members = set.members.values().filter(|member| member.step.is_some());
                 set.plan.rolling && members.any(|member| !set.is_done(member))
             };
-            let time = if sets.into_iter().any(is_news) { SETTLED } else { Duration::ZERO };
+            let time = if sets.any(has_changed) { SETTLED } else { Duration::ZERO };
             return Some((Ending::Complete, time));
         }
         let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
-        let mut sets = outcomes.iter().filter_map(|(key, _)| self.fleet.sets.get(key));
         let is_early = is_off || sets.any(outcome::may_be_outdated);
         Some((Ending::Stuck, if is_early { STARTED } else { SETTLED }))
     }

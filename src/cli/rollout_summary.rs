@@ -17,6 +17,7 @@ use crate::decide::app_state::operation::is_full;
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
+use crate::decide::rollout::gate::INVALID;
 use crate::decide::rollout::phase::{Entry, Mark, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
@@ -114,7 +115,6 @@ pub(super) fn left_outside(names: &[&str]) -> Option<String> {
 /// The reason of a wait by the Application that was just read: the status of the set follows
 /// it by up to a second. `phase` is its phase in the rollout, `known` the reason there.
 pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> String {
-    const INVALID: &str = "the application is invalid";
     const ANOTHER: &str = "another operation is running";
     let Some(live) = live else { return known.to_owned() };
     let state = OperationPhase::from_word(live.text("/status/operationState/phase"));
@@ -131,9 +131,7 @@ pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> 
     let (sync, health) = (live.text("/status/sync/status"), live.text("/status/health/status"));
     // A dry run says nothing about the sync that the rollout waits for.
     let is_whole = is_full(&live["status"]["operationState"]["operation"]);
-    let needs_a_sync =
-        [Mark::SyncFailed, Mark::ResultUnknown].iter().any(|mark| known.starts_with(mark.prefix()));
-    if needs_a_sync && !is_whole {
+    if Mark::says_that_a_sync_is_needed(known) && !is_whole {
         return known.to_owned();
     }
     let found = blocking_resource::of(live).reason;
@@ -264,19 +262,23 @@ impl RolloutSummary {
     }
 }
 
+/// Reasons of errors of single Applications that a controller retries by itself.
+pub(super) const RETRIED: [&str; 3] = [
+    reason::CREATE_APPLICATION_ERROR,
+    reason::UPDATE_APPLICATION_ERROR,
+    reason::DELETE_APPLICATION_ERROR,
+];
+
 /// Whether the error of the set is that of single Applications: the others are rolled out.
 pub(super) fn is_of_applications(set: &Value) -> bool {
-    const REASONS: [&str; 4] = [
-        reason::CREATE_APPLICATION_ERROR,
-        reason::UPDATE_APPLICATION_ERROR,
-        reason::DELETE_APPLICATION_ERROR,
-        reason::APPLICATION_VALIDATION_ERROR,
-    ];
     let conditions = set.items("/status/conditions").iter();
     let mut errors = conditions.filter(|found| {
         found.field("type") == condition::ERROR_OCCURRED && found.field("status") == "True"
     });
-    errors.any(|error| REASONS.contains(&error.field("reason")))
+    errors.any(|error| {
+        let reason = error.field("reason");
+        RETRIED.contains(&reason) || reason == reason::APPLICATION_VALIDATION_ERROR
+    })
 }
 
 /// The message of a condition that is `True`.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use backon::{BackoffBuilder as _, ExponentialBuilder};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -27,12 +28,9 @@ const GRACE: Duration = Duration::from_secs(20);
 /// How long the API server may take to answer a request for settings.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
-/// Between attempts to read the settings, while the API server does not answer.
-const PAUSES: [Duration; 3] =
-    [Duration::from_secs(1), Duration::from_secs(2), Duration::from_secs(4)];
-
-/// Between later attempts.
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
+/// The first and the longest pause between attempts to read the settings, while the API server
+/// does not answer.
+const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(8));
 
 /// Run the controllers in a cluster
 ///
@@ -249,7 +247,9 @@ async fn read_config_maps(
     // What is known so far says how to log, and where the probes are, while this waits.
     let mut waiting = None;
     for name in CONFIG_MAPS {
-        let mut pauses = PAUSES.into_iter();
+        let (first, longest) = PAUSES;
+        let pauses = ExponentialBuilder::default().with_min_delay(first).with_max_delay(longest);
+        let mut pauses = pauses.without_max_times().build();
         loop {
             let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
             let error = match attempt.await {
@@ -275,7 +275,7 @@ async fn read_config_maps(
                 "ConfigMap {namespace}/{name} cannot be read; nothing starts before that, since \
                  it may hold settings"
             );
-            tokio::time::sleep(pauses.next().unwrap_or(LONGEST_PAUSE)).await;
+            tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
         }
     }
     if let Some(waiting) = waiting {

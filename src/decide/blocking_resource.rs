@@ -15,7 +15,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use self::attempt::Attempt;
+pub use self::attempt::Attempt;
+pub use self::kept::WAITS_FOR_CONFIRMATION;
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, Raw, ResourceKey};
 
@@ -177,7 +178,7 @@ pub fn of(application: &Value) -> Blocking {
         match result {
             // The message names the resource without its state.
             Some(resource) if !is_failure(&resource.status) => resource.to_string(),
-            // Nothing is said twice.
+            // The message contains that of the resource already.
             Some(resource)
                 if !resource.message.is_empty() && message.contains(&resource.message) =>
             {

@@ -66,8 +66,8 @@ impl Run {
     }
 }
 
-/// A loopback address that nobody uses, outside of the range that the system hands out to
-/// others; another one in each call.
+/// An unused loopback address, outside of the range of ephemeral ports; another one in each
+/// call.
 fn unused_address() -> String {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = 10_000 + u16::try_from(std::process::id() % 10_000).unwrap();

@@ -7,7 +7,7 @@ use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
 use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
 use crate::decide::application_set::{autosync, is_owned};
-use crate::decide::blocking_resource::BlockingResource;
+use crate::decide::blocking_resource::{BlockingResource, WAITS_FOR_CONFIRMATION};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
@@ -175,7 +175,7 @@ fn about_source(live: &Value, name: &str) -> Option<String> {
 fn confirmation(live: &Value, name: &str) -> Option<String> {
     let message = live.text("/status/operationState/message");
     let namespace = in_namespace(live.namespace());
-    message.starts_with("waiting for pruning confirmation of").then(|| {
+    message.starts_with(WAITS_FOR_CONFIRMATION).then(|| {
         format!(
             "confirm the deletion: kubectl {namespace}annotate application {} --overwrite \
              {DELETION_APPROVED}=$(date -u +%FT%TZ)",

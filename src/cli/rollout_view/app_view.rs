@@ -7,7 +7,7 @@ use crate::api::app_status::{ApplicationCondition, HealthStatus, ResourceStatus,
 use crate::api::operation::{OperationPhase, OperationState, SyncPhase};
 use crate::api::{self, Application};
 use crate::decide::application_set::operation::{self, PROMOTION, USERNAME};
-use crate::decide::blocking_resource::{self, Blocking};
+use crate::decide::blocking_resource::{self, Blocking, WAITS_FOR_CONFIRMATION};
 use crate::decide::sync::TASKS_RUNNING;
 use crate::watch::object::Object;
 
@@ -212,11 +212,12 @@ fn detail(
     }
     if let Some(state) = state.filter(|state| state.phase.is_running()) {
         let (message, since) = without_start(&state.message);
+        // Only then is the whole object parsed for a message that names what it waits for.
+        let to_confirm = message.starts_with(WAITS_FOR_CONFIRMATION).then(|| blocking().reason);
         let detail = match waited_for(&message) {
-            Some(_) if blocking_resource::requires_confirmation(&blocking().reason) => {
-                blocking().reason
-            }
-            Some(what) => what,
+            Some(what) => to_confirm
+                .filter(|reason| blocking_resource::requires_confirmation(reason))
+                .unwrap_or(what),
             None if message.is_empty() || message == TASKS_RUNNING => String::new(),
             None if state.phase != OperationPhase::Running => message,
             None => blocking().reason,

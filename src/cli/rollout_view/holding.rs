@@ -5,13 +5,9 @@ use super::outcome::{self, MemberState};
 use super::set::Set;
 use super::set_status::Wait;
 use crate::api::application_set::RolloutPhase;
-
-/// The starts of reasons of the controller why it does not write an Application. The second
-/// one may be over with the next attempt.
-const INVALID: &str = "the application is invalid";
-const NOT_CREATED: &str = "it cannot be created";
-/// The Application exists, and belongs to somebody else.
-const OF_ANOTHER: &str = "it cannot be created: it is owned by ";
+use crate::decide::application_set::OWNED_BY;
+use crate::decide::rollout::NOT_CREATED;
+use crate::decide::rollout::gate::INVALID;
 
 impl Set {
     /// Whether an Application holds the rollout: only a person continues it.
@@ -41,6 +37,7 @@ impl Set {
     /// Why the controller does not create an Application, if it says so.
     pub fn refusal(&self, name: &str, member: &Member) -> Option<&str> {
         let wait = self.wait(name).filter(|_| member.seen.is_none())?;
+        // The second one may be over with the next attempt.
         let is_refused = [INVALID, NOT_CREATED].iter().any(|start| wait.reason.starts_with(start));
         is_refused.then_some(wait.reason.as_str())
     }
@@ -48,8 +45,9 @@ impl Set {
     /// Why an Application is not created until a person changes something.
     pub(super) fn refused_for_good(&self, name: &str) -> Option<&str> {
         let reason = self.wait(name)?.reason.as_str();
-        let is_for_good = [INVALID, OF_ANOTHER].iter().any(|start| reason.starts_with(start));
-        is_for_good.then_some(reason)
+        let why = reason.strip_prefix(NOT_CREATED).and_then(|why| why.strip_prefix(": "));
+        let is_of_another = why.is_some_and(|why| why.starts_with(OWNED_BY));
+        (reason.starts_with(INVALID) || is_of_another).then_some(reason)
     }
 
     /// Why the rollout waits for an Application, as far as its status lists it.

@@ -7,15 +7,9 @@ use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{HealthStatus, ObjectKey, OperationPhase, SyncStatusCode};
+use crate::cli::rollout_summary::RETRIED;
 use crate::decide::blocking_resource::{requires_confirmation, requires_pruning};
 use crate::decide::rollout::phase::Mark;
-
-/// Errors that a controller retries by itself.
-const TRANSIENT: [&str; 3] = [
-    reason::CREATE_APPLICATION_ERROR,
-    reason::UPDATE_APPLICATION_ERROR,
-    reason::DELETE_APPLICATION_ERROR,
-];
 
 /// Outcome of a set.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +80,7 @@ pub(in crate::cli) fn of(set: &Set) -> Outcome {
     }
     let mut invalid = None;
     if let Some((reason, message)) = &set.status.error
-        && !TRANSIENT.contains(&reason.as_str())
+        && !RETRIED.contains(&reason.as_str())
     {
         // The other Applications are rolled out.
         let goes_on = reason == reason::APPLICATION_VALIDATION_ERROR;
@@ -187,8 +181,7 @@ pub(super) fn member_state(
         other.step == step
             && matches!(other.phase, RolloutPhase::Pending | RolloutPhase::Progressing)
     });
-    let reported = set.status.waiting.iter().find(|wait| wait.application == name);
-    let reason = reported.map(|wait| wait.reason.as_str());
+    let reason = set.wait(name).map(|wait| wait.reason.as_str());
     let needed =
         reason.filter(|reason| seen.is_partial && Mark::says_that_a_sync_is_needed(reason));
     // Its sync has ended, and a rollout requests no other one for the same revision.

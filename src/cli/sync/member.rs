@@ -9,6 +9,7 @@ use super::super::cluster::ClusterConnection;
 use super::super::error::note;
 use super::super::rollout_summary::{RolloutSummary, State};
 use crate::api::Raw;
+use crate::decide::application_set::set_of;
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
@@ -55,13 +56,6 @@ async fn read(cluster: &ClusterConnection, namespace: &str, name: &str) -> Optio
     let applications = cluster.applications_by_name(namespace).await.ok()?;
     let summary = RolloutSummary::read(&set, &applications);
     Some((set, summary))
-}
-
-/// Name of the ApplicationSet that an Application belongs to.
-fn set_of(application: &Value) -> Option<&str> {
-    let owners = application.items("/metadata/ownerReferences").iter();
-    let mut owners = owners.filter(|owner| owner["controller"] == true);
-    owners.find(|owner| owner["kind"] == "ApplicationSet").map(|owner| owner.field("name"))
 }
 
 /// What a sync of a member means.

@@ -10,7 +10,7 @@ use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::manual::is_request;
 use crate::decide::app_state::operation::given;
-use crate::decide::blocking_resource;
+use crate::decide::blocking_resource::{self, Attempt};
 use crate::decide::sync::TASKS_RUNNING;
 
 /// Which operation is followed.
@@ -162,7 +162,8 @@ impl Progress {
             self.attempt = attempt;
             self.wave = None;
             self.results.clear();
-            lines.push(Line::new("operation", "Retrying", attempt_of(state, attempt + 1)));
+            let number = Attempt::read(state).map(|attempt| attempt.to_string());
+            lines.push(Line::new("operation", "Retrying", number.unwrap_or_default()));
         }
         let phase = state.field("phase");
         let revision = short_revision(state);
@@ -241,15 +242,6 @@ impl Progress {
 /// A resource, below its phase.
 fn indented(subject: &str) -> String {
     format!("  {subject}")
-}
-
-/// `attempt 2 of 4`, counted from 1 as everywhere.
-fn attempt_of(state: &Value, number: u64) -> String {
-    let limit = state["operation"]["retry"]["limit"].as_i64();
-    match limit.and_then(|limit| u64::try_from(limit).ok()) {
-        Some(retries) => format!("attempt {number} of {}", retries.saturating_add(1)),
-        None => format!("attempt {number}"),
-    }
 }
 
 /// The state of a result, in one word.

@@ -1,4 +1,4 @@
-//! When `--watch` ends: nobody but a person can continue.
+//! When `--watch` ends: only a user can continue.
 
 use std::time::Duration;
 

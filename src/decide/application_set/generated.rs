@@ -252,17 +252,10 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
     for same in collected.chunk_by(|a, b| a.wanted.name == b.wanted.name) {
         let [first, rest @ ..] = same else { continue };
         let mut wanted = first.wanted.clone();
-        if let [second, others @ ..] = rest
-            && !first.own_name.is_empty()
-            && shape::missing_parameter(&first.own_name).is_none()
-        {
-            wanted.problem = Some(format!(
-                "spec.template.metadata.name: {} elements result in this name, {} and {}{}; it must be unique",
-                same.len(),
-                first.origin,
-                second.origin,
-                if others.is_empty() { "" } else { " among them" }
-            ));
+        if !rest.is_empty() {
+            let origins: Vec<&str> = same.iter().map(|one| &*one.origin).collect();
+            let ambiguous = shape::problem_of_namesakes(&first.own_name, &origins);
+            wanted.problem = ambiguous.or(wanted.problem);
         }
         applications.push(wanted);
     }

@@ -50,7 +50,7 @@ use serde_json::{Value, json};
 use self::generated::Wanted;
 use self::observe::Existing;
 use self::owner::owner_reference;
-pub use self::owner::{Identity, Owner, is_owned};
+pub use self::owner::{Identity, Owner, is_owned, set_of};
 use self::policy::Policy;
 pub use self::update::{Comparison, Update};
 pub use self::write_plan::{Create, Delete, Gate, Held, Patch, Release, WritePlan};
@@ -297,10 +297,13 @@ fn merge(body: &mut Value, more: Value) {
     }
 }
 
+/// The start of the reason why an Application of another owner is not written.
+pub const OWNED_BY: &str = "it is owned by";
+
 /// Why an existing Application must not be written.
 fn refusal(existing: &Existing) -> Option<String> {
     match (&existing.owner, &existing.update) {
-        (Owner::Other(owner), _) => Some(format!("it is owned by {owner}")),
+        (Owner::Other(owner), _) => Some(format!("{OWNED_BY} {owner}")),
         (_, Update::Refused(why)) => Some(why.to_string()),
         _ => None,
     }

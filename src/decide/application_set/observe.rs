@@ -185,16 +185,9 @@ fn deployed(live: &Value) -> Deployed {
     if live["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit <= 0) {
         return Deployed::NotKept;
     }
-    let spec = &live["spec"];
-    let is_of_spec = |last: &&Value| match many_sources(spec) {
-        Some(_) => {
-            last["sources"].is_null() || normalize::equal_parts(&spec["sources"], &last["sources"])
-        }
-        None => {
-            last["source"].is_null()
-                || normalize::equal_parts(&single_source(spec), &last["source"])
-        }
-    };
+    let (field, sources) = effective_sources(&live["spec"]);
+    let is_of_spec =
+        |last: &&Value| last[field].is_null() || normalize::equal_parts(&sources, &last[field]);
     let last = live["status"]["history"].as_array().and_then(|history| history.last());
     last.filter(is_of_spec)
         .and_then(|last| Some(Deployed::At(time(&last["deployedAt"])?, revisions(last))))
@@ -232,13 +225,19 @@ fn compared(live: &Value) -> Compared {
     }
     // An Argo CD application controller omits zero values.
     let same = |wanted: &Value, field: &str| normalize::equal_parts(wanted, &to[field]);
-    let same_source = match many_sources(spec) {
-        Some(_) => same(&spec["sources"], "sources"),
-        None => same(&single_source(spec), "source"),
-    };
+    let (field, sources) = effective_sources(spec);
+    let same_source = same(&sources, field);
     let same_rest =
         ["destination", "ignoreDifferences"].iter().all(|field| same(&spec[*field], field));
     if same_source && same_rest { Compared::Current } else { Compared::Stale }
+}
+
+/// The source or the sources in effect, and the field that holds them.
+fn effective_sources(spec: &Value) -> (&'static str, Value) {
+    match many_sources(spec) {
+        Some(_) => ("sources", spec["sources"].clone()),
+        None => ("source", single_source(spec)),
+    }
 }
 
 /// The list of sources, if it is in effect.

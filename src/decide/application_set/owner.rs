@@ -60,6 +60,12 @@ pub fn is_owned(application: &Value, set: &Value) -> bool {
     })
 }
 
+/// The name of the ApplicationSet that controls an Application.
+pub fn set_of(application: &Value) -> Option<&str> {
+    let owner = controller_of(application).filter(|owner| owner["kind"] == "ApplicationSet");
+    owner?["name"].as_str()
+}
+
 fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == Value::Bool(true))

@@ -41,7 +41,7 @@ fn problem_of_kind(application: &Value) -> Option<String> {
 
 /// Why a name is as it is, when the generator lacks a parameter that it refers to. Without
 /// `goTemplate`, such a reference stays as it is; with it, it becomes `<no value>` (AS-132).
-pub(super) fn missing_parameter(name: &str) -> Option<String> {
+fn missing_parameter(name: &str) -> Option<String> {
     if name.contains("<no value>") {
         return Some(
             "the template names a field that the generator's element does not have; \
@@ -52,6 +52,21 @@ pub(super) fn missing_parameter(name: &str) -> Option<String> {
     let (_, rest) = name.split_once("{{")?;
     let parameter = rest.split_once("}}")?.0.trim();
     Some(format!("the generator has no parameter {parameter}"))
+}
+
+/// The error of Applications of one name, generated from these elements: the name is
+/// ambiguous. A name that lacks a parameter has an error of its own.
+pub(super) fn problem_of_namesakes(name: &str, origins: &[&str]) -> Option<String> {
+    let [first, second, rest @ ..] = origins else { return None };
+    if name.is_empty() || missing_parameter(name).is_some() {
+        return None;
+    }
+    let among = if rest.is_empty() { "" } else { " among them" };
+    Some(format!(
+        "spec.template.metadata.name: {} elements result in this name, {first} and {second}{among}; \
+         it must be unique",
+        origins.len()
+    ))
 }
 
 /// The error of the name of an object.

@@ -43,23 +43,14 @@ pub fn problems_alone(generation: &Generation) -> BTreeMap<String, String> {
     }
     let mut problems = BTreeMap::new();
     for ((name, application), origin) in generation.called().zip(&generation.origins) {
-        let namesakes = match crate::desired::name_of(application) {
-            "" => &[],
-            own if shape::missing_parameter(own).is_some() => &[],
-            own => origins.get(own).map(Vec::as_slice).unwrap_or_default(),
-        };
-        let problem = match namesakes {
-            [first, second, rest @ ..] => Some(format!(
-                "spec.template.metadata.name: {} elements result in this name, {first} and {second}{}; it \
-                 must be unique",
-                namesakes.len(),
-                if rest.is_empty() { "" } else { " among them" }
-            )),
-            _ => shape::problem(application).map(|problem| match name == origin.as_str() {
+        let own_name = crate::desired::name_of(application);
+        let namesakes = origins.get(own_name).map(Vec::as_slice).unwrap_or_default();
+        let problem = shape::problem_of_namesakes(own_name, namesakes).or_else(|| {
+            shape::problem(application).map(|problem| match name == origin.as_str() {
                 true => problem,
                 false => format!("{problem} (generated from {origin})"),
-            }),
-        };
+            })
+        });
         if let Some(problem) = problem {
             problems.insert(name.to_owned(), problem);
         }

@@ -11,7 +11,7 @@ use crate::decide::sync;
 
 /// The second or a later attempt of an operation: it runs, or is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Attempt {
+pub struct Attempt {
     /// Its number, counted from 1.
     number: u64,
     /// The most attempts; `None` without a limit.
@@ -40,7 +40,7 @@ impl Attempt {
     /// What it does, or what the one before it failed on. `resource` is the blocking
     /// resource of the operation.
     pub fn reason(&self, message: &str, resource: Option<&dyn fmt::Display>) -> String {
-        match (resource, said(message)) {
+        match (resource, cause_in(message)) {
             (Some(resource), _) => format!("{self}: {resource}"),
             (None, "") if self.at.is_none() => format!("{self} is running"),
             (None, "") => self.to_string(),
@@ -65,7 +65,7 @@ impl fmt::Display for Attempt {
 
 /// A message without what Argo CD adds about the attempt: a number that counts the
 /// retries, and a clock time without a zone. Empty if it says only that it runs.
-fn said(message: &str) -> &str {
+fn cause_in(message: &str) -> &str {
     if message.starts_with("Retrying operation") || message == sync::TASKS_RUNNING {
         return "";
     }

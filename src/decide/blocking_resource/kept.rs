@@ -12,7 +12,7 @@ pub(super) const REQUIRES_PRUNING: &str = "RequiresPruning";
 pub(super) const REQUIRES_CONFIRMATION: &str = "RequiresConfirmation";
 
 /// The start of the message of an operation that waits for this.
-const WAITS_FOR_CONFIRMATION: &str = "waiting for pruning confirmation of ";
+pub const WAITS_FOR_CONFIRMATION: &str = "waiting for pruning confirmation of ";
 
 /// The start of its description.
 pub(super) const NOT_IN_SOURCE: &str = "is not in the source any more, and";

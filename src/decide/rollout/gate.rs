@@ -11,6 +11,9 @@ use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting, 
 use crate::api::SyncStatusCode;
 use crate::decide::health;
 
+/// The start of the reason of an Application that validation rejected.
+pub const INVALID: &str = "the application is invalid";
+
 /// The revision that an Application has not been compared with, and whether to
 /// request a refresh.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -208,7 +211,7 @@ impl Gate {
         let until = until.or(attempt.and_then(|seen| seen.until));
         let reason = match (obstacle, denied) {
             (Obstacle::Missing, _) => "the application is being created".to_owned(),
-            (Obstacle::Invalid(reason), _) => format!("the application is invalid: {reason}"),
+            (Obstacle::Invalid(reason), _) => format!("{INVALID}: {reason}"),
             (Obstacle::Behind(revision), _) => with_detail(
                 &format!("it has not been compared with revision {revision} yet"),
                 seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),

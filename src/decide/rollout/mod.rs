@@ -269,6 +269,9 @@ pub struct Waiting {
     pub write: Option<Write>,
 }
 
+/// The start of the reason of an Application whose creation fails.
+pub const NOT_CREATED: &str = "it cannot be created";
+
 /// A write of an Application that the rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Write {
@@ -287,7 +290,7 @@ impl Waiting {
     pub fn after_failure(self, why: &str) -> Self {
         let Some(write) = self.write else { return self };
         let what = match write {
-            Write::Create => "it cannot be created",
+            Write::Create => NOT_CREATED,
             Write::Update => "its new spec cannot be written",
             Write::Start => "its sync cannot be started",
         };
@@ -330,8 +333,8 @@ pub fn step(snapshot: &Snapshot<'_>, now: Timestamp) -> RolloutPlan {
     start::put_back_denied(&mut rows, now);
     let gate = time_out(snapshot, &mut rows, now);
     start::close_and_reopen(snapshot, &gate, &mut rows, now);
-    start::put_back_excess(&gate, &mut rows, now);
-    let in_flight = start::promote(snapshot, &gate, &mut rows, now);
+    let in_flight = start::put_back_excess(&gate, &mut rows, now);
+    let in_flight = start::promote(snapshot, &gate, &mut rows, in_flight, now);
     let starts = start::starts(snapshot, &gate, &rows);
 
     let open_step = gate.first_incomplete();

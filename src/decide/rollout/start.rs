@@ -39,14 +39,25 @@ pub(super) fn close_and_reopen(
 }
 
 /// Returns promoted Applications to Waiting whose operation was not written and for which
-/// `maxUpdate` has no room any more: it was reduced, or others were synced by hand.
-pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) {
+/// `maxUpdate` has no room any more: it was reduced, or others were synced by hand. Returns
+/// how many are in flight in each step. A sync started by others counts, too: the limit
+/// applies to all running operations.
+pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp) -> Vec<u64> {
     let is_unwritten = |row: &Row<'_>| {
         let (Some(seen), Some(entry)) = (row.member.observed, &row.entry) else { return false };
         let is_open = entry.step.is_some_and(|step| gate.is_open(step));
         is_open && entry.phase == Phase::Pending && !is_written(seen, entry)
     };
-    let mut in_flight = count_in_flight(gate, rows.iter().filter(|row| !is_unwritten(row)));
+    let mut in_flight = vec![0; gate.step_count()];
+    for row in rows.iter().filter(|row| !is_unwritten(row)) {
+        let Some(entry) = &row.entry else { continue };
+        let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
+        if (entry.phase.is_in_flight() || runs)
+            && let Some(count) = entry.step.and_then(|step| in_flight.get_mut(step))
+        {
+            *count += 1;
+        }
+    }
     for row in rows.iter_mut().filter(|row| is_unwritten(row)) {
         let Some(entry) = row.entry.as_mut() else { continue };
         let Some(step) = entry.step.filter(|step| *step < in_flight.len()) else { continue };
@@ -56,22 +67,7 @@ pub(super) fn put_back_excess(gate: &Gate, rows: &mut [Row<'_>], now: Timestamp)
             entry.put_back(now);
         }
     }
-}
-
-/// How many are in flight in each step. A sync started by others counts, too: the limit
-/// applies to all running operations.
-fn count_in_flight<'r>(gate: &Gate, rows: impl Iterator<Item = &'r Row<'r>>) -> Vec<u64> {
-    let mut count = vec![0; gate.step_count()];
-    for row in rows {
-        let Some(entry) = &row.entry else { continue };
-        let runs = row.member.observed.is_some_and(Observed::has_operation_in_flight);
-        if (entry.phase.is_in_flight() || runs)
-            && let Some(count) = entry.step.and_then(|step| count.get_mut(step))
-        {
-            *count += 1;
-        }
-    }
-    count
+    in_flight
 }
 
 /// The Applications whose operation must be withdrawn. This does not depend on
@@ -84,16 +80,17 @@ pub(super) fn withdrawals(snapshot: &Snapshot<'_>) -> Vec<String> {
 }
 
 /// Promotes Waiting entries of open steps in name order up to the limit
-/// (AS-341). Returns what is in flight, including the promotions.
+/// (AS-341). Returns what is in flight: `in_flight` of each step, and the promotions.
 pub(super) fn promote(
     snapshot: &Snapshot<'_>,
     gate: &Gate,
     rows: &mut [Row<'_>],
+    in_flight: Vec<u64>,
     now: Timestamp,
 ) -> InFlight {
     let reserved = |row: &Row<'_>| Some(listed::reserved(row.member, row.entry.as_ref()?));
     let mut in_flight = InFlight {
-        per_step: count_in_flight(gate, rows.iter()),
+        per_step: in_flight,
         bytes: rows.iter().filter_map(reserved).sum(),
         is_full: false,
     };

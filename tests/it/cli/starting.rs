@@ -12,7 +12,7 @@ use super::embedded::Cluster;
 use super::proxy::Proxy;
 use super::*;
 
-/// The code that a probe gets; `None` while nobody listens.
+/// The code that a probe gets; `None` while no server listens.
 async fn probe(address: &str, path: &str) -> Option<u16> {
     let mut client = tokio::net::TcpStream::connect(address).await.ok()?;
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");

@@ -330,7 +330,7 @@ pub async fn a_user_of_two_namespaces_needs_no_cluster_role(world: World) {
         |namespace: &str| -> Api<ConfigMap> { Api::namespaced(world.client.clone(), namespace) };
     assert!(maps(&target).get_opt("here").await.unwrap().is_none(), "{out}");
     assert!(maps(&world.namespace).get_opt("elsewhere").await.unwrap().is_some(), "{out}");
-    // What is in no namespace of the manifests cannot be found: that is said.
+    // What is in no namespace of the manifests cannot be found, which is reported.
     let both = BTreeSet::from([target.clone(), world.namespace.clone()]);
     let both = Vec::from_iter(both).join(" and ");
     assert!(err.contains(&format!("only namespaces {both} are searched")), "{err}");

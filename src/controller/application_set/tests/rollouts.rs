@@ -165,7 +165,7 @@ async fn applications_that_are_created_again_start_anew() {
     const NAMES: [&str; 3] = ["a", "b", "c"];
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     let mut spec = fleet(&NAMES.map(|name| (name, "dev")), rolling());
-    // No finalizer: nobody is here to remove it.
+    // Without a finalizer: no application controller runs that removes it.
     spec["syncPolicy"] = json!({"preserveResourcesOnDeletion": true});
     world.create("ApplicationSet", "set", spec).await;
     for name in NAMES {

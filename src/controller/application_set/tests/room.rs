@@ -218,19 +218,8 @@ async fn a_stall_is_reported_once() {
         _ = world.until("ApplicationSet", "set", is_recorded) => {}
         () = trigger => {}
     }
-    let events: Api<k8s_openapi::api::events::v1::Event> =
-        Api::namespaced(world.server.client_as("test"), NAMESPACE);
-    let count = async || {
-        let all = events.list(&ListParams::default()).await.unwrap();
-        all.iter().filter(|event| event.reason.as_deref() == Some("RolloutStalled")).count()
-    };
     // The Event follows the record: the controller must not end in between.
-    let is_reported = async {
-        while count().await == 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, is_reported).await.unwrap();
+    world.until_event("RolloutStalled").await;
     world.restart(ApplicationSetSettings { progressive_syncs: true, ..settings });
     let refresh = crate::api::annotations::APPLICATION_SET_REFRESH;
     let asked = json!({"metadata": {"annotations": {refresh: "true"}}});
@@ -238,5 +227,5 @@ async fn a_stall_is_reported_once() {
     world
         .until("ApplicationSet", "set", |set| set["metadata"]["annotations"][refresh].is_null())
         .await;
-    assert_eq!(count().await, 1);
+    assert_eq!(world.events("RolloutStalled").await.len(), 1);
 }

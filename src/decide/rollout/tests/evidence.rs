@@ -400,7 +400,7 @@ fn a_failed_sync_is_repeated_when_the_step_opens() {
     assert_eq!((plan.entries[0].phase, plan.starts.len()), (Pending, 1));
 }
 
-/// Promoted, and then `maxUpdate` was reduced, or somebody synced another Application,
+/// Promoted, and then `maxUpdate` was reduced, or another Application was synced manually,
 /// before the operations were written.
 #[test]
 fn a_promotion_without_its_operation_is_reverted_when_there_is_no_room_for_it_as_341() {
