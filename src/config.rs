@@ -8,6 +8,7 @@
 
 mod accepted;
 mod application;
+mod guards;
 #[cfg(test)]
 mod tests;
 

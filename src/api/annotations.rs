@@ -3,6 +3,8 @@
 //! Larger values have modules of their own: [`super::hooks`], [`super::sync_options`],
 //! [`super::tracking`].
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -35,7 +37,8 @@ pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 pub const REFRESH_TIMESTAMP: &str = "argocd.argoproj.io/refresh-timestamp";
 /// On an Application: hydrate again; kept through writes (AS-154).
 pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
-/// On an Application: do not reconcile it (SE-380).
+/// On an Application: do not reconcile it (SE-380). On the Secret of a cluster: do not
+/// reconcile the Applications of the cluster.
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
 /// On an Application: time when deletions were approved (SE-313, SE-315).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
@@ -142,10 +145,16 @@ pub fn refresh(application: &Value) -> Option<Refresh> {
 /// Whether an Application is excluded from reconciling (SE-380): true for Go's spellings
 /// of true only.
 pub fn is_skipped(application: &Value) -> bool {
-    matches!(
-        annotation(application, SKIP_RECONCILE),
-        Some("1" | "t" | "T" | "TRUE" | "true" | "True")
-    )
+    annotation(application, SKIP_RECONCILE).is_some_and(skips)
+}
+
+/// The same by the annotations of a cluster Secret, for all Applications of the cluster.
+pub fn is_skipped_by(annotations: Option<&BTreeMap<String, String>>) -> bool {
+    annotations.and_then(|all| all.get(SKIP_RECONCILE)).is_some_and(|text| skips(text))
+}
+
+fn skips(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
 }
 
 /// Time when deletions of an Application were approved; `None` also when the value is not

@@ -1,6 +1,6 @@
 //! A cluster that Applications may be deployed to, as its Secret describes it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// URL of the cluster of the controller, which always exists.
 pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
@@ -30,4 +30,46 @@ pub struct ClusterSecret {
     /// Annotations of the Secret, without the one in which `kubectl apply` stores the
     /// manifest, credentials included.
     pub annotations: BTreeMap<String, String>,
+}
+
+/// The part of a cluster that its Secret permits to be managed (SE-433). The default is all
+/// of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterScope {
+    /// `namespaces`: the only namespaces that are read and written; `None` for all.
+    pub namespaces: Option<BTreeSet<String>>,
+    /// `clusterResources`: whether cluster-scoped objects are managed although `namespaces`
+    /// is set.
+    pub cluster_resources: bool,
+}
+
+impl ClusterScope {
+    /// Reads the fields of a Secret. A list without any name permits no namespace.
+    pub fn parse(namespaces: &str, cluster_resources: &str) -> Self {
+        let names = namespaces.split(',').map(str::trim).filter(|name| !name.is_empty());
+        let names: BTreeSet<String> = names.map(str::to_owned).collect();
+        Self {
+            namespaces: (!namespaces.is_empty()).then_some(names),
+            cluster_resources: cluster_resources.trim() == "true",
+        }
+    }
+
+    /// Why an object must not be managed; a cluster-scoped one has no namespace.
+    ///
+    /// # Errors
+    ///
+    /// The message of Argo CD.
+    pub fn check(&self, kind: &str, namespace: &str, name: &str) -> Result<(), String> {
+        let Some(namespaces) = &self.namespaces else { return Ok(()) };
+        match namespace {
+            "" if self.cluster_resources => Ok(()),
+            "" => Err(format!(
+                "cluster level {kind} \"{name}\" can not be managed when in namespaced mode"
+            )),
+            namespace if namespaces.contains(namespace) => Ok(()),
+            namespace => {
+                Err(format!("namespace \"{namespace}\" for {kind} \"{name}\" is not managed"))
+            }
+        }
+    }
 }

@@ -31,6 +31,7 @@ pub mod path_segment;
 pub mod providers;
 pub mod raw;
 pub mod read;
+pub mod resource_filter;
 pub mod resource_key;
 pub mod source;
 pub mod sync_options;

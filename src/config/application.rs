@@ -146,6 +146,7 @@ pub(super) fn read(
     limits(read, &flags, &mut settings);
     tracking(read, &mut settings);
     switches(read, &flags, &mut settings);
+    super::guards::read(read, &mut settings);
     Ok(settings)
 }
 

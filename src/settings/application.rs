@@ -6,6 +6,7 @@ use jiff::SignedDuration;
 
 use super::Namespaces;
 use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
+use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::decide::app_state::{operate, reconcile};
@@ -37,6 +38,13 @@ pub struct ApplicationSettings {
     pub instance_label: String,
     /// `installationID`; empty when unset (SE-113).
     pub installation_id: String,
+    /// The kinds that are not managed (SE-120).
+    pub resource_filter: ResourceFilter,
+    /// Whether Applications may use the controller's own cluster.
+    pub in_cluster_enabled: bool,
+    /// Settings that limit what is managed and are not understood, each with its key: no
+    /// Application is compared, synced or deleted while there is one.
+    pub unreadable: Vec<String>,
     /// Applications that are reconciled in parallel (SE-565).
     pub parallel: usize,
     /// Parallel writes of one operation (SE-566).
@@ -83,6 +91,9 @@ impl Default for ApplicationSettings {
             tracking_method: TrackingMethod::Annotation,
             instance_label: DEFAULT_INSTANCE_LABEL.to_owned(),
             installation_id: String::new(),
+            resource_filter: ResourceFilter::default(),
+            in_cluster_enabled: true,
+            unreadable: Vec::new(),
             parallel: 20,
             parallel_applies: 20,
             field_manager: DEFAULT_MANAGER.to_owned(),

@@ -25,8 +25,10 @@ use tokio_util::sync::CancellationToken;
 use super::cluster_cache::{ClusterCache, Mark, Reach};
 use super::connection::{self, Unusable};
 use super::read_only;
+use crate::api::annotations::is_skipped_by;
 use crate::api::application::ApplicationDestination;
-use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use crate::api::cluster::{ClusterScope, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
+use crate::api::resource_filter::ResourceFilter;
 use crate::redact;
 
 /// Why a destination cannot be used. A retry does not help before the Application or the
@@ -41,6 +43,9 @@ pub enum Error {
         /// Its value.
         value: String,
     },
+    /// `cluster.inClusterEnabled` of the settings is false, and it is the own cluster.
+    #[error("cluster \"{IN_CLUSTER_SERVER}\" is disabled")]
+    Disabled,
     /// The Secret cannot be used.
     #[error("secret {secret} of cluster {server}: {reason}")]
     Secret {
@@ -62,6 +67,18 @@ struct Entry {
     server: String,
     project: String,
     config: Vec<u8>,
+    scope: ClusterScope,
+    is_skipped: bool,
+}
+
+impl Entry {
+    /// Whether it has credentials for the own cluster (`tlsClientConfig` alone is none, as in
+    /// Argo CD).
+    fn replaces_own_credentials(&self) -> bool {
+        let config = serde_json::from_slice::<Value>(&self.config).unwrap_or_default();
+        let set = |field: &str| config[field].as_str().is_some_and(|text| !text.is_empty());
+        ["username", "password", "bearerToken"].into_iter().any(set)
+    }
 }
 
 /// A cluster with its client.
@@ -75,6 +92,8 @@ pub struct ConnectedCluster {
     pub name: String,
     /// The project that it is reserved for; empty for none.
     pub project: String,
+    /// The part of it that may be managed (SE-433).
+    pub scope: ClusterScope,
 }
 
 struct Connection {
@@ -95,6 +114,8 @@ pub struct Clusters {
     /// Whether a cluster was removed whose connection may still be there.
     has_removed: AtomicBool,
     read_only: bool,
+    filter: ResourceFilter,
+    own_enabled: bool,
 }
 
 impl std::fmt::Debug for Clusters {
@@ -115,9 +136,25 @@ impl Clusters {
     ) -> Self {
         let (entries, connections) = (Mutex::default(), tokio::sync::Mutex::default());
         let has_removed = AtomicBool::default();
-        let reach = Reach::default();
-        let read_only = false;
-        Self { own, mark, reach, trigger, stop, entries, connections, has_removed, read_only }
+        Self {
+            own,
+            mark,
+            reach: Reach::default(),
+            trigger,
+            stop,
+            entries,
+            connections,
+            has_removed,
+            read_only: false,
+            filter: ResourceFilter::default(),
+            own_enabled: true,
+        }
+    }
+
+    /// The same by the settings: the kinds that are not read (SE-120), and whether
+    /// Applications may use the controller's own cluster.
+    pub fn with_settings(self, filter: ResourceFilter, own_enabled: bool) -> Self {
+        Self { filter, own_enabled, ..self }
     }
 
     /// The same, reading only a part of each cluster.
@@ -132,11 +169,11 @@ impl Clusters {
 
     /// Adds or updates a Secret. Returns whether the change is relevant for Applications.
     pub fn put(&self, secret: &Secret) -> bool {
-        let text = |field: &str| {
+        let raw = |field: &str| {
             let data = secret.data.as_ref().and_then(|data| data.get(field));
-            let data = data.map(|bytes| String::from_utf8_lossy(&bytes.0).trim().to_owned());
-            data.unwrap_or_default()
+            data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
         };
+        let text = |field: &str| raw(field).trim().to_owned();
         let metadata = &secret.metadata;
         let id = id(secret);
         let server = text("server").trim_end_matches('/').to_owned();
@@ -150,6 +187,8 @@ impl Clusters {
             server,
             project: text("project"),
             config: text("config").into_bytes(),
+            scope: ClusterScope::parse(&raw("namespaces"), &raw("clusterResources")),
+            is_skipped: is_skipped_by(metadata.annotations.as_ref()),
         };
         redact::know_url(&entry.server);
         if let Ok(config) = serde_json::from_slice::<Value>(&entry.config) {
@@ -196,25 +235,23 @@ impl Clusters {
         destination: &ApplicationDestination,
     ) -> Result<ConnectedCluster, Error> {
         let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
-        let entry = {
-            let entries = self.entries.lock();
-            let by = |entry: &&Entry| match name.as_str() {
-                "" => entry.server == server,
-                name => entry.name == name,
-            };
-            entries.values().find(by).cloned()
-        };
-        let own = server == IN_CLUSTER_SERVER || (server.is_empty() && name == IN_CLUSTER_NAME);
+        let entry = self.entry(destination);
+        let own = is_own(destination);
         let mut connections = self.connections.lock().await;
         if self.has_removed.swap(false, Ordering::Relaxed) {
             self.drop_removed(&mut connections);
         }
+        let is_own = own || entry.as_ref().is_some_and(|entry| entry.server == IN_CLUSTER_SERVER);
+        if is_own && !self.own_enabled {
+            return Err(Error::Disabled);
+        }
         let (version, found) = match &entry {
-            // A Secret may set a name or other credentials for the own cluster.
-            Some(entry) if entry.server != IN_CLUSTER_SERVER => {
+            // A Secret may set a name, limits or other credentials for the own cluster.
+            Some(entry) if !is_own || entry.replaces_own_credentials() => {
                 (entry.version.clone(), Some(entry))
             }
-            _ if own || entry.is_some() => (String::new(), None),
+            Some(entry) => (entry.version.clone(), None),
+            None if own => (String::new(), None),
             _ if name.is_empty() => {
                 return Err(Error::Unknown { field: "server", value: redact::url(server) });
             }
@@ -223,11 +260,12 @@ impl Clusters {
         let server = found.map_or(IN_CLUSTER_SERVER, |entry| &entry.server).to_owned();
         let name = entry.as_ref().map_or(IN_CLUSTER_NAME, |entry| &entry.name).to_owned();
         let project = entry.as_ref().map(|entry| entry.project.clone()).unwrap_or_default();
+        let scope = entry.as_ref().map(|entry| entry.scope.clone()).unwrap_or_default();
         if let Some(kept) = connections.get(&server)
             && kept.version == version
         {
             let cluster = kept.cluster.clone();
-            return Ok(ConnectedCluster { cluster, server, name, project });
+            return Ok(ConnectedCluster { cluster, server, name, project, scope });
         }
         let client = match found {
             Some(entry) if self.read_only => read_only::client(connect(entry).await?),
@@ -241,14 +279,55 @@ impl Clusters {
         let cluster = ClusterCache::new(
             &redact::url(&server),
             client,
-            (self.mark.clone(), self.reach.clone()),
+            (self.mark.clone(), self.reach_of(&server, &scope)),
             self.trigger.clone(),
             stop.clone(),
         );
         let connection = Connection { version, cluster: cluster.clone(), stop };
         connections.insert(server.clone(), connection);
-        Ok(ConnectedCluster { cluster, server, name, project })
+        Ok(ConnectedCluster { cluster, server, name, project, scope })
     }
+
+    /// The Secret of a destination. One for the own cluster counts under each of its names:
+    /// its limits must not depend on the spelling.
+    fn entry(&self, destination: &ApplicationDestination) -> Option<Entry> {
+        let (server, name) = (destination.server.trim_end_matches('/'), &destination.name);
+        let entries = self.entries.lock();
+        let by = |entry: &&Entry| match name.as_str() {
+            "" => entry.server == server,
+            name => entry.name == name,
+        };
+        let is_for_own = |entry: &&Entry| entry.server == IN_CLUSTER_SERVER;
+        let own = || entries.values().find(is_for_own).filter(|_| is_own(destination));
+        entries.values().find(by).or_else(own).cloned()
+    }
+
+    /// Whether the annotation `argocd.argoproj.io/skip-reconcile` of the cluster's Secret
+    /// excludes its Applications from reconciling.
+    pub fn is_skipped(&self, destination: &ApplicationDestination) -> bool {
+        self.entry(destination).is_some_and(|entry| entry.is_skipped)
+    }
+
+    /// The part of a cluster that is read.
+    fn reach_of(&self, server: &str, scope: &ClusterScope) -> Reach {
+        let filter = self.filter.on(server);
+        match &scope.namespaces {
+            None => Reach { filter, ..self.reach.clone() },
+            Some(namespaces) => Reach {
+                namespaces: Some(namespaces.clone()),
+                namespaced_only: !scope.cluster_resources,
+                cluster_resources: scope.cluster_resources,
+                filter,
+                ..self.reach.clone()
+            },
+        }
+    }
+}
+
+/// Whether a destination names the controller's own cluster.
+fn is_own(destination: &ApplicationDestination) -> bool {
+    let server = destination.server.trim_end_matches('/');
+    server == IN_CLUSTER_SERVER || (server.is_empty() && destination.name == IN_CLUSTER_NAME)
 }
 
 fn id(secret: &Secret) -> String {

@@ -36,6 +36,7 @@ use wavegate::watch::control_plane::Scope;
 
 mod conditions;
 mod gaps;
+mod limits;
 mod retries;
 mod sources;
 mod writes;

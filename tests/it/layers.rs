@@ -14,7 +14,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
     ("glob", &[]),
     ("redact", &[]),
     ("yaml", &[]),
-    ("api", &["yaml"]),
+    ("api", &["glob", "yaml"]),
     ("openapi", &["api"]),
     ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),

@@ -137,13 +137,13 @@ impl Manifests {
             whole &= listed.map_err(failed)?;
         }
         if whole {
-            return Ok(Reach { namespaces: None, survey });
+            return Ok(Reach { survey, ..Reach::default() });
         }
         let named = self.objects.iter().map(|object| object.namespace());
         let mut namespaces: BTreeSet<String> =
             named.filter(|namespace| !namespace.is_empty()).map(str::to_owned).collect();
         namespaces.insert(self.namespace.clone());
-        Ok(Reach { namespaces: Some(namespaces), survey })
+        Ok(Reach { namespaces: Some(namespaces), survey, ..Reach::default() })
     }
 }
 

@@ -140,6 +140,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     let cluster = &destination.destination.cluster;
     let reader = Reader { cluster, tracking: &this.tracking, application: &this.application };
     let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
+    placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
     let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
     let observation = Observation {
         access: destination.access(),
@@ -208,7 +209,9 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     // Nothing is watched, so nothing is triggered.
     let (trigger, _) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone()).read_only();
+    let clusters = Clusters::new(core.client.clone(), mark, trigger, stop.clone())
+        .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled)
+        .read_only();
     let queue = Arc::new(Queue::new(BACKOFF));
     let ctx = Context::new(core, settings, inputs.sources.clone(), clusters, queue);
     for secret in &inputs.secrets {
@@ -269,7 +272,8 @@ impl Reader<'_> {
         if let Some(reason) = silent {
             return Err(ObserveError::Live(reason));
         }
-        let placed = place(manifests, namespace, self.tracking, &kinds);
+        let filter = &self.cluster.reach().filter;
+        let placed = place(manifests, namespace, self.tracking, &kinds, filter);
         Ok((kinds, placed))
     }
 
@@ -307,7 +311,7 @@ impl Reader<'_> {
             let found = self.cluster.resource(&kind, true).await.map_err(of_cluster)?;
             // A namespaced object without a namespace does not exist.
             let Some((resource, namespaced)) = found else { continue };
-            if namespaced != key.namespace.is_empty() {
+            if namespaced != key.namespace.is_empty() && self.reaches(&kind, &key.namespace) {
                 requests.push((key, resource));
             }
         }
@@ -330,6 +334,14 @@ impl Reader<'_> {
         Ok(read)
     }
 
+    /// Whether objects of a kind and a namespace are managed in this cluster.
+    fn reaches(&self, kind: &GroupVersionKind, namespace: &str) -> bool {
+        let reach = self.cluster.reach();
+        let named = || reach.namespaces.as_ref().is_none_or(|names| names.contains(namespace));
+        let scope = if namespace.is_empty() { !reach.namespaced_only } else { named() };
+        scope && !reach.filter.excludes(&kind.group, &kind.kind)
+    }
+
     /// The tracked objects of some kinds, by metadata.
     async fn tracked(
         &self,
@@ -345,7 +357,7 @@ impl Reader<'_> {
                 true => namespaces.iter().cloned().collect(),
                 false => vec![String::new()],
             };
-            for namespace in each {
+            for namespace in each.into_iter().filter(|name| self.reaches(&kind, name)) {
                 let place = (resource.group.clone(), resource.kind.clone(), namespace);
                 work.entry(place).or_insert_with(|| resource.clone());
             }

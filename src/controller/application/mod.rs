@@ -109,7 +109,9 @@ pub async fn run_with(
     core.metrics.queue("application", queue.clone());
     let mark = Mark { method: settings.tracking_method, label: settings.instance_label.clone() };
     let (trigger, triggered) = mpsc::unbounded_channel();
-    let clusters = Clusters::new(own.client, mark, trigger, stop.clone()).within(own.reach);
+    let clusters = Clusters::new(own.client, mark, trigger, stop.clone())
+        .within(own.reach)
+        .with_settings(settings.resource_filter.clone(), settings.in_cluster_enabled);
     let clusters = if settings.dry_run { clusters.read_only() } else { clusters };
     let ctx = Arc::new(Context::new(core, settings, sources, clusters, queue));
     let caches = &ctx.core.control_plane;

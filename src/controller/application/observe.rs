@@ -13,6 +13,7 @@ use super::revisions::{Wanted, wanted};
 use super::target_state::revisions;
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::resource_filter::KindFilter;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSpec, ResourceKey};
@@ -167,6 +168,9 @@ impl Reconciliation<'_> {
     /// The destination of the Application and its permissions there (SE-031).
     pub(super) async fn destination(&self) -> Result<Destination, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
+        if let Some(setting) = ctx.settings.unreadable.first() {
+            return Err(refused(setting.clone()));
+        }
         let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
         let known = ctx.projects.get(access::project_name(&spec));
@@ -186,7 +190,9 @@ impl Reconciliation<'_> {
                 project: &found.project,
             },
             Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(&problem),
-            Err(clusters::Error::Secret { .. }) => ClusterFact::Unusable(&problem),
+            Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
+                ClusterFact::Unusable(&problem)
+            }
         };
         let applicant = Applicant {
             namespace: &key.namespace,
@@ -237,16 +243,23 @@ impl Reconciliation<'_> {
         if let Some(reason) = silent {
             return Err(ObserveError::Live(reason));
         }
+        // Another cluster may exclude other kinds.
+        let same = self.cached.cluster.as_ref().is_some_and(|old| Arc::ptr_eq(old, cluster));
         let placed = match &self.parsed.placed {
-            Some((from, by, placed)) if *from == rendered.from && *by == kinds => placed.clone(),
+            Some((from, by, placed)) if same && *from == rendered.from && *by == kinds => {
+                placed.clone()
+            }
             _ => {
                 let manifests = manifests.unwrap_or_else(|| rendered.objects());
-                let placed = Arc::new(place(manifests, namespace, &self.tracking, &kinds));
+                let filter = &cluster.reach().filter;
+                let placed = place(manifests, namespace, &self.tracking, &kinds, filter);
+                let placed = Arc::new(placed);
                 self.parsed.placed = Some((rendered.from, kinds.clone(), placed.clone()));
                 placed
             }
         };
 
+        placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
         if let Some(old) = self.cached.cluster.take().filter(|old| !Arc::ptr_eq(old, cluster)) {
             old.want(instance, BTreeSet::new());
         }
@@ -290,9 +303,14 @@ impl Reconciliation<'_> {
     async fn namespace(&self, destination: &Destination) -> (NamespaceFact, Option<Arc<Value>>) {
         let key = ResourceKey::new("", "Namespace", "", &destination.spec.destination.namespace);
         let cluster = &destination.destination.cluster;
-        if cluster.reach().namespaces.is_some() && !creates_namespace(&self.application) {
+        let reach = cluster.reach();
+        let unread = reach.filter.excludes("", "Namespace");
+        if (unread || reach.namespaces.is_some()) && !creates_namespace(&self.application) {
             // The API server refuses objects of a namespace that does not exist.
             return (NamespaceFact::Exists, None);
+        }
+        if unread || reach.namespaced_only {
+            return (self.unmanaged_namespace(destination, &key).await, None);
         }
         if key.name.is_empty() || !cluster.exists(&namespaces(), &key) {
             return (NamespaceFact::Missing, None);
@@ -304,6 +322,31 @@ impl Reconciliation<'_> {
             Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
             Ok(None) => (NamespaceFact::Missing, None),
             Err(error) => (NamespaceFact::Failed(error.to_string()), None),
+        }
+    }
+
+    /// Whether the destination namespace exists, where Namespaces are not managed: it can
+    /// neither be created nor changed.
+    async fn unmanaged_namespace(
+        &self,
+        destination: &Destination,
+        key: &ResourceKey,
+    ) -> NamespaceFact {
+        let cluster = &destination.destination.cluster;
+        let found = match self.ctx.aside(cluster.resource(&namespaces(), true)).await {
+            Ok(Some((resource, _))) => self.ctx.aside(cluster.read(&resource, key)).await,
+            Ok(None) => Ok(None),
+            Err(error) => Err(error),
+        };
+        match found {
+            Ok(Some(_)) => NamespaceFact::Exists,
+            Ok(None) => NamespaceFact::Failed(
+                match destination.destination.scope.check(&key.kind, "", &key.name) {
+                    Err(why) => why,
+                    Ok(()) => format!("Namespace {} is excluded in the settings", key.name),
+                },
+            ),
+            Err(error) => NamespaceFact::Failed(error.to_string()),
         }
     }
 
@@ -408,6 +451,7 @@ pub(super) fn place(
     namespace: &str,
     tracking: &Tracking,
     kinds: &BTreeMap<GroupVersionKind, Served>,
+    filter: &KindFilter,
 ) -> Placed {
     let scope = |group: &str, version: &str, kind: &str| {
         let [group, version, kind] = [group, version, kind].map(str::to_owned);
@@ -417,5 +461,5 @@ pub(super) fn place(
             Some(Served::Missing { .. } | Served::Failed(_)) | None => Scope::Unknown,
         }
     };
-    targets::place(manifests, namespace, tracking, &scope)
+    targets::place(manifests, namespace, tracking, &scope, filter)
 }

@@ -12,8 +12,8 @@ use super::execute::Executor;
 use super::observe::{Observed, Stop};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
-use crate::api::ObjectKey;
 use crate::api::annotations::is_skipped;
+use crate::api::{self, ObjectKey};
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
 use crate::decide::app_state::errors::ObserveError;
@@ -43,6 +43,11 @@ pub async fn reconcile(
         return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&stored) {
+        return Ok(ReconcileResult::Success(None));
+    }
+    // Without a valid destination, the reconcile reports what is wrong with it.
+    if api::read(&stored["spec"]["destination"]).is_ok_and(|to| ctx.clusters.is_skipped(&to)) {
+        tracing::debug!(application = %key, "the Secret of its cluster excludes it from reconciling");
         return Ok(ReconcileResult::Success(None));
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);

@@ -21,6 +21,8 @@ pub enum ObserveError {
     },
     /// The cluster cannot be read.
     Live(String),
+    /// A target is outside of the part of the cluster that is managed (SE-433).
+    Unmanaged(String),
     /// The request of the operation is invalid.
     Operation(String),
 }
@@ -33,7 +35,7 @@ impl ObserveError {
             Self::Source { message, .. } => {
                 vec![Condition::comparison(format!("Failed to load target state: {message}"))]
             }
-            Self::Live(message) => {
+            Self::Live(message) | Self::Unmanaged(message) => {
                 vec![Condition::comparison(format!("Failed to load live state: {message}"))]
             }
             Self::Operation(message) => vec![Condition::comparison(message.as_str())],
@@ -53,14 +55,15 @@ impl ObserveError {
         match self {
             Self::Live(_) => true,
             Self::Source { transient, .. } => *transient,
-            Self::Refused(_) | Self::Operation(_) => false,
+            Self::Refused(_) | Self::Operation(_) | Self::Unmanaged(_) => false,
         }
     }
 
-    /// The delay of the next reconcile; an invalid spec needs an event.
+    /// The delay of the next reconcile; an invalid spec needs an event, as does a target
+    /// that is outside: a commit, or another Secret of the cluster.
     pub fn pause(&self) -> Option<SignedDuration> {
         match self {
-            Self::Refused(_) | Self::Operation(_) => None,
+            Self::Refused(_) | Self::Operation(_) | Self::Unmanaged(_) => None,
             Self::Source { transient: false, .. } => Some(SignedDuration::from_secs(60)),
             Self::Source { transient: true, .. } => Some(SignedDuration::from_secs(10)),
             Self::Live(_) => Some(SignedDuration::from_secs(3)),

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use super::condition::Condition;
 use super::refresh::digest;
 use crate::api::annotations::{INSTALLATION_ID, RUN_ID, TRACKING_ID};
+use crate::api::cluster::ClusterScope;
 use crate::api::conditions::application as types;
-use crate::api::kind;
+use crate::api::resource_filter::KindFilter;
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::api::tracking::{Tracking, TrackingId, TrackingMethod, instance_label};
 use crate::decide::sync::{Class, classify};
@@ -49,12 +50,14 @@ pub struct Placed {
 
 /// Computes targets (SE-120, SE-131, SE-132, SE-138, SE-139).
 ///
-/// `scope` returns the scope of a kind (group, version, kind).
+/// `scope` returns the scope of a kind (group, version, kind); `filter` has the kinds that
+/// are not managed.
 pub fn place(
     manifests: Vec<Value>,
     destination_namespace: &str,
     tracking: &Tracking,
     scope: &dyn Fn(&str, &str, &str) -> Scope,
+    filter: &KindFilter,
 ) -> Placed {
     let defined = defined_scopes(&manifests);
     let mut placed: Vec<Option<Target>> = Vec::new();
@@ -62,7 +65,7 @@ pub fn place(
     let mut last: BTreeMap<ResourceKey, (usize, usize)> = BTreeMap::new();
     for manifest in manifests {
         let Some(key) = ResourceKey::from_object(&manifest) else { continue };
-        if is_excluded(&key) {
+        if filter.excludes(&key.group, &key.kind) {
             conditions.push(Condition::new(
                 types::EXCLUDED_RESOURCE_WARNING,
                 format!(
@@ -116,9 +119,19 @@ pub fn place(
     Placed { targets: placed.into_iter().flatten().collect(), conditions }
 }
 
-/// Kinds that are never managed: they change constantly (SE-120).
-pub fn is_excluded(key: &ResourceKey) -> bool {
-    kind::is_excluded(&key.group, &key.kind)
+impl Placed {
+    /// Why a target must not be managed in its cluster (SE-433).
+    ///
+    /// # Errors
+    ///
+    /// The message for the first such target.
+    pub fn check(&self, scope: &ClusterScope) -> Result<(), String> {
+        let ignored = |target: &&Target| target.class != Class::Ignored;
+        self.targets.iter().filter(ignored).try_for_each(|target| {
+            let ResourceKey { kind, namespace, name, .. } = &target.key;
+            scope.check(kind, namespace, name)
+        })
+    }
 }
 
 /// Scopes of the kinds that the manifests themselves define.

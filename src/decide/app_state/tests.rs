@@ -11,6 +11,7 @@ use super::refresh::Level;
 use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::operation::OperationPhase;
+use crate::api::resource_filter::KindFilter;
 use crate::api::tracking::Tracking;
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
@@ -64,7 +65,7 @@ fn scope(_: &str, _: &str, kind: &str) -> Scope {
 }
 
 fn placed(manifests: &[Value]) -> Placed {
-    targets::place(manifests.to_vec(), "web", &tracking(), &scope)
+    targets::place(manifests.to_vec(), "web", &tracking(), &scope, &KindFilter::default())
 }
 
 /// A live object: the target as the server would store it.
@@ -257,7 +258,7 @@ fn targets_have_a_namespace_tracking_and_unique_keys() {
             "Resource ConfigMap web/one appeared 2 times among application resources.",
         ]
     );
-    let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope);
+    let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope, &KindFilter::default());
     assert!(nowhere.conditions[0].message.starts_with("Namespace for one"), "SE-132");
 }
 

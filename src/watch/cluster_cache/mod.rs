@@ -300,6 +300,8 @@ impl ClusterCache {
             all.insert(definitions.clone());
         }
         let mut feeds = Vec::new();
+        // The status of an Application may name kinds that were excluded since.
+        all.retain(|kind| !self.reach.filter.excludes(&kind.group, &kind.kind));
         for kind in all {
             let found = self.feeds_of(&kind);
             let found = match found.is_empty() {

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::api::resource_filter::KindFilter;
+
 /// Whether kinds that no manifest names are searched for tracked objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SurveyMode {
@@ -22,15 +24,29 @@ pub struct Reach {
     pub namespaces: Option<BTreeSet<String>>,
     /// How kinds are searched that no manifest names.
     pub survey: SurveyMode,
+    /// Whether cluster-scoped objects are never read, named or not (SE-433).
+    pub namespaced_only: bool,
+    /// Whether cluster-scoped kinds that no manifest names are searched although the
+    /// namespaces are limited.
+    pub cluster_resources: bool,
+    /// The kinds that are not read at all (SE-120).
+    pub filter: KindFilter,
 }
 
 impl Reach {
     /// Where a kind is listed: `None` stands for the whole cluster.
     pub(super) fn of(&self, namespaced: bool) -> Vec<Option<String>> {
         match &self.namespaces {
+            _ if !namespaced && self.namespaced_only => Vec::new(),
             Some(namespaces) if namespaced => namespaces.iter().cloned().map(Some).collect(),
             Some(_) | None => vec![None],
         }
+    }
+
+    /// Whether kinds that no manifest names are searched, by their scope.
+    pub(super) fn surveys(&self, namespaced: bool) -> bool {
+        // Users of some namespaces may not list kinds outside of them.
+        namespaced || self.namespaces.is_none() || self.cluster_resources
     }
 
     /// All places where a kind may be listed.

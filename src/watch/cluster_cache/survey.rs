@@ -19,7 +19,6 @@ use tokio::sync::Notify;
 
 use super::feed::PAGE;
 use super::{ClusterCache, GroupVersionKind, SurveyMode};
-use crate::api::kind::is_excluded;
 use crate::watch::failure::{has_code, reason};
 
 /// Kinds that are listed in parallel.
@@ -158,14 +157,15 @@ impl ClusterCache {
         };
         let wanted = kinds.into_iter().filter(|(resource, namespaced)| {
             let kind = gvk(resource);
-            let excluded = is_excluded(&kind.group, &kind.kind);
+            let excluded = self.reach.filter.excludes(&kind.group, &kind.kind);
             let known = || {
                 let watched = !self.feeds_of(&kind).is_empty();
                 watched || self.survey.looked.lock().contains(&kind)
             };
-            // Users of some namespaces may not list kinds outside of them.
-            let reached = *namespaced || self.reach.namespaces.is_none();
-            reached && !excluded && !ALIASES.contains(&kind.group.as_str()) && !known()
+            self.reach.surveys(*namespaced)
+                && !excluded
+                && !ALIASES.contains(&kind.group.as_str())
+                && !known()
         });
         let work = wanted.map(|(resource, namespaced)| async move {
             let found = self.instances_in(&resource, namespaced).await;

@@ -1,0 +1,33 @@
+//! Settings of the ConfigMap `argocd-cm` that limit what is managed.
+//!
+//! One that is not understood is never replaced by its default: no Application is compared,
+//! synced or deleted then, and a condition names the key.
+
+use super::{Reader, yes_or_no};
+use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
+use crate::settings::ApplicationSettings;
+
+/// Whether Applications may use the controller's own cluster; the default is true.
+const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
+
+/// Reads them.
+pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
+    let text = |key: &str| read.config_map.get(key).map(String::as_str).unwrap_or_default();
+    match ResourceFilter::parse(text(EXCLUSIONS), text(INCLUSIONS)) {
+        Ok(filter) => settings.resource_filter = filter,
+        Err(error) => settings.unreadable.push(error),
+    }
+    let mut switch = |key: &str, into: &mut bool| match text(key).trim() {
+        "" => {}
+        word => match yes_or_no(word) {
+            Some(value) => *into = value,
+            None => settings.unreadable.push(format!(
+                "{key} of ConfigMap argocd-cm: {word:?} is not a switch; write true or false"
+            )),
+        },
+    };
+    switch(IN_CLUSTER_ENABLED, &mut settings.in_cluster_enabled);
+    for error in &settings.unreadable {
+        read.warnings.push(format!("{error}; until then, no Application is reconciled"));
+    }
+}
