@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use wavegate::cli;
+use wavegate::source::confine;
 
 /// Returns unused memory to the operating system; the delay is set in `.cargo/config.toml`.
 #[cfg(not(target_env = "msvc"))]
@@ -10,5 +11,10 @@ use wavegate::cli;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
+    if let Some(code) = confine::answer() {
+        return code;
+    }
+    confine::enable();
+    confine::set_umask();
     cli::run(cli::parse()).unwrap_or_else(|error| cli::report(&error))
 }

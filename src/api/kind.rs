@@ -2,6 +2,7 @@
 //! of it.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -30,6 +31,15 @@ impl GroupVersionKind {
         let KindRef { group, version, kind } = KindRef::of(object);
         Self::new(group, version, kind)
     }
+}
+
+/// Version and kinds of a cluster, as charts see them. Cheap to clone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Version of Kubernetes without a suffix, such as `1.33.2`.
+    pub version: String,
+    /// Each `group/version` and `group/version/Kind`, sorted; the core group as `v1`.
+    pub api_versions: Arc<[String]>,
 }
 
 /// What the API server says about a kind (SE-205).

@@ -13,6 +13,7 @@ use crate::controller::credentials::RepositorySecrets;
 use crate::desired::inputs::{GitRequest, Inputs, MAX_READS};
 use crate::desired::{self, Generation};
 use crate::entropy::environment;
+use crate::source::confine::Confinement;
 use crate::source::{Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
 
@@ -125,7 +126,7 @@ impl Facts {
         let folder = tempfile::Builder::new().prefix("wavegate-").tempdir();
         let folder = folder.map_err(|error| failed(&error))?;
         // A user may read what is on their own machine.
-        let sources = super::run::open_sources(folder.path(), true);
+        let sources = super::run::open_sources(folder.path(), true, Confinement::default());
         let sources = Arc::new(sources.map_err(|error| failed(&error))?);
         self.repositories = Some((Arc::clone(&sources), folder));
         Ok(sources)

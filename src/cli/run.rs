@@ -19,6 +19,7 @@ use crate::config::{CONFIG_MAPS, Config, Flags};
 use crate::controller::Controllers;
 use crate::controller::leader::Candidate;
 use crate::serve::{self, Readiness};
+use crate::source::confine::{self, Confinement};
 use crate::source::{self, Repositories};
 use crate::watch::failure;
 
@@ -103,7 +104,12 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
             temporary.path()
         }
     };
-    let sources = Arc::new(open_sources(cache_dir, config.allow_local_sources)?);
+    let sources = Arc::new(open_sources(
+        cache_dir,
+        config.allow_local_sources,
+        config.applications.render.programs.confinement,
+    )?);
+    warn_of_missing_confinement(config.applications.render.programs.confinement).await;
     let controllers = Controllers::new(client.clone(), config.settings(), sources, Clock::system());
     serve(&config, &controllers, &readiness, &shutdown);
     // A replica that waits for the lease is ready; otherwise a rolling update of the
@@ -139,6 +145,29 @@ async fn warn_of_missing_namespace(client: &Client, namespace: &str) {
             "namespace {namespace} of the control plane does not exist; create it, or select \
              another one with --namespace"
         );
+    }
+}
+
+/// Says once what the programs that read repositories are not kept from.
+async fn warn_of_missing_confinement(confinement: Confinement) {
+    if confinement == Confinement::Off {
+        tracing::warn!("helm, kustomize and git are not confined, as --confinement=off says");
+        return;
+    }
+    let effect = match confinement {
+        Confinement::Required => "sources that need them fail, as --confinement=required says",
+        Confinement::Auto | Confinement::Off => "they run without it",
+    };
+    let missing = tokio::task::spawn_blocking(confine::missing).await;
+    match missing.unwrap_or_else(|error| Err(std::io::Error::other(error))) {
+        Ok(missing) if missing.is_empty() => {}
+        Ok(missing) => tracing::warn!(
+            "this machine cannot confine helm, kustomize and git completely, {effect}: {}",
+            missing.join("; ")
+        ),
+        Err(error) => {
+            tracing::warn!(%error, "cannot find out how helm, kustomize and git are confined");
+        }
     }
 }
 
@@ -220,8 +249,12 @@ async fn run_as_leader(
 }
 
 /// Opens the cache of repositories.
-pub fn open_sources(dir: &std::path::Path, local: bool) -> anyhow::Result<Repositories> {
-    let mut settings = source::Settings::default();
+pub fn open_sources(
+    dir: &std::path::Path,
+    local: bool,
+    confinement: Confinement,
+) -> anyhow::Result<Repositories> {
+    let mut settings = source::Settings { confinement, ..source::Settings::default() };
     settings.allow.local = local;
     Repositories::open(dir, settings)
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))

@@ -10,6 +10,7 @@ use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
 use crate::duration;
 use crate::settings::{ApplicationSettings, Namespaces};
+use crate::source::confine::Confinement;
 
 /// Flags of the embedded sync engine.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -71,6 +72,10 @@ pub struct ApplicationFlags {
     /// https or ssh [default: false]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sources", hide_short_help = true)]
     pub kustomize_remote: Option<bool>,
+    /// Confine helm, kustomize and git to their files: off, auto (what the kernel can), or
+    /// required (nothing is rendered when it cannot) [default: auto]
+    #[arg(long, value_name = "MODE", value_parser = confinement, help_heading = "Sources", hide_short_help = true)]
+    pub confinement: Option<Confinement>,
     /// Keep the health of each resource in the status [default: true]
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = super::switch, help_heading = "Sync engine", hide_short_help = true)]
     pub persist_resource_health: Option<bool>,
@@ -93,6 +98,10 @@ pub(super) fn pause(text: &str) -> Result<Duration, String> {
 }
 
 /// A number of bytes with a suffix of Kubernetes' quantities, or without one.
+fn confinement(text: &str) -> Result<Confinement, String> {
+    Confinement::named(text).ok_or_else(|| "expected off, auto or required".to_owned())
+}
+
 fn size(text: &str) -> Result<u64, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, suffix) = text.split_at(digits);
@@ -280,6 +289,12 @@ fn limits(read: &mut Reader<'_>, flags: &ApplicationFlags, settings: &mut Applic
         flags.kept_manifest_memory,
         (&engine("KEPT_MANIFEST_MEMORY"), "controller.kept.manifest.memory"),
         &mut settings.kept_manifest_memory,
+    );
+    settings.render.programs.confinement = read.pick_in_full(
+        flags.confinement,
+        (&engine("CONFINEMENT"), "controller.confinement"),
+        Confinement::named,
+        settings.render.programs.confinement,
     );
 }
 

@@ -5,6 +5,7 @@
 //! content is never reused.
 
 use std::fs::File;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,8 +36,12 @@ impl Cache {
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, message));
         }
         remove_stale(&root)?;
-        let directory = tempfile::Builder::new().prefix(PREFIX).tempdir_in(&root)?;
-        let lock = File::create(directory.path().join(LOCK))?;
+        let private = std::fs::Permissions::from_mode(0o700);
+        let directory =
+            tempfile::Builder::new().prefix(PREFIX).permissions(private).tempdir_in(&root)?;
+        let mut options = File::options();
+        options.write(true).create_new(true).mode(0o600);
+        let lock = options.open(directory.path().join(LOCK))?;
         lock.lock()?;
         Ok(Self { directory, _lock: lock, next: AtomicU64::new(0) })
     }

@@ -268,8 +268,17 @@ impl Reader<'_> {
                 if points_outside(path, &self.source_dir.root) {
                     return Err(RenderError::LinkOutside { file: shown });
                 }
-                tracing::warn!(file = shown, %error, "skipping a dangling symbolic link");
-                return Ok(());
+                // An excluded one is not read in any case.
+                if self.exclude.as_ref().is_some_and(|glob| glob.matches(&below)) {
+                    return Ok(());
+                }
+                // What it was to contain would be missing, and pruned.
+                return Err(match error.kind() {
+                    std::io::ErrorKind::PermissionDenied => {
+                        RenderError::Read { file: shown, error: error.to_string() }
+                    }
+                    _ => RenderError::DanglingLink { file: shown },
+                });
             }
         };
         let meta = std::fs::metadata(&resolved)

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::io::Write;
 
 use super::address::{Address, Transport, redact};
+use super::confine::Policy;
 use super::credentials::Credentials;
 use super::error::Error;
 use super::limits::Settings;
@@ -81,9 +82,10 @@ impl Git {
     pub(super) fn new(settings: Settings, root: &Path) -> std::io::Result<Self> {
         let home = root.join("home");
         let secrets = root.join("secrets");
-        std::fs::create_dir_all(&home)?;
-        std::fs::create_dir_all(&secrets)?;
-        std::fs::set_permissions(&secrets, std::fs::Permissions::from_mode(0o700))?;
+        for directory in [&home, &secrets] {
+            std::fs::create_dir_all(directory)?;
+            std::fs::set_permissions(directory, std::fs::Permissions::from_mode(0o700))?;
+        }
         Ok(Self { settings, root: root.to_owned(), home, secrets })
     }
 
@@ -117,7 +119,8 @@ impl Git {
             env,
             timeout: limits.timeout,
             stdout_limit: call.stdout_limit,
-            file_limit: None,
+            policy: self.policy(),
+            helper: self.settings.helper.clone(),
             disk: call.watch.map(|directory| (directory.to_owned(), limits.fetch_bytes)),
         };
         tracing::debug!(repository = call.address.shown, "running {}", call.what);
@@ -139,6 +142,11 @@ impl Git {
                 too_large(call.address, "the fetched repository", limits.fetch_bytes)
             }
             Failure::DiskLimit => too_large(call.address, "the checkout", limits.fetch_bytes),
+            Failure::CpuLimit => Error::Git {
+                repo: repo(),
+                what: call.what.into(),
+                detail: "stopped, since it used too much CPU time".into(),
+            },
             Failure::Read(error) => {
                 Error::Git { repo: repo(), what: call.what.into(), detail: error.to_string() }
             }
@@ -149,6 +157,22 @@ impl Git {
         let mut detail = detail_of(&output.stderr, call.address, call.credentials);
         detail = detail.replace(&self.root.display().to_string(), "(cache)");
         Err(failed(call.what, call.address, &output, detail))
+    }
+
+    /// Reads everywhere: certificates, keys of hosts, and local repositories may be in any
+    /// folder. Writes only below the cache.
+    fn policy(&self) -> Policy {
+        let limits = &self.settings.limits;
+        Policy {
+            read: vec!["/".into()],
+            write: vec![self.root.clone()],
+            network: true,
+            confinement: self.settings.confinement,
+            memory: limits.memory_bytes,
+            cpu_seconds: limits.timeout.as_secs().saturating_mul(2).max(1),
+            // The whole directory is limited, too; a larger file of another one is a mistake.
+            file_bytes: limits.fetch_bytes.saturating_mul(2),
+        }
     }
 
     fn environment(&self) -> Vec<(OsString, OsString)> {

@@ -159,8 +159,19 @@ fn override_file(
     source_dir: &SourceDirectory,
     name: &str,
 ) -> Result<Option<Document>, RenderError> {
-    let Ok(resolved) = source_dir.directory.join(name).canonicalize() else { return Ok(None) };
     let file = || name.to_owned();
+    let path = source_dir.directory.join(name);
+    let resolved = match path.canonicalize() {
+        Ok(resolved) => resolved,
+        // A link that leads nowhere is a mistake; and the answer must not tell which files of
+        // the machine exist.
+        Err(_) if super::directory::points_outside(&path, &source_dir.root) => {
+            return Err(RenderError::LinkOutside { file: file() });
+        }
+        Err(_) if path.is_symlink() => return Err(RenderError::DanglingLink { file: file() }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(RenderError::Read { file: file(), error: error.to_string() }),
+    };
     if !resolved.starts_with(&source_dir.root) {
         return Err(RenderError::LinkOutside { file: file() });
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::address::Allow;
+use super::confine::Confinement;
 
 /// Limits on time, disk space and parallelism.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,6 +15,9 @@ pub struct Limits {
     /// Limit on the disk space of one fetched repository, and of one checkout of it.
     /// Default 500 MiB.
     pub fetch_bytes: u64,
+    /// Limit on the memory of one process of `git` or `ssh`, in bytes, without mapped files.
+    /// Default 2 GiB.
+    pub memory_bytes: u64,
     /// Limit on the files of one checkout. Default 200,000.
     pub checkout_files: usize,
     /// Number of cached checkouts. Default 64.
@@ -45,6 +49,7 @@ impl Default for Limits {
         Self {
             timeout: Duration::from_secs(60),
             fetch_bytes: 500 << 20,
+            memory_bytes: 2 << 30,
             checkout_files: 200_000,
             kept_checkouts: 64,
             kept_bytes: 2 << 30,
@@ -73,6 +78,10 @@ pub struct Settings {
     pub working_trees: bool,
     /// The limits.
     pub limits: Limits,
+    /// Whether `git` is confined to the cache.
+    pub confinement: Confinement,
+    /// The program that confines it: this one, with [`super::confine::enable`].
+    pub helper: Option<PathBuf>,
 }
 
 impl Default for Settings {
@@ -83,6 +92,8 @@ impl Default for Settings {
             environment: BTreeMap::new(),
             working_trees: false,
             limits: Limits::default(),
+            confinement: Confinement::default(),
+            helper: super::confine::helper(),
         }
     }
 }

@@ -39,7 +39,7 @@ pub async fn render_local(
     let source = Value::Null;
     let directory = SourceDirectory::new(root, relative)?;
     match detect(&directory, &source, options.enabled)? {
-        SourceType::Helm => options.programs.helm(&directory, &source, subject).await.map(Some),
+        SourceType::Helm => options.programs.helm(&directory, &source, subject, "").await.map(Some),
         SourceType::Kustomize => {
             options.programs.kustomize(&directory, &source, subject).await.map(Some)
         }

@@ -43,6 +43,41 @@ pub enum RenderError {
         /// The link, relative to the repository root.
         file: String,
     },
+    /// A symbolic link leads nowhere: its content would be missing, and pruned.
+    #[error("{file}: symbolic link to a file that does not exist; correct or remove it")]
+    DanglingLink {
+        /// The link, relative to the repository root.
+        file: String,
+    },
+    /// A values file of a chart does not exist.
+    #[error(
+        "application {application}: helm.valueFiles[{index}]: Error: open {file}: no such file or \
+         directory; add the file, correct its name, or set helm.ignoreMissingValueFiles"
+    )]
+    MissingValues {
+        /// The Application.
+        application: String,
+        /// The position in `valueFiles`.
+        index: usize,
+        /// The file, relative to the repository root.
+        file: String,
+    },
+    /// A chart needs others that are not in its directory `charts`.
+    #[error(
+        "application {application}: chart {chart}: missing in {directory}/charts: {missing}; \
+         dependencies are not fetched: run `helm dependency build {directory}` and commit its \
+         directory charts"
+    )]
+    MissingDependencies {
+        /// The Application.
+        application: String,
+        /// Name of the chart.
+        chart: String,
+        /// The dependencies, each with its repository.
+        missing: String,
+        /// Its directory, relative to the repository root.
+        directory: String,
+    },
     /// `include` or `exclude` is not a valid pattern.
     #[error("directory.{field}: {source}")]
     Pattern {

@@ -18,12 +18,16 @@
 //! This module does not access the cluster and makes no decision about the manifests.
 
 mod address;
+mod build_environment;
 mod cache;
+mod chart;
 mod checkout;
+pub mod confine;
 mod credentials;
 mod directory;
 mod error;
 mod git;
+mod helm;
 mod hosts;
 mod kind;
 mod limits;
@@ -53,7 +57,7 @@ pub use limits::{Limits, Settings};
 pub use listing::{directories, files};
 pub use local::render_local;
 pub use manifests::RenderError;
-pub use programs::{Programs, RenderFor};
+pub use programs::{ClusterFacts, Programs, RenderFor};
 pub use refs::{Revision, Target};
 pub use render::{RenderOptions, Rendered, directory_options, render};
 pub use repositories::{Freshness, Repositories};

@@ -1,4 +1,5 @@
-//! Runs a program with limits on time, output and disk space.
+//! Runs a program with limits on time, output, memory and disk space, and confined to the
+//! files and the network that it needs ([`super::confine`]).
 //!
 //! The program has only the given environment, no standard input, and its own process
 //! group, which is killed as a whole on timeout, on too much output, and when the call is
@@ -14,9 +15,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 
+use super::confine::Policy;
+
 /// Interval of checking the disk space of a running program: a fast network adds at most
 /// a few hundred megabytes in between.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
+
+/// Disk space of the smallest file, in bytes.
+const BLOCK: u64 = 4096;
 
 /// How long to wait for a killed program, so that it does not write while its files are
 /// removed.
@@ -43,8 +49,11 @@ pub(super) struct Run<'a> {
     pub stdout_limit: usize,
     /// Directory with a size limit in bytes during the run.
     pub disk: Option<(PathBuf, u64)>,
-    /// Limit on the size of each file that the program writes, in bytes.
-    pub file_limit: Option<u64>,
+    /// What the program may do, and the program that confines it; without one, only the size
+    /// of its files is limited.
+    pub policy: Policy,
+    /// The helper of [`super::confine`].
+    pub helper: Option<PathBuf>,
 }
 
 /// Result of a program that exited by itself.
@@ -69,19 +78,31 @@ pub(super) enum Failure {
     OutputLimit,
     /// The watched directory grew over its limit.
     DiskLimit,
+    /// It used more CPU time than allowed.
+    CpuLimit,
     /// Its output could not be read.
     Read(std::io::Error),
 }
 
 impl Run<'_> {
-    /// The path of the program. A program given by path is started without a copy of this
-    /// process's page tables, which takes as long as many a run of `git`; a name with its
-    /// own `PATH` is not. One with a limit on its files starts slowly, so that the limit is
-    /// there before it writes.
-    fn path(&self) -> PathBuf {
-        if self.file_limit.is_some() {
-            return self.program.to_owned();
-        }
+    /// The program and its arguments, with the helper before them.
+    fn call(&self) -> Result<(PathBuf, Vec<OsString>), Failure> {
+        let Some(helper) = &self.helper else {
+            // Started slowly, so that the limit on its files is there before it writes.
+            return Ok((self.program.to_owned(), self.args.clone()));
+        };
+        let program = self.path().map_err(Failure::Start)?;
+        let mut policy = self.policy.clone();
+        // A script or a binary outside of the usual folders.
+        policy.read.push(program.canonicalize().map_err(Failure::Start)?);
+        let path = self.env.iter().find(|(key, _)| key == "PATH").map(|(_, folders)| folders);
+        let mut args = policy.with_system(path).arguments(&program).map_err(Failure::Start)?;
+        args.extend(self.args.iter().cloned());
+        Ok((helper.clone(), args))
+    }
+
+    /// The path of the program.
+    fn path(&self) -> std::io::Result<PathBuf> {
         let is_path = self.program.components().nth(1).is_some();
         let searched = self.env.iter().find(|(key, _)| key == "PATH").filter(|_| !is_path);
         let folders = searched.into_iter().flat_map(|(_, folders)| std::env::split_paths(folders));
@@ -91,16 +112,22 @@ impl Run<'_> {
             let mode = path.metadata().map(|meta| (meta.is_file(), meta.permissions().mode()));
             matches!(mode, Ok((true, mode)) if mode & 0o111 != 0)
         };
-        // A missing program gives the error of the operating system.
-        candidates.find(is_executable).unwrap_or_else(|| self.program.to_owned())
+        if is_path {
+            // A missing program gives the error of the operating system.
+            return self.program.metadata().map(|_| self.program.to_owned());
+        }
+        candidates.find(is_executable).ok_or_else(|| {
+            std::io::Error::from_raw_os_error(rustix::io::Errno::NOENT.raw_os_error())
+        })
     }
 
     /// Runs the program until it exits.
     ///
     /// Cancel-safe: dropping the future kills the whole process group.
     pub(super) async fn wait(self) -> Result<Output, Failure> {
-        let mut child = Command::new(self.path())
-            .args(&self.args)
+        let (program, args) = self.call()?;
+        let mut child = Command::new(program)
+            .args(args)
             .current_dir(self.directory)
             .env_clear()
             .envs(self.env.iter().map(|(key, value)| (key, value)))
@@ -113,8 +140,8 @@ impl Run<'_> {
             .map_err(Failure::Start)?;
         // Armed until the leader is reaped: before that, its process group ID cannot be reused.
         let mut group = Group(child.id());
-        if let Some(limit) = self.file_limit {
-            limit_files(child.id(), limit).map_err(Failure::Start)?;
+        if self.helper.is_none() {
+            limit_files(child.id(), self.policy.file_bytes).map_err(Failure::Start)?;
         }
         let stdout = child.stdout.take();
         let stderr = child.stderr.take();
@@ -124,8 +151,13 @@ impl Run<'_> {
                 tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_beginning(stderr))?;
             // Reaped only after both pipes are closed, for the reason above.
             let status = child.wait().await.map_err(Failure::Read)?;
-            if status.signal() == Some(rustix::process::Signal::XFSZ.as_raw()) {
+            let ended_by =
+                |signal: rustix::process::Signal| status.signal() == Some(signal.as_raw());
+            if ended_by(rustix::process::Signal::XFSZ) {
                 return Err(Failure::DiskLimit);
+            }
+            if ended_by(rustix::process::Signal::XCPU) {
+                return Err(Failure::CpuLimit);
             }
             Ok(Output { status, stdout, stderr })
         };
@@ -143,8 +175,7 @@ impl Run<'_> {
         }
         // On a busy machine, the program may have written before the limit on its files was
         // there, and ended before its directory was checked.
-        if self.file_limit.is_some()
-            && let Some((directory, limit)) = self.disk.as_ref().filter(|_| outcome.is_ok())
+        if let Some((directory, limit)) = self.disk.as_ref().filter(|_| outcome.is_ok())
             && disk_use(directory).await > *limit
         {
             return Err(Failure::DiskLimit);
@@ -219,7 +250,7 @@ async fn grown_over(disk: &Option<(PathBuf, u64)>) {
     }
 }
 
-/// Bytes of all regular files below a directory; files that are deleted meanwhile count
+/// Bytes of all regular files below a directory, at least a block each; files that are deleted meanwhile count
 /// as empty.
 pub(super) async fn disk_use(directory: &Path) -> u64 {
     let directory = directory.to_owned();
@@ -232,7 +263,8 @@ fn count_bytes(directory: &Path) -> u64 {
         .flatten()
         .map(|entry| match entry.metadata() {
             Ok(meta) if meta.is_dir() => count_bytes(&entry.path()),
-            Ok(meta) if meta.is_file() => meta.len(),
+            // Each file takes a block, so that their number is limited, too.
+            Ok(meta) if meta.is_file() => meta.len().max(BLOCK),
             _ => 0,
         })
         .sum()

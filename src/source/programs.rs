@@ -6,17 +6,21 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 
+use super::build_environment::BuildEnvironment;
 use super::checkout::Checkout;
+use super::confine::{Confinement, Policy};
 use super::directory::{Manifest, SourceDirectory};
 use super::manifests::{RenderError, Sink};
 use super::process::{Failure, Run};
 use super::remote::stays_inside;
+use super::{chart, helm};
 
 /// Most entries of a checkout whose links are checked.
 const MAX_ENTRIES: usize = 400_000;
@@ -37,6 +41,12 @@ pub struct Programs {
     pub output_bytes: usize,
     /// Limit on the disk space that one run writes. Default 500 MiB.
     pub disk_bytes: u64,
+    /// Limit on the memory of each process, in bytes. Default 2 GiB.
+    pub memory_bytes: u64,
+    /// Whether the programs are confined to the files of their source.
+    pub confinement: Confinement,
+    /// The program that confines them: this one, with [`super::confine::enable`].
+    pub helper: Option<PathBuf>,
     /// Whether a kustomization may refer to resources outside its repository, fetched by
     /// https or ssh. Default no.
     pub kustomize_remote: bool,
@@ -50,6 +60,9 @@ impl Default for Programs {
             timeout: Duration::from_secs(90),
             output_bytes: 64 << 20,
             disk_bytes: 500 << 20,
+            memory_bytes: 2 << 30,
+            confinement: Confinement::default(),
+            helper: super::confine::helper(),
             kustomize_remote: false,
         }
     }
@@ -62,6 +75,13 @@ pub struct RenderFor {
     pub application: String,
     /// `destination.namespace`; may be empty.
     pub namespace: String,
+    /// The name in tracking metadata; empty for that of the Application. Differs for one
+    /// outside of the namespace of the control plane.
+    pub instance: String,
+    /// Name of its project; may be empty.
+    pub project: String,
+    /// Version and kinds of the destination, for charts; `None` when they are not known.
+    pub cluster: Option<ClusterFacts>,
     /// The sources with a `ref`, by its value: they may contain values files (SE-034).
     pub references: BTreeMap<String, Arc<Checkout>>,
     /// Limit on the memory of the objects, in bytes.
@@ -70,23 +90,47 @@ pub struct RenderFor {
 
 impl Default for RenderFor {
     fn default() -> Self {
-        let memory = super::directory::DEFAULT_MAX_MEMORY;
-        let (application, namespace) = (String::new(), String::new());
-        Self { application, namespace, references: BTreeMap::new(), memory }
+        Self {
+            application: String::new(),
+            namespace: String::new(),
+            instance: String::new(),
+            project: String::new(),
+            cluster: None,
+            references: BTreeMap::new(),
+            memory: super::directory::DEFAULT_MAX_MEMORY,
+        }
     }
 }
 
+/// What charts may ask of the destination: `.Capabilities`. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterFacts {
+    /// Version of Kubernetes, such as `1.33.2`.
+    pub kube_version: String,
+    /// Each `group/version` and `group/version/Kind`; the core group as `v1`.
+    pub api_versions: Arc<[String]>,
+}
+
 impl Programs {
-    /// `helm template` of the chart at `source_dir` (the `helm` block of SE-037).
+    /// `helm template` of the chart at `source_dir` (the `helm` block of SE-037) at a
+    /// revision.
     pub(super) async fn helm(
         &self,
         source_dir: &SourceDirectory,
         source: &Value,
         subject: &RenderFor,
+        revision: &str,
     ) -> Result<Vec<Manifest>, RenderError> {
         let scratch = scratch(subject)?;
-        let args = helm_arguments(source_dir, source, subject, scratch.path())?;
-        let call = Call { program: &self.helm, name: "helm", args, network: false };
+        let environment = BuildEnvironment::new(subject, source, revision);
+        let prepare = {
+            let (source_dir, source, subject) =
+                (source_dir.clone(), source.clone(), subject.clone());
+            let path = scratch.path().to_owned();
+            move || helm::prepare(&source_dir, &source, &subject, &environment, &path)
+        };
+        let helm::Prepared { args, shown } = blocking("chart", prepare).await?;
+        let call = Call { program: &self.helm, name: "helm", args, shown, network: false };
         self.run(call, source_dir, subject, scratch.path()).await
     }
 
@@ -100,16 +144,12 @@ impl Programs {
         only_known(source, "kustomize", &[])?;
         if !self.kustomize_remote {
             let source_dir = source_dir.clone();
-            let checked = tokio::task::spawn_blocking(move || stays_inside(&source_dir)).await;
-            checked.map_err(|error| RenderError::Read {
-                file: "kustomization".to_owned(),
-                error: error.to_string(),
-            })??;
+            blocking("kustomization", move || stays_inside(&source_dir)).await?;
         }
         let scratch = scratch(subject)?;
         let args = vec!["build".into(), "--".into(), source_dir.directory.clone().into()];
         let (program, network) = (&self.kustomize, self.kustomize_remote);
-        let call = Call { program, name: "kustomize", args, network };
+        let call = Call { program, name: "kustomize", args, shown: Vec::new(), network };
         self.run(call, source_dir, subject, scratch.path()).await
     }
 
@@ -120,23 +160,27 @@ impl Programs {
         subject: &RenderFor,
         scratch: &Path,
     ) -> Result<Vec<Manifest>, RenderError> {
-        let Call { program, name, args, network } = call;
+        let Call { program, name, args, shown, network } = call;
         let root = source_dir.root.clone();
-        let links = tokio::task::spawn_blocking(move || links_stay_inside(&root)).await;
+        blocking(name, move || links_stay_inside(&root)).await?;
+        // The path of a checkout is internal; the path inside it is the user's.
+        let public = |detail: String| {
+            let detail = shown.iter().fold(detail, |detail, (path, name)| {
+                detail.replace(&path.display().to_string(), name)
+            });
+            let detail = detail.replace(&source_dir.root.display().to_string(), ".");
+            let detail = subject.references.iter().fold(detail, |detail, (name, checkout)| {
+                let root = checkout.root().canonicalize();
+                let root = root.unwrap_or_else(|_| checkout.root().to_owned());
+                detail.replace(&root.display().to_string(), &format!("${name}"))
+            });
+            detail.replace(&scratch.display().to_string(), "(temporary directory)")
+        };
         let failed = |detail: String| RenderError::Program {
             application: subject.application.clone(),
             program: name.to_owned(),
-            // The path of the checkout is internal; the path inside it is the user's.
-            detail: subject.references.iter().fold(
-                detail.replace(&source_dir.root.display().to_string(), "."),
-                |detail, (name, checkout)| {
-                    let root = checkout.root().canonicalize();
-                    let root = root.unwrap_or_else(|_| checkout.root().to_owned());
-                    detail.replace(&root.display().to_string(), &format!("${name}"))
-                },
-            ),
+            detail: public(detail),
         };
-        links.map_err(|error| failed(error.to_string()))??;
         let path =
             std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into());
         let mut env: Vec<(OsString, OsString)> = vec![
@@ -154,6 +198,21 @@ impl Programs {
             let nowhere = |name: &str| (name.into(), UNREACHABLE_PROXY.into());
             env.extend(["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"].map(nowhere));
         }
+        let mut read = vec![source_dir.root.clone()];
+        for checkout in subject.references.values() {
+            // A link of the cache directory is resolved.
+            read.extend(checkout.root().canonicalize());
+        }
+        let policy = Policy {
+            read,
+            write: vec![scratch.canonicalize().unwrap_or_else(|_| scratch.to_owned())],
+            network,
+            confinement: self.confinement,
+            memory: self.memory_bytes,
+            // Programs in Go use several processors.
+            cpu_seconds: self.timeout.as_secs().saturating_mul(2).max(1),
+            file_bytes: self.disk_bytes,
+        };
         let run = Run {
             program,
             args,
@@ -162,7 +221,8 @@ impl Programs {
             timeout: self.timeout,
             stdout_limit: self.output_bytes,
             disk: Some((scratch.to_owned(), self.disk_bytes)),
-            file_limit: Some(self.disk_bytes),
+            policy,
+            helper: self.helper.clone(),
         };
         let output = run.wait().await.map_err(|failure| match failure {
             Failure::Start(error) => RenderError::MissingProgram {
@@ -177,10 +237,20 @@ impl Programs {
             Failure::DiskLimit => {
                 failed(format!("wrote more than {} MiB to disk", self.disk_bytes >> 20))
             }
+            Failure::CpuLimit => failed("stopped, since it used too much CPU time".to_owned()),
             Failure::Read(error) => failed(error.to_string()),
         })?;
         if !output.status.success() {
-            let said = super::redact(output.stderr.trim());
+            if let Some(error) = chart::missing_by_helm(source_dir, subject, &output.stderr) {
+                return Err(error);
+            }
+            let mut said = super::redact(output.stderr.trim());
+            if let Some(signal) = output.status.signal() {
+                said = format!("ended by signal {signal} {said}");
+            }
+            if said.contains("out of memory") || said.contains("cannot allocate memory") {
+                said = format!("needs more than {} MiB of memory: {said}", self.memory_bytes >> 20);
+            }
             return Err(failed(said.chars().take(1000).collect()));
         }
         let text =
@@ -197,146 +267,34 @@ struct Call<'a> {
     /// Name of the program in messages.
     name: &'static str,
     args: Vec<OsString>,
+    /// Paths of files, with the name that users know.
+    shown: Vec<(PathBuf, String)>,
     /// Whether the program may use the network.
     network: bool,
 }
 
+async fn blocking<T: Send + 'static>(
+    what: &str,
+    work: impl FnOnce() -> Result<T, RenderError> + Send + 'static,
+) -> Result<T, RenderError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| {
+        // Happens only when the runtime is shutting down.
+        Err(RenderError::Read { file: what.to_owned(), error: error.to_string() })
+    })
+}
+
 /// A private temporary directory that is removed after the run.
 fn scratch(subject: &RenderFor) -> Result<tempfile::TempDir, RenderError> {
-    tempfile::tempdir().map_err(|error| RenderError::Read {
+    let private = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    let made = tempfile::Builder::new().permissions(private).tempdir();
+    made.map_err(|error| RenderError::Read {
         file: format!("temporary directory for application {}", subject.application),
         error: error.kind().to_string(),
     })
 }
 
-fn helm_arguments(
-    source_dir: &SourceDirectory,
-    source: &Value,
-    subject: &RenderFor,
-    scratch: &Path,
-) -> Result<Vec<OsString>, RenderError> {
-    let known = [
-        "releaseName",
-        "namespace",
-        "kubeVersion",
-        "apiVersions",
-        "valueFiles",
-        "ignoreMissingValueFiles",
-        "values",
-        "valuesObject",
-        "parameters",
-        "skipCrds",
-        "skipTests",
-        "skipSchemaValidation",
-        "version",
-    ];
-    only_known(source, "helm", &known)?;
-    let helm = &source["helm"];
-    let text = |field: &str| helm[field].as_str().filter(|text| !text.is_empty());
-    let switch = |field: &str| helm[field].as_bool().unwrap_or(false);
-    // Each value is joined to its option, so that it cannot be read as an option.
-    let release = text("releaseName").unwrap_or(&subject.application);
-    let mut args = vec!["template".to_owned(), ".".into(), format!("--name-template={release}")];
-    let namespace = text("namespace").unwrap_or(&subject.namespace);
-    if !namespace.is_empty() {
-        args.push(format!("--namespace={namespace}"));
-    }
-    args.extend(text("kubeVersion").map(|version| format!("--kube-version={version}")));
-    for version in helm["apiVersions"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        args.push(format!("--api-versions={version}"));
-    }
-    for file in helm["valueFiles"].as_array().into_iter().flatten().filter_map(Value::as_str) {
-        let ignore_missing = switch("ignoreMissingValueFiles");
-        if let Some(path) = value_file(source_dir, file, &subject.references, ignore_missing)? {
-            args.push(format!("--values={}", path.display()));
-        }
-    }
-    let inline = match &helm["valuesObject"] {
-        Value::Null => text("values").map(str::to_owned),
-        // JSON is YAML.
-        values => Some(values.to_string()),
-    };
-    if let Some(values) = inline {
-        let path = scratch.join("values.yaml");
-        std::fs::write(&path, values).map_err(|error| RenderError::Read {
-            file: "helm.values".into(),
-            error: error.kind().to_string(),
-        })?;
-        args.push(format!("--values={}", path.display()));
-    }
-    for parameter in helm["parameters"].as_array().into_iter().flatten() {
-        let part = |field: &str| parameter[field].as_str().unwrap_or_default();
-        let option = match parameter["forceString"].as_bool() {
-            Some(true) => "--set-string",
-            _ => "--set",
-        };
-        // A comma would separate parameters.
-        args.push(format!("{option}={}={}", part("name"), part("value").replace(',', "\\,")));
-    }
-    if !switch("skipCrds") {
-        args.push("--include-crds".into());
-    }
-    for (field, option) in
-        [("skipTests", "--skip-tests"), ("skipSchemaValidation", "--skip-schema-validation")]
-    {
-        if switch(field) {
-            args.push(option.into());
-        }
-    }
-    Ok(args.into_iter().map(OsString::from).collect())
-}
-
-/// A values file: relative to the chart, with a leading slash relative to the repository
-/// root, or as `$ref/…` relative to the root of another source (SE-034).
-fn value_file(
-    source_dir: &SourceDirectory,
-    file: &str,
-    references: &BTreeMap<String, Arc<Checkout>>,
-    ignore_missing: bool,
-) -> Result<Option<PathBuf>, RenderError> {
-    let refused = |why: &str| {
-        let reason = format!("helm.valueFiles: {file}: {why}");
-        Err(RenderError::Source { reason: super::redact(&reason) })
-    };
-    if file.contains("://") {
-        return refused("only files of the Application's sources are supported");
-    }
-    // Helm splits lists of files at these characters.
-    if file.contains([',', '"']) {
-        return refused("the name must not contain ',' or '\"'");
-    }
-    let (root, path) = match file.strip_prefix('$') {
-        Some(reference) => {
-            let (name, path) = reference.split_once('/').unwrap_or((reference, ""));
-            let Some(checkout) = references.get(name) else {
-                return refused(&format!("no source has the ref {name}"));
-            };
-            let root = checkout.root().canonicalize().map_err(|error| RenderError::Read {
-                file: format!("${name}"),
-                error: error.kind().to_string(),
-            })?;
-            let path = root.join(path.trim_start_matches('/'));
-            (root, path)
-        }
-        None => {
-            let root = source_dir.root.clone();
-            let path = match file.strip_prefix('/') {
-                Some(from_root) => root.join(from_root.trim_start_matches('/')),
-                None => source_dir.directory.join(file),
-            };
-            (root, path)
-        }
-    };
-    match path.canonicalize() {
-        Ok(path) if path.starts_with(&root) => Ok(Some(path)),
-        Ok(_) => Err(RenderError::OutsidePath { path: file.to_owned() }),
-        Err(_) if ignore_missing => Ok(None),
-        Err(_) => Err(RenderError::MissingPath { path: file.to_owned() }),
-    }
-}
-
 /// Rejects fields of a block that would be ignored.
-fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
+pub(super) fn only_known(source: &Value, block: &str, known: &[&str]) -> Result<(), RenderError> {
     let fields = source[block].as_object().into_iter().flatten();
     match fields.map(|(field, _)| field).find(|field| !known.contains(&field.as_str())) {
         None => Ok(()),

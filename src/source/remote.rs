@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::directory::SourceDirectory;
 use super::manifests::RenderError;
 
-/// Lists of files and directories. Like Go, Kustomize reads field names case-insensitively.
+/// Lists of files and directories, as [`folded`].
 const ENTRIES: [&str; 8] = [
     "resources",
     "bases",
@@ -30,8 +30,17 @@ const ENTRIES: [&str; 8] = [
 const CONFIGURING: [&str; 3] = ["generators", "transformers", "validators"];
 
 /// Fields that refer to files, anywhere in a kustomization.
-const FILES: [&str; 8] =
-    ["path", "paths", "files", "file", "env", "envs", "valuesfile", "patchesstrategicmerge"];
+const FILES: [&str; 9] = [
+    "path",
+    "paths",
+    "files",
+    "file",
+    "env",
+    "envs",
+    "valuesfile",
+    "additionalvaluesfiles",
+    "patchesstrategicmerge",
+];
 
 /// File names of a kustomization.
 const NAMES: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
@@ -57,6 +66,17 @@ const MAX_DEPTH: usize = 32;
 pub(super) fn stays_inside(source_dir: &SourceDirectory) -> Result<(), RenderError> {
     let mut visit = Visit { root: &source_dir.root, seen: BTreeSet::new(), depth: 0, bytes: 0 };
     visit.directory(&source_dir.directory, false)
+}
+
+/// The name that Kustomize reads a field as: Go's JSON ignores the case of names, and takes
+/// two other characters for letters (`ſ` for `s`, and the sign of Kelvin for `k`).
+fn folded(field: &str) -> String {
+    let letter = |c: char| match c {
+        '\u{17f}' => 's',
+        '\u{212a}' => 'k',
+        c => c.to_ascii_lowercase(),
+    };
+    field.chars().map(letter).collect()
 }
 
 struct Visit<'a> {
@@ -97,7 +117,7 @@ impl Visit<'_> {
     ) -> Result<(), RenderError> {
         self.files_inside(file, document, "")?;
         for (field, value) in document.as_object().into_iter().flatten() {
-            let lower = field.to_ascii_lowercase();
+            let lower = folded(field);
             if !ENTRIES.contains(&lower.as_str()) {
                 continue;
             }
@@ -130,7 +150,7 @@ impl Visit<'_> {
             Value::Object(fields) => {
                 for (field, value) in fields {
                     let below = if at.is_empty() { field.clone() } else { format!("{at}.{field}") };
-                    if FILES.contains(&field.to_ascii_lowercase().as_str()) {
+                    if FILES.contains(&folded(field).as_str()) {
                         let own = value.as_str().into_iter();
                         let list = value.as_array().into_iter().flatten().filter_map(Value::as_str);
                         let remote = |entry: &&str| {

@@ -102,7 +102,10 @@ async fn render_source(
     };
     let (source_dir, source, kind, mut warnings) = blocking(prepare).await?;
     let manifests = match kind {
-        SourceType::Helm => options.programs.helm(&source_dir, &source, subject).await?,
+        SourceType::Helm => {
+            let revision = checkout.revision();
+            options.programs.helm(&source_dir, &source, subject, revision).await?
+        }
         SourceType::Kustomize => options.programs.kustomize(&source_dir, &source, subject).await?,
         SourceType::Plugin => {
             let reason = "config management plugins are not supported by the embedded engine";

@@ -6,6 +6,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
@@ -65,6 +66,10 @@ pub(super) fn take(
     Ok(Snapshot { hash, bytes: walk.bytes })
 }
 
+fn create_private(file: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(file)
+}
+
 struct Walk {
     hash: Sha256,
     bytes: u64,
@@ -103,7 +108,7 @@ impl Walk {
             let kind = std::fs::symlink_metadata(&source)?.file_type();
             if kind.is_dir() {
                 if let Some(target) = &target {
-                    std::fs::create_dir(target)?;
+                    std::fs::DirBuilder::new().mode(0o700).create(target)?;
                 }
                 self.directory(&source, target.as_deref(), &relative, depth + 1)?;
             } else if kind.is_symlink() {
@@ -128,7 +133,7 @@ impl Walk {
     ) -> Result<(), Failure> {
         self.part(b"file", relative.as_os_str().as_bytes());
         let mut source = std::fs::File::open(source)?;
-        let mut target = target.map(std::fs::File::create_new).transpose()?;
+        let mut target = target.map(create_private).transpose()?;
         // The content is hashed separately, so that its length need not be known before
         // reading: the file may grow meanwhile.
         let mut content = Sha256::new();

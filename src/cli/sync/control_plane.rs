@@ -18,6 +18,7 @@ use crate::cli::run::open_sources;
 use crate::decide::sync::{self, wave_delay};
 use crate::embedded::Server;
 use crate::settings::ApplicationSettings;
+use crate::source::confine::Confinement;
 use crate::source::{RenderOptions, Repositories};
 
 /// Label of what a run has applied; its value names the run. Not a label of Argo CD, so
@@ -93,7 +94,7 @@ impl ControlPlane {
 
     /// The repositories: the manifests only.
     pub fn sources(&self) -> anyhow::Result<Repositories> {
-        open_sources(&self.folder.path().join("sources"), true)
+        open_sources(&self.folder.path().join("sources"), true, Confinement::default())
     }
 
     /// The settings of the controller.

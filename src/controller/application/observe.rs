@@ -369,8 +369,7 @@ impl Reconciliation<'_> {
         self.cached.sources = wanted;
         let revisions = revisions?;
         let raw = raw_sources(&self.application);
-        let namespace = &destination.spec.destination.namespace;
-        let rendered = self.manifests(&raw, &revisions, namespace, reason.request.hard).await?;
+        let rendered = self.manifests(&raw, &revisions, &destination, reason.request.hard).await?;
         let state = self.cluster_state(&destination, &rendered, false).await?;
         let revisions = revisions.into_iter().map(|revision| revision.sha).collect();
         Ok(Observed { destination, state, rendered, revisions })
@@ -403,8 +402,7 @@ impl Reconciliation<'_> {
             }
             None => {
                 let revisions = self.pin(&raw).await?;
-                let namespace = &destination.spec.destination.namespace;
-                self.manifests(&raw, &revisions, namespace, false).await?
+                self.manifests(&raw, &revisions, &destination, false).await?
             }
         };
         let state = self.cluster_state(&destination, &rendered, true).await?;
@@ -429,8 +427,7 @@ impl Reconciliation<'_> {
                 None => revisions(self.ctx, of, sources, &known, age).await?,
             };
             let raw = raw_sources(&self.application);
-            let namespace = &destination.spec.destination.namespace;
-            rendered = self.manifests(&raw, &revisions, namespace, false).await?;
+            rendered = self.manifests(&raw, &revisions, &destination, false).await?;
         }
         self.cluster_state(&destination, &rendered, false).await?;
         // The resources to delete may be of any kind.

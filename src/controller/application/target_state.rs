@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::cached_state::Rendered;
 use super::context::Context;
-use super::observe::Stop;
+use super::observe::{Destination, Stop, of_cluster};
 use super::reconciliation::Reconciliation;
 use crate::api::path_segment;
 use crate::api::{ApplicationSource, ObjectKey};
@@ -16,7 +16,7 @@ use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::refresh::{Level, Reason};
 use crate::decide::app_state::{operate, operation};
-use crate::source::{self, RenderFor, Revision};
+use crate::source::{self, ClusterFacts, RenderFor, Revision, SourceType};
 
 /// Maximum number of reported warnings about manifests; each is a condition.
 const MAX_WARNINGS: usize = 10;
@@ -37,18 +37,31 @@ impl Reconciliation<'_> {
         }
     }
 
-    /// Renders sources, or returns the cached rendering of the same inputs (SE-106).
+    /// Renders sources, or returns the cached rendering of the same inputs (SE-106). Charts
+    /// depend on the version and the kinds of the destination, too.
     pub(super) async fn manifests(
         &mut self,
         raw_sources: &[Value],
         revisions: &[Revision],
-        namespace: &str,
+        destination: &Destination,
         hard: bool,
     ) -> Result<Rendered, ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
+        let namespace = destination.spec.destination.namespace.clone();
+        let project = project_of(&self.application).to_owned();
         let shas: Vec<&str> = revisions.iter().map(|revision| revision.sha.as_str()).collect();
-        let from = Rendered::made_from(&serde_json::json!([raw_sources, shas, namespace]));
+        let plain = serde_json::json!([raw_sources, shas, namespace]);
+        let from = Rendered::made_from(&plain);
         if let Some(kept) = self.cached.rendering(from).filter(|_| !hard).cloned() {
+            ctx.bound_renderings(key, self.cached);
+            return Ok(kept);
+        }
+        let cluster = &destination.destination.cluster;
+        // Without them, only a chart fails.
+        let found = ctx.aside(cluster.capabilities()).await.map_err(of_cluster);
+        let asked = found.as_ref().map(|found| (&found.version, &found.api_versions[..])).ok();
+        let from_chart = Rendered::made_from(&serde_json::json!([plain, project, asked]));
+        if let Some(kept) = self.cached.rendering(from_chart).filter(|_| !hard).cloned() {
             ctx.bound_renderings(key, self.cached);
             return Ok(kept);
         }
@@ -70,9 +83,18 @@ impl Reconciliation<'_> {
             }
             checkouts.push(checkout);
         }
-        let (application, namespace) = (key.name.clone(), namespace.to_owned());
-        let memory_limit = ctx.settings.manifest_memory;
-        let mut subject = RenderFor { application, namespace, references, memory: memory_limit };
+        let mut subject = RenderFor {
+            application: key.name.clone(),
+            namespace,
+            instance: self.tracking.instance.clone(),
+            project,
+            cluster: found.as_ref().ok().map(|found| ClusterFacts {
+                kube_version: found.version.clone(),
+                api_versions: found.api_versions.clone(),
+            }),
+            references,
+            memory: ctx.settings.manifest_memory,
+        };
         let (mut all, mut types, mut warnings) = (Vec::new(), Vec::new(), Vec::new());
         let mut weight = 0;
         for (raw, checkout) in raw_sources.iter().zip(&checkouts) {
@@ -96,6 +118,12 @@ impl Reconciliation<'_> {
             subject.memory = ctx.settings.manifest_memory.saturating_sub(weight);
         }
         warnings.truncate(MAX_WARNINGS);
+        let is_chart = types.iter().any(|kind| kind == SourceType::Helm.as_str());
+        if is_chart && let Err(error) = found {
+            // It would be rendered for another cluster.
+            return Err(error);
+        }
+        let from = if is_chart { from_chart } else { from };
         let (manifests, types, warnings) = (all.into(), types.into(), warnings.into());
         let rendered = Rendered { from, manifests, types, warnings };
         self.cached.keep(rendered.clone());

@@ -267,8 +267,8 @@ fn a_link_must_resolve_inside() {
         ("outside", secret.to_str().unwrap(), true, 0),
         ("outside and missing", "/nonexistent/x", true, 0),
         ("relative path outside, missing", "../../nonexistent/x", true, 0),
-        ("dangling", "nothing.yaml", false, 0),
-        ("itself", "link.yaml", false, 0),
+        ("dangling", "nothing.yaml", true, 0),
+        ("itself", "link.yaml", true, 0),
         ("a directory", "../other", false, 0),
     ];
     for (name, target, fails, objects) in cases {
@@ -280,11 +280,22 @@ fn a_link_must_resolve_inside() {
             Ok(manifests) => assert!(!fails && manifests.len() == objects, "{name}"),
             Err(error) => {
                 assert!(fails, "{name}: {error}");
-                let link = RenderError::LinkOutside { file: "apps/link.yaml".into() };
+                let file = "apps/link.yaml".to_owned();
+                let link = match name.contains("outside") {
+                    true => RenderError::LinkOutside { file },
+                    // C14: skipped in Argo CD, which would prune what it contained.
+                    false => RenderError::DanglingLink { file },
+                };
                 assert_eq!(error, link, "{name}");
             }
         }
     }
+    // What is excluded, or has another extension, may lead anywhere in the repository.
+    let tree = Tree::named(&["a.yaml"]);
+    symlink("nothing.yaml", tree.0.path().join("link.yaml")).unwrap();
+    symlink("nothing.txt", tree.0.path().join("link.txt")).unwrap();
+    let options = DirectoryOptions { exclude: "link*".into(), ..DirectoryOptions::default() };
+    assert_eq!(tree.files(&options), ["a.yaml"]);
     // The extension is checked first: a link with another extension is not resolved.
     let tree = Tree::named(&["a.yaml"]);
     symlink(&secret, tree.0.path().join("link.txt")).unwrap();

@@ -2,6 +2,7 @@
 
 mod credentials;
 mod directory;
+mod fuzz;
 mod names;
 mod render;
 mod repositories;

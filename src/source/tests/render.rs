@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::super::{
-    Checkout, EnabledTypes, Programs, RenderError, RenderFor, RenderOptions, Rendered, SourceType,
-    render,
+    Checkout, ClusterFacts, EnabledTypes, Programs, RenderError, RenderFor, RenderOptions,
+    Rendered, SourceType, render,
 };
 use super::{config_map, repositories, script, settings, write};
 
@@ -47,16 +47,24 @@ impl Source {
     }
 
     async fn render(&self, source: Value) -> Result<Rendered, RenderError> {
-        let (_cache, repositories) = repositories(settings());
-        let path = self.directory.path().display().to_string();
-        let revision = repositories.resolve(&path, "", None).await.unwrap();
-        let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
         let subject = RenderFor {
             application: "shop".into(),
             namespace: "prod".into(),
             ..RenderFor::default()
         };
-        let rendered = render(&checkout, &source, &subject, &self.options).await;
+        self.render_for(source, &subject).await
+    }
+
+    async fn render_for(
+        &self,
+        source: Value,
+        subject: &RenderFor,
+    ) -> Result<Rendered, RenderError> {
+        let (_cache, repositories) = repositories(settings());
+        let path = self.directory.path().display().to_string();
+        let revision = repositories.resolve(&path, "", None).await.unwrap();
+        let checkout: Arc<Checkout> = repositories.checkout(&path, &revision, None).await.unwrap();
+        let rendered = render(&checkout, &source, subject, &self.options).await;
         if let Err(error) = &rendered {
             let text = error.to_string();
             assert!(
@@ -159,7 +167,7 @@ async fn errors_of_rendering_name_the_reason() {
         (
             "no values",
             json!({"helm": {"valueFiles": ["v.yaml"]}}),
-            "v.yaml: app path does not exist",
+            "helm.valueFiles[0]: Error: open ./v.yaml: no such file or directory; ",
         ),
         ("program", json!({"helm": {"releaseName": "x"}}), "application shop: cannot start "),
     ];
@@ -200,6 +208,10 @@ async fn a_repository_may_override_its_source() {
     assert!(tree.fails(json!({})).await.contains("expected one mapping"));
     let outside = tempfile::tempdir().unwrap();
     write(outside.path(), "o.yaml", "directory: {recurse: true}\n");
+    let tree = Source::new(&["a.yaml"]);
+    symlink("nothing.yaml", tree.directory.path().join(".argocd-source.yaml")).unwrap();
+    let error = tree.fails(json!({})).await;
+    assert!(error.contains(".argocd-source.yaml: symbolic link to a file that does not exist"));
     let tree = Source::new(&["a.yaml"]);
     symlink(outside.path().join("o.yaml"), tree.directory.path().join(".argocd-source.yaml"))
         .unwrap();
@@ -259,6 +271,184 @@ async fn helm_gets_the_settings_of_the_source() {
 }
 
 #[tokio::test]
+async fn the_destination_is_what_a_chart_asks_for() {
+    // B9: the version and kinds of the cluster, unless the source names its own.
+    let tree = Source::new(&["Chart.yaml"]).program("helm", ECHO);
+    let cluster = ClusterFacts {
+        kube_version: "1.33.0".into(),
+        api_versions: ["apps/v1", "apps/v1/Deployment", "v1", "v1/Pod"].map(str::to_owned).into(),
+    };
+    let subject =
+        RenderFor { application: "shop".into(), cluster: Some(cluster), ..RenderFor::default() };
+    let args = async |helm: Value| {
+        let rendered = tree.render_for(json!({"helm": helm}), &subject).await.unwrap();
+        let args = list(&rendered.manifests[0].object, "args").into_iter();
+        args.filter(|arg| arg.contains("-version")).collect::<Vec<_>>()
+    };
+    let own = [
+        "--kube-version=1.33.0",
+        "--api-versions=apps/v1",
+        "--api-versions=apps/v1/Deployment",
+        "--api-versions=v1",
+        "--api-versions=v1/Pod",
+    ];
+    assert_eq!(args(json!({"releaseName": "x"})).await, own);
+    let given = json!({"kubeVersion": "1.20", "apiVersions": ["x/v1", "x/v1/Y"]});
+    let want = ["--kube-version=1.20", "--api-versions=x/v1", "--api-versions=x/v1/Y"];
+    assert_eq!(args(given).await, want);
+}
+
+#[tokio::test]
+async fn se_104_the_build_environment_is_replaced() {
+    // K-10: string and plain; also values and the names of values files.
+    let helm = format!(
+        "{ECHO}; for a in \"$@\"; do case $a in --values=*) echo '---'; cat \"${{a#--values=}}\";; esac; done"
+    );
+    let tree = Source::new(&["chart/Chart.yaml"])
+        .file("chart/shop.yaml", "{apiVersion: v1, kind: A, metadata: {name: a}}\n")
+        .program("helm", &helm);
+    let subject = RenderFor {
+        application: "shop".into(),
+        instance: "team_shop".into(),
+        project: "default".into(),
+        namespace: "prod".into(),
+        ..RenderFor::default()
+    };
+    let source = json!({"path": "chart", "targetRevision": "main", "helm": {
+        "valueFiles": ["${ARGOCD_APP_NAMESPACE}x.yaml", "$ARGOCD_APP_SOURCE_TARGET_REVISION/y.yaml", "/$ARGOCD_APP_SOURCE_PATH/shop.yaml"],
+        "ignoreMissingValueFiles": true,
+        "values": "{apiVersion: v1, kind: B, metadata: {name: b}, data: '$ARGOCD_APP_PROJECT_NAME $HOME $$'}",
+        "parameters": [
+            {"name": "plain", "value": "$ARGOCD_APP_NAME"},
+            {"name": "text", "value": "a,${ARGOCD_APP_NAMESPACE}-$NONE", "forceString": true},
+            {"name": "list", "value": "{a,b}"},
+        ],
+    }});
+    let rendered = tree.render_for(source, &subject).await.unwrap();
+    let args = list(&rendered.manifests[0].object, "args");
+    for want in ["--set=plain=team_shop", "--set-string=text=a\\,prod-", "--set=list={a,b}"] {
+        assert!(args.iter().any(|arg| arg == want), "{want}: {args:?}");
+    }
+    let kinds = rendered.manifests.iter().map(|manifest| manifest.object["kind"].clone());
+    assert_eq!(kinds.collect::<Vec<_>>(), ["ConfigMap", "A", "B"]);
+    assert_eq!(rendered.manifests[2].object["data"], "default $HOME $$");
+}
+
+#[tokio::test]
+async fn a_chart_without_its_dependencies_is_refused() {
+    let chart = "name: web\nversion: 1.0.0\ndependencies:\n- name: redis\n  repository: https://me:secret@charts.example.com\n- {name: db, repository: 'file://../db'}\n- name: lib\n";
+    let tree = || Source::new(&[]).file("apps/web/Chart.yaml", chart).program("helm", ECHO);
+    let source = json!({"path": "apps/web"});
+    let error = tree().fails(source.clone()).await;
+    let want = "application shop: chart web: missing in apps/web/charts: redis (repository \
+                https://***@charts.example.com), db (repository file://../db), lib; dependencies \
+                are not fetched: run `helm dependency build apps/web`";
+    assert!(error.contains(want), "{error}");
+    let vendored = tree()
+        .file("apps/web/charts/redis-1.2.3.tgz", "")
+        .file("apps/web/charts/db/Chart.yaml", "name: db\n")
+        .file("apps/web/charts/library/Chart.yaml", "name: lib\n");
+    assert!(vendored.render(source.clone()).await.is_ok());
+    let ignored = tree().file("apps/web/charts/_redis/Chart.yaml", "name: redis\n");
+    assert!(ignored.fails(source.clone()).await.contains(": redis ("));
+    // Charts of API version v1; and what Helm finds in archives.
+    let old = Source::new(&[])
+        .file("Chart.yaml", "name: old\n")
+        .file("requirements.yaml", "dependencies: [{name: redis}]\n")
+        .program("helm", ECHO);
+    assert!(old.fails(json!({})).await.contains("chart old: missing in ./charts: redis;"));
+    let archived = old.file("charts/other.tgz", "").program(
+        "helm",
+        "echo 'Error: An error occurred while checking for chart dependencies. You may need to run `helm dependency build` to fetch missing dependencies: found in Chart.yaml, but missing in charts/ directory: redis' >&2; exit 1",
+    );
+    assert!(archived.fails(json!({})).await.contains("chart old: missing in ./charts: redis;"));
+}
+
+#[tokio::test]
+async fn values_files_are_files_of_the_repository() {
+    // C14: no name that Helm splits or resolves, also behind a link or a variable.
+    let outside = tempfile::tempdir().unwrap();
+    write(outside.path(), "o.yaml", "secret: 1\n");
+    let tree = Source::new(&["Chart.yaml"])
+        .file("a,b.yaml", "a: 1\n")
+        .file("ok.yaml", "a: 1\n")
+        .program("helm", ECHO);
+    let root = tree.directory.path();
+    symlink("a,b.yaml", root.join("link.yaml")).unwrap();
+    symlink("nothing.yaml", root.join("dangling.yaml")).unwrap();
+    symlink("self.yaml", root.join("self.yaml")).unwrap();
+    symlink(outside.path().join("o.yaml"), root.join("away.yaml")).unwrap();
+    let error = tree.fails(json!({})).await;
+    assert!(error.contains("symbolic link"), "{error}");
+    std::fs::remove_file(root.join("away.yaml")).unwrap();
+    let error = tree.fails(json!({})).await;
+    assert!(error.contains("symbolic link to a file that does not exist"), "{error}");
+    for name in ["dangling.yaml", "self.yaml"] {
+        std::fs::remove_file(root.join(name)).unwrap();
+    }
+    let refused = [
+        ("ok.yaml,/etc/passwd", "must not contain ','"),
+        ("\"ok.yaml\",x", "must not contain ','"),
+        ("ok.yaml\n/etc/passwd", "control characters"),
+        ("$ARGOCD_APP_SOURCE_PATH", "must not contain ','"),
+        ("file:///etc/passwd", "only files of the Application's sources"),
+        ("/../../../../etc/passwd", "outside of the repository"),
+        ("~/.ssh/id_rsa", "no such file or directory"),
+        (".", "is not a file"),
+    ];
+    for (file, want) in refused {
+        let source = json!({"path": "a,/..", "helm": {"valueFiles": [file]}});
+        let mut source = source;
+        if !file.starts_with("$ARGOCD") {
+            source["path"] = ".".into();
+        } else {
+            std::fs::create_dir(root.join("a,")).unwrap();
+        }
+        let error = tree.fails(source).await;
+        assert!(error.contains(want), "{file}: {error}");
+    }
+    let rendered = tree.render(json!({"helm": {"valueFiles": ["link.yaml"]}})).await.unwrap();
+    let args = list(&rendered.manifests[0].object, "args");
+    let value = args.iter().find(|arg| arg.starts_with("--values=")).unwrap();
+    assert!(!value.contains(','), "a copy with a name of ours: {value}");
+    // Absent files may be missing, dangling links may not.
+    symlink("nothing.yaml", root.join("ok-link")).unwrap();
+    let source = |file: &str| json!({"path": ".", "helm": {"valueFiles": [file], "ignoreMissingValueFiles": true}});
+    assert!(tree.fails(source("ok-link")).await.contains("does not exist; correct or remove it"));
+    std::fs::remove_file(root.join("ok-link")).unwrap();
+    assert!(tree.render(source("none.yaml")).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_schema_reads_nothing_else() {
+    let helm = json!({"helm": {"skipSchemaValidation": false, "releaseName": "x"}});
+    for (reference, fails) in [
+        ("file:///etc/passwd", true),
+        ("http://127.0.0.1:10250/pods", true),
+        ("../../other.json#/a", true),
+        ("//host/x", true),
+        ("#/$defs/a", false),
+        ("https://json-schema.org/draft-07/schema#", false),
+        ("https://example.com/own.json#/a", false),
+    ] {
+        let schema = json!({
+            "$defs": {"a": {"$id": "https://example.com/own.json"}},
+            "properties": {"p": {"items": [{"\u{24}ref": reference}]}},
+        });
+        let tree = Source::new(&["Chart.yaml"])
+            .file("charts/sub/values.schema.json", &schema.to_string())
+            .program("helm", ECHO);
+        let rendered = tree.render(helm.clone()).await;
+        assert_eq!(rendered.is_err(), fails, "{reference}: {rendered:?}");
+        if let Err(error) = rendered {
+            assert!(error.to_string().contains("charts/sub/values.schema.json: $ref"), "{error}");
+        }
+        let skipped = json!({"helm": {"skipSchemaValidation": true}});
+        assert!(tree.render(skipped).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn programs_are_stopped_at_their_limits() {
     let failing = Source::new(&["kustomization.yaml"])
         .program("kustomize", "echo \"Error: no such file in $PWD/base\" >&2; exit 1");
@@ -305,6 +495,11 @@ async fn a_kustomization_reads_only_its_repository() {
         ("resources: [https://example.com/base?ref=v1]", "resources[0]"),
         ("resources: [a.yaml, github.com/team/base]", "resources[1]"),
         ("Resources: ['git@example.com:team/base']", "Resources[0]"),
+        // Go reads these characters as `s` and `k`.
+        ("re\u{17f}ource\u{17f}: ['https://example.com/base']", "ource"),
+        ("ba\u{17f}es: ['../../..']", "ba"),
+        ("patche\u{17f}: [{path: a.yaml}, {PATH: 'https://example.com/p.yaml'}]", "PATH"),
+        ("configMapGenerator: [{file\u{17f}: ['k=http://169.254.169.254/x']}]", "file"),
         ("bases: [../../../..]", "bases[0]"),
         ("components: [https://127.0.0.1:10250/pods]", "components[0]"),
         ("patches: [{path: 'https://example.com/p.yaml'}]", "patches[0].path"),

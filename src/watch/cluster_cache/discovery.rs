@@ -1,7 +1,7 @@
 //! API discovery: the kinds of a cluster. Repeated when a kind is missing or a definition
 //! has changed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
 
 use kube::core::discovery::ApiResource;
@@ -9,7 +9,7 @@ use kube::discovery::{ApiCapabilities, Discovery, Scope, verbs};
 use tokio::time::Instant;
 
 use super::kube_kind;
-use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::kind::{Capabilities, GroupVersionKind, Served};
 use crate::watch::failure::{self, has_code, is_transient, reason};
 
 /// A missing kind does not cause another discovery within this time, unless a definition
@@ -18,6 +18,9 @@ const MIN_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A failed discovery is not repeated within this time.
 const AFTER_FAILURE: Duration = Duration::from_secs(3);
+
+/// The version of a cluster is read again after this time: nothing tells of an upgrade.
+const VERSION_KEPT: Duration = Duration::from_secs(600);
 
 /// Maximum number of attempts before groups that fail are left out.
 const TRIES: u32 = 5;
@@ -37,6 +40,14 @@ pub(super) struct Known {
     /// Groups that failed, and why: an unavailable aggregated API must not make all other
     /// kinds unknown.
     silent: BTreeMap<String, String>,
+    /// The versions of these groups, which the server lists nevertheless.
+    silent_versions: BTreeSet<String>,
+    /// The version of the cluster, and when it was read.
+    version: Option<(String, Instant)>,
+    /// Version and kinds of the last discovery, and those of the one before, which are
+    /// still true of groups that failed since.
+    capabilities: Option<Capabilities>,
+    before: Option<Capabilities>,
 }
 
 impl std::fmt::Debug for Known {
@@ -50,6 +61,61 @@ impl Known {
     pub fn forget(&mut self) {
         self.found = None;
         self.exact.clear();
+        if let Some(capabilities) = self.capabilities.take() {
+            self.before = Some(capabilities);
+        }
+    }
+
+    /// Version and kinds of the cluster.
+    pub async fn capabilities(
+        &mut self,
+        client: &kube::Client,
+    ) -> Result<Capabilities, kube::Error> {
+        if self.version.as_ref().is_none_or(|(_, at)| at.elapsed() >= VERSION_KEPT) {
+            let version = match (client.apiserver_version().await, &self.version) {
+                (Ok(info), _) => plain_version(&info.git_version),
+                // A read that failed changes nothing.
+                (Err(_), Some((known, _))) => known.clone(),
+                (Err(error), None) => return Err(error),
+            };
+            if self.version.as_ref().is_some_and(|(known, _)| *known != version) {
+                self.forget();
+            }
+            self.version = Some((version, Instant::now()));
+        }
+        if let Some(kept) = &self.capabilities {
+            return Ok(kept.clone());
+        }
+        let mut all = BTreeSet::new();
+        for group in self.fresh(client).await?.groups() {
+            for version in group.versions() {
+                let prefix = match group.name() {
+                    "" => version.to_owned(),
+                    name => format!("{name}/{version}"),
+                };
+                for (resource, _) in group.versioned_resources(version) {
+                    all.insert(format!("{prefix}/{}", resource.kind));
+                }
+                all.insert(prefix);
+            }
+        }
+        // A group that does not answer is not gone: charts would leave its objects out.
+        all.extend(self.silent_versions.iter().cloned());
+        let before = self.before.iter().flat_map(|before| before.api_versions.iter());
+        let is_silent = |name: &&String| {
+            let versions = self.silent_versions.iter();
+            versions.into_iter().any(|version| {
+                name.strip_prefix(version.as_str()).is_some_and(|rest| rest.starts_with('/'))
+            })
+        };
+        all.extend(before.filter(is_silent).cloned());
+        let version = self.version.as_ref().map(|(version, _)| version.clone());
+        let capabilities = Capabilities {
+            version: version.unwrap_or_default(),
+            api_versions: all.into_iter().collect(),
+        };
+        self.capabilities = Some(capabilities.clone());
+        Ok(capabilities)
     }
 
     /// Why a very recent discovery failed.
@@ -84,6 +150,7 @@ impl Known {
     async fn fresh(&mut self, client: &kube::Client) -> Result<&Discovery, kube::Error> {
         if self.found.is_none() {
             self.silent.clear();
+            self.silent_versions.clear();
             let found = match discover(client).await {
                 Ok(found) => found,
                 Err(error) => self.without_silent(client, error).await?,
@@ -107,7 +174,11 @@ impl Known {
             match kube::discovery::group(client, &group.name).await {
                 Ok(_) => {}
                 Err(error) if has_code(&error, 404) => {}
-                Err(error) => drop(self.silent.insert(group.name, reason(&error))),
+                Err(error) => {
+                    let versions = group.versions.into_iter();
+                    self.silent_versions.extend(versions.map(|version| version.group_version));
+                    self.silent.insert(group.name, reason(&error));
+                }
             }
         }
         if self.silent.is_empty() {
@@ -193,6 +264,13 @@ async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
         (is_transient(error) || has_code(error, 404)).then(|| PAUSE * tries)
     };
     failure::retry(TRIES, pause, || Discovery::new(client.clone()).run()).await
+}
+
+/// A version without `v`, pre-release and build: charts compare with plain versions.
+fn plain_version(version: &str) -> String {
+    let version = version.trim_start_matches('v');
+    let end = version.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(version.len());
+    version[..end].trim_end_matches('.').to_owned()
 }
 
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {

@@ -39,7 +39,7 @@ use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio_util::sync::CancellationToken;
 
-use crate::api::kind::{GroupVersionKind, Served};
+use crate::api::kind::{Capabilities, GroupVersionKind, Served};
 use crate::api::resource_key::{ResourceKey, split_api_version};
 use crate::watch::failure::{checked, reason};
 
@@ -216,6 +216,17 @@ impl ClusterCache {
             all.remove(instance);
         }
         Ok(kinds)
+    }
+
+    /// Version and kinds of the cluster, for charts.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Discovery`].
+    pub async fn capabilities(&self) -> Result<Capabilities, Error> {
+        let mut known = self.discovery().await?;
+        let found = known.capabilities(&self.client.0).await;
+        found.map_err(|error| self.discovery_failed(&mut known, &error))
     }
 
     /// Invalidates the discovery, for example after a definition was applied.
