@@ -21,8 +21,8 @@ use super::confine::Policy;
 /// a few hundred megabytes in between.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
-/// Disk space of the smallest file, in bytes.
-const BLOCK: u64 = 4096;
+/// Most files and directories below the watched directory.
+const MAX_FILES: u64 = 400_000;
 
 /// How long to wait for a killed program, so that it does not write while its files are
 /// removed.
@@ -149,7 +149,10 @@ impl Run<'_> {
         let finished = async {
             let (stdout, stderr) =
                 tokio::try_join!(read_bounded(stdout, self.stdout_limit), read_beginning(stderr))?;
-            // Reaped only after both pipes are closed, for the reason above.
+            // Reaped only after both pipes are closed, for the reason above, and after what it
+            // left running is killed.
+            exited(child.id()).await;
+            drop(Group(child.id()));
             let status = child.wait().await.map_err(Failure::Read)?;
             let ended_by =
                 |signal: rustix::process::Signal| status.signal() == Some(signal.as_raw());
@@ -173,10 +176,12 @@ impl Run<'_> {
             // A process survives SIGKILL only while it is blocked in the kernel.
             let _ = tokio::time::timeout(KILL_WAIT, child.wait()).await;
         }
-        // On a busy machine, the program may have written before the limit on its files was
-        // there, and ended before its directory was checked.
-        if let Some((directory, limit)) = self.disk.as_ref().filter(|_| outcome.is_ok())
-            && disk_use(directory).await > *limit
+        // The program may have ended, or its child may have been stopped by the limit on its
+        // files, before its directory was checked.
+        let unchecked = |output: &Output| self.helper.is_none() || !output.status.success();
+        if let Some((directory, limit)) = &self.disk
+            && outcome.as_ref().is_ok_and(unchecked)
+            && is_over(directory, *limit).await
         {
             return Err(Failure::DiskLimit);
         }
@@ -194,6 +199,21 @@ fn limit_files(process: Option<u32>, limit: u64) -> std::io::Result<()> {
         Ok(_) | Err(rustix::io::Errno::SRCH) => Ok(()),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Returns when a child has exited; it is not reaped, so that its number is not given to
+/// another process.
+async fn exited(process: Option<u32>) {
+    let id = process.and_then(|id| i32::try_from(id).ok());
+    let Some(pid) = id.and_then(rustix::process::Pid::from_raw) else { return };
+    let options = rustix::process::WaitIdOptions::EXITED | rustix::process::WaitIdOptions::NOWAIT;
+    let wait = move || {
+        while let Err(rustix::io::Errno::INTR) =
+            rustix::process::waitid(rustix::process::WaitId::Pid(pid), options)
+        {}
+    };
+    // Fails only when the runtime is shutting down.
+    let _ = tokio::task::spawn_blocking(wait).await;
 }
 
 /// Kills a process group when dropped, unless disarmed.
@@ -244,28 +264,36 @@ async fn grown_over(disk: &Option<(PathBuf, u64)>) {
     let Some((directory, limit)) = disk else { return std::future::pending().await };
     loop {
         tokio::time::sleep(WATCH_EVERY).await;
-        if disk_use(directory).await > *limit {
+        if is_over(directory, *limit).await {
             return;
         }
     }
 }
 
-/// Bytes of all regular files below a directory, at least a block each; files that are deleted meanwhile count
+/// Whether a directory contains more bytes, or more files, than allowed.
+async fn is_over(directory: &Path, limit: u64) -> bool {
+    let directory = directory.to_owned();
+    let counted = tokio::task::spawn_blocking(move || count(&directory)).await;
+    counted.is_ok_and(|(bytes, files)| bytes > limit || files > MAX_FILES)
+}
+
+/// Bytes of all regular files below a directory; files that are deleted meanwhile count
 /// as empty.
 pub(super) async fn disk_use(directory: &Path) -> u64 {
     let directory = directory.to_owned();
-    tokio::task::spawn_blocking(move || count_bytes(&directory)).await.unwrap_or(0)
+    let counted = tokio::task::spawn_blocking(move || count(&directory)).await;
+    counted.map_or(0, |(bytes, _)| bytes)
 }
 
-fn count_bytes(directory: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
-    entries
-        .flatten()
-        .map(|entry| match entry.metadata() {
-            Ok(meta) if meta.is_dir() => count_bytes(&entry.path()),
-            // Each file takes a block, so that their number is limited, too.
-            Ok(meta) if meta.is_file() => meta.len().max(BLOCK),
-            _ => 0,
-        })
-        .sum()
+/// Bytes of all regular files, and number of all entries.
+fn count(directory: &Path) -> (u64, u64) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return (0, 0) };
+    entries.flatten().fold((0, 0), |(bytes, files), entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => {
+            let (inner, below) = count(&entry.path());
+            (bytes + inner, files + below + 1)
+        }
+        Ok(meta) if meta.is_file() => (bytes + meta.len(), files + 1),
+        _ => (bytes, files + 1),
+    })
 }

@@ -539,6 +539,29 @@ async fn a_kustomization_reads_only_its_repository() {
 }
 
 #[tokio::test]
+async fn what_a_program_leaves_running_is_killed() {
+    // C15: also when the program itself succeeds.
+    let script = "sleep 1000 > /dev/null 2>&1 &\necho \"{apiVersion: v1, kind: A, metadata: {name: a}, pid: $!}\"";
+    let tree = Source::new(&["kustomization.yaml"])
+        .file("kustomization.yaml", "resources: []")
+        .program("kustomize", script);
+    let rendered = tree.render(json!({})).await.unwrap();
+    let pid = rendered.manifests[0].object["pid"].as_u64().unwrap();
+    let running = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        // A killed process stays until its new parent asks for it.
+        stat.rsplit(") ")
+            .next()
+            .is_some_and(|state| !state.is_empty() && !state.starts_with(['Z', 'X']))
+    };
+    let start = std::time::Instant::now();
+    while running() && start.elapsed() < Duration::from_secs(60) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert!(!running(), "process {pid} still runs");
+}
+
+#[tokio::test]
 async fn a_program_that_fills_the_disk_is_stopped() {
     for script in [
         "head -c 3000000 /dev/zero > \"$TMPDIR/one\" || exit 1",
