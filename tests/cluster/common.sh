@@ -1,18 +1,15 @@
 # shellcheck shell=bash
-# What `up`, `down` and `build.sh` share: where things lie, how to say what
-# happens, and how to tell our own processes from others.
+# What `up`, `down` and the builds share: where things lie, how to say what
+# happens, how to install tools, and how to tell our own processes from others.
 #
 # Sourced, never run. Everything for a person goes to standard error, since the
 # last line on standard output of `up` is its result.
 
-# The one release that Debian's source package holds; see build.sh.
-KUBERNETES_VERSION=1.20.2
-
 CACHE_ROOT=${WAVEGATE_CACHE:-${XDG_CACHE_HOME:-${HOME:?set HOME or WAVEGATE_CACHE}/.cache}/wavegate}
-# shellcheck disable=SC2034 # used by `up` and build.sh
-BINARIES=$CACHE_ROOT/kubernetes-$KUBERNETES_VERSION
 # shellcheck disable=SC2034 # used by `up` and `down`
 DEFAULT_STATE=${WAVEGATE_CLUSTER_DIR:-$CACHE_ROOT/run}
+# shellcheck disable=SC2034
+OLDEST_STATE=${WAVEGATE_CLUSTER_DIR:-$CACHE_ROOT/run-oldest}
 # In every state folder that `up` made, so that `down` never removes another.
 # shellcheck disable=SC2034
 MARKER=.wavegate-test-cluster
@@ -67,4 +64,38 @@ stop_processes() {
       sleep 0.05
     done
   done
+}
+
+# Runs as root: directly, or by sudo where that is there.
+as_root() {
+  if ((EUID == 0)); then
+    "$@"
+  elif have sudo; then
+    sudo "$@"
+  else
+    die "not root and no sudo: ask an administrator to run: $*"
+  fi
+}
+
+# Installs what provides the given commands, as `command=package`, when missing.
+require() {
+  local pair missing=()
+  for pair in "$@"; do
+    have "${pair%%=*}" || missing+=("${pair#*=}")
+  done
+  ((${#missing[@]})) || return 0
+  have apt-get || die "missing: ${missing[*]}; install them, or point WAVEGATE_TEST_KUBECONFIG at a cluster of your own"
+  say "installing ${missing[*]}"
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
+  # A machine whose lists are missing or old is brought up to date once.
+  as_root "${install[@]}" >&2 || {
+    as_root apt-get update -q >&2
+    as_root "${install[@]}" >&2
+  }
+}
+
+# Ends with the tail of log $1 and the error $2.
+step_failed() {
+  tail -n 30 "$1" >&2
+  die "$2; the end of its log stands above"
 }

@@ -1,40 +1,22 @@
 # shellcheck shell=bash
-# Builds kube-apiserver and kube-controller-manager from Debian's source
-# package, and fetches etcd, once, into the cache.
+# Kubernetes 1.20, the oldest release that is supported: builds kube-apiserver and
+# kube-controller-manager from Debian's source package, and fetches etcd, once, into the
+# cache.
 #
-# Sourced by `up`. Packages that are only read here (Go, etcd, one Go library)
+# Sourced by `up --oldest`. Packages that are only read here (Go, etcd, one Go library)
 # are unpacked into a temporary folder instead of installed: that needs no root,
 # starts no service, and cannot meet another version. Only small tools of the
 # build that are missing are installed. The machine's own package lists stay as
 # they are.
 
-# Runs as root: directly, or by sudo where that is there.
-as_root() {
-  if ((EUID == 0)); then
-    "$@"
-  elif have sudo; then
-    sudo "$@"
-  else
-    die "not root and no sudo: ask an administrator to run: $*"
-  fi
-}
+# The one release that Debian's source package holds.
+KUBERNETES_VERSION=1.20.2
 
-# Installs what provides the given commands, as `command=package`, when missing.
-require() {
-  local pair missing=()
-  for pair in "$@"; do
-    have "${pair%%=*}" || missing+=("${pair#*=}")
-  done
-  ((${#missing[@]})) || return 0
-  have apt-get || die "missing: ${missing[*]}; install them, or point WAVEGATE_TEST_KUBECONFIG at a cluster of your own"
-  say "installing ${missing[*]}"
-  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${missing[@]}")
-  # A machine whose lists are missing or old is brought up to date once.
-  as_root "${install[@]}" >&2 || {
-    as_root apt-get update -q >&2
-    as_root "${install[@]}" >&2
-  }
-}
+# Controllers that are off: those that would judge nodes, call a cloud, or wait for a
+# volume provisioner.
+CONTROLLERS='*,-nodelifecycle,-nodeipam,-cloud-node-lifecycle,-route,-service,-persistentvolume-binder,-attachdetach,-ttl'
+CONTROLLER_MANAGER_FLAGS=(--port=0)
+API_SERVER_FLAGS=(--enable-priority-and-fairness=false)
 
 # Prints sources for the Debian release of this machine with source packages
 # switched on, taken from whatever mirror the machine is configured with.
@@ -157,10 +139,4 @@ VERSION
   rm -rf "$work"
   trap - EXIT
   say "built in $((SECONDS - started)) s, kept in $BINARIES"
-}
-
-# Ends with the tail of log $1 and the error $2.
-step_failed() {
-  tail -n 30 "$1" >&2
-  die "$2; the end of its log stands above"
 }
