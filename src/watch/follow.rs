@@ -9,6 +9,7 @@ use kube::runtime::watcher::{self, Event};
 use kube::runtime::{WatchStreamExt, watcher as start};
 use kube::{Api, Resource};
 use serde::de::DeserializeOwned;
+use tokio::time::Instant;
 
 use super::failure::{has_code, reason, words_of};
 
@@ -18,6 +19,9 @@ pub type Events<K> = BoxStream<'static, Result<Event<K>, watcher::Error>>;
 /// The first and the longest pause after a failure, plus up to as much of jitter. Short
 /// enough to notice an installed definition or a granted permission soon.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(800), Duration::from_secs(5));
+
+/// Within this time, only one expired revision is no error.
+const EXPIRES_ONCE: Duration = Duration::from_secs(5);
 
 /// Watches the objects of `api`. Retries follow with increasing delays, up to ten seconds.
 ///
@@ -47,7 +51,51 @@ where
         .with_jitter()
         .without_max_times();
     let pauses = watcher::ExponentialBackoff::from(pauses);
-    answered(start(api, config), on_listing).backoff(pauses).boxed()
+    answered(listed_anew(api, config), on_listing).backoff(pauses).boxed()
+}
+
+/// A watch that lists again at once, without an error, when the server does not know its
+/// revision any more: nothing failed, and a definition that was just created again has a
+/// history that begins after it. The library would pause first; and where the response
+/// itself has code 410, instead of an event, it would ask for the same revision without
+/// end. Revisions that expire in quick succession are errors, so that a pause follows.
+fn listed_anew<K>(
+    api: Api<K>,
+    config: watcher::Config,
+) -> impl Stream<Item = Result<Event<K>, watcher::Error>>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let events = start(api.clone(), config.clone()).boxed();
+    stream::unfold((events, None::<Instant>), move |(mut events, expired)| {
+        let (api, config) = (api.clone(), config.clone());
+        async move {
+            let mut expired = expired;
+            loop {
+                let event = events.next().await?;
+                if !event.as_ref().is_err_and(is_expired) {
+                    return Some((event, (events, expired)));
+                }
+                events = start(api.clone(), config.clone()).boxed();
+                let last = expired.replace(Instant::now());
+                if last.is_some_and(|last| last.elapsed() < EXPIRES_ONCE) {
+                    return Some((event, (events, expired)));
+                }
+            }
+        }
+    })
+}
+
+/// Whether the server does not know the revision any more, of a watch or of the pages of
+/// a listing.
+fn is_expired(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error)
+        | watcher::Error::WatchStartFailed(error)
+        | watcher::Error::WatchFailed(error) => has_code(error, 410),
+        watcher::Error::WatchError(status) => status.code == 410,
+        watcher::Error::NoResourceVersion => false,
+    }
 }
 
 /// Delays `Init` until the listing has returned objects. The library reports it before
@@ -95,7 +143,7 @@ fn message(logged: &mut Option<String>, error: Option<&watcher::Error>) -> Optio
         *logged = None;
         return None;
     };
-    if matches!(error, watcher::Error::WatchError(status) if status.code == 410) {
+    if is_expired(error) {
         return None;
     }
     let hint = match error {
@@ -125,7 +173,6 @@ mod tests {
     use futures::FutureExt;
     use k8s_openapi::api::core::v1::ConfigMap;
     use kube::api::PostParams;
-    use tokio::time::Instant;
 
     use super::*;
     use crate::embedded::{Effect, Fault, Server};
@@ -164,6 +211,31 @@ mod tests {
         assert_eq!(names, ["Init", "InitApply(a)", "InitDone"]);
         assert_eq!(errors, Vec::<u64>::new());
         assert!(events.next().now_or_never().is_none());
+    }
+
+    /// Also when the response itself is 410: the library would ask for the same revision
+    /// without end.
+    #[tokio::test(start_paused = true)]
+    async fn an_expired_revision_is_listed_anew_at_once() {
+        let server = Server::new();
+        let api: Api<ConfigMap> = Api::namespaced(server.client_as("test"), "default");
+        let watching = |request: &crate::embedded::RequestRecord| request.verb == "watch";
+        server.inject(Fault::new(Effect::Status(410), watching).times(1));
+        let mut events = follow(api.clone(), watcher::Config::default());
+        let (names, errors) = within(&mut events, Duration::from_millis(700)).await;
+        assert_eq!(
+            (names.as_slice(), errors.len()),
+            (&[String::from("Init"), "InitDone".into(), "Init".into(), "InitDone".into()][..], 0)
+        );
+
+        // In quick succession, it is an error with a pause.
+        server.inject(Fault::new(Effect::Status(410), watching).times(usize::MAX));
+        server.drop_watches();
+        let before = server.requests().len();
+        let (_, errors) = within(&mut events, Duration::from_secs(60)).await;
+        assert!(errors.len() > 3, "{errors:?}");
+        let requests = server.requests().len() - before;
+        assert!(requests < 200, "{requests} requests in a minute");
     }
 
     #[test]

@@ -10,10 +10,12 @@ use kube::runtime::watcher;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::index::{Change, Mark, Objects};
 use super::{ClusterCache, Error, Wanted, definitions, kind_of, raw};
 use crate::api::resource_key::ResourceKey;
+use crate::watch::failure::{has_code, is_transient};
 use crate::watch::follow::{follow_listings, words};
 
 /// Objects per page of a listing (SE-432).
@@ -21,6 +23,10 @@ pub(super) const PAGE: u32 = 500;
 
 /// After this number of consecutive failures, the index counts as outdated.
 const MAX_FAILURES: u32 = 3;
+
+/// After this number of consecutive failures that may pass, a listing has failed: some ten
+/// seconds, as long as a loaded server needs to serve a new definition.
+const MAX_PASSING_FAILURES: u32 = 5;
 
 /// Failures further apart than this are not consecutive.
 const IN_A_ROW: Duration = Duration::from_secs(180);
@@ -39,7 +45,15 @@ enum State {
 #[derive(Debug, Default)]
 struct Failures {
     times: u32,
-    last: Option<(Instant, String)>,
+    last: Option<Failure>,
+}
+
+#[derive(Debug)]
+struct Failure {
+    at: Instant,
+    reason: String,
+    /// The server does not serve the kind.
+    is_missing: bool,
 }
 
 /// The watch of one kind.
@@ -47,6 +61,8 @@ struct Failures {
 pub(super) struct Feed {
     pub resource: ApiResource,
     pub objects: Mutex<Objects>,
+    /// Ends the watch.
+    pub stop: CancellationToken,
     wanted: Arc<Mutex<Wanted>>,
     state: tokio::sync::watch::Sender<State>,
     failures: Mutex<Failures>,
@@ -56,10 +72,16 @@ pub(super) struct Feed {
 }
 
 impl Feed {
-    pub fn new(resource: ApiResource, mark: Mark, wanted: Arc<Mutex<Wanted>>) -> Self {
+    pub fn new(
+        resource: ApiResource,
+        mark: Mark,
+        wanted: Arc<Mutex<Wanted>>,
+        stop: CancellationToken,
+    ) -> Self {
         Self {
             resource,
             objects: Mutex::new(Objects::new(mark)),
+            stop,
             wanted,
             state: tokio::sync::watch::Sender::new(State::Starting),
             failures: Mutex::default(),
@@ -71,18 +93,37 @@ impl Feed {
     /// Lists again at once after a failure, but not too often: the pause of a watch with
     /// many failures is longer than a user waits.
     fn list_soon(&self) {
-        if !matches!(&*self.state.borrow(), State::Failed(_)) {
+        if self.check().is_ok() {
             return;
         }
         let mut asked = self.asked_again.lock();
         if asked.elapsed() >= MIN_LIST_INTERVAL {
             *asked = Instant::now();
-            self.state.send_replace(State::Starting);
-            self.again.notify_one();
+            self.start_over();
         }
     }
 
-    /// Waits until the first listing is complete.
+    /// Lists again; failures before this point do not count any more.
+    fn start_over(&self) {
+        *self.failures.lock() = Failures::default();
+        self.state.send_replace(State::Starting);
+        self.again.notify_one();
+    }
+
+    /// Lists again at once if the server did not serve the kind: its definition may have been
+    /// created again.
+    pub fn list_again(&self) {
+        if self.is_missing() {
+            self.start_over();
+        }
+    }
+
+    /// Whether the server does not serve the kind: its definition was deleted, or is new.
+    pub fn is_missing(&self) -> bool {
+        self.failures.lock().last.as_ref().is_some_and(|last| last.is_missing)
+    }
+
+    /// Waits until a listing is complete.
     pub async fn ready(&self, limit: Duration) -> Result<(), Error> {
         self.list_soon();
         let mut state = self.state.subscribe();
@@ -104,8 +145,8 @@ impl Feed {
         }
         let failures = self.failures.lock();
         match &failures.last {
-            Some((at, reason)) if failures.times >= MAX_FAILURES && at.elapsed() < IN_A_ROW => {
-                Err(Error::List { kind: self.name(), reason: reason.clone() })
+            Some(last) if failures.times >= MAX_FAILURES && last.at.elapsed() < IN_A_ROW => {
+                Err(Error::List { kind: self.name(), reason: last.reason.clone() })
             }
             _ => Ok(()),
         }
@@ -199,13 +240,19 @@ impl Feed {
         let reason = words(error);
         tracing::debug!(kind = self.name(), %reason, "watch interrupted");
         let mut failures = self.failures.lock();
-        let in_a_row = failures.last.as_ref().is_some_and(|(at, _)| at.elapsed() < IN_A_ROW);
+        let in_a_row = failures.last.as_ref().is_some_and(|last| last.at.elapsed() < IN_A_ROW);
         failures.times = if in_a_row { failures.times + 1 } else { 1 };
-        failures.last = Some((Instant::now(), reason.clone()));
+        let is_missing = is_missing(error);
+        failures.last = Some(Failure { at: Instant::now(), reason: reason.clone(), is_missing });
         if failures.times == MAX_FAILURES {
             tracing::warn!(kind = self.name(), reason, "cannot watch, retrying");
         }
-        if matches!(error, watcher::Error::InitialListFailed(_)) {
+        let times = failures.times;
+        drop(failures);
+        // A kind of a new definition is not served at once, although discovery names it, and
+        // an overloaded server may serve it later.
+        let passes = times < MAX_PASSING_FAILURES && passes(error);
+        if matches!(error, watcher::Error::InitialListFailed(_)) && !passes {
             self.state.send_modify(|state| {
                 if !matches!(state, State::Ready) {
                     *state = State::Failed(reason.clone());
@@ -220,5 +267,23 @@ impl Feed {
             return Vec::new();
         }
         self.objects.lock().all()
+    }
+}
+
+/// Whether the server does not serve the kind.
+fn is_missing(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(error) | watcher::Error::WatchStartFailed(error) => {
+            has_code(error, 404)
+        }
+        _ => false,
+    }
+}
+
+/// Whether a failed listing may succeed within seconds, without a change by a user.
+fn passes(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(listing) => is_missing(error) || is_transient(listing),
+        _ => true,
     }
 }

@@ -229,10 +229,14 @@ impl ClusterCache {
         found.map_err(|error| self.discovery_failed(&mut known, &error))
     }
 
-    /// Invalidates the discovery, for example after a definition was applied.
+    /// Invalidates the discovery, for example after a definition was applied. Kinds that
+    /// were not served are listed again: their definition may have returned.
     pub async fn forget_kinds(&self) {
         self.known.lock().await.forget();
         self.schemas.lock().await.forget_custom();
+        for feed in self.feeds.lock().values() {
+            feed.list_again();
+        }
     }
 
     /// Validates the fields of an object with the schema that the cluster publishes, with
@@ -310,27 +314,56 @@ impl ClusterCache {
         if self.reach.namespaces.is_none() {
             all.insert(definitions.clone());
         }
-        let mut feeds = Vec::new();
         // The status of an Application may name kinds that were excluded since.
         all.retain(|kind| !self.reach.filter.excludes(&kind.group, &kind.kind));
+        let mut watched = Vec::new();
         for kind in all {
-            let found = self.feeds_of(&kind);
-            let found = match found.is_empty() {
-                false => found,
-                true => match self.resource(&kind, true).await? {
+            let mut found = self.feeds_of(&kind);
+            if found.is_empty() || found.iter().any(|feed| feed.is_missing()) {
+                found = match self.resource(&kind, true).await? {
                     Some((resource, namespaced)) => self.start(&resource, namespaced),
-                    None => continue,
-                },
-            };
+                    None => {
+                        self.drop_feeds(&kind);
+                        continue;
+                    }
+                };
+            }
             // Triggers only instances that need the kind, which may be forbidden.
             if kind != definitions {
-                feeds.extend(found);
+                watched.push((kind, found));
             }
         }
-        for feed in feeds {
-            feed.ready(LIST_TIMEOUT).await?;
+        for (kind, feeds) in watched {
+            for feed in feeds {
+                let Err(error) = feed.ready(LIST_TIMEOUT).await else { continue };
+                // Discovery may be from before the definition was deleted.
+                if !feed.is_missing() {
+                    return Err(error);
+                }
+                self.known.lock().await.forget();
+                if self.resource(&kind, true).await?.is_some() {
+                    return Err(error);
+                }
+                self.drop_feeds(&kind);
+                break;
+            }
         }
         Ok(())
+    }
+
+    /// Ends the watches of a kind that does not exist any more, and so has no objects.
+    fn drop_feeds(&self, kind: &GroupVersionKind) {
+        let places = self.reach.places();
+        let mut feeds = self.feeds.lock();
+        let gone: Vec<_> =
+            places.filter_map(|place| feeds.remove(&(kind.clone(), place))).collect();
+        drop(feeds);
+        for feed in gone {
+            feed.stop.cancel();
+            for (key, change) in feed.objects.lock().all() {
+                self.trigger_affected(&key, &change, "");
+            }
+        }
     }
 
     /// Starts the watches of a kind.
@@ -344,13 +377,13 @@ impl ClusterCache {
         let start = |namespace: Option<String>| {
             let feed = feeds.entry((kind.clone(), namespace.clone())).or_insert_with(|| {
                 let (mark, wanted) = (self.mark.clone(), self.wanted.clone());
-                let feed = Arc::new(Feed::new(resource.clone(), mark, wanted));
+                let stop = self.stop.child_token();
+                let feed = Arc::new(Feed::new(resource.clone(), mark, wanted, stop.clone()));
                 let api = match &namespace {
                     None => Api::all_with(self.client.0.clone(), resource),
                     Some(name) => Api::namespaced_with(self.client.0.clone(), name, resource),
                 };
                 let work = feed.clone().run(Arc::downgrade(self), api);
-                let stop = self.stop.clone();
                 tokio::spawn(async move { stop.run_until_cancelled(work).await });
                 feed
             });

@@ -9,7 +9,7 @@ use crate::support::recorder::{Change, version};
 use crate::support::{Kind, Setup, World};
 
 /// An Application that is synced manually.
-async fn application(world: &World, name: &str) {
+pub async fn application(world: &World, name: &str) {
     let mut set = set(world, "none", &[(name, "dev")], &json!(null));
     let mut application = set["spec"]["template"].take();
     application["metadata"] = json!({ "name": world.tagged(name) });
@@ -18,7 +18,7 @@ async fn application(world: &World, name: &str) {
 }
 
 /// Commits the files of an Application.
-fn commit(world: &World, name: &str, objects: &[Value]) {
+pub fn commit(world: &World, name: &str, objects: &[Value]) {
     let file = |(index, object): (usize, &Value)| {
         (format!("apps/{name}/{index}.json"), object.to_string())
     };
@@ -27,7 +27,7 @@ fn commit(world: &World, name: &str, objects: &[Value]) {
 }
 
 /// Syncs, and returns the Application after the sync.
-async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
+pub async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
     let operation = json!({
         "initiatedBy": { "username": "admin" }, "sync": { "syncOptions": options },
     });
@@ -45,7 +45,7 @@ async fn sync(world: &World, name: &str, options: &[&str]) -> Value {
 }
 
 /// The phase, and the messages of the operation and of single objects.
-fn phase(app: &Value) -> (&str, String) {
+pub fn phase(app: &Value) -> (&str, String) {
     let state = &app["status"]["operationState"];
     let results = state["syncResult"]["resources"].as_array().into_iter().flatten();
     let said = [&state["message"]].into_iter().chain(results.map(|result| &result["message"]));

@@ -148,9 +148,21 @@ pub async fn a_retry_is_announced_with_its_number_and_time(mut world: World) {
     let reason = waits["reason"].as_str().unwrap_or_default();
     assert!(reason.starts_with(&format!("attempt 2 of 4 at {time}: {hook}")), "{waits}");
     let namespace = world.namespace.clone();
-    let (code, out, err) = world.wavegate(&["explain", "-n", &namespace, "fleet"]).await;
-    assert_eq!(code, 0, "{err}");
-    assert!(out.contains(&format!(": {reason}")), "{out}");
+    // The reason may get more precise in between, and the two then agree again.
+    let agreed = async {
+        loop {
+            let log = world.recorder.read(|log| log.get(Kind::ApplicationSet, "fleet").cloned());
+            let reason = log.unwrap()["status"]["rollout"]["waitingFor"][0]["reason"].clone();
+            let reason = reason.as_str().unwrap_or_default();
+            let (code, out, err) = world.wavegate(&["explain", "-n", &namespace, "fleet"]).await;
+            assert_eq!(code, 0, "{err}");
+            if out.contains(&format!(": {reason}")) {
+                return out;
+            }
+        }
+    };
+    let out = tokio::time::timeout(World::wait_limit(), agreed).await;
+    let out = out.expect("explain names the reason of the status");
     assert!(!out.contains("wavegate sync"), "it would be refused: {out}");
     let application = world.tagged("dev");
     let (code, out, err) = world.wavegate(&["terminate", "-n", &namespace, &application]).await;

@@ -9,6 +9,7 @@ mod bad_input;
 mod by_hand;
 mod changes;
 mod commits;
+mod definitions;
 mod deletion;
 mod disabled;
 mod dry_run;
@@ -82,6 +83,7 @@ cases! {
     sources::several_sources_are_rolled_out_and_rolled_back,
     guards::a_commit_without_manifests_prunes_nothing,
     dry_run::a_definition_and_the_use_of_its_new_field_are_applied_together,
+    definitions::definitions_return_with_their_objects,
     dry_run::errors_of_the_apply_fail_in_their_wave,
     dry_run::an_invalid_field_is_rejected_before_the_first_write,
     guards::a_removed_field_is_removed_after_a_change_to_server_side_apply,

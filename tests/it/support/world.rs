@@ -215,12 +215,12 @@ impl World {
 
     /// Waits until `condition` returns a value; otherwise panics with `what`.
     pub async fn until<T>(&self, what: &str, condition: impl FnMut(&Log) -> Option<T>) -> T {
-        match self.recorder.until(self.wait_limit(), condition).await {
+        match self.recorder.until(Self::wait_limit(), condition).await {
             Ok(found) => found,
             Err(state) => panic!(
                 "{}: {what}: not within {:?}\n{state}\n{}",
                 self.namespace,
-                self.wait_limit(),
+                Self::wait_limit(),
                 self.last_words()
             ),
         }
@@ -229,7 +229,7 @@ impl World {
     /// Waits until nothing was written for some time.
     pub async fn until_calm(&self, what: &str) {
         let calm = Duration::from_millis(1500);
-        if let Err(state) = self.recorder.until_calm(calm, self.wait_limit()).await {
+        if let Err(state) = self.recorder.until_calm(calm, Self::wait_limit()).await {
             panic!(
                 "{}: {what}: it never becomes calm\n{state}\n{}",
                 self.namespace,
@@ -249,7 +249,8 @@ impl World {
         format!("{ended}{last}")
     }
 
-    fn wait_limit(&self) -> Duration {
+    /// The longest wait for a condition.
+    pub fn wait_limit() -> Duration {
         let seconds = std::env::var(WAIT_LIMIT).ok().and_then(|text| text.parse().ok());
         Duration::from_secs(seconds.unwrap_or(300))
     }
