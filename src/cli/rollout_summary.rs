@@ -41,6 +41,9 @@ pub(super) struct RolloutSummary {
     pub health: String,
     /// Description of the state in one line.
     pub message: String,
+    /// That `status.resources` does not list every Application; absent when it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub truncated: Option<String>,
     /// In the order of the steps, then by name; those that no step selects come last.
     pub applications: Vec<MemberSummary>,
     /// Whether the set is kept by a finalizer while its Applications are deleted.
@@ -169,6 +172,9 @@ impl RolloutSummary {
             total,
             health: set.text("/status/health/status").to_owned(),
             message: String::new(),
+            truncated: set["status"]["resourcesCount"]
+                .as_u64()
+                .and_then(|count| stored::truncated(set.items("/status/resources").len(), count)),
             applications: members(set, step, &stored, applications),
             finalizers: annotations::finalizers(set).map(str::to_owned).collect(),
         };

@@ -184,6 +184,9 @@ pub(super) fn one_at(summary: &RolloutSummary, now: Timestamp) -> String {
         summary.namespace, summary.application_set, summary.message
     );
     let mut text = output::printable(&title) + "\n";
+    if let Some(truncated) = &summary.truncated {
+        text.push_str(&format!("note: {truncated}; this table does\n"));
+    }
     if !summary.applications.is_empty() {
         let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "FOR", "MESSAGE"];
         text.push('\n');

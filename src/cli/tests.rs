@@ -336,6 +336,18 @@ fn applications_are_listed_in_the_order_of_the_steps() {
 }
 
 #[test]
+fn a_status_that_lists_only_some_applications_says_so_as_191() {
+    let listed = json!([{"name": "a"}, {"name": "b"}]);
+    let read = |count: usize| {
+        let status = json!({"resources": listed, "resourcesCount": count});
+        RolloutSummary::read(&set(status), &Applications::new())
+    };
+    let note = "note: status.resources is truncated: it does not list all 3 Applications";
+    assert!(status::one(&read(3)).lines().any(|line| line.starts_with(note)));
+    assert!(!status::one(&read(2)).contains("truncated"));
+}
+
+#[test]
 fn states_are_coloured_without_a_change_of_the_columns() {
     let rows = || {
         [

@@ -68,7 +68,10 @@ impl RepositorySecrets {
         let Some((_, prefix)) = kind else { return false };
         let text = |field: &str| {
             let data = secret.data.as_ref().and_then(|data| data.get(field));
-            data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned()).unwrap_or_default()
+            let read = data.map(|bytes| String::from_utf8_lossy(&bytes.0).into_owned());
+            // A Secret of a file: the API server stores this as `data`.
+            let written = secret.string_data.as_ref().and_then(|data| data.get(field)).cloned();
+            written.or(read).unwrap_or_default()
         };
         let credentials = Credentials {
             username: text("username").trim().to_owned(),
@@ -134,5 +137,27 @@ mod tests {
         for (prefix, url, want) in cases {
             assert_eq!(is_below(url, prefix), want, "{url} below {prefix}");
         }
+    }
+
+    #[test]
+    fn a_secret_of_a_file_may_have_string_data() {
+        let secret = |data: &str| -> Secret {
+            serde_json::from_value(serde_json::json!({
+                "metadata": {"name": "apps", "labels": {SECRET_TYPE_LABEL: "repository"}},
+                data: {},
+                "stringData": {"url": "https://git.example.com/apps", "username": "bot", "password": "swordfish"},
+            }))
+            .unwrap()
+        };
+        for data in ["data", "ignored"] {
+            let all = RepositorySecrets::read(&[secret(data)]);
+            let found = all.of("https://git.example.com/apps.git", "").unwrap();
+            assert_eq!((&*found.username, &*found.password), ("bot", "swordfish"), "{data}");
+        }
+        let mut both = secret("data");
+        let old = k8s_openapi::ByteString(b"old".to_vec());
+        both.data = Some([("password".to_owned(), old)].into());
+        let found = RepositorySecrets::read(&[both]).of("https://git.example.com/apps", "");
+        assert_eq!(found.unwrap().password, "swordfish", "as the API server stores it");
     }
 }

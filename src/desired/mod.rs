@@ -21,6 +21,7 @@ pub mod selector;
 pub mod template;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod values_object;
 
 use std::collections::BTreeSet;
@@ -31,6 +32,7 @@ use serde_json::{Map, Value};
 use self::generators::{Evaluation, Output};
 use self::inputs::{GitRequest, Inputs, Reads};
 use self::template::Engine;
+use self::texts::Given;
 use crate::api::unknown;
 use crate::api::{
     API_VERSION, annotations::RESOURCES_FINALIZER, conditions::application_set::reason,
@@ -287,7 +289,7 @@ fn render_output(
     let mut first_error = None;
     for parameters in output.sets {
         let which = || parameters.origin.clone();
-        match render_one(set, &template, &parameters.values, engine, env, &which) {
+        match render_one(set, &template, parameters.given(), engine, env, &which) {
             Ok(application) => take(application, parameters.origin),
             Err(error) if error.is_limit() => return Err(error),
             Err(error) => {
@@ -312,7 +314,7 @@ pub fn name_of(object: &Value) -> &str {
 fn render_one(
     set: &Value,
     template: &Value,
-    parameters: &Map<String, Value>,
+    parameters: Given<'_>,
     engine: &mut Engine,
     env: &mut Env,
     which: &dyn Fn() -> String,

@@ -2,16 +2,24 @@
 
 use serde_json::Value;
 
+/// The field of a Helm source that holds free-form JSON.
+const VALUES_OBJECT: &str = "valuesObject";
+
 /// Sets every empty field of `own` from `base`, recursively.
 ///
 /// Empty are null, `false`, 0, `""` and empty lists and objects: such a value
-/// in a generator's template cannot override anything. Lists are not merged.
+/// in a generator's template cannot override anything. Lists and `valuesObject` are not
+/// merged: that of the generator is taken whole.
 pub fn merge(own: &Value, base: &Value) -> Value {
     match (own, base) {
         (Value::Object(own), Value::Object(base)) => {
             let mut merged = base.clone();
             for (key, value) in own {
-                let value = merge(value, base.get(key).unwrap_or(&Value::Null));
+                let value = match base.get(key) {
+                    // Free-form JSON is one value.
+                    Some(_) if key == VALUES_OBJECT && !value.is_null() => value.clone(),
+                    base => merge(value, base.unwrap_or(&Value::Null)),
+                };
                 merged.insert(key.clone(), value);
             }
             Value::Object(merged)
@@ -65,6 +73,24 @@ mod tests {
                 json!({"source": {}}),
                 json!({"sources": [1]}),
                 json!({"source": {}, "sources": [1]}),
+            ),
+            (
+                0,
+                json!({"helm": {"valuesObject": {"a": {"x": 1}}}}),
+                json!({"helm": {"valuesObject": {"a": {"y": 2}, "b": 3}, "values": "v"}}),
+                json!({"helm": {"valuesObject": {"a": {"x": 1}}, "values": "v"}}),
+            ),
+            (
+                0,
+                json!({"helm": {"valuesObject": {}}}),
+                json!({"helm": {"valuesObject": {"b": 3}}}),
+                json!({"helm": {"valuesObject": {}}}),
+            ),
+            (
+                0,
+                json!({"helm": {"valuesObject": null}}),
+                json!({"helm": {"valuesObject": {"b": 3}}}),
+                json!({"helm": {"valuesObject": {"b": 3}}}),
             ),
             (0, json!(null), json!({"a": 1}), json!({"a": 1})),
             (0, json!({"a": 1}), json!(null), json!({"a": 1})),

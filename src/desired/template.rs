@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::texts::Given;
 use super::{Error, Limits};
 use crate::template::go::{Env, MissingKey, Options, Template};
 use crate::template::simple;
@@ -153,7 +154,7 @@ impl Engine {
         &mut self,
         text: &str,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<String, Error> {
@@ -176,7 +177,7 @@ impl Engine {
         &mut self,
         value: &Value,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<Value, Error> {
@@ -217,7 +218,7 @@ impl Engine {
         &mut self,
         value: &Value,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
     ) -> Result<Value, Error> {
         self.application_bytes = 0;
@@ -237,7 +238,7 @@ impl Engine {
     pub fn render_if_known(
         &mut self,
         text: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
     ) -> Result<String, crate::template::Error> {
         match self.execute(text, parameters, env, true) {
@@ -254,7 +255,7 @@ impl Engine {
     pub fn render_value(
         &mut self,
         text: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
     ) -> Result<String, crate::template::Error> {
         self.execute(text, parameters, env, false)
@@ -285,11 +286,11 @@ impl Engine {
         &mut self,
         text: &str,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
         which: &dyn Fn() -> String,
     ) -> Result<String, Error> {
-        if parameters.is_empty() || !text.contains("{{") {
+        if parameters.values.is_empty() || !text.contains("{{") {
             self.count(place, text.len())?;
             return Ok(text.to_owned());
         }
@@ -312,16 +313,16 @@ impl Engine {
     fn execute(
         &mut self,
         text: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
         env: &mut Env,
         strict: bool,
     ) -> Result<String, crate::template::Error> {
-        if parameters.is_empty() || !text.contains("{{") {
+        if parameters.values.is_empty() || !text.contains("{{") {
             return Ok(text.to_owned());
         }
         let limits = &self.limits.template;
         match &mut self.language {
-            Language::Simple => simple::render(text, parameters, limits.output_bytes),
+            Language::Simple => simple::render(text, parameters.values, limits.output_bytes),
             Language::Go { options, compiled, strict: compiled_strictly, bytes } => {
                 if *bytes > MAX_COMPILED {
                     compiled.clear();
@@ -341,7 +342,8 @@ impl Engine {
                         compiled.entry(text.to_owned()).or_insert(template)
                     }
                 };
-                template.execute_in(parameters, limits, env)
+                let texts: Vec<&[&str]> = parameters.texts.paths().collect();
+                template.execute_typed(parameters.values, &texts, limits, env)
             }
         }
     }

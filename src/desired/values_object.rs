@@ -14,7 +14,10 @@ const FIELD: &str = "valuesObject";
 ///
 /// The path of the field, and why it is no object.
 pub fn parse(template: &mut Value) -> Result<(), (String, String)> {
-    let spec = &mut template["spec"];
+    // Nothing else is indexed: a template is what the user wrote, of any type.
+    let Some(spec) = template.get_mut("spec").and_then(Value::as_object_mut) else {
+        return Ok(());
+    };
     let sources = match spec.get_mut("sources") {
         Some(Value::Array(sources)) => std::mem::take(sources),
         _ => Vec::new(),
@@ -25,7 +28,7 @@ pub fn parse(template: &mut Value) -> Result<(), (String, String)> {
         parsed.push(source);
     }
     if !parsed.is_empty() {
-        spec["sources"] = parsed.into();
+        spec.insert("sources".to_owned(), parsed.into());
     }
     match spec.get_mut("source") {
         Some(source) => parse_source(source, "spec.template.spec.source"),

@@ -9,6 +9,7 @@ use crate::api::ObjectKey;
 use crate::decide::application_set::WritePlan;
 use crate::decide::application_set::outcome::{Act, Ended, Outcome};
 use crate::decide::application_set::reconcile::{Decision, Next, Snapshot};
+use crate::decide::application_set::stored::{self, Status};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::counts::WaitKind;
 use crate::decide::rollout::status::step_text;
@@ -25,6 +26,8 @@ pub struct Logged {
     generated: usize,
     /// The open step, and how many of it are in flight, allowed, and not allowed yet.
     held: Option<(usize, u64, Limit, u64)>,
+    /// The number of Applications that `status.resources` does not list completely.
+    truncated: Option<u64>,
 }
 
 /// Logs what was generated, once per generation: the number of Applications of each
@@ -38,15 +41,6 @@ pub fn generated(context: &Context, key: &ObjectKey, snapshot: &Snapshot<'_>) {
     }
     for (generator, applications) in &generated.per_generator {
         tracing::info!("generator" = %generator, applications, "generated Applications");
-    }
-    let limit = snapshot.settings.max_resources;
-    let resources = generated.applications.len();
-    if limit > 0 && resources > limit {
-        tracing::warn!(
-            resources,
-            limit,
-            "status.resources is truncated; see --max-resources-status-count"
-        );
     }
     if !generated.has_steps {
         return;
@@ -82,6 +76,9 @@ pub fn decided(context: &Context, key: &ObjectKey, decision: &Decision) {
             (true, _) => tracing::warn!(reason = event.reason, "{}", event.text),
             (false, _) => tracing::info!(reason = event.reason, "{}", event.text),
         }
+    }
+    if let Some(status) = &decision.status {
+        truncated(context, key, status);
     }
     if let Some(plan) = &decision.rollout {
         plan.transitions.iter().for_each(transition);
@@ -140,6 +137,23 @@ fn starts(plan: &RolloutPlan, writes: &WritePlan) {
             revision = start.revisions.join(","),
             prune = patch.body()["operation"]["sync"]["prune"] == true,
             "triggering sync"
+        );
+    }
+}
+
+/// Logs that `status.resources` does not list all Applications, when their number changes
+/// (AS-191).
+fn truncated(context: &Context, key: &ObjectKey, status: &Status) {
+    let (listed, count) = (status.resources.len(), status.resources_count.as_u64());
+    let now = count.filter(|count| stored::truncated(listed, *count).is_some());
+    let known = context.logged(key, |logged| std::mem::replace(&mut logged.truncated, now));
+    if let Some(resources) = now
+        && known != now
+    {
+        tracing::warn!(
+            resources,
+            listed,
+            "status.resources is truncated; see --max-resources-status-count"
         );
     }
 }

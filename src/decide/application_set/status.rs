@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::generated::Generated;
 use super::observe::Existing;
-use super::stored::{Resource, Set, Status};
+use super::stored::{self, Resource, Set, Status};
 use super::{Held, Settings};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
@@ -27,6 +27,10 @@ const REASON_LIMIT: usize = 1024;
 const SHORT_REASON_LIMIT: usize = 700;
 /// The most bytes of the name of a resource.
 const RESOURCE_LIMIT: usize = 600;
+
+/// Messages of the good state, which tools compare (AS-184).
+const GENERATED: &str = "All applications have been generated successfully";
+const PARAMETERS_GENERATED: &str = "Successfully generated parameters for all Applications";
 
 /// Separates an error from the deletions that wait because of it.
 const HELD: &str = "; meanwhile ";
@@ -125,7 +129,8 @@ pub fn without_error(set: &Set, now: Timestamp) -> Status {
 pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     let old = &findings.set.status;
     let mut status = Status { exists: true, ..Status::default() };
-    status.conditions = conditions(findings, now);
+    resources(findings, &mut status);
+    status.conditions = conditions(findings, truncated(&status).as_deref(), now);
     status.health = health(&status.conditions, &old.health, now);
     (status.entries, status.rollout) = match &findings.rollout {
         Some(rollout) => (
@@ -139,7 +144,6 @@ pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
         None => (None, Value::Null),
     };
     status.entries_are_exact = true;
-    resources(findings, &mut status);
     status
 }
 
@@ -256,7 +260,9 @@ fn shortened(reason: &str) -> Cow<'_, str> {
 }
 
 /// The conditions after a reconcile, sorted by type (AS-183, AS-184).
-fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
+///
+/// `truncated` is added to the message that every Application is up to date (AS-191).
+fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) -> Vec<Value> {
     let (generated, settings) = (findings.generated, findings.settings);
     let is_generated = generated.error.is_none();
     let is_disabled = generated.is_disabled(settings);
@@ -293,15 +299,19 @@ fn conditions(findings: &Findings<'_>, now: Timestamp) -> Vec<Value> {
                 "all applications are up to date, updated all at once: spec.strategy requests a RollingSync, \
                  but progressive syncs are disabled; start with --enable-progressive-syncs to enable them"
             } else {
-                "all applications have been generated and written"
+                GENERATED
             };
             wanted.push((condition::ERROR_OCCURRED, false, up_to_date, message.to_owned()));
-            wanted.push((condition::RESOURCES_UP_TO_DATE, true, up_to_date, message.to_owned()));
+            let message = match truncated {
+                Some(truncated) => format!("{message}; {truncated}"),
+                None => message.to_owned(),
+            };
+            wanted.push((condition::RESOURCES_UP_TO_DATE, true, up_to_date, message));
         }
         (None, None) => {}
     }
     if is_generated {
-        let message = "parameters and applications have been generated".to_owned();
+        let message = PARAMETERS_GENERATED.to_owned();
         wanted.push((condition::PARAMETERS_GENERATED, true, reason::PARAMETERS_GENERATED, message));
         wanted.extend(rollout_conditions(findings));
     }
@@ -493,6 +503,12 @@ fn resources(findings: &Findings<'_>, status: &mut Status) {
     }
     status.resources_are_exact = true;
     status.resources_count = count.into();
+}
+
+/// That `status.resources` does not list every Application; `None` when it does.
+fn truncated(status: &Status) -> Option<String> {
+    let count = status.resources_count.as_u64()?;
+    stored::truncated(status.resources.len(), count)
 }
 
 fn resource(existing: &Existing, stored: Option<&Resource>, findings: &Findings<'_>) -> Resource {

@@ -80,6 +80,15 @@ pub struct Status {
     pub resources_count: Value,
 }
 
+/// That a list of this length does not name all of `count` Applications; `None` when it
+/// does (AS-191). Names no length, which changes with every message of an Application.
+pub fn truncated(listed: usize, count: u64) -> Option<String> {
+    let is_truncated = (listed as u64) < count;
+    is_truncated.then(|| {
+        format!("status.resources is truncated: it does not list all {count} Applications")
+    })
+}
+
 /// An element of `status.resources`: an Application of the set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {

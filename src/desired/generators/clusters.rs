@@ -8,6 +8,7 @@ use super::scope::Scope;
 use super::{Element, Failure, Generator, kind};
 use crate::api::cluster::{ClusterSecret, IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::desired::selector::Selector;
+use crate::desired::texts::Texts;
 use crate::template::normalize;
 
 /// The clusters generator.
@@ -57,14 +58,16 @@ impl Generator for Clusters {
         for cluster in clusters {
             let has_secret = !(adds_local && std::ptr::eq(cluster, &raw const local));
             let mut values = parameters(cluster, has_secret, scope.is_go());
-            scope.add_values(generator, &mut values)?;
+            let mut texts = if has_secret { Texts::METADATA } else { Texts::default() };
+            scope.add_values(generator, &mut values, &mut texts)?;
             scope.count(&values)?;
-            elements.push(Element { field: format!("[{}]", cluster.name), values });
+            elements.push(Element { field: format!("[{}]", cluster.name), values, texts });
         }
         if flat {
+            let texts = elements.iter().fold(Texts::default(), |all, set| all.and(set.texts));
             let list: Vec<Value> = elements.into_iter().map(|set| set.values.into()).collect();
             let values = Map::from_iter([("clusters".to_owned(), list.into())]);
-            return Ok(vec![Element { field: String::new(), values }]);
+            return Ok(vec![Element { field: String::new(), values, texts: texts.in_clusters() }]);
         }
         Ok(elements)
     }

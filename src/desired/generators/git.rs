@@ -11,6 +11,7 @@ use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of, text};
 use crate::desired::flatten::flatten;
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
+use crate::desired::texts::Texts;
 use crate::template::normalize;
 use crate::yaml;
 
@@ -104,7 +105,7 @@ impl Generator for Git {
             }
         };
         for element in &mut elements {
-            scope.add_values(generator, &mut element.values)?;
+            scope.add_values(generator, &mut element.values, &mut element.texts)?;
             scope.count(&element.values)?;
         }
         Ok(elements)
@@ -187,6 +188,7 @@ fn of_directories(
             elements.push(Element {
                 field: format!("[{path}]"),
                 values: path_parameters(path, None, prefix, scope.is_go(), Map::new()),
+                texts: Texts::default(),
             });
         }
     }
@@ -242,6 +244,7 @@ fn of_file(
         Element {
             field: if several { format!("[{path}][{index}]") } else { format!("[{path}]") },
             values: path_parameters(directory, Some(name), prefix, go, content),
+            texts: Texts::default(),
         }
     };
     Ok(objects.into_iter().enumerate().map(element).collect())

@@ -4,6 +4,7 @@ use serde_json::{Map, Value};
 
 use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of};
+use crate::desired::texts::Texts;
 use crate::yaml;
 
 /// The list generator.
@@ -68,7 +69,7 @@ fn parameter_sets(list: &Value, go: bool, is_interpolated: bool) -> Result<Vec<E
             return Err(Failure::new(place, format!("must be an object, is {}", kind(element))));
         };
         let values = if go { element.clone() } else { flat(element, &place)? };
-        sets.push(Element { field: place, values });
+        sets.push(Element { field: place, values, texts: Texts::default() });
     }
     match &list["elementsYaml"] {
         Value::Null => {}
@@ -131,7 +132,7 @@ fn from_yaml(text: &str) -> Result<Vec<Element>, Failure> {
     let object = |(index, element): (usize, Value)| {
         let field = format!("{place}[{index}]");
         match element {
-            Value::Object(values) => Ok(Element { field, values }),
+            Value::Object(values) => Ok(Element { field, values, texts: Texts::default() }),
             other => Err(Failure::new(field, format!("must be an object, is {}", kind(&other)))),
         }
     };

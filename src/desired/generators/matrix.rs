@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::combine::{merge_over, union};
 use super::scope::Scope;
 use super::{Element, Failure, Generator, list_of};
+use crate::desired::texts::Texts;
 
 /// The matrix generator.
 pub struct Matrix;
@@ -57,7 +58,7 @@ impl Generator for Matrix {
                         cause: format!("{} (parameters of {})", failure.cause, a.field),
                         ..failure
                     };
-                    let element = scope.interpolate(second, SECOND, &a.values).map_err(with)?;
+                    let element = scope.interpolate(second, SECOND, a.given()).map_err(with)?;
                     evaluated = scope.interpolated_child(&element, SECOND).map_err(with)?;
                     &evaluated
                 }
@@ -73,7 +74,9 @@ impl Generator for Matrix {
                     })?
                 };
                 scope.count(&values)?;
-                combined.push(Element { field: format!("[{}, {}]", a.field, b.field), values });
+                let texts = Texts::of_union((b.texts, &b.values), (a.texts, &a.values));
+                let field = format!("[{}, {}]", a.field, b.field);
+                combined.push(Element { field, values, texts });
             }
         }
         Ok(combined)

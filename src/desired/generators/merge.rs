@@ -4,9 +4,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use serde_json::{Map, Value};
 
-use super::combine::{as_text, merge_over};
+use super::combine::merge_over;
 use super::scope::Scope;
 use super::{Element, Failure, Generator, kind, list_of};
+use crate::desired::texts::Texts;
 
 /// The merge generator.
 pub struct Merge;
@@ -49,12 +50,17 @@ impl Generator for Merge {
             }
             for (set, identity) in sets.into_iter().zip(identities) {
                 let Some(place) = places.get(&identity) else { continue };
+                let texts = Texts::of_union(
+                    (base[*place].texts, &base[*place].values),
+                    (set.texts, &set.values),
+                );
+                base[*place].texts = texts;
                 let values = &mut base[*place].values;
                 if scope.is_go() {
                     merge_over(values, set.values);
                 } else {
-                    *values = as_text(std::mem::take(values));
-                    values.extend(as_text(set.values));
+                    // No value becomes text: a placeholder of one that is none stays (AS-114).
+                    values.extend(set.values);
                 }
             }
         }

@@ -22,6 +22,7 @@ use super::Error;
 use super::inputs::{Inputs, Reads};
 use super::selector::Selector;
 use super::template::Engine;
+use super::texts::{Given, Texts};
 use crate::api::annotations::LAST_APPLIED;
 use crate::template::go::Env;
 use scope::Scope;
@@ -72,6 +73,15 @@ struct Element {
     field: String,
     /// Its values by name.
     values: Map<String, Value>,
+    /// Which of them are maps of strings.
+    texts: Texts,
+}
+
+impl Element {
+    /// Its values, for a template.
+    fn given(&self) -> Given<'_> {
+        Given { values: &self.values, texts: self.texts }
+    }
 }
 
 /// Why a generator failed.
@@ -123,6 +133,15 @@ pub struct Parameters {
     pub origin: String,
     /// Its values by name.
     pub values: Map<String, Value>,
+    /// Which of them are maps of strings.
+    texts: Texts,
+}
+
+impl Parameters {
+    /// Its values, for a template.
+    pub fn given(&self) -> Given<'_> {
+        Given { values: &self.values, texts: self.texts }
+    }
 }
 
 /// The elements of `spec.generators`.
@@ -196,12 +215,13 @@ impl<'a> Evaluation<'a> {
             let sets = scope.generate(generator, &element[key]).map_err(failed)?;
             let place = format!("{place}.{key}");
             let sets = sets.into_iter().filter(|set| selector.matches(&set.values));
-            let sets = sets.map(|Element { field, values }| Parameters {
+            let sets = sets.map(|Element { field, values, texts }| Parameters {
                 origin: join(
                     &place,
                     field.strip_prefix(key).unwrap_or(&field).trim_start_matches('.'),
                 ),
                 values,
+                texts,
             });
             let sets = sets.collect();
             outputs.push(Output { template: element[key]["template"].clone(), sets, place });
@@ -240,9 +260,9 @@ pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) ->
     let Error::Generator { place: at, cause, .. } = &error else { return error };
     let written = set["metadata"]["annotations"][LAST_APPLIED].as_str();
     let written = written.and_then(|text| serde_json::from_str::<Value>(text).ok());
-    let Some(written) = written.map(|mut set| set["spec"]["generators"][index].take()) else {
-        return error;
-    };
+    // The annotation is the user's text: it may lack anything that the set has.
+    let element = written.as_ref().map(|set| &set["spec"]["generators"][index]);
+    let Some(written) = element else { return error };
     let lost = |of: &Value, kept: &Value| {
         let mut keys = of.as_object().into_iter().flatten();
         keys.find(|(key, value)| kept.get(key.as_str()).is_none() && !value.is_null())
@@ -251,7 +271,7 @@ pub fn with_key_of_user(error: Error, set: &Value, index: usize, place: &str) ->
     let stored = &set["spec"]["generators"][index];
     let named = |place: String, cause: String| Error::Generator { place, cause, limit: false };
     if at == place {
-        return match lost(&written, stored) {
+        return match lost(written, stored) {
             Some(key) => named(format!("{place}.{key}"), not_a_generator()),
             None => error,
         };

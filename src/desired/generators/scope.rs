@@ -9,6 +9,7 @@ use super::{Element, Evaluation, Failure, Generator, join, kind, of, shape, text
 use crate::api::cluster::ClusterSecret;
 use crate::desired::Error;
 use crate::desired::inputs::{GitAnswer, GitRequest, Inputs};
+use crate::desired::texts::{Given, Texts};
 
 /// The deepest nesting: matrix and merge in matrix and merge (AS-004).
 const MAX_DEPTH: usize = 2;
@@ -125,7 +126,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         self.check_time(key)?;
         Ok(elements
             .into_iter()
-            .map(|Element { field, values }| Element { field: join(key, &field), values })
+            .map(|set| Element { field: join(key, &set.field), ..set })
             .collect())
     }
 
@@ -201,7 +202,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         &mut self,
         element: &Value,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (key, value) in element.as_object().into_iter().flatten() {
@@ -223,7 +224,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         generator: &'static dyn Generator,
         fields: &Map<String, Value>,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
     ) -> Result<Value, Failure> {
         let own_values = generator.fields().contains(&"values");
         let mut interpolated = Map::new();
@@ -261,7 +262,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         &mut self,
         values: &Map<String, Value>,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
     ) -> Result<Value, Failure> {
         let mut interpolated = Map::new();
         for (name, value) in values {
@@ -284,7 +285,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         &mut self,
         value: &Value,
         place: &str,
-        parameters: &Map<String, Value>,
+        parameters: Given<'_>,
     ) -> Result<Value, Failure> {
         let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
         engine.interpolate(value, place, parameters, env).map_err(of_engine)
@@ -296,6 +297,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         &mut self,
         generator: &Value,
         parameters: &mut Map<String, Value>,
+        texts: &mut Texts,
     ) -> Result<(), Failure> {
         let values = match &generator["values"] {
             Value::Null => return Ok(()),
@@ -309,13 +311,15 @@ impl<'s, 'e> Scope<'s, 'e> {
         for name in values.keys() {
             let value = text(&generator["values"], name).map_err(|f| f.below("values"))?;
             let (engine, env) = (&mut *self.evaluation.engine, &mut *self.evaluation.env);
-            let value = engine.render_value(value, parameters, env);
+            let value =
+                engine.render_value(value, Given { values: parameters, texts: *texts }, env);
             let place = || join("values", name);
             rendered.insert(name.clone(), value.map_err(|e| of_template(&e, place()))?.into());
         }
         if self.is_go() {
             if !rendered.is_empty() {
                 parameters.insert("values".to_owned(), rendered.into());
+                *texts = texts.and(Texts::VALUES);
             }
         } else {
             let flat = rendered.into_iter().map(|(name, value)| (format!("values.{name}"), value));

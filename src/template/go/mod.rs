@@ -109,7 +109,7 @@ impl Template {
         data: &serde_json::Map<String, serde_json::Value>,
         limits: &Limits,
     ) -> Result<String, Error> {
-        self.run(data, Run::new(*limits, None))
+        self.run(value::Value::from_object(data), Run::new(*limits, None))
     }
 
     /// Renders the template with the given time and random source.
@@ -119,17 +119,24 @@ impl Template {
         limits: &Limits,
         env: &mut Env,
     ) -> Result<String, Error> {
-        self.run(data, Run::new(*limits, Some(env)))
+        self.run(value::Value::from_object(data), Run::new(*limits, Some(env)))
     }
 
-    fn run(
+    /// As [`Self::execute_in`]; the objects at the paths `texts` are maps of strings, where
+    /// `*` is any element of a list. One with another value is a map of any values.
+    pub fn execute_typed(
         &self,
         data: &serde_json::Map<String, serde_json::Value>,
-        run: Run<'_>,
+        texts: &[&[&str]],
+        limits: &Limits,
+        env: &mut Env,
     ) -> Result<String, Error> {
+        self.run(value::Value::from_typed_object(data, texts), Run::new(*limits, Some(env)))
+    }
+
+    fn run(&self, data: value::Value, run: Run<'_>) -> Result<String, Error> {
         let Some(root) = self.trees.get(self.name.as_bytes()) else { return Ok(String::new()) };
-        let out =
-            exec::Exec::new(self, root, run).execute(root, value::Value::from_object(data))?;
+        let out = exec::Exec::new(self, root, run).execute(root, data)?;
         // Functions that count bytes may split a character, which a Kubernetes field
         // cannot contain.
         Ok(String::from_utf8(out)

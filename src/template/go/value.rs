@@ -268,6 +268,38 @@ impl Value {
         Self::dict(map.iter().map(|(k, v)| (k.clone(), Self::from_json(v))).collect())
     }
 
+    /// As [`Self::from_object`]; the objects at the paths `texts` are maps of strings.
+    pub fn from_typed_object(
+        map: &serde_json::Map<String, serde_json::Value>,
+        texts: &[&[&str]],
+    ) -> Self {
+        if texts.is_empty() {
+            return Self::from_object(map);
+        }
+        let is_text = texts.iter().any(|path| path.is_empty());
+        if is_text && map.values().all(serde_json::Value::is_string) {
+            let entries = map.iter().map(|(k, v)| (k.clone(), Self::from_json(v)));
+            return Self::Dict(Dict::of_text(entries.collect()));
+        }
+        Self::dict(
+            map.iter()
+                .map(|(key, value)| (key.clone(), Self::from_typed(value, &below(texts, key))))
+                .collect(),
+        )
+    }
+
+    fn from_typed(json: &serde_json::Value, texts: &[&[&str]]) -> Self {
+        use serde_json::Value as Json;
+        match json {
+            Json::Object(map) => Self::from_typed_object(map, texts),
+            Json::Array(items) if !texts.is_empty() => {
+                let texts = below(texts, "*");
+                Self::list(items.iter().map(|item| Self::from_typed(item, &texts)).collect())
+            }
+            other => Self::from_json(other),
+        }
+    }
+
     /// How many bytes of text it is, 0 for what is no text.
     pub fn text_len(&self) -> usize {
         if let Self::Str(text) = self { text.bytes().len() } else { 0 }
@@ -348,4 +380,13 @@ impl Elem {
             Self::List => "[][]interface {}",
         }
     }
+}
+
+/// What follows the first name of the paths that begin with it.
+fn below<'a>(paths: &[&'a [&'a str]], name: &str) -> Vec<&'a [&'a str]> {
+    paths
+        .iter()
+        .filter_map(|path| path.split_first().filter(|(first, _)| **first == name))
+        .map(|(_, rest)| rest)
+        .collect()
 }

@@ -117,8 +117,7 @@ fn gives(set: &Value, secrets: &[Value], want: &[Line]) {
 fn clusters_of_the_files_become_applications_as_060() {
     let set = with_template(json!([{"clusters": {"values": {"tier": "{{.name}}-tier"}}}]), {
         let mut template = template("app-{{.nameNormalized}}", "{{.values.tier}}", "{{.server}}");
-        template["metadata"]["labels"] =
-            json!({"team": "{{dig \"metadata\" \"annotations\" \"team\" \"none\" .}}"});
+        template["metadata"]["labels"] = json!({"team": "{{if hasKey . \"metadata\"}}{{.metadata.annotations.team}}{{else}}none{{end}}"});
         template
     });
     gives(
@@ -155,6 +154,108 @@ fn clusters_of_the_files_become_applications_as_060() {
     gives(&flat, &clusters(), &[("all", "default", "east west_1 ", LOCAL)]);
     flat["spec"]["generators"][0]["clusters"]["selector"]["matchLabels"] = json!({"env": "none"});
     gives(&flat, &clusters(), &[("all", "default", "", LOCAL)]);
+}
+
+#[test]
+fn a_cluster_has_its_server_without_trailing_slashes_as_062() {
+    let secrets = [
+        secret("east", "https://east.example.com/", json!({})),
+        secret("local", &format!("{LOCAL}//"), json!({})),
+        secret("path", "https://proxy.example.com/k8s/", json!({})),
+    ];
+    let want = [
+        ("east", "default", "p", "https://east.example.com"),
+        // No implicit local cluster besides it.
+        ("local", "default", "p", LOCAL),
+        ("path", "default", "p", "https://proxy.example.com/k8s"),
+    ];
+    let generators = json!([{"clusters": {}}]);
+    let go = with_template(generators.clone(), template("{{.nameNormalized}}", "p", "{{.server}}"));
+    gives(&go, &secrets, &want);
+    let set = with_template(generators, template("{{nameNormalized}}", "p", "{{server}}"));
+    gives(&simple(set), &secrets, &want);
+}
+
+#[test]
+fn labels_annotations_and_values_are_maps_of_strings_in_go_templates_as_132() {
+    let folder = tempfile::tempdir().unwrap();
+    let repository = fleet(&folder);
+    let of_clusters = json!({"clusters": {"selector": {"matchLabels": {"env": "dev"}}, "values": {"tier": "gold"}}});
+    let of_git = json!({"git": {"repoURL": repository.url(), "revision": "HEAD", "directories": [{"path": "addons/ingress"}], "values": {"tier": "gold"}}});
+    let list = |elements: Value| json!({"list": {"elements": elements}});
+    let any = list(json!([{"values": {"tier": "gold"}, "metadata": {"labels": {"env": "dev"}}}]));
+    let matrix = |a: &Value, b: &Value| json!({"matrix": {"generators": [a, b]}});
+    let merged = json!({"merge": {"mergeKeys": ["name"], "generators": [of_clusters, list(json!([{"name": "east", "values": {"size": "xl"}}]))]}});
+    let flat = json!({"clusters": {"selector": {"matchLabels": {"env": "dev"}}, "flatList": true, "values": {"tier": "gold"}}});
+    let one = list(json!([{"k": "v"}]));
+    let lookup = |map: &str| {
+        format!(
+            r#"{{{{eq (index {map} "absent") ""}}}}|{{{{printf "%s" (index {map} "absent")}}}}|{{{{trim (index {map} "absent")}}}}|{{{{typeOf {map}}}}}"#
+        )
+    };
+    let texts = "true|||map[string]string";
+    let cases = [
+        ("values of clusters", of_clusters.clone(), lookup(".values"), texts),
+        ("labels", of_clusters.clone(), lookup(".metadata.labels"), texts),
+        ("annotations", of_clusters.clone(), lookup(".metadata.annotations"), texts),
+        (
+            "metadata",
+            of_clusters.clone(),
+            "{{typeOf .metadata}}".to_owned(),
+            "map[string]interface {}",
+        ),
+        ("values of git", of_git.clone(), lookup(".values"), texts),
+        ("in a list of clusters", flat.clone(), lookup("(index .clusters 0).values"), texts),
+        ("their labels", flat, lookup("(index .clusters 0).metadata.labels"), texts),
+        ("first of a matrix", matrix(&of_clusters, &one), lookup(".metadata.labels"), texts),
+        ("second of a matrix", matrix(&one, &of_clusters), lookup(".values"), texts),
+        ("base of a merge", merged.clone(), lookup(".values"), texts),
+        ("what a merge adds", merged, "{{.values.size}}-{{.values.tier}}".to_owned(), "xl-gold"),
+        (
+            "the first generator is rendered into the second",
+            matrix(&of_clusters, &list(json!([{"path": lookup(".metadata.labels")}]))),
+            "{{.path}}".to_owned(),
+            texts,
+        ),
+        // JSON that the user wrote stays what it is.
+        (
+            "a list",
+            any,
+            "{{typeOf .values}} {{typeOf .metadata.labels}}".to_owned(),
+            "map[string]interface {} map[string]interface {}",
+        ),
+        (
+            "present keys",
+            of_clusters.clone(),
+            "{{.metadata.labels.env}}-{{.values.tier}}".to_owned(),
+            "dev-gold",
+        ),
+    ];
+    for (what, generator, path, want) in cases {
+        let set = with_template(json!([generator]), template("x", &path, LOCAL));
+        let got = render(&set, &clusters());
+        assert_eq!(got[0]["spec"]["source"]["path"], want, "{what}");
+    }
+    for (option, want) in [("missingkey=zero", ""), ("missingkey=default", "<no value>")] {
+        let mut set = with_template(
+            json!([of_clusters]),
+            template("x", "{{.metadata.labels.absent}}{{.values.absent}}", LOCAL),
+        );
+        set["spec"]["goTemplateOptions"] = json!([option]);
+        let got = render(&set, &clusters());
+        assert_eq!(got[0]["spec"]["source"]["path"], want.repeat(2), "{option}");
+    }
+    for (function, words) in [
+        ("{{hasKey .metadata.labels \"env\"}}", "map[string]string"),
+        ("{{get .values \"tier\"}}", "map[string]string"),
+        ("{{dig \"metadata\" \"labels\" \"env\" \"none\" .}}", "map[string]string"),
+        ("{{merge .values (dict)}}", "map[string]string"),
+        ("{{keys .metadata.annotations}}", "map[string]string"),
+    ] {
+        let set = with_template(json!([of_clusters]), template("x", function, LOCAL));
+        run(&["render", "-f", "-"], &set, &clusters())
+            .fails(1, &["spec.template.spec.source.path", words]);
+    }
 }
 
 #[test]
@@ -402,6 +503,20 @@ fn merge_overrides_the_base_by_keys_and_combinations_nest_once_as_081() {
             ("a-2-red", "default", "80", LOCAL),
             ("b-1-red", "default", "none", LOCAL),
             ("b-2-red", "default", "none", LOCAL),
+        ],
+    );
+    // Nothing becomes text: the placeholder of a value that is none stays as written.
+    let base = list(json!([{"name": "a", "num": "0"}, {"name": "b", "num": "0", "path": "own"}]));
+    let over = json!({"list": {"elementsYaml": "[{name: a, num: 3, path: p, values: {z: q}}]"}});
+    let generators = json!([{"merge": {"mergeKeys": ["name"], "generators": [base, over]}}]);
+    let set =
+        with_template(generators, template("{{name}}", "{{path}}-{{num}}-{{values.z}}", LOCAL));
+    gives(
+        &simple(set),
+        &[],
+        &[
+            ("a", "default", "p-{{num}}-{{values.z}}", LOCAL),
+            ("b", "default", "own-0-{{values.z}}", LOCAL),
         ],
     );
     let mut twice = merged(true);

@@ -13,7 +13,7 @@ fn by_cluster(project: &str) -> Value {
         "metadata": {"name": "set"},
         "spec": {
             "goTemplate": true,
-            "generators": [{"clusters": {"values": {"env": "{{dig \"metadata\" \"labels\" \"env\" \"none\" .}}"}}}],
+            "generators": [{"clusters": {"values": {"env": "{{if hasKey . \"metadata\"}}{{index .metadata.labels \"env\"}}{{else}}none{{end}}"}}}],
             "template": {
                 "metadata": {"name": "{{.name}}-{{.values.env}}"},
                 "spec": {

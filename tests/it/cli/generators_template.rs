@@ -95,4 +95,16 @@ fn a_generator_overrides_the_template_field_by_field_as_142() {
     assert_eq!(app["spec"]["syncPolicy"], json!({"automated": {"prune": true}}), "row 284");
     assert_eq!(app["spec"]["source"]["helm"]["valueFiles"], json!(["x"]), "row 285");
     assert_eq!(app["spec"]["project"], "default", "row 286");
+    // Free-form JSON is one value, in every source.
+    let helm = |values: Value| json!({"helm": {"valuesObject": values}});
+    set["spec"]["template"]["spec"]["source"]["helm"] =
+        json!({"valuesObject": {"a": {"y": 2}, "b": 3}, "releaseName": "r"});
+    let own = &mut set["spec"]["generators"][0]["list"]["template"]["spec"]["source"];
+    own["helm"] = helm(json!({"a": {"x": "{{.k}}"}}))["helm"].clone();
+    let source = &render(&set, &[])[0]["spec"]["source"];
+    assert_eq!(
+        source["helm"],
+        json!({"valuesObject": {"a": {"x": "v"}}, "releaseName": "r"}),
+        "taken whole"
+    );
 }

@@ -78,7 +78,7 @@ async fn a_rollout_is_logged_with_the_fields_of_as_613_to_615() {
     assert!(automated.iter().all(|line| line["level"] == "WARN"), "{automated:?}");
     let truncated = one(
         "status.resources is truncated; see --max-resources-status-count",
-        &[("level", "WARN".into()), ("resources", 3.into()), ("limit", 2.into())],
+        &[("level", "WARN".into()), ("resources", 3.into()), ("listed", 2.into())],
     );
     assert_eq!(truncated["span"]["applicationset"], "argocd/set");
     // AS-614

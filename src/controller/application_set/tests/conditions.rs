@@ -134,6 +134,65 @@ async fn an_unknown_generator_is_named_and_deletes_nothing_as_043() {
     assert!(!is_going(&world.until("Application", "app", |_| true).await));
 }
 
+/// Seen as a panic in every reconcile: the annotation of `kubectl apply` is the user's text,
+/// and need not have what the set has.
+#[tokio::test]
+async fn an_element_without_a_generator_is_named_whatever_was_applied_last_as_043() {
+    let world = start().await;
+    world.create("ApplicationSet", "set", set(Value::Null)).await;
+    world.until("Application", "app", |_| true).await;
+    let key = "kubectl.kubernetes.io/last-applied-configuration";
+    // As in the set, so that its Application is never deleted.
+    let list = set(Value::Null)["generators"][0].clone();
+    let nested = |kind: &str, mut own: Value| {
+        own["generators"] = json!([list, {}]);
+        json!([{kind: own}])
+    };
+    let generators = [
+        (json!([{}]), "spec.generators[0]: has no generator"),
+        (json!([list, {}]), "spec.generators[1]: has no generator"),
+        (nested("matrix", json!({})), "spec.generators[0].matrix.generators[1]: has no generator"),
+        (
+            nested("merge", json!({"mergeKeys": ["n"]})),
+            "spec.generators[0].merge.generators[1]: has no generator",
+        ),
+    ];
+    let applied = [
+        "",
+        "{}",
+        "null",
+        "[]",
+        "7",
+        "\"text\"",
+        "{\"spec\":[]}",
+        "{\"spec\":{\"generators\":{}}}",
+        "{\"spec\":{\"generators\":[]}}",
+        "{\"spec\":{\"generators\":[null,3]}}",
+        "{",
+    ];
+    let mut number = 0;
+    for (generators, words) in generators {
+        for text in applied {
+            number += 1;
+            let patch = json!({
+                "metadata": {"annotations": {key: text, "number": number.to_string()}},
+                "spec": {"generators": generators},
+            });
+            world.patch("ApplicationSet", "set", patch).await;
+            let message = |set: &Value| {
+                condition(set, ERROR)["message"].as_str().unwrap_or_default().to_owned()
+            };
+            world.until("ApplicationSet", "set", |set| message(set).contains(words)).await;
+        }
+        // So that the next message is a new one.
+        world.patch("ApplicationSet", "set", json!({"spec": {"generators": [list]}})).await;
+        world
+            .until("ApplicationSet", "set", |set| condition(set, ERROR)["status"] == "False")
+            .await;
+    }
+    assert!(!is_going(&world.until("Application", "app", |_| true).await));
+}
+
 #[tokio::test]
 async fn the_definition_requires_generators_and_template_as_001_as_002() {
     let world = start().await;

@@ -103,6 +103,11 @@ async fn a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart() 
     assert_eq!(set["status"]["rollout"]["listed"], json!(listed.len()));
     assert_eq!(set["status"]["rollout"]["progress"], "24/24");
     assert_eq!(set["status"]["resourcesCount"], 24);
+    // AS-191: that the list of resources is cut is said, after the words that tools compare.
+    assert!(set["status"]["resources"].as_array().unwrap().len() < 24);
+    let wanted = "All applications have been generated successfully; status.resources is \
+                  truncated: it does not list all 24 Applications";
+    assert_eq!(condition(&set, "ResourcesUpToDate")["message"], wanted);
     for live in applications(&world).await {
         let record = live["metadata"]["annotations"][ROLLOUT].as_str().unwrap_or_default();
         assert!(record.contains("\"r1\""), "{}: {record}", live["metadata"]["name"]);

@@ -122,8 +122,21 @@ fn resources_are_listed_counted_and_cut_as_191() {
         let status = compute(&set, &findings, at(0));
         let bytes = status["resources"].to_string().len();
         assert!(bytes <= findings.settings.room.resources + 2, "{bytes} bytes");
-        (status["resources"].as_array().unwrap().len(), status["resourcesCount"].clone())
+        let message = of(&status, "ResourcesUpToDate")["message"].as_str().unwrap().to_owned();
+        let good = "All applications have been generated successfully";
+        let listed = status["resources"].as_array().unwrap().len();
+        match listed == count {
+            true => assert_eq!(message, good),
+            false => assert_eq!(
+                message,
+                format!(
+                    "{good}; status.resources is truncated: it does not list all {count} Applications"
+                )
+            ),
+        }
+        (listed, status["resourcesCount"].clone())
     };
+    assert_eq!(listed(3, 3), (3, json!(3)));
     assert_eq!(listed(3, 2), (2, json!(3)));
     let (some, all) = listed(5000, 0);
     assert!((300..5000).contains(&some), "{some} of them fit, with the longest messages");
