@@ -8,9 +8,10 @@
 //! becomes an integer. Of a duplicate key the last value is used, which
 //! [`Document::repeated`] reports. Input is not trusted: depth, number of values, memory
 //! and the expansion of aliases are limited, for JSON as for YAML. No tag or include
-//! reads a file.
+//! reads a file. Quoted scalars may continue at any indentation (SE-099).
 
 mod node;
+mod quoted;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -177,6 +178,41 @@ pub fn json(text: &str, memory: u64) -> Result<(Document, &str), Error> {
 }
 
 fn yaml_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
+    let mut fixed = String::new();
+    let mut again = 0;
+    loop {
+        let current = if fixed.is_empty() { text } else { &fixed };
+        match strict_documents(current, memory) {
+            Err(error) => match with_quoted_scalars_indented(current, &error, memory) {
+                Some(next) if again <= quoted::MAX_AGAIN => {
+                    again += 2 * next.len();
+                    fixed = next;
+                }
+                _ => return Err(error),
+            },
+            documents => return documents,
+        }
+    }
+}
+
+/// The text with the scalar indented that the error is about; `None` for another error.
+fn with_quoted_scalars_indented(text: &str, error: &Error, memory: u64) -> Option<String> {
+    let Error::At { line, reason, .. } = error else { return None };
+    if !reason.contains(quoted::REASON) {
+        return None;
+    }
+    // Where the scalar begins is known to the parser only: without the line in question, it
+    // reports the quote that is not closed.
+    let before = quoted::before(text, usize::try_from(*line).ok()?)?;
+    match strict_documents(before.trim_end(), memory) {
+        Err(Error::At { line, column, reason, .. }) if reason.contains(quoted::UNCLOSED) => {
+            quoted::indented(text, usize::try_from(line).ok()?, usize::try_from(column).ok()?)
+        }
+        _ => None,
+    }
+}
+
+fn strict_documents(text: &str, memory: u64) -> Result<Vec<Document>, Error> {
     match read::<false>(text, memory) {
         Err(Stop::Repeated) => {}
         Err(Stop::Error(error)) => return Err(error),

@@ -372,3 +372,41 @@ proptest! {
         }
     }
 }
+
+/// A manifest that Argo CD deploys was refused with `invalid indentation`.
+#[test]
+fn quoted_scalars_continue_at_any_indentation_se_099() {
+    let cases = [
+        ("a: \"one\n two\"\nb: 1\n", json!({"a": "one two", "b": 1})),
+        ("a: \"one\ntwo\"\nb: 1\n", json!({"a": "one two", "b": 1})),
+        ("a: 'one\ntwo\n\nthree'\nb: 'x\ny'\n", json!({"a": "one two\nthree", "b": "x y"})),
+        ("m:\n  k: 'it''s\n  here'\n  l: 2\n", json!({"m": {"k": "it's here", "l": 2}})),
+        ("m:\n  k: \"left\nof it\"\n  l: 2\n", json!({"m": {"k": "left of it", "l": 2}})),
+        (
+            "m:\n- k: \"a \\\"q\\\"\n  b \\\n  c\"\n  l: '#'\n",
+            json!({"m": [{"k": "a \"q\" b c", "l": "#"}]}),
+        ),
+        ("l:\n- 'x\n  y: z'\n- \"w\n- v\"\n", json!({"l": ["x y: z", "w - v"]})),
+        ("a: \"ü\nß\"\nb: \"\"\n", json!({"a": "ü ß", "b": ""})),
+        ("a: \"one\r\ntwo\"\r\n", json!({"a": "one two"})),
+        ("\"k\": \"1\n2\"\n'l': '3\n4'\n", json!({"k": "1 2", "l": "3 4"})),
+    ];
+    for (text, want) in cases {
+        assert_eq!(value(text), Ok(want), "{text:?}");
+    }
+    let text = "a: 1\n---\nb: 'one\n\ntwo'\nc: 3\nc: 4\n";
+    let documents = documents(text).unwrap();
+    assert_eq!(documents[1].value, json!({"b": "one\ntwo", "c": 4}));
+    assert_eq!((documents[1].line, documents[1].repeated[0].line), (3, 7), "lines stay the same");
+
+    // Still errors, at their place.
+    for (text, place) in [("a: 'one\ntwo\n", "line 1"), ("a: \"x\ny\"\nb: [\n", "line 4")] {
+        let error = value(text).unwrap_err().to_string();
+        assert!(error.starts_with(place), "{text:?}: {error}");
+    }
+    // A text with very many of them is refused in time, as before.
+    let many: String = (0..5_000).map(|n| format!("k{n}: 'a\nb'\n")).collect();
+    let began = std::time::Instant::now();
+    assert!(value(&many).is_err());
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+}
