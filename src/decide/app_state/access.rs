@@ -136,7 +136,8 @@ fn refusals(
     if !project::permits_application(project, namespace, control_plane_namespace) {
         let message = format!(
             "application '{name}' in namespace '{namespace}' is not permitted to use project \
-             '{project_name}'"
+             '{project_name}': spec.sourceNamespaces does not permit its namespace; add \
+             {namespace}, or remove the entry with ! that denies it"
         );
         return with_warnings(vec![Condition::new(UNKNOWN_ERROR, message)]);
     }

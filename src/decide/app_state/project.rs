@@ -5,8 +5,9 @@
 
 use serde_json::Value;
 
+use super::spec::shown;
 use crate::api::AppProjectSpec;
-use crate::api::app_project::ResourcePattern;
+use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Denial;
 use crate::glob::{self, Glob, NamePattern};
@@ -24,8 +25,45 @@ fn fits(denies: bool, pattern: &str, text: &str) -> bool {
     if denies { glob::denies(pattern, text, None) } else { glob::allows(pattern, text, None) }
 }
 
-/// Whether a pattern allows and none denies; `fits` gets whether the pattern
-/// denies.
+/// Why a list does not permit something.
+enum Refusal {
+    /// The entry with this index denies it.
+    By(usize),
+    /// No entry permits it.
+    Unlisted,
+}
+
+/// What a list of patterns says; `hits` gets whether the pattern is negated. As in Argo CD, a
+/// negated pattern permits everything that it does not hit.
+fn refusal<'a>(
+    patterns: impl IntoIterator<Item = &'a String>,
+    hits: impl Fn(bool, &str) -> bool,
+) -> Option<Refusal> {
+    let mut permitted = false;
+    for (index, pattern) in patterns.into_iter().enumerate() {
+        let (negated, pattern) = split(pattern);
+        match (negated, hits(negated, pattern)) {
+            (true, true) => return Some(Refusal::By(index)),
+            (true, false) | (false, true) => permitted = true,
+            (false, false) => {}
+        }
+    }
+    (!permitted).then_some(Refusal::Unlisted)
+}
+
+/// The rule of a list that refuses, and what would permit it.
+fn rule(refusal: &Refusal, list: &str, entry: impl Fn(usize) -> String, add: &str) -> String {
+    match refusal {
+        Refusal::By(index) => {
+            let entry = entry(*index);
+            format!("spec.{list}[{index}] ({entry}) denies it; remove or narrow that entry")
+        }
+        Refusal::Unlisted => format!("no entry of spec.{list} permits it; add {add}"),
+    }
+}
+
+/// Whether a pattern of namespaces allows and none denies; `fits` gets whether the pattern
+/// denies. A negated pattern permits nothing by itself: Argo CD has no negation here.
 fn allowed<'a>(
     patterns: impl IntoIterator<Item = &'a String>,
     fits: impl Fn(bool, &str) -> bool,
@@ -44,13 +82,23 @@ fn allowed<'a>(
 
 /// Whether a repository may be used (SE-070). The pattern `*` matches all.
 pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
+    source_rule(project, repo_url).is_none()
+}
+
+/// The rule that denies a repository, and what would permit it; `None` when it is permitted.
+pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
     let urls = [normalized(repo_url), canonical(repo_url)];
-    allowed(&project.source_repos, |denies, pattern| {
+    let refused = refusal(&project.source_repos, |denies, pattern| {
         let matches = if denies { glob::denies } else { glob::allows };
         let patterns = [normalized(pattern), canonical(pattern)];
         let mut pairs = patterns.iter().zip(&urls);
         pattern == "*" || pairs.any(|(pattern, url)| matches(pattern, url, Some('/')))
-    })
+    })?;
+    let entry = |index: usize| match split(&project.source_repos[index]) {
+        (true, url) => format!("!{}", shown(url)),
+        (false, url) => shown(url),
+    };
+    Some(rule(&refused, "sourceRepos", entry, "its URL"))
 }
 
 /// URLs of the same repository may differ: case, `.git` and a trailing slash
@@ -104,40 +152,74 @@ fn one_slash(path: &str) -> String {
 
 /// Whether a cluster and a namespace may be synced to (SE-071). Without a
 /// cluster it is denied.
-///
-/// An entry with a `!` denies if all of its other fields match as well; empty
-/// fields match everything.
 pub fn permits_destination(
     project: &AppProjectSpec,
     server: &str,
     name: &str,
     namespace: &str,
 ) -> bool {
+    destination_rule(project, server, name, namespace).is_none()
+}
+
+/// The rule that denies a destination, and what would permit it; `None` when it is
+/// permitted.
+///
+/// As in Argo CD, a negated field matches what it does not hit, so an entry with one permits
+/// that. It denies what it hits, where the other fields match; there, empty ones match
+/// everything.
+pub fn destination_rule(
+    project: &AppProjectSpec,
+    server: &str,
+    name: &str,
+    namespace: &str,
+) -> Option<String> {
+    let refused = refused_destination(&project.destinations, [server, name, namespace])?;
+    let entry = |index: usize| {
+        let item = &project.destinations[index];
+        let fields =
+            [("server", &item.server), ("name", &item.name), ("namespace", &item.namespace)];
+        let written = fields.iter().filter(|(_, pattern)| !pattern.is_empty());
+        let written: Vec<String> =
+            written.map(|(field, pattern)| format!("{field} {pattern}")).collect();
+        written.join(", ")
+    };
+    let cluster =
+        if server.is_empty() { format!("name {name}") } else { format!("server {server}") };
+    let add = format!("one with {cluster} and namespace {namespace}");
+    Some(rule(&refused, "destinations", entry, &add))
+}
+
+/// What the list of destinations says about a server, a name and a namespace.
+fn refused_destination(list: &[ProjectDestination], texts: [&str; 3]) -> Option<Refusal> {
+    let [server, name, _] = texts;
     if server.is_empty() && name.is_empty() {
-        return false;
+        return Some(Refusal::Unlisted);
     }
-    let mut any = false;
-    for item in &project.destinations {
-        let fields = [&item.server, &item.name, &item.namespace].map(|pattern| split(pattern));
-        let denies = fields.iter().any(|(denies, _)| *denies);
-        let [by_server, by_name] = [(fields[0], server), (fields[1], name)].map(|(field, text)| {
-            let (_, pattern) = field;
-            !pattern.is_empty() && !text.is_empty() && fits(denies, pattern, text)
-        });
-        let (_, pattern) = fields[2];
-        let mut by_cluster = by_server || by_name;
-        let mut by_namespace = fits(denies, pattern, namespace);
-        if denies {
-            by_cluster |= item.server.is_empty() && item.name.is_empty();
-            by_namespace |= item.namespace.is_empty();
+    let mut permitted = false;
+    for (index, item) in list.iter().enumerate() {
+        let patterns = [&item.server, &item.name, &item.namespace].map(|pattern| split(pattern));
+        // Whether a field denies the text, and whether it matches.
+        let of = |at: usize| {
+            let ((negated, pattern), text) = (patterns[at], texts[at]);
+            // Without a name or a server there is nothing to match; a namespace may be empty.
+            if text.is_empty() && at < 2 {
+                return (false, false);
+            }
+            let hit = negated && fits(true, pattern, text);
+            (hit, if negated { !hit } else { fits(false, pattern, text) })
+        };
+        let (by_server, by_name, by_namespace) = (of(0), of(1), of(2));
+        let any_cluster = item.server.is_empty() && item.name.is_empty();
+        let (cluster_hit, namespace_hit) = (by_server.0 || by_name.0, by_namespace.0);
+        let cluster = by_server.1 || by_name.1;
+        if (cluster_hit && (by_namespace.1 || namespace_hit || item.namespace.is_empty()))
+            || (namespace_hit && (cluster || any_cluster))
+        {
+            return Some(Refusal::By(index));
         }
-        match (denies, by_cluster && by_namespace) {
-            (true, true) => return false,
-            (false, true) => any = true,
-            (_, false) => {}
-        }
+        permitted |= cluster && by_namespace.1;
     }
-    any
+    (!permitted).then_some(Refusal::Unlisted)
 }
 
 /// What is known of an object's name.
@@ -202,6 +284,18 @@ pub fn permits_kind(
     name: Name<'_>,
     namespaced: bool,
 ) -> bool {
+    kind_rule(project, group, kind, name, namespaced).is_none()
+}
+
+/// The rule that denies a resource by its kind, and what would permit it; `None` when it is
+/// permitted.
+pub fn kind_rule(
+    project: &AppProjectSpec,
+    group: &str,
+    kind: &str,
+    name: Name<'_>,
+    namespaced: bool,
+) -> Option<String> {
     let of_kind = |item: &ResourcePattern, denies: bool| {
         fits(denies, &item.group, group) && fits(denies, &item.kind, kind)
     };
@@ -211,14 +305,32 @@ pub fn permits_kind(
     };
     let denies = |list: &[ResourcePattern]| {
         let of_name = |item: &ResourcePattern| item.name.is_empty() || name.may_fit(&item.name);
-        list.iter().any(|item| of_kind(item, true) && of_name(item))
+        list.iter().position(|item| of_kind(item, true) && of_name(item))
     };
-    if !namespaced {
-        return allows(&project.cluster_resource_whitelist)
-            && !denies(&project.cluster_resource_blacklist);
-    }
-    let white = project.namespace_resource_whitelist.as_deref();
-    white.is_none_or(allows) && !denies(&project.namespace_resource_blacklist)
+    let (scope, white, black) = match namespaced {
+        false => (
+            "cluster",
+            Some(project.cluster_resource_whitelist.as_slice()),
+            &project.cluster_resource_blacklist,
+        ),
+        true => (
+            "namespace",
+            project.namespace_resource_whitelist.as_deref(),
+            &project.namespace_resource_blacklist,
+        ),
+    };
+    let (list, refused) = match (white.is_none_or(allows), denies(black)) {
+        (_, Some(index)) => ("Blacklist", Refusal::By(index)),
+        (false, None) => ("Whitelist", Refusal::Unlisted),
+        (true, None) => return None,
+    };
+    let entry = |index: usize| {
+        let ResourcePattern { group, kind, name, .. } = &black[index];
+        let of_name = if name.is_empty() { String::new() } else { format!(", name {name}") };
+        format!("group '{group}', kind {kind}{of_name}")
+    };
+    let add = format!("group '{group}', kind {kind}");
+    Some(rule(&refused, &format!("{scope}Resource{list}"), entry, &add))
 }
 
 /// The permissions of a project in one cluster.
@@ -240,12 +352,13 @@ impl Permits<'_> {
         let ResourceKey { group, kind, namespace, .. } = key;
         let namespaced = !namespace.is_empty();
         let name = Name::of(key, object);
-        if !permits_kind(self.project, group, kind, name, namespaced) {
-            return Some(Denial::Kind);
+        if let Some(rule) = kind_rule(self.project, group, kind, name, namespaced) {
+            return Some(Denial::Kind(rule));
         }
-        let elsewhere =
-            namespaced && !permits_destination(self.project, self.server, self.cluster, namespace);
-        elsewhere.then_some(Denial::Namespace)
+        if !namespaced {
+            return None;
+        }
+        destination_rule(self.project, self.server, self.cluster, namespace).map(Denial::Namespace)
     }
 }
 

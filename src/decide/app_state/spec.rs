@@ -80,11 +80,11 @@ pub fn denials(
     let mut denials: Vec<Condition> =
         urls.filter_map(|url| denied_source(url, project_name, project)).collect();
     let namespace = &spec.destination.namespace;
-    if !project::permits_destination(project, server, name, namespace) {
+    if let Some(rule) = project::destination_rule(project, server, name, namespace) {
         let cluster = if spec.destination.name.is_empty() { server } else { name };
         denials.push(Condition::invalid_spec(format!(
             "application destination server '{cluster}' and namespace '{namespace}' do not match \
-             any of the allowed destinations in project '{project_name}'"
+             any of the allowed destinations in project '{project_name}': {rule}"
         )));
     }
     denials
@@ -92,10 +92,10 @@ pub fn denials(
 
 /// The error of a repository according to the project.
 pub fn denied_source(url: &str, project_name: &str, project: &AppProjectSpec) -> Option<Condition> {
-    (!project::permits_source(project, url)).then(|| {
+    project::source_rule(project, url).map(|rule| {
         let repo = shown(url);
         Condition::invalid_spec(format!(
-            "application repo {repo} is not permitted in project '{project_name}'"
+            "application repo {repo} is not permitted in project '{project_name}': {rule}"
         ))
     })
 }

@@ -137,6 +137,13 @@ fn projects_permit_by_their_lists() {
     }
     assert!(!sources(&["*", "!{https://example.com/a"], "https://example.com/b"), "denies");
     assert!(!sources(&["*", "!*"], "https://example.com/b"));
+    // As in Argo CD, a negated entry that does not hit permits.
+    assert!(sources(&["!https://example.com/secret"], "https://example.com/b"), "SE-070");
+    assert!(!sources(&["!https://example.com/secret"], "https://example.com/secret"), "SE-070");
+    assert!(!sources(
+        &["!https://example.com/a", "!https://example.com/b"],
+        "https://example.com/b"
+    ));
 
     let goes = |list: Vec<ProjectDestination>, namespace: &str| {
         let spec = AppProjectSpec { destinations: list, ..project() };
@@ -148,6 +155,33 @@ fn projects_permit_by_their_lists() {
     assert!(!goes(denied.clone(), "kube-system"), "SE-071");
     assert!(goes(denied, "web"), "SE-071");
     assert!(!project::permits_destination(&project(), "", "", "web"), "SE-071: no cluster");
+    // As in Argo CD, a negated field matches what it does not hit.
+    for (list, server, name, namespace, want) in [
+        (vec![("!https://c", "", "*")], "https://d", "d", "web", true),
+        (vec![("!https://c", "", "*")], "https://c", "c", "web", false),
+        (vec![("https://c", "", "!kube-*")], "https://c", "c", "web", true),
+        (vec![("https://c", "", "!kube-*")], "https://c", "c", "kube-system", false),
+        (vec![("https://c", "", "!kube-*")], "https://d", "d", "web", false),
+        (vec![("", "!prod", "*")], "https://d", "dev", "web", true),
+        (vec![("", "!prod", "*")], "https://p", "prod", "web", false),
+        (vec![("*", "", "*"), ("*", "!prod", "*")], "https://p", "prod", "web", false),
+        (vec![("*", "", "*"), ("*", "!prod", "*")], "https://d", "dev", "web", true),
+        (vec![("!https://c", "", "!kube-*")], "https://d", "d", "web", true),
+        (vec![("!https://c", "", "!kube-*")], "https://c", "c", "web", false),
+        (vec![("!https://c", "", "!kube-*")], "https://d", "d", "kube-system", false),
+        (vec![("!{c", "", "*")], "https://d", "d", "web", false),
+        // A namespace that is not named is not permitted, only denied.
+        (vec![("!https://c", "", "")], "https://d", "d", "web", false),
+        (vec![("*", "", "*"), ("!https://c", "", "")], "https://c", "c", "web", false),
+    ] {
+        let destinations = list.iter().map(|(server, name, namespace)| ProjectDestination {
+            name: (*name).to_owned(),
+            ..destination(server, namespace)
+        });
+        let spec = AppProjectSpec { destinations: destinations.collect(), ..project() };
+        let got = project::permits_destination(&spec, server, name, namespace);
+        assert_eq!(got, want, "SE-071: {list:?} for {server}, {name}, {namespace}");
+    }
     let several = vec![destination("*", "*"), destination("*", "!{victim,kube-system}")];
     assert!(!goes(several.clone(), "victim") && !goes(several.clone(), "kube-system"));
     assert!(goes(several, "web"));

@@ -332,6 +332,7 @@ impl<'a> Builder<'a, '_> {
         let denial = self
             .snapshot
             .namespace_denied
+            .as_ref()
             .map(|denial| messages::namespace_denied(&key, denial, &self.snapshot.project));
         let mut task = self.task(key, SyncPhase::PreSync, Arc::new(target), live, stamp, denial);
         task.wave = 0;

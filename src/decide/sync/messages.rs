@@ -82,13 +82,19 @@ pub(super) fn invalid<'m>(messages: impl Iterator<Item = &'m str>) -> String {
 
 impl Denial {
     /// Why the resource is rejected (SE-206).
-    pub fn message(self, key: &ResourceKey, project: &str) -> String {
+    pub fn message(&self, key: &ResourceKey, project: &str) -> String {
+        let (Self::Kind(rule) | Self::Namespace(rule)) = self;
+        format!("{}: {rule}", self.words(key, project))
+    }
+
+    /// The words of Argo CD, without the rule.
+    fn words(&self, key: &ResourceKey, project: &str) -> String {
         let ResourceKey { group, kind, namespace, .. } = key;
         match self {
-            Self::Kind => {
+            Self::Kind(_) => {
                 format!("resource {group}:{kind} is not permitted in project {project}")
             }
-            Self::Namespace => {
+            Self::Namespace(_) => {
                 format!("namespace {namespace} is not permitted in project '{project}'")
             }
         }
@@ -96,9 +102,9 @@ impl Denial {
 }
 
 /// The project forbids to create or label the destination namespace.
-pub(super) fn namespace_denied(key: &ResourceKey, denial: Denial, project: &str) -> String {
+pub(super) fn namespace_denied(key: &ResourceKey, denial: &Denial, project: &str) -> String {
     let name = &key.name;
-    let why = denial.message(key, project);
+    let why = denial.words(key, project);
     format!(
         "namespace {name} cannot be created or labelled: {why}: allow kind Namespace of group \
          '' in spec.clusterResourceWhitelist of the AppProject, and do not deny it in \

@@ -132,13 +132,14 @@ impl ResolvedOperation {
     }
 }
 
-/// Why the project forbids a resource (SE-206).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why the project forbids a resource (SE-206), with the rule that denies it and what would
+/// permit it.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Denial {
     /// The kind is not on the project's lists.
-    Kind,
+    Kind(String),
     /// The namespace is not a destination of the project.
-    Namespace,
+    Namespace(String),
 }
 
 /// Whether the destination namespace exists (SE-201).

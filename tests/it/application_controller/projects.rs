@@ -148,9 +148,58 @@ async fn the_sources_of_an_operation_are_checked() {
     let source = json!({"repoURL": url, "path": "app", "targetRevision": "main"});
     world.sync("app", json!({"revision": "main", "source": source})).await;
     let app = world.until("app", "refused", settled).await;
-    let want = format!("application repo {url} is not permitted in project 'narrow'");
+    // Argo CD's words, then the rule and what would permit it.
+    let want = format!(
+        "application repo {url} is not permitted in project 'narrow': no entry of spec.sourceRepos \
+         permits it; add its URL"
+    );
     assert_eq!((phase(&app), message(&app)), ("Error", want.as_str()), "SE-070");
     assert!(world.get("v1", "ConfigMap", "web", "two").await.is_null());
+}
+
+/// As in Argo CD, an entry with `!` permits what it does not hit (SE-070, SE-071); a denial
+/// names the entry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_negated_entry_permits_what_it_does_not_hit() {
+    let world = World::start().await;
+    let mut project = world.get(PROJECT.0, PROJECT.1, NAMESPACE, "default").await;
+    project["metadata"] = json!({"name": "negated", "namespace": NAMESPACE});
+    project["spec"] = json!({
+        "sourceRepos": ["!https://example.com/secret"],
+        "destinations": [{"server": "!https://prod.example.com", "namespace": "!kube-*"}],
+        "namespaceResourceBlacklist": [{"group": "", "kind": "LimitRange"}],
+    });
+    world.create(PROJECT.0, PROJECT.1, &project).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    world.create_app(&in_project(&world, "app", "negated")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "synced", settled).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+
+    let mut denied = in_project(&world, "denied", "negated");
+    denied["spec"]["destination"]["namespace"] = "kube-system".into();
+    world.create_app(&denied).await;
+    let is_told =
+        |app: &Value| app["status"]["conditions"].to_string().contains("allowed destinations");
+    let app = world.until("denied", "refused", is_told).await;
+    let conditions = app["status"]["conditions"].to_string();
+    let want = "do not match any of the allowed destinations in project 'negated': \
+                spec.destinations[0] (server !https://prod.example.com, namespace !kube-*) denies \
+                it; remove or narrow that entry";
+    assert!(conditions.contains(want), "{conditions}");
+
+    world.write("limits/one.json", &json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": []}}).to_string());
+    let revision = world.commit();
+    let mut limited = world.application("limited", "limits");
+    limited["spec"]["project"] = "negated".into();
+    world.create_app(&limited).await;
+    world.sync("limited", json!({"revision": revision})).await;
+    let app = world.until("limited", "refused", settled).await;
+    let said = app["status"]["operationState"].to_string();
+    let want = "resource :LimitRange is not permitted in project negated: \
+                spec.namespaceResourceBlacklist[0] (group '', kind LimitRange) denies it";
+    assert!(said.contains(want), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -67,8 +67,14 @@ fn v086_to_v088_kinds_that_come_later() {
 #[test]
 fn v089_what_the_project_forbids() {
     for (denial, want) in [
-        (Denial::Kind, "resource apps:Deployment is not permitted in project p"),
-        (Denial::Namespace, "namespace default is not permitted in project 'p'"),
+        (
+            Denial::Kind("rule".to_owned()),
+            "resource apps:Deployment is not permitted in project p: rule",
+        ),
+        (
+            Denial::Namespace("rule".to_owned()),
+            "namespace default is not permitted in project 'p': rule",
+        ),
     ] {
         let mut world = World::new([manifest("Deployment", "web"), manifest("Secret", "s")]);
         world.seen.denied.insert(0, denial);
