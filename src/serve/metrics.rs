@@ -41,5 +41,6 @@ pub async fn metrics(addr: String, text: Text, shutdown: CancellationToken) -> s
         }
     };
     let router = Router::new().route("/metrics", get(scrape));
-    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    super::connections::serve(listener, router, super::connections::LIMITS, shutdown).await;
+    Ok(())
 }

@@ -1,5 +1,6 @@
 //! HTTP servers: health and readiness for the probes of a Deployment, metrics, and webhooks.
 
+mod connections;
 mod metrics;
 mod webhook;
 
@@ -55,7 +56,8 @@ pub async fn probes(
     };
     let router =
         Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready));
-    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    connections::serve(listener, router, connections::LIMITS, shutdown).await;
+    Ok(())
 }
 
 /// Listens on the address of a setting; `:8081` means all interfaces.

@@ -50,7 +50,8 @@ pub async fn webhook(
         }
     };
     let router = Router::new().route("/api/webhook", post(handle));
-    axum::serve(listener, router).with_graceful_shutdown(shutdown.cancelled_owned()).await
+    super::connections::serve(listener, router, super::connections::LIMITS, shutdown).await;
+    Ok(())
 }
 
 /// Reads a body, whatever length was announced.
