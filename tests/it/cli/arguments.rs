@@ -8,7 +8,7 @@ use super::*;
 
 /// A running controller, which is killed at the end, and its log.
 pub(super) struct Running {
-    child: Child,
+    pub child: Child,
     log: PathBuf,
     _files: TempDir,
 }
