@@ -30,7 +30,8 @@ impl Error {
         place: impl Into<String>,
         why: impl fmt::Display,
     ) -> Self {
-        Self { what: what.into(), place: place.into(), why: why.to_string(), code: USAGE_ERROR }
+        let (place, why) = (cut(place.into()), cut(why.to_string()));
+        Self { what: what.into(), place, why, code: USAGE_ERROR }
     }
 
     /// A failed check of valid input.
@@ -41,6 +42,17 @@ impl Error {
     ) -> Self {
         Self { code: CHECK_FAILED, ..Self::input(what, place, why) }
     }
+}
+
+/// Most characters of a place and of a reason: both may quote names and values of any size.
+const MAX_TEXT: usize = 8192;
+
+fn cut(mut text: String) -> String {
+    if let Some((at, _)) = text.char_indices().nth(MAX_TEXT) {
+        text.truncate(at);
+        text.push('…');
+    }
+    text
 }
 
 impl Error {

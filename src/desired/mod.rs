@@ -73,6 +73,9 @@ impl Default for Limits {
     }
 }
 
+/// Most characters of the place and of the cause of an error: as much as a condition keeps.
+const MAX_ERROR: usize = 1024;
+
 /// The generated set.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Generation {
@@ -164,8 +167,26 @@ impl Error {
         }
     }
 
+    /// The same error without more than the beginning of what it quotes: values and templates
+    /// may be large, and it is kept, logged and stored.
+    fn shortened(mut self) -> Self {
+        let texts = match &mut self {
+            Self::Generator { place, cause, .. } | Self::Limit { place, cause } => [place, cause],
+            Self::Render { place, cause, .. } => [place, cause],
+            Self::Unread(_) | Self::Options(_) => return self,
+        };
+        for text in texts {
+            if let Some((at, _)) = text.char_indices().nth(MAX_ERROR) {
+                text.truncate(at);
+                text.push('…');
+                text.shrink_to_fit();
+            }
+        }
+        self
+    }
+
     /// Whether a limit was exceeded: then generating stops at once.
-    fn is_limit(&self) -> bool {
+    pub fn is_limit(&self) -> bool {
         matches!(
             self,
             Self::Generator { limit: true, .. }
@@ -203,7 +224,7 @@ pub fn generate_within(
     let mut made: Vec<(Value, String)> = Vec::new();
     let take = &mut |application, origin| made.push((application, origin));
     let mut reads = Reads::default();
-    generate_into(set, inputs, limits, env, &mut reads, take)?;
+    generate_each_within(set, inputs, limits, env, &mut reads, take)?;
     // The sort is stable, so Applications of one name keep their order.
     made.sort_by(|(a, _), (b, _)| name_of(a).cmp(name_of(b)));
     let (applications, origins) = made.into_iter().unzip();
@@ -211,9 +232,7 @@ pub fn generate_within(
     Ok(Generation { applications, origins, warnings, reads })
 }
 
-/// As [`generate`], but passes on each Application with its origin as soon as
-/// it is generated, so that not all of them are in memory as trees. After an
-/// error, the caller must discard those passed on.
+/// As [`generate_each_within`] with the limits of one set.
 ///
 /// # Errors
 ///
@@ -225,7 +244,25 @@ pub fn generate_each(
     reads: &mut Reads,
     take: &mut dyn FnMut(Value, String),
 ) -> Result<(), Error> {
-    generate_into(set, inputs, Limits::default(), env, reads, take)
+    generate_each_within(set, inputs, Limits::default(), env, reads, take)
+}
+
+/// As [`generate_within`], but passes on each Application with its origin as soon as
+/// it is generated, so that not all of them are in memory as trees. After an
+/// error, the caller must discard those passed on.
+///
+/// # Errors
+///
+/// As [`generate`].
+pub fn generate_each_within(
+    set: &Value,
+    inputs: &Inputs,
+    limits: Limits,
+    env: &mut Env,
+    reads: &mut Reads,
+    take: &mut dyn FnMut(Value, String),
+) -> Result<(), Error> {
+    generate_into(set, inputs, limits, env, reads, take).map_err(Error::shortened)
 }
 
 fn generate_into(
@@ -247,7 +284,7 @@ fn generate_into(
             outputs.map_err(|error| generators::with_key_of_user(error, set, index, &place));
         match outputs {
             Err(error) if error.is_limit() => return Err(error),
-            outputs => evaluated.push(outputs),
+            outputs => evaluated.push(outputs.map_err(Error::shortened)),
         }
     }
     let Evaluation { unread, .. } = evaluation;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::context::Context;
@@ -398,18 +399,24 @@ fn fresh(interval: Option<Duration>) -> Freshness {
     Freshness(interval.unwrap_or(REQUEUE_AFTER) / 4)
 }
 
+/// Most bytes that several sets may generate at the same time, each; a larger one is generated
+/// alone. The limits of one set would otherwise apply to each of those that are reconciled at
+/// once: ten sets that are refused in the end took 10 GiB.
+const SMALL: usize = 16 << 20;
+
+/// Held while a set is generated that may be large.
+static LARGE: Mutex<()> = Mutex::new(());
+
 /// Generates the Applications of an ApplicationSet, in a compact form.
 fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> Generated {
-    let mut collector = Collector::new(set, &context.rules);
-    let mut env = environment(now);
-    let mut reads = Reads::default();
-    let generated =
-        desired::generate_each(set, inputs, &mut env, &mut reads, &mut |application, origin| {
-            // For all messages about them.
-            crate::redact::know_urls_of(&application["spec"]);
-            collector.add(application, &origin);
-        });
-    let generated = collector.finish(set, &context.rules, reads, generated.err());
+    let limits = desired::Limits::default();
+    let small = desired::Limits { bytes: SMALL, ..limits };
+    let is_limit = |error: &desired::Error| error.is_limit();
+    let mut generated = generate_within(set, inputs, small, context, now);
+    if generated.error.as_ref().is_some_and(is_limit) {
+        let _alone = LARGE.lock();
+        generated = generate_within(set, inputs, limits, context, now);
+    }
     for warning in &generated.reads.warnings {
         tracing::warn!("spec.generators: {warning}");
     }
@@ -423,6 +430,27 @@ fn generate(set: &Value, inputs: &Inputs, context: &Context, now: Timestamp) -> 
         }
     }
     generated
+}
+
+/// As [`generate`], with limits.
+fn generate_within(
+    set: &Value,
+    inputs: &Inputs,
+    limits: desired::Limits,
+    context: &Context,
+    now: Timestamp,
+) -> Generated {
+    let mut collector = Collector::new(set, &context.rules);
+    let mut env = environment(now);
+    let mut reads = Reads::default();
+    let take = &mut |application: Value, origin: String| {
+        // For all messages about them.
+        crate::redact::know_urls_of(&application["spec"]);
+        collector.add(application, &origin);
+    };
+    let error =
+        desired::generate_each_within(set, inputs, limits, &mut env, &mut reads, take).err();
+    collector.finish(set, &context.rules, reads, error)
 }
 
 /// Reads an Application; `None` when it is not related to the ApplicationSet.

@@ -249,13 +249,16 @@ fn unique(mut collected: Vec<Collected>) -> Vec<Wanted> {
     // The sort is stable, so Applications of one name keep their order.
     collected.sort_by(|a, b| a.wanted.name.cmp(&b.wanted.name));
     let mut applications: Vec<Wanted> = Vec::with_capacity(collected.len());
-    for same in collected.chunk_by(|a, b| a.wanted.name == b.wanted.name) {
-        let [first, rest @ ..] = same else { continue };
-        let mut wanted = first.wanted.clone();
-        if !rest.is_empty() {
-            let origins: Vec<&str> = same.iter().map(|one| &*one.origin).collect();
-            let ambiguous = shape::problem_of_namesakes(&first.own_name, &origins);
-            wanted.problem = ambiguous.or(wanted.problem);
+    let mut all = collected.into_iter().peekable();
+    // Moved, not cloned: all Applications of a large set take much memory.
+    while let Some(Collected { own_name, origin, mut wanted }) = all.next() {
+        let mut origins = vec![origin];
+        while let Some(same) = all.next_if(|next| next.wanted.name == wanted.name) {
+            origins.push(same.origin);
+        }
+        if origins.len() > 1 {
+            let origins: Vec<&str> = origins.iter().map(|origin| &**origin).collect();
+            wanted.problem = shape::problem_of_namesakes(&own_name, &origins).or(wanted.problem);
         }
         applications.push(wanted);
     }

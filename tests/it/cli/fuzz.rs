@@ -319,3 +319,51 @@ async fn the_controller_survives_mutated_objects() {
     let peak = resident(running.child.id());
     assert!(peak < RESIDENT, "{peak} KiB");
 }
+
+/// Ten sets that were refused in the end took 10 GiB: each of those that are reconciled at once
+/// had the limits of one set.
+#[tokio::test(flavor = "multi_thread")]
+async fn sets_that_expand_stay_within_the_memory_of_one_of_them() {
+    let cluster = Cluster::start().await;
+    cluster.knows("default", "https://1").await;
+    let arguments =
+        ["--probe-addr=", "--metrics-addr=", "--webhook-addr=", "--sync-engine=external"];
+    let mut running = Running::start(&cluster, &arguments, &[]);
+    running.until_logged(" starting ").await;
+    let elements: Vec<Value> = (0..2_000).map(|n| json!({"n": n.to_string()})).collect();
+    let much = "{{repeat 1000000 \"x\"}}{{.n}}";
+    for index in 0..6 {
+        let set = json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
+            "metadata": {"name": format!("large-{index}")},
+            "spec": {
+                "goTemplate": true,
+                "generators": [{"matrix": {"generators": [
+                    {"list": {"elements": elements}},
+                    {"list": {"elements": [{"a": much, "b": much, "c": much}]}},
+                ]}}],
+                "template": {
+                    "metadata": {"name": "app-{{.n}}"},
+                    "spec": {"project": "default", "destination": {"server": "https://1"}, "source": {"repoURL": "https://r", "path": "p"}},
+                },
+            },
+        });
+        cluster.create("ApplicationSet", set).await;
+    }
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(cluster.client.clone(), "argocd", &resource("ApplicationSet"));
+    let until = std::time::Instant::now() + 2 * WAIT;
+    for index in 0..6 {
+        loop {
+            let set = api.get(&format!("large-{index}")).await.unwrap();
+            if set.data["status"].to_string().contains("limit exceeded") {
+                break;
+            }
+            assert!(running.child.try_wait().unwrap().is_none(), "it ended: {}", running.log());
+            assert!(std::time::Instant::now() < until, "{}", running.log());
+            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+        }
+    }
+    let peak = resident(running.child.id());
+    assert!(peak < 2 * RESIDENT, "{peak} KiB");
+}
