@@ -10,8 +10,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(super) use self::advice::sync_commands;
 use self::advice::{Waiting, actions};
+pub(super) use self::advice::{sync_commands, take_back};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::follow::{self, Request, View, WatchArgs};
 use super::output::{self, Output, or_dash, printable};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::explain::take_back;
 use super::output::some_of;
 use crate::api::annotations;
 use crate::api::conditions::application_set::{self as condition, reason};
@@ -18,6 +19,7 @@ use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
 use crate::decide::rollout::gate::INVALID;
+use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::phase::{Entry, Mark, Phase};
 use crate::decide::rollout::steps::Strategy;
 use crate::desired::name_of;
@@ -446,6 +448,13 @@ fn members(
                 },
             },
         }
+    };
+    let member = |name: &str| {
+        let mut member = member(name);
+        if let Some(live) = applications.get(name).filter(|_| member.message.starts_with(HELD)) {
+            member.message = format!("{}; {}", member.message, take_back(live, name));
+        }
+        member
     };
     let mut members: Vec<MemberSummary> = names.into_iter().map(member).collect();
     // Stable, so by name within a step.

@@ -6,9 +6,11 @@ use crate::api::annotations::DELETION_APPROVED;
 use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
 use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
+use crate::decide::application_set::observe::revisions;
 use crate::decide::application_set::{autosync, is_owned};
 use crate::decide::blocking_resource::{BlockingResource, WAITS_FOR_CONFIRMATION};
 use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
 
@@ -53,6 +55,15 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
     // An operation that runs, or is requested, refuses another one.
     let is_busy = last.is_running() || !live["operation"].is_null();
     let sync = sync_of(live, name);
+    if phase == Phase::Waiting.name()
+        && member.is_some_and(|member| member.message.starts_with(HELD))
+    {
+        return vec![
+            "it is left as it is until the next revision or spec; whoever may sync it can take it back"
+                .to_owned(),
+            take_back(live, name),
+        ];
+    }
     if phase == Phase::Waiting.name() && held {
         let action = format!("maxUpdate of its step is 0, so sync it yourself: {sync}");
         return if is_busy || is_ready(live) { Vec::new() } else { vec![action] };
@@ -217,6 +228,15 @@ fn sync_of(live: &Value, name: &str) -> String {
     let prunes = out.peek().is_some() && out.all(|resource| resource["requiresPruning"] == true);
     let prune = if prunes { " --prune" } else { "" };
     format!("{}{prune}", sync_commands(&[name], live.namespace()))
+}
+
+/// The command that syncs an Application to what its rollout wants, after a person has synced
+/// it to something else (ST-065).
+pub(in crate::cli) fn take_back(live: &Value, name: &str) -> String {
+    let wanted = revisions(&live["status"]["sync"]);
+    let wanted: String =
+        wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
+    format!("to take it back: {}{wanted}", sync_of(live, name))
 }
 
 /// The most Applications in one command.

@@ -25,7 +25,7 @@ impl Set {
         }
         // Known before others are counted, which takes time in a large set.
         let waits = self.plan.rolling && member.phase == RolloutPhase::Waiting;
-        if waits && !seen.has_error {
+        if waits && !seen.has_error && member.held.is_none() {
             return None;
         }
         match outcome::member_state(self, step, name, member) {

@@ -17,6 +17,8 @@ pub(in crate::cli) struct Member {
     /// Its rollout phase in the status of the set, and the start of this phase.
     pub phase: RolloutPhase,
     pub since: Option<Timestamp>,
+    /// What a person has synced it to, while that holds it (ST-065).
+    pub held: Option<String>,
     /// Its labels, when its step depends on them.
     pub(super) labels: Labels,
     /// It was seen to sync and has not completed since: the demo checks the limits by this,

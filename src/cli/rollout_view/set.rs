@@ -17,6 +17,7 @@ use super::transition::{Transition, change, moved, progress};
 use crate::api::SyncStatusCode;
 use crate::api::application_set::{ApplicationSetApplicationStatus, RolloutPhase};
 use crate::cli::rollout_summary::left_outside;
+use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::steps::Labels;
 
 /// One ApplicationSet.
@@ -318,13 +319,16 @@ impl Set {
         message: String,
         at: Duration,
     ) -> Option<Transition> {
-        let is_same = |member: &Member| member.phase == to && member.since == since;
+        let held = Some(&message).filter(|message| message.starts_with(HELD));
+        let held = held.map(|message| hidden(message));
+        let is_same =
+            |member: &Member| member.phase == to && member.since == since && member.held == held;
         if self.members.get(&application).is_some_and(is_same) {
             return None;
         }
         let (before, after) = self.change(&application, |member| {
             let before = member.current_phase();
-            (member.phase, member.since) = (to, since);
+            (member.phase, member.since, member.held) = (to, since, held);
             (before, member.current_phase())
         });
         let phase = moved(before, after)?;

@@ -5,6 +5,7 @@ mod deletions;
 mod differences;
 mod events;
 mod generators;
+mod held;
 mod panics;
 mod reverse_deletion;
 mod rollouts;

@@ -28,6 +28,7 @@ pub mod outcome;
 pub mod owner;
 pub mod pace;
 pub mod patch;
+mod person;
 pub mod policy;
 pub mod preserve;
 pub mod reconcile;

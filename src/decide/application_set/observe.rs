@@ -10,7 +10,7 @@ use super::policy::Policy;
 use super::preserve::Preserve;
 use super::update::{Comparison, Update};
 use super::validate::Target;
-use super::{normalize, operation, record};
+use super::{normalize, operation, person, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
 use crate::api::conditions::application as condition;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
@@ -156,6 +156,7 @@ pub fn observe(live: &Value, spec_differs: bool) -> Observed {
             .then(|| RequestedOperation { promotion: operation::promotion_of(&live["operation"]) }),
         operation: operation_state(&status["operationState"], text),
         deployed: deployed(live),
+        person: person::sync(live, &revisions(&status["sync"])).map(Box::new),
         has_error_condition: conditions.iter().any(has_error),
         detail,
         until,
@@ -204,7 +205,7 @@ fn is_blocked(state: &Value) -> bool {
 }
 
 /// `revisions` if there are any, else `revision` (AS-351).
-fn revisions(of: &Value) -> Vec<String> {
+pub fn revisions(of: &Value) -> Vec<String> {
     let listed: Vec<String> = of["revisions"]
         .as_array()
         .into_iter()
@@ -233,7 +234,7 @@ fn compared(live: &Value) -> Compared {
 }
 
 /// The source or the sources in effect, and the field that holds them.
-fn effective_sources(spec: &Value) -> (&'static str, Value) {
+pub(super) fn effective_sources(spec: &Value) -> (&'static str, Value) {
     match many_sources(spec) {
         Some(_) => ("sources", spec["sources"].clone()),
         None => ("source", single_source(spec)),
@@ -274,7 +275,7 @@ fn sources(spec: &Value) -> Vec<SourceKey> {
     }
 }
 
-fn time(value: &Value) -> Option<Timestamp> {
+pub(super) fn time(value: &Value) -> Option<Timestamp> {
     value.as_str().and_then(|text| text.parse().ok())
 }
 

@@ -36,6 +36,8 @@ pub enum WaitKind {
     Invalid,
     /// Its spec or revision has not been compared yet, or the comparison failed.
     Comparison,
+    /// A person has synced it to something else (ST-065).
+    HeldByPerson,
     /// A sync window denies its sync.
     SyncWindow,
     /// An operation of another client runs.
@@ -66,6 +68,7 @@ impl WaitKind {
             Self::FailedWrite => "FailedWrite",
             Self::Invalid => "Invalid",
             Self::Comparison => "Comparison",
+            Self::HeldByPerson => "HeldByPerson",
             Self::SyncWindow => "SyncWindow",
             Self::OtherOperation => "OtherOperation",
             Self::ManualSync => "ManualSync",
@@ -91,6 +94,7 @@ impl WaitKind {
         let failed =
             entry.needs_a_sync() || seen.operation.as_ref().is_some_and(|last| last.has_failed());
         match entry.phase {
+            Phase::Waiting if entry.is_held() => Self::HeldByPerson,
             Phase::Waiting if seen.has_operation_in_flight() => Self::OtherOperation,
             Phase::Waiting if limit == Limit::AtMost(0) => Self::ManualSync,
             Phase::Waiting

@@ -183,7 +183,7 @@ impl Gate {
             (Obstacle::Entry, Some(entry), Some(seen)) => (entry, seen),
             (Obstacle::Missing | Obstacle::Entry, ..) => return WaitKind::Creating,
         };
-        if entry.phase == Phase::Waiting && row.member.denied.is_some() {
+        if entry.phase == Phase::Waiting && row.member.denied.is_some() && !entry.is_held() {
             return WaitKind::SyncWindow;
         }
         let count = in_flight.per_step.get(step).copied().unwrap_or_default();
@@ -203,7 +203,8 @@ impl Gate {
         let until = entry
             .filter(|entry| entry.phase == Phase::Pending)
             .and_then(|entry| entry.since.checked_add(timeout?).ok());
-        let is_waiting = entry.is_some_and(|entry| entry.phase == Phase::Waiting);
+        let is_waiting =
+            entry.is_some_and(|entry| entry.phase == Phase::Waiting && !entry.is_held());
         let denied = row.member.denied.filter(|_| is_waiting);
         let until = denied.map_or(until, |denied| denied.until);
         // The next attempt of its operation, which is not started then.
@@ -288,6 +289,7 @@ fn reason_of(
     until: Option<Timestamp>,
 ) -> String {
     match entry.phase {
+        Phase::Waiting if entry.is_held() => entry.message.clone(),
         Phase::Waiting if seen.has_operation_in_flight() => {
             with_detail("another operation is running", Some(seen))
         }

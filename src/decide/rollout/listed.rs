@@ -33,6 +33,7 @@
 use jiff::Timestamp;
 
 use super::Member;
+use super::held::Earlier;
 use super::phase::{Entry, Mark, Observed, Phase};
 use super::status::{self, MESSAGE_LIMIT};
 
@@ -115,6 +116,7 @@ pub fn implied(
         target_revisions: seen.revisions.clone(),
         // Later than the last known promotion.
         since: record.map_or(began, |record| record.since.max(began)),
+        earlier: Earlier::Unknown,
     };
     let Some(record) = record.filter(|record| record.implies_healthy(spec, &seen.revisions)) else {
         return entry;
@@ -155,7 +157,13 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
     };
     match (entry.phase, record) {
         (Phase::Pending | Phase::Progressing, _) => Listing::Must,
-        _ if matches!(entry.mark, Some(Mark::StepClosed | Mark::Requested)) => Listing::Must,
+        _ if matches!(
+            entry.mark,
+            Some(Mark::StepClosed | Mark::Requested | Mark::HeldByPerson)
+        ) =>
+        {
+            Listing::Must
+        }
         (Phase::Healthy, Some(record)) if record.covers(entry, member.spec) => Listing::Implied,
         (Phase::Healthy, Some(_)) => unproven(),
         (Phase::Healthy, None) => Listing::Wish,
@@ -168,6 +176,8 @@ pub(super) fn listing(member: &Member<'_>, entry: &Entry) -> Listing {
                 false => Listing::Implied,
             }
         }
+        // Without it the order of the sync and the target is decided by times.
+        (Phase::Waiting, None) if matches!(entry.earlier, Earlier::Sync(_)) => Listing::Wish,
         (Phase::Waiting, None) => Listing::Implied,
     }
 }

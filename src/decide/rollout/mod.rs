@@ -41,6 +41,12 @@
 //! - **`maxUpdate` has no room for it any more**, because it was reduced or others were
 //!   synced by hand, and its operation is not written yet. It returns to Waiting.
 //!
+//! # What a person has synced
+//!
+//! An Application that a person has synced to other revisions than the target is
+//! held until the next target, or until somebody syncs the target ([`held`],
+//! ST-065). It is Waiting, and is not promoted.
+//!
 //! # The size of the status
 //!
 //! Entries in flight are always listed in the status, whose size is bounded
@@ -54,6 +60,7 @@
 pub mod budget;
 pub mod counts;
 pub mod gate;
+pub mod held;
 pub mod listed;
 pub mod observed;
 pub mod phase;

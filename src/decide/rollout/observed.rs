@@ -2,6 +2,7 @@
 
 use jiff::Timestamp;
 
+use super::held::PersonSync;
 use super::phase::whole_seconds;
 use crate::api::{OperationPhase, SyncStatusCode};
 use crate::decide::health;
@@ -81,6 +82,8 @@ pub struct Observed {
     pub operation: Option<ObservedOperation>,
     /// The last success, which later operations do not replace.
     pub deployed: Deployed,
+    /// The last sync, if a person requested it (ST-065).
+    pub person: Option<Box<PersonSync>>,
     /// It has a condition `InvalidSpecError` or `UnknownError`.
     pub has_error_condition: bool,
     /// What it is waiting for, for users: the resource and the reason. May be

@@ -11,6 +11,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::held::{self, Earlier};
 pub use super::observed::{
     Compared, Deployed, Observed, ObservedOperation, RequestedOperation, SourceKey,
 };
@@ -78,6 +79,8 @@ pub struct Entry {
     /// Pending it is also the identity of the promotion: each promotion of an
     /// Application has a different time.
     pub since: Timestamp,
+    /// The sync by a person that is older than this target (ST-065).
+    pub earlier: Earlier,
 }
 
 /// The time of a promotion may be ahead of the clock by so much.
@@ -116,16 +119,19 @@ pub enum Mark {
     /// taken its place in the status, and the history has no success. Found again in each
     /// reconcile.
     ResultUnknown,
+    /// A person has synced it to something else than what is being rolled out (ST-065).
+    HeldByPerson,
 }
 
 impl Mark {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::TimedOut,
         Self::StepClosed,
         Self::FoundSynced,
         Self::Requested,
         Self::SyncFailed,
         Self::ResultUnknown,
+        Self::HeldByPerson,
     ];
 
     /// The prefix of the message of an entry with this mark. Messages are never
@@ -140,6 +146,7 @@ impl Mark {
             Self::Requested => "Step is open again, waiting for the requested operation to start",
             Self::SyncFailed => "Sync failed, waiting for one that succeeds",
             Self::ResultUnknown => "Result of the last sync is not known",
+            Self::HeldByPerson => held::HELD,
         }
     }
 
@@ -150,6 +157,7 @@ impl Mark {
             Self::StepClosed => matches!(phase, Phase::Waiting | Phase::Pending),
             Self::FoundSynced | Self::ResultUnknown => phase == Phase::Progressing,
             Self::Requested => phase == Phase::Pending,
+            Self::HeldByPerson => phase == Phase::Waiting,
             Self::SyncFailed => matches!(phase, Phase::Waiting | Phase::Progressing),
         };
         Self::ALL.into_iter().find(|mark| fits(mark) && message.starts_with(mark.prefix()))
@@ -267,6 +275,12 @@ impl Entry {
         matches!(self.mark, Some(Mark::SyncFailed | Mark::ResultUnknown))
     }
 
+    /// Holds an entry that a person has synced to something else.
+    fn hold(&mut self, message: String, now: Timestamp) {
+        self.set(Phase::Waiting, message, now);
+        self.mark = Some(Mark::HeldByPerson);
+    }
+
     /// Keeps an entry in its phase whose sync has failed.
     fn fail(&mut self, message: String) {
         self.message = message;
@@ -319,6 +333,7 @@ pub fn advance(
         mark: None,
         target_revisions: seen.revisions.clone(),
         since: whole_seconds(now),
+        earlier: Earlier::None,
     });
     entry.step = step;
 
@@ -331,7 +346,8 @@ pub fn advance(
     }
     // A status without a revision could not be computed, and is not a change.
     let revision_changed = !seen.revisions.is_empty() && entry.target_revisions != seen.revisions;
-    if before.is_some() && (revision_changed || seen.spec_differs) {
+    let is_new = before.is_some() && (revision_changed || seen.spec_differs);
+    if is_new {
         let why = if seen.spec_differs {
             "Application has a pending spec change, waiting for its step"
         } else {
@@ -343,6 +359,14 @@ pub fn advance(
         }
     } else if before == Some(Phase::Healthy) && drifted(&entry, seen, rules) {
         entry.set(Phase::Waiting, "Application drifted (OutOfSync), waiting for its step", now); // R1d
+    }
+
+    if let Some(message) = held::hold(stored, &mut entry, seen, is_new) {
+        entry.hold(message, now);
+        return entry;
+    }
+    if entry.is_held() {
+        entry.set(Phase::Waiting, "The sync by a person is taken back, waiting for its step", now);
     }
 
     match (entry.phase, before) {

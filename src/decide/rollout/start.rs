@@ -96,7 +96,10 @@ pub(super) fn promote(
     };
     for row in rows.iter_mut() {
         let (Some(seen), Some(entry)) = (row.member.observed, row.entry.as_mut()) else { continue };
-        let is_waiting = entry.phase == Phase::Waiting && row.member.invalid.is_none();
+        let is_waiting = entry.phase == Phase::Waiting
+            && row.member.invalid.is_none()
+            // ST-065: a person's sync is never synced over.
+            && !entry.is_held();
         let Some(step) = entry.step.filter(|step| is_waiting && gate.is_open(*step)) else {
             continue;
         };

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::held::Earlier;
 use super::phase::{Entry, Mark, Phase};
 
 /// The most bytes of a stored message, as JSON.
@@ -29,7 +30,7 @@ pub fn entry_json(entry: &Entry) -> Value {
         "application": entry.application,
         "status": entry.phase.name(),
         "step": step_text(entry.step),
-        "message": cut(&entry.message, MESSAGE_LIMIT),
+        "message": format!("{}{}", earlier_text(entry.earlier), cut(&entry.message, MESSAGE_LIMIT)),
         "targetRevisions": entry.target_revisions,
         "lastTransitionTime": entry.since.to_string(),
     })
@@ -41,12 +42,47 @@ pub fn is_stored(entry: &Entry, stored: &Entry) -> bool {
         && entry.step == stored.step
         && entry.since == stored.since
         && entry.target_revisions == stored.target_revisions
+        && entry.earlier == stored.earlier
         && cut(&entry.message, MESSAGE_LIMIT) == stored.message
 }
 
 /// The stored part of the message.
 pub fn stored_message(message: &str) -> &str {
     cut(message, MESSAGE_LIMIT)
+}
+
+/// How the message of an entry begins that remembers a sync by a person. It is not part of
+/// [`Entry::message`].
+const EARLIER: &str = "Takes back the sync by a person of ";
+
+fn earlier_text(earlier: Earlier) -> String {
+    match earlier {
+        Earlier::Sync(start) => format!("{EARLIER}{start}: "),
+        Earlier::None | Earlier::Unknown => String::new(),
+    }
+}
+
+/// How messages of Argo CD's ApplicationSet controller begin. Its entries know nothing about
+/// syncs by people.
+const OF_ARGO_CD: [&str; 5] = [
+    "No Application status found",
+    "Application has pending changes",
+    "Application moved to Pending",
+    "Application moved from",
+    "Application resource",
+];
+
+/// Reads what a message remembers, and the rest of it.
+fn read_earlier(message: &str) -> (Earlier, &str) {
+    if OF_ARGO_CD.iter().any(|start| message.starts_with(start)) {
+        return (Earlier::Unknown, message);
+    }
+    let read = || {
+        let (start, rest) = message.strip_prefix(EARLIER)?.split_once(": ")?;
+        let start: Timestamp = start.parse().ok()?;
+        Some((Earlier::Sync(start), rest))
+    };
+    read().unwrap_or((Earlier::None, message))
 }
 
 /// The size of an entry in the status with its message truncated, in bytes.
@@ -63,7 +99,8 @@ pub(super) fn bytes_around(entry: &Entry) -> usize {
         entry.target_revisions.iter().map(|revision| json_bytes(revision) + 3).sum();
     // All years have four digits; times are in whole seconds.
     let time = 20;
-    FIELDS.len() + json_bytes(&entry.application) + step + revisions + time
+    let earlier = earlier_text(entry.earlier).len();
+    FIELDS.len() + json_bytes(&entry.application) + step + revisions + time + earlier
 }
 
 /// The size of a text as JSON, without quotes.
@@ -113,7 +150,7 @@ pub fn from_json(stored: Option<&Value>) -> BTreeMap<String, Entry> {
         let revisions = element.get("targetRevisions").and_then(Value::as_array);
         let since = text("lastTransitionTime").and_then(|time| time.parse().ok());
         let phase = Phase::from_name(text("status")?)?;
-        let message = text("message").unwrap_or_default();
+        let (earlier, message) = read_earlier(text("message").unwrap_or_default());
         let entry = Entry {
             application: application.clone(),
             phase,
@@ -126,6 +163,7 @@ pub fn from_json(stored: Option<&Value>) -> BTreeMap<String, Entry> {
                 .filter_map(|revision| revision.as_str().map(str::to_owned))
                 .collect(),
             since: since.unwrap_or(Timestamp::UNIX_EPOCH),
+            earlier,
         };
         Some((application, entry))
     });
@@ -146,6 +184,10 @@ mod tests {
             mark: None,
             target_revisions: revisions.iter().map(|text| (*text).into()).collect(),
             since: "2026-01-02T03:04:05Z".parse().unwrap(),
+            earlier: match step {
+                Some(_) => Earlier::Sync("2026-01-02T01:00:00Z".parse().unwrap()),
+                None => Earlier::None,
+            },
         };
         let entries = [entry("a", Some(0), &["abc"]), entry("b", None, &[])];
         let stored = to_json(&entries);
@@ -174,6 +216,10 @@ mod tests {
                 mark: None,
                 target_revisions: revisions,
                 since: "2026-01-02T03:04:05Z".parse().unwrap(),
+                earlier: match step {
+                    Some(_) => Earlier::Sync("2026-01-02T01:00:00Z".parse().unwrap()),
+                    None => Earlier::None,
+                },
             };
             let written = entry_json(&entry).to_string().len() + 1;
             // A comma is counted after each revision, including the last one.

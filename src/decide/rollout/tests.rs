@@ -111,6 +111,7 @@ fn entry(name: &str, phase: Phase) -> Entry {
         mark: None,
         target_revisions: vec!["next".into()],
         since: ago(300),
+        earlier: super::held::Earlier::None,
     }
 }
 
@@ -126,6 +127,7 @@ fn seen(health: health::Status, sync: SyncStatusCode) -> Observed {
         requested: None,
         operation: None,
         deployed: Deployed::Never,
+        person: None,
         has_error_condition: false,
         detail: String::new(),
         until: None,

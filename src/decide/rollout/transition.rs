@@ -80,6 +80,7 @@ fn cause(from: Option<Phase>, to: Phase, mark: Option<Mark>, row: &Row<'_>) -> &
         (Some(Mark::StepClosed), _) => "StepClosed",
         (Some(Mark::FoundSynced), _) => "FoundSynced",
         (Some(Mark::Requested), _) => "Requested",
+        (Some(Mark::HeldByPerson), _) => "HeldByPerson",
         (None | Some(Mark::SyncFailed | Mark::ResultUnknown), Phase::Waiting) if from.is_none() => {
             "NewApplication"
         }

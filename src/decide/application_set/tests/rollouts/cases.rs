@@ -36,6 +36,8 @@ pub enum Turn {
     Fail(usize),
     /// A user syncs it.
     Manual(usize),
+    /// A user syncs it to an older revision (ST-065).
+    Old(usize),
     /// It cannot be compared or synced, until the event is repeated.
     Break(usize),
     /// The cluster is changed manually.
@@ -151,7 +153,7 @@ fn quiet() -> impl Strategy<Value = Turn> {
 
 /// Events of users and of the cluster.
 fn disturbing() -> impl Strategy<Value = Turn> {
-    let of_one = (0_usize..11, index(), 0_usize..6).prop_map(|(kind, index, label)| match kind {
+    let of_one = (0_usize..12, index(), 0_usize..6).prop_map(|(kind, index, label)| match kind {
         0 => Turn::Fail(index),
         1 => Turn::Manual(index),
         2 => Turn::Break(index),
@@ -162,6 +164,7 @@ fn disturbing() -> impl Strategy<Value = Turn> {
         7 => Turn::Toggle(index),
         8 => Turn::Invalid(index),
         9 => Turn::Foreign(index),
+        10 => Turn::Old(index),
         _ => Turn::Label(index, label),
     });
     let policies = ["sync", "create-update", "create-delete", "create-only"];

@@ -35,6 +35,8 @@ pub struct App {
     pub promotions: Vec<Timestamp>,
     /// The configuration of the set when its last promotion was written.
     pub promoted_in: u64,
+    /// The target, path and revision, for which a person has synced something else.
+    pub held_for: Option<(String, Value)>,
 }
 
 /// The name of a commit.
@@ -65,6 +67,7 @@ impl App {
             degraded: false,
             promotions: Vec::new(),
             promoted_in: 0,
+            held_for: None,
         }
     }
 
@@ -150,6 +153,11 @@ impl App {
             let synced = state["syncResult"]["revision"].as_str().map_or(commit, commit_of);
             self.deployed = Some((self.syncing.clone(), synced));
             (self.drifted, self.ready) = (false, false);
+        }
+        let named = state["operation"]["sync"]["revision"].as_str();
+        // One that fails has applied nothing.
+        if !succeeds || named.is_none() {
+            self.held_for = None;
         }
         self.fails = false;
         self.stale = true;
@@ -275,6 +283,27 @@ impl Cluster {
         true
     }
 
+    /// A user syncs an Application to the revision before the last one, at once, unless
+    /// another operation is in flight. `known` is the target that the rollout knows, if any.
+    pub fn sync_to_an_older_one(&mut self, name: &str, known: Option<&Vec<String>>) {
+        let (commit, now) = (self.commit, self.now);
+        let app = self.apps.get(name).filter(|app| !app.is_busy() && !app.is_going());
+        if app.is_none() || commit < 2 {
+            return;
+        }
+        let operation = json!({
+            "initiatedBy": {"username": "alice"}, "sync": {"revision": revision(commit - 1)},
+        });
+        self.change(name, |app| {
+            app.object["operation"] = operation;
+            app.start(commit, now);
+            let target = app.object["status"]["sync"]["revision"].clone();
+            let is_known = known.is_some_and(|known| json!(known) == json!([target]));
+            let is_other = target != json!(revision(commit - 1));
+            app.held_for = (is_known && is_other).then(|| (app.path().to_owned(), target));
+        });
+    }
+
     /// Creates an Application.
     pub fn create(&mut self, name: &str, mut object: Value) -> Result<(), u16> {
         if self.apps.contains_key(name) {
@@ -298,6 +327,10 @@ impl Cluster {
             assert!(!app.is_busy(), "I3: {name} gets an operation over another one");
             let promotion =
                 promotion_of(&body["operation"]).expect("operations of a rollout have a promotion");
+            let target = (app.path().to_owned(), app.object["status"]["sync"]["revision"].clone());
+            let is_held = app.held_for.as_ref() == Some(&target);
+            assert!(!is_held, "ST-065: {name} is synced over what a person has synced");
+            app.held_for = None;
             let is_new = app.promotions.iter().all(|known| *known < promotion);
             assert!(is_new, "I3, I15: {name} is synced twice for promotion {promotion}");
             app.promotions.push(promotion);

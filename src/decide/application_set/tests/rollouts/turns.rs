@@ -8,7 +8,7 @@ use super::cases::Turn;
 use super::checks;
 use super::spec::{Element, SET};
 use super::world::World;
-use crate::decide::rollout::phase::Phase;
+use crate::decide::rollout::phase::{Entry, Phase};
 
 impl World {
     /// Reconciles while there is something to do, at most `limit` times.
@@ -61,15 +61,25 @@ impl World {
                 spec.elements.values_mut().for_each(|element| element.path += 1);
             }),
             Turn::Template => self.edit(|spec| spec.fails = !spec.fails),
-            Turn::Steps(steps) => self.edit(|spec| spec.steps.clone_from(steps)),
-            Turn::Strategy => self.edit(|spec| spec.rolling = !spec.rolling),
+            Turn::Steps(steps) => {
+                if steps.is_empty() {
+                    self.forget_holds();
+                }
+                self.edit(|spec| spec.steps.clone_from(steps));
+            }
+            Turn::Strategy => {
+                self.forget_holds();
+                self.edit(|spec| spec.rolling = !spec.rolling);
+            }
             Turn::Policy(policy) => self.edit(|spec| spec.policy = policy),
             Turn::Feature => {
+                self.forget_holds();
                 self.settings.progressive_syncs = !self.settings.progressive_syncs;
                 self.configuration += 1;
                 self.restart();
             }
             Turn::Wipe => {
+                self.forget_holds();
                 self.configuration += 1;
                 self.set.status = Status::default();
                 self.touch_set();
@@ -78,6 +88,7 @@ impl World {
             | Turn::Hold(index)
             | Turn::Fail(index)
             | Turn::Manual(index)
+            | Turn::Old(index)
             | Turn::Break(index)
             | Turn::Drift(index)
             | Turn::Degrade(index)
@@ -99,6 +110,7 @@ impl World {
             Turn::Hold(_) => drop(self.held.insert(name.to_owned())),
             Turn::Fail(_) => self.cluster.change(name, |app| app.fails = true),
             Turn::Manual(_) => drop(self.cluster.sync_manually(name)),
+            Turn::Old(_) => self.sync_to_an_older_one(name),
             Turn::Break(_) => self.cluster.change(name, |app| {
                 (app.broken, app.stale) = (!app.broken, true);
             }),
@@ -140,6 +152,26 @@ impl World {
             }),
             _ => drop(self.cluster.advance(name)),
         }
+    }
+
+    /// A user syncs it to an older revision. The target is known: the order of a sync and of
+    /// a target that nobody has observed cannot be found out.
+    fn sync_to_an_older_one(&mut self, name: &str) {
+        // The start of a sync is its identity, in whole seconds.
+        self.cluster.wait(1100);
+        let entries = self.set.status.entries.iter().flatten();
+        let entry = entries.into_iter().find(|entry| entry.application == name);
+        let known = entry.map(|entry| entry.target_revisions.clone()).unwrap_or_default();
+        let is_known = self.is_rolling()
+            && self.spec.elements.get(name).is_some_and(|element| {
+                self.cluster.apps.get(name).is_some_and(|app| app.path() == element.path())
+            });
+        self.cluster.sync_to_an_older_one(name, is_known.then_some(&known));
+    }
+
+    /// The entries are lost, and with them what is known about the order of syncs.
+    fn forget_holds(&mut self) {
+        self.cluster.apps.values_mut().for_each(|app| app.held_for = None);
     }
 
     /// Lets the application controller continue with all Applications; returns
@@ -212,19 +244,23 @@ impl World {
         panic!("I10: it never ends: {}", self.state());
     }
 
-    /// What only a user can do: sync Applications whose sync failed, that
-    /// drifted while they were Progressing (R10), or whose step is held
-    /// (AS-343).
-    fn help(&mut self) -> bool {
-        let entries = self.set.status.entries.iter().flatten();
-        let is_stuck = |phase: Phase, step: Option<usize>| match phase {
+    fn needs_help(&self, entry: &Entry) -> bool {
+        match entry.phase {
             Phase::Progressing => true,
-            Phase::Waiting => step.is_some_and(|step| {
+            Phase::Waiting => entry.step.is_some_and(|step| {
                 self.spec.steps.get(step).is_some() && self.spec.allowed(step) == Some(0)
             }),
             Phase::Pending | Phase::Healthy => false,
-        };
-        let stuck = entries.filter(|entry| is_stuck(entry.phase, entry.step));
+        }
+    }
+
+    /// What only a user can do: sync Applications whose sync failed, that
+    /// drifted while they were Progressing (R10), whose step is held (AS-343), or that a
+    /// person has synced to something else (ST-065).
+    fn help(&mut self) -> bool {
+        let entries = self.set.status.entries.iter().flatten();
+        let is_stuck = |entry: &Entry| entry.is_held() || self.needs_help(entry);
+        let stuck = entries.filter(|entry| is_stuck(entry));
         let needs = |name: &String| self.cluster.apps.get(name).is_some_and(|app| app.needs_sync());
         let names: Vec<String> =
             stuck.map(|entry| entry.application.clone()).filter(needs).collect();

@@ -1,0 +1,206 @@
+//! A sync by a person to other revisions than those of the rollout (ST-065).
+
+use super::*;
+
+/// Times of an application controller whose clock is an hour behind or ahead.
+fn at(hours: i64) -> String {
+    let now = jiff::Timestamp::now().as_second() + hours * 3600;
+    jiff::Timestamp::from_second(now).unwrap().to_string()
+}
+
+/// An operation that `alice` has requested, and that has ended.
+fn by_alice(sync: Value, revision: &str, hours: i64) -> Value {
+    json!({
+        "operation": {"initiatedBy": {"username": "alice"}, "sync": sync},
+        "phase": "Succeeded", "startedAt": at(hours), "finishedAt": at(hours),
+        "syncResult": {"revision": revision},
+    })
+}
+
+/// The merge patch that makes `new` of `old`.
+fn replacing(old: &Value, new: &Value) -> Value {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
+        return new.clone();
+    };
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    let mut patch: serde_json::Map<String, Value> =
+        gone.map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in after {
+        patch.insert(key.clone(), replacing(&old[key], value));
+    }
+    patch.into()
+}
+
+impl ClusterState {
+    /// The application controller reports the end of an operation, and compares.
+    async fn ended(&self, name: &str, state: &Value, sync: &str, revision: &str) {
+        self.reports(name, state).await;
+        self.compared_after(name, state, sync, revision).await;
+    }
+
+    /// Replaces the state of the operation, in one write.
+    async fn reports(&self, name: &str, state: &Value) {
+        let live = self.until("Application", name, |_| true).await;
+        let state = replacing(&live["status"]["operationState"], state);
+        let body = json!({"operation": null, "status": {"operationState": state}});
+        self.patch("Application", name, body).await;
+    }
+
+    async fn compared_after(&self, name: &str, state: &Value, sync: &str, revision: &str) {
+        self.compare(name, sync, "Healthy", revision).await;
+        let at = json!({"status": {"reconciledAt": state["finishedAt"]}});
+        self.patch("Application", name, at).await;
+    }
+
+    /// Completes the rollout of a revision.
+    async fn rolled_out(&self, name: &str, revision: &str) {
+        let live = self.until("Application", name, |live| live["operation"].is_object()).await;
+        let state = json!({
+            "operation": live["operation"], "phase": "Succeeded",
+            "startedAt": at(0), "finishedAt": at(0), "syncResult": {"revision": revision},
+        });
+        self.ended(name, &state, "Synced", revision).await;
+        let name = name.to_owned();
+        let is_done = |set: &Value| {
+            let entry = entry_of(set, &name);
+            entry["status"] == "Healthy" && entry["targetRevisions"] == json!([revision])
+        };
+        self.until("ApplicationSet", "set", is_done).await;
+    }
+
+    async fn until_held(&self, name: &str) -> Value {
+        let is_held = |set: &Value| {
+            let message = entry_of(set, name)["message"].as_str().unwrap_or_default();
+            message.starts_with("HeldByPerson: ")
+        };
+        self.until("ApplicationSet", "set", is_held).await
+    }
+
+    async fn is_left_alone(&self, name: &str) {
+        self.reconcile().await;
+        let live = self.until("Application", name, |_| true).await;
+        assert_eq!(live["operation"], Value::Null, "ST-065: it is not synced over");
+    }
+}
+
+/// After a rollout, whatever the clocks say, after a restart, and without the fields that the
+/// definitions of Argo CD do not have. The next target takes it back.
+#[tokio::test]
+async fn a_sync_by_a_person_is_not_synced_over_as_st_065() {
+    for hours in [0, -1, 1] {
+        let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.create("ApplicationSet", "set", set(rolling())).await;
+        world.compare("app", "OutOfSync", "Missing", "r1").await;
+        world.rolled_out("app", "r1").await;
+        world.compare("app", "OutOfSync", "Healthy", "r2").await;
+        world.rolled_out("app", "r2").await;
+
+        let old = by_alice(json!({"revision": "r1"}), "r1", hours);
+        world.ended("app", &old, "OutOfSync", "r2").await;
+        let set = world.until_held("app").await;
+        let entry = entry_of(&set, "app");
+        let message = "HeldByPerson: alice synced it to r1; the rollout wants r2";
+        assert_eq!((&entry["status"], &entry["message"]), (&json!("Waiting"), &json!(message)));
+        assert_eq!(set["status"]["rollout"]["waitingFor"][0]["reason"], message);
+        assert_eq!(condition(&set, "RolloutProgressing")["status"], "True", "not complete");
+        world.is_left_alone("app").await;
+
+        world.stop();
+        world.patch("ApplicationSet", "set", json!({"status": {"rollout": null}})).await;
+        world.restart_ahead(
+            ApplicationSetSettings { progressive_syncs: true, ..Default::default() },
+            7200,
+        );
+        world.is_left_alone("app").await;
+        world.until_held("app").await;
+
+        world.compared_after("app", &old, "OutOfSync", "r3").await;
+        world.rolled_out("app", "r3").await;
+    }
+}
+
+/// During a rollout: in its step, before its step, and while it runs.
+#[tokio::test]
+async fn a_step_waits_for_an_application_that_a_person_holds_as_st_065() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let two = steps(&[("dev", Value::Null), ("prod", Value::Null)]);
+    world.create("ApplicationSet", "set", fleet(&[("dev", "dev"), ("prod", "prod")], two)).await;
+    for name in ["dev", "prod"] {
+        world.compare(name, "OutOfSync", "Missing", "r1").await;
+    }
+    for name in ["dev", "prod"] {
+        world.rolled_out(name, "r1").await;
+    }
+    for name in ["dev", "prod"] {
+        world.compare(name, "OutOfSync", "Healthy", "r2").await;
+    }
+    let both = |set: &Value| {
+        ["dev", "prod"].iter().all(|name| entry_of(set, name)["targetRevisions"] == json!(["r2"]))
+    };
+    world.until("ApplicationSet", "set", both).await;
+    // Before its step, to what it has: it is not the sync that was there before.
+    let old = by_alice(json!({"revision": "r1"}), "r1", 0);
+    world.ended("prod", &old, "OutOfSync", "r2").await;
+    world.until_held("prod").await;
+    // In its step, while the rollout syncs it; it runs first.
+    let mut running = by_alice(json!({"revision": "r0"}), "r0", 0);
+    running["phase"] = "Running".into();
+    running.as_object_mut().unwrap().remove("finishedAt");
+    world.reports("dev", &running).await;
+    let set = world.until_held("dev").await;
+    let message = entry_of(&set, "dev")["message"].clone();
+    assert_eq!(message, "HeldByPerson: alice is syncing it to r0; the rollout wants r2");
+    world.ended("dev", &by_alice(json!({"revision": "r0"}), "r0", 0), "OutOfSync", "r2").await;
+    for name in ["dev", "prod"] {
+        world.is_left_alone(name).await;
+    }
+    // A dry run and a sync of some resources do not take it back.
+    let parts = [
+        json!({"dryRun": true}),
+        json!({"revision": "r2", "resources": [{"kind": "ConfigMap", "name": "a"}]}),
+    ];
+    for sync in parts {
+        world.ended("dev", &by_alice(sync, "r2", 0), "OutOfSync", "r2").await;
+        world.is_left_alone("dev").await;
+        world.until_held("dev").await;
+    }
+    // A sync to the target does; the next step is that of an Application that is still held.
+    world.ended("dev", &by_alice(json!({"revision": "r2"}), "r2", 0), "Synced", "r2").await;
+    let is_done = |set: &Value| entry_of(set, "dev")["status"] == "Healthy";
+    world.until("ApplicationSet", "set", is_done).await;
+    world.is_left_alone("prod").await;
+    let set = world.until_held("prod").await;
+    assert_eq!(set["status"]["rollout"]["step"], 2);
+    world.ended("prod", &by_alice(json!({}), "r2", 0), "Synced", "r2").await;
+    let is_complete = |set: &Value| condition(set, "RolloutProgressing")["status"] == "False";
+    world.until("ApplicationSet", "set", is_complete).await;
+}
+
+/// What holds nothing: a sync before the target existed, one of the target, a dry run, and
+/// one that failed before it applied anything.
+#[tokio::test]
+async fn syncs_that_hold_nothing_as_st_065() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("ApplicationSet", "set", set(rolling())).await;
+    world.compare("app", "OutOfSync", "Missing", "r1").await;
+    world.rolled_out("app", "r1").await;
+    // By hand, to what is wanted; after a while there is another commit.
+    world.ended("app", &by_alice(json!({"revision": "r1"}), "r1", -1), "Synced", "r1").await;
+    world.reconcile().await;
+    world.compare("app", "OutOfSync", "Healthy", "r2").await;
+    world.rolled_out("app", "r2").await;
+    // A sync that a later target has taken back holds nothing, also when it is seen again.
+    world.ended("app", &by_alice(json!({"revision": "r1"}), "r1", 0), "OutOfSync", "r2").await;
+    world.until_held("app").await;
+    world.compare("app", "OutOfSync", "Healthy", "r3").await;
+    world.rolled_out("app", "r3").await;
+    // It applied nothing.
+    let mut failed = by_alice(json!({"revision": "typo"}), "typo", 0);
+    failed["phase"] = "Error".into();
+    world.ended("app", &failed, "OutOfSync", "r3").await;
+    world.rolled_out("app", "r3").await;
+    // A dry run of an older revision.
+    let dry = by_alice(json!({"revision": "r1", "dryRun": true}), "r1", 0);
+    world.ended("app", &dry, "OutOfSync", "r3").await;
+    world.until("Application", "app", |live| live["operation"].is_object()).await;
+}

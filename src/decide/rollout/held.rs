@@ -1,0 +1,167 @@
+//! A sync by a person to other revisions than the target (ST-065).
+//!
+//! The *target* of an Application is its generated spec with the revisions that
+//! it resolves to. When a person syncs an Application to something else, the
+//! Application is **held** for the current target: its entry is Waiting, it is
+//! never promoted, and its step is not complete. The next target takes it back,
+//! and so does a later sync of the target by anybody else than the rollout.
+//!
+//! # How a sync is known to be newer than the target
+//!
+//! A sync that a person made for an earlier target holds nothing. Whether a sync
+//! came before or after the target cannot be decided by times: the sync has
+//! those of the application controller, the entry those of this one. So when a
+//! target is new, the entry remembers the sync that is on the Application at
+//! this moment ([`Earlier::Sync`]), by its start as the Application names it.
+//! Any other one that is seen later is newer than the target. A sync of
+//! unknown order, since the entry is not ours or is not listed, counts as newer
+//! if the target was deployed before it (`status.history`), or if it started
+//! after the entry.
+//!
+//! All of this is stored: in `status.operationState` and `status.history` of the
+//! Application, and in the message of its entry, which Argo CD's definitions keep.
+
+use jiff::Timestamp;
+
+use super::phase::{Entry, Mark, Observed, Phase};
+use crate::api::SyncStatusCode;
+
+/// The word by which a hold is recognised, in the message of the entry.
+pub const HELD: &str = "HeldByPerson";
+
+/// The most characters of a user name in a message.
+const NAME: usize = 48;
+
+/// The most revisions in a message.
+const REVISIONS: usize = 3;
+
+/// The last sync of an Application, if a person requested it: not a dry run, and
+/// not the sync of some resources to the target itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PersonSync {
+    /// The revisions that were synced, one for each source; empty if unknown.
+    pub revisions: Vec<String>,
+    /// It synced manifests of the person's machine, of no revision.
+    pub is_local: bool,
+    /// Whether the request named what to sync. A request that does not is one
+    /// for the target, whatever it resolves to.
+    pub is_explicit: bool,
+    /// Who requested it; empty if unknown.
+    pub by: String,
+    /// When it started, by the clock of the application controller: its identity.
+    pub started_at: Timestamp,
+    /// How it ended.
+    pub end: End,
+    /// Whether the observed revisions were deployed before it.
+    pub is_after_target: bool,
+}
+
+/// How a sync by a person ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Not yet.
+    Running,
+    /// With success.
+    Succeeded,
+    /// Without, after something was applied, or possibly.
+    Failed,
+}
+
+/// What an entry knows about a person's sync that is older than its target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Earlier {
+    /// There was none when the target was new.
+    #[default]
+    None,
+    /// The one that started at this time.
+    Sync(Timestamp),
+    /// The entry was not written by this controller, or is not listed.
+    Unknown,
+}
+
+impl PersonSync {
+    /// Whether it synced something else than these revisions.
+    pub fn is_other(&self, target: &[String]) -> bool {
+        self.is_local || (!self.revisions.is_empty() && self.revisions != target)
+    }
+
+    fn message(&self, target: &[String]) -> String {
+        let by: String = match self.by.as_str() {
+            "" => "a person".to_owned(),
+            by if by.chars().count() > NAME => by.chars().take(NAME - 1).chain(['…']).collect(),
+            by => by.to_owned(),
+        };
+        let what = match self.is_local {
+            true => "local manifests".to_owned(),
+            false => text(&self.revisions),
+        };
+        let did = match self.end {
+            End::Running => format!("{by} is syncing it to {what}"),
+            End::Succeeded => format!("{by} synced it to {what}"),
+            End::Failed => format!("{by} synced it to {what}, which failed"),
+        };
+        format!("{HELD}: {did}; the rollout wants {}", text(target))
+    }
+}
+
+fn text(revisions: &[String]) -> String {
+    let more = match revisions.len().saturating_sub(REVISIONS) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let first: Vec<&str> = revisions.iter().take(REVISIONS).map(String::as_str).collect();
+    format!("{}{more}", first.join(", "))
+}
+
+/// Updates what an entry knows about syncs by people; the message when it is held.
+///
+/// `stored` is the entry before this reconcile, `is_new` whether its target is a
+/// new one.
+pub(super) fn hold(
+    stored: Option<&Entry>,
+    entry: &mut Entry,
+    seen: &Observed,
+    is_new: bool,
+) -> Option<String> {
+    let was_held = stored.is_some_and(Entry::is_held);
+    let target = &entry.target_revisions;
+    let Some(sync) = seen.person.as_deref() else {
+        // A dry run or a sync of some resources has taken its place in the status.
+        let is_partial = seen.operation.as_ref().is_some_and(|last| last.is_partial);
+        if entry.earlier != Earlier::Unknown && !is_partial {
+            entry.earlier = Earlier::None;
+        }
+        let stays = was_held && !is_new && is_partial;
+        return stays.then(|| stored.map(|entry| entry.message.clone())).flatten();
+    };
+    if !sync.is_other(target) {
+        entry.earlier = Earlier::None;
+        return None;
+    }
+    let is_newer = match entry.earlier {
+        _ if is_new => false,
+        _ if stored.is_none() => sync.is_after_target,
+        _ if was_held => true,
+        Earlier::None => true,
+        Earlier::Sync(start) => start != sync.started_at,
+        Earlier::Unknown => sync.is_after_target || sync.started_at >= entry.since,
+    };
+    if !is_newer {
+        entry.earlier = Earlier::Sync(sync.started_at);
+        return None;
+    }
+    if target.is_empty() || !sync.is_explicit {
+        return None;
+    }
+    entry.earlier = Earlier::None;
+    // What differs in nothing is no other state than the target's.
+    let is_same = seen.sync == SyncStatusCode::Synced && seen.is_current();
+    (!is_same).then(|| sync.message(target))
+}
+
+impl Entry {
+    /// Whether a person's sync holds it.
+    pub fn is_held(&self) -> bool {
+        self.phase == Phase::Waiting && self.mark == Some(Mark::HeldByPerson)
+    }
+}
