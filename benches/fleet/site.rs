@@ -13,7 +13,7 @@ use wavegate::embedded::Server;
 
 use crate::process::{Cpu, Process, cpu_of, cpu_of_self};
 use crate::support::repository::Repository;
-use crate::support::world::{JSON, cluster_client, install_definitions, random, send};
+use crate::support::world::{Definitions, JSON, cluster_client, install_definitions, random, send};
 
 /// Requests by verb, group, resource and whether they were dry runs.
 pub type Requests = BTreeMap<String, f64>;
@@ -105,7 +105,7 @@ impl Site {
         dir: tempfile::TempDir,
         stop: CancellationToken,
     ) -> Self {
-        install_definitions(&client).await;
+        install_definitions(&client, Definitions::Ours).await;
         let tag = random();
         let (namespace, target) = (format!("bench-{tag:08x}"), format!("bench-{tag:08x}-target"));
         for name in [&namespace, &target] {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::decide::application_set::stored::{Resource, Set, Status};
 use crate::decide::rollout::phase::Entry;
 use crate::decide::rollout::status as entries;
-use crate::watch::failure::{has_code, is_outdated};
+use crate::watch::failure::has_code;
 use crate::watch::object::{Object, resource};
 
 /// The API server accepts JSON patches of up to 10,000 operations. A list that needs more
@@ -23,35 +23,93 @@ const MOST_OPERATIONS: usize = 2_000;
 pub enum Written {
     /// The status is already up to date; no request was sent.
     Unchanged,
-    /// The status was written; the object as stored now.
-    Changed(Object),
-    /// The object has changed since it was read; reconcile again.
+    /// The status was written: the object as the API server stores it now, with its status.
+    /// It may lack fields that the installed definition does not know.
+    Changed(Object, Box<Status>),
+    /// The object has changed since it was read, or is gone; reconcile again.
     Conflict,
 }
 
 /// Updates the status of `set` to `wanted` with a JSON patch of the changed fields. The
 /// patch has the resource version of `set` as a precondition.
 ///
+/// When the answer lacks the summary of the rollout, it is written to its other place.
+///
 /// # Errors
 ///
-/// When the API server rejects the patch or is not available.
+/// When the API server rejects the patch or is not available. Code 422 is such an error
+/// unless the object has another version: patches that do not fit an object of the observed
+/// version would never fit.
 pub async fn write(client: &Client, set: &Set, wanted: &Status) -> Result<Written, kube::Error> {
-    let operations = patch(&set.status, wanted);
+    let api: Api<Object> =
+        Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
+    let first = update(&api, set, &set.version, &set.status, wanted).await?;
+    let Written::Changed(object, stored) = &first else { return Ok(first) };
+    let Some(moved) = wanted.where_it_is_kept(stored) else { return Ok(first) };
+    match update(&api, set, object.resource_version(), stored, &moved).await? {
+        Written::Unchanged => Ok(first),
+        second => Ok(second),
+    }
+}
+
+/// Updates the status from `from`, which version `version` of the set has.
+async fn update(
+    api: &Api<Object>,
+    set: &Set,
+    version: &str,
+    from: &Status,
+    wanted: &Status,
+) -> Result<Written, kube::Error> {
+    let operations = patch(from, wanted);
     if operations.is_empty() {
         return Ok(Written::Unchanged);
     }
-    let mut all = vec![replace("/metadata/resourceVersion", set.version.as_str().into())];
-    all.extend(operations);
-    let api: Api<Object> =
-        Api::namespaced_with(client.clone(), &set.id.namespace, &resource("ApplicationSet"));
-    let (params, patch) = (PatchParams::default(), Patch::Json::<Value>(json_patch::Patch(all)));
-    match api.patch_status(&set.id.name, &params, &patch).await {
-        Ok(object) => Ok(Written::Changed(object)),
-        // A JSON patch that no longer matches the object is rejected with another code
-        // for the same reason.
-        Err(error) if is_conflict(&error) || is_outdated(&error) => Ok(Written::Conflict),
+    let error = match send(api, set, version, operations.clone()).await {
+        Ok(object) => return Ok(changed(object)),
+        Err(error) if has_code(&error, 409) => return Ok(Written::Conflict),
+        Err(error) if has_code(&error, 404) || has_code(&error, 422) => error,
+        Err(error) => return Err(error),
+    };
+    // 404: the set, or its status subresource, does not exist. 422: the result is invalid, or
+    // an operation does not fit, since the object is another one: it was changed, or the API
+    // server reads it with another definition than when it was observed.
+    let Some(newest) = api.get_opt(&set.id.name).await? else { return Ok(Written::Conflict) };
+    if newest.resource_version() != version || newest.uid() != set.id.uid {
+        return Ok(Written::Conflict);
+    }
+    let again = patch(&status_of(&newest), wanted);
+    if again == operations && has_code(&error, 422) {
+        return Err(error);
+    }
+    if again.is_empty() {
+        return Ok(changed(newest));
+    }
+    match send(api, set, version, again).await {
+        Ok(object) => Ok(changed(object)),
+        Err(error) if has_code(&error, 409) => Ok(Written::Conflict),
         Err(error) => Err(error),
     }
+}
+
+async fn send(
+    api: &Api<Object>,
+    set: &Set,
+    version: &str,
+    operations: Vec<PatchOperation>,
+) -> Result<Object, kube::Error> {
+    let mut all = vec![replace("/metadata/resourceVersion", version.into())];
+    all.extend(operations);
+    let (params, patch) = (PatchParams::default(), Patch::Json::<Value>(json_patch::Patch(all)));
+    api.patch_status(&set.id.name, &params, &patch).await
+}
+
+fn changed(object: Object) -> Written {
+    let status = Box::new(status_of(&object));
+    Written::Changed(object, status)
+}
+
+fn status_of(object: &Object) -> Status {
+    Status::read(&object.parse()["status"])
 }
 
 /// The operations that change one status into another; empty when they are equal.
@@ -61,8 +119,9 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         return if is_empty { Vec::new() } else { vec![add("/status", new.to_json())] };
     }
     let mut operations = Vec::new();
-    if old.conditions != new.conditions {
-        operations.push(add("/status/conditions", new.conditions.clone().into()));
+    let kept = new.rollout_condition();
+    if old.conditions != new.conditions || old.storage.condition() != kept.as_ref() {
+        operations.push(add("/status/conditions", new.stored_conditions().into()));
     }
     for (field, old, new) in [
         ("health", &old.health, &new.health),
@@ -70,7 +129,6 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
     ] {
         operations.extend(field_operation(&format!("/status/{field}"), old, new));
     }
-    operations.extend(rollout(&old.rollout, &new.rollout));
     operations.extend(match (&old.entries, &new.entries) {
         (None, None) => Vec::new(),
         (Some(_), None) => vec![remove("/status/applicationStatus".to_owned())],
@@ -91,6 +149,11 @@ fn patch(old: &Status, new: &Status) -> Vec<PatchOperation> {
         json: Resource::to_json,
     };
     operations.extend(resources.operations(&old.resources, &new.resources));
+    if !new.only_offers_rollout() {
+        operations.extend(rollout(old.stored_rollout(), new.stored_rollout()));
+    } else if !operations.is_empty() {
+        operations.extend(field_operation("/status/rollout", old.stored_rollout(), &new.rollout));
+    }
     operations
 }
 

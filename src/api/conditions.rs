@@ -12,6 +12,9 @@ pub mod application_set {
     pub const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
     /// Whether the configuration of the rollout is invalid.
     pub const INVALID_ROLLOUT_CONFIG: &str = "InvalidRolloutConfig";
+    /// The summary of the rollout where the installed definition has no field for it.
+    /// Specific to Wavegate.
+    pub const ROLLOUT_STATUS: &str = "RolloutStatus";
 
     /// Reasons of these conditions.
     pub mod reason {
@@ -42,6 +45,8 @@ pub mod application_set {
         pub const DELETIONS_WAIT: &str = "DeletionsWait";
         /// The API server refuses the status of the ApplicationSet.
         pub const STATUS_ERROR: &str = "StatusError";
+        /// The installed definition has no field `status.rollout`.
+        pub const FIELD_NOT_DEFINED: &str = "FieldNotDefined";
         /// No errors.
         pub const APPLICATION_SET_UP_TO_DATE: &str = "ApplicationSetUpToDate";
         /// A step is not complete.

@@ -62,4 +62,4 @@ pub const VERSION: &str = "v1alpha1";
 pub const API_VERSION: &str = "argoproj.io/v1alpha1";
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

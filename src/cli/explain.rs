@@ -21,6 +21,7 @@ use super::rollout_summary::{
 use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
+use crate::decide::application_set::rollout_storage::with_rollout;
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
 use crate::decide::rollout::phase::Phase;
 
@@ -142,6 +143,7 @@ pub(super) fn explain_at(
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
 ) -> Explanation {
+    let set = &*with_rollout(set);
     let rollout = RolloutSummary::read(set, applications);
     let waits = waits(set, &rollout, applications, now);
     Explanation {

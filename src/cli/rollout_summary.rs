@@ -16,6 +16,7 @@ use crate::api::time::to_rfc3339;
 use crate::api::{OperationPhase, Raw};
 use crate::decide::app_state::operation::is_full;
 use crate::decide::application_set::deletion::Going;
+use crate::decide::application_set::rollout_storage::with_rollout;
 use crate::decide::application_set::{is_owned, stored};
 use crate::decide::blocking_resource;
 use crate::decide::rollout::gate::INVALID;
@@ -155,6 +156,7 @@ pub(super) const DONE: &str = "it is Synced and Healthy, its step is being updat
 impl RolloutSummary {
     /// Creates the summary. `applications` are all Applications of the set's namespace.
     pub fn read(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Self {
+        let set = &*with_rollout(set);
         let strategy = Strategy::read(set["spec"].get("strategy")).0;
         let stored = stored::entries(set, applications);
         let steps = strategy.steps().len();

@@ -51,17 +51,6 @@ pub fn has_code(error: &kube::Error, code: u16) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == code)
 }
 
-/// Whether the object has changed since a patch was computed: the server returns 409, or
-/// an operation of a JSON patch, such as a `test`, fails. For that it returns code 422,
-/// which otherwise means that the result is invalid; the message then names the object.
-pub fn is_outdated(error: &kube::Error) -> bool {
-    let kube::Error::Api(status) = error else { return false };
-    let misfit = status.code == 422
-        && (status.message.starts_with("the server rejected our request")
-            || status.message.starts_with("testing "));
-    status.code == 409 || misfit
-}
-
 /// The message of the server, or why it did not respond. All errors of the client library
 /// are converted here: their `Display` contains Rust debug output and is not shown to
 /// users. One line, of limited length.

@@ -8,7 +8,7 @@ use super::super::outcome::{done, words};
 use super::send::Sender;
 use super::{Applier, merge, migrate};
 use crate::decide::sync::{ApplyRequest, Happened, How};
-use crate::watch::failure::is_outdated;
+use crate::watch::failure::has_code;
 
 /// Outcome of one attempt.
 pub(super) enum Attempt {
@@ -35,7 +35,9 @@ impl Applier<'_> {
                 if let Some(found) = found.filter(|_| apply.method.migrate && !send.dry_run)
                     && let Err(error) = self.migrate(found, send).await
                 {
-                    if is_outdated(&error) {
+                    if has_code(&error, 409)
+                        || (has_code(&error, 422) && self.has_changed(found, send).await)
+                    {
                         return Attempt::Outdated;
                     }
                     let key = send.key;
@@ -64,6 +66,16 @@ impl Applier<'_> {
             (How::Update, Some(live)) => ("updated", send.replace(target, live).await),
         };
         Attempt::Answered(verb, answer)
+    }
+
+    /// Whether the object has another version now: then a patch may not fit it, which is no
+    /// error of the patch.
+    async fn has_changed(&self, live: &Value, send: &Sender<'_>) -> bool {
+        let version = |object: &Value| object["metadata"]["resourceVersion"].clone();
+        match self.cluster.read(send.resource, send.key).await {
+            Ok(newest) => newest.as_deref().map(version) != Some(version(live)),
+            Err(_) => false,
+        }
     }
 
     async fn migrate(&self, live: &Arc<Value>, send: &Sender<'_>) -> Result<(), kube::Error> {

@@ -230,6 +230,7 @@ impl Set {
             let list = if phase == RolloutPhase::Healthy { &mut completed } else { &mut others };
             list.extend(changed);
         };
+        status.take_rollout();
         let summary = summarize(&status, self.plan.steps.len(), self.plan.rolling);
         if self.plan.observed.is_some() && self.plan.rolling {
             self.place_as_listed(&status.application_status, &summary);

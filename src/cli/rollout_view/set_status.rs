@@ -9,6 +9,7 @@ use crate::api::application_set::{
 };
 use crate::api::conditions::application_set as condition;
 use crate::api::time::Time;
+use crate::decide::application_set::rollout_storage::summary_in;
 
 /// The displayed part of a set's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,19 @@ pub(super) struct StatusView {
     pub conditions: Vec<ApplicationSetCondition>,
     pub application_status: Vec<ApplicationSetApplicationStatus>,
     pub rollout: Option<RolloutStatus>,
+}
+
+impl StatusView {
+    /// Takes the summary of the rollout from its condition, where the installed definition
+    /// has no field for it.
+    pub fn take_rollout(&mut self) {
+        let at = self.conditions.iter().position(|found| found.type_ == condition::ROLLOUT_STATUS);
+        let Some(stored) = at.map(|at| self.conditions.remove(at)) else { return };
+        if self.rollout.is_none() {
+            self.rollout =
+                summary_in(&stored.message).and_then(|summary| serde_json::from_str(summary).ok());
+        }
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

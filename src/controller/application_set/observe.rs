@@ -20,7 +20,7 @@ use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
 use crate::decide::application_set::reconcile::{self, Snapshot};
 use crate::decide::application_set::report::Reported;
-use crate::decide::application_set::stored::Set;
+use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::validate::Known;
 use crate::decide::application_set::windows::Facts;
 use crate::decide::windows::{self, Window};
@@ -40,6 +40,9 @@ pub struct Memory {
     set: Option<Arc<Set>>,
     /// When its status was written last.
     written_at: Option<Timestamp>,
+    /// The status that was written last and what the API server stored of it, if that
+    /// lacks something.
+    answered: Option<(Status, Status)>,
     /// The Applications generated from its spec.
     generated: Option<Arc<Generated>>,
     /// What they were generated from.
@@ -327,6 +330,19 @@ impl Memory {
     pub fn wrote(&mut self, set: Arc<Set>, now: Timestamp) {
         self.set = Some(set);
         self.written_at = Some(now);
+    }
+
+    /// The API server has stored this status when another one was written.
+    pub fn answered(&mut self, stored: &Status, wanted: &Status) {
+        let lacks = stored != wanted;
+        self.answered = lacks.then(|| (wanted.clone(), stored.clone()));
+    }
+
+    /// Whether the stored status is the answer to this very one, which has something that
+    /// the installed definition does not know: it would be the answer again.
+    pub fn was_answered(&self, stored: &Status, wanted: &Status) -> bool {
+        let answered = self.answered.as_ref();
+        answered.is_some_and(|(sent, answer)| sent == wanted && answer == stored)
     }
 
     /// The inputs of a decision; `None` before the first observation.

@@ -234,10 +234,15 @@ async fn write_status(
     now: Timestamp,
 ) -> Result<Option<Arc<Set>>, Error> {
     let Some(wanted) = wanted else { return Ok(Some(Arc::clone(set))) };
+    if memory.was_answered(&set.status, wanted) {
+        return Ok(Some(Arc::clone(set)));
+    }
     let error = match status_writer::write(&context.core.client, set, wanted).await {
         Ok(Written::Unchanged) => return Ok(Some(Arc::clone(set))),
-        Ok(Written::Changed(object)) => {
-            return Ok(Some(take_over(set, wanted.clone(), object, context, memory, now)));
+        Ok(Written::Changed(object, stored)) => {
+            let set = take_over(set, *stored, object, context, memory, now);
+            memory.answered(&set.status, wanted);
+            return Ok(Some(set));
         }
         Ok(Written::Conflict) => return Ok(None),
         Err(error) => error,
@@ -249,9 +254,9 @@ async fn write_status(
     {
         let (status, event) = failed::refused(&snapshot, &cause);
         match status_writer::write(&context.core.client, set, &status).await {
-            Ok(Written::Changed(object)) => {
+            Ok(Written::Changed(object, stored)) => {
                 publish(&object, context, event.as_slice());
-                take_over(set, status, object, context, memory, now);
+                take_over(set, *stored, object, context, memory, now);
             }
             Ok(Written::Unchanged | Written::Conflict) => {}
             Err(error) => {
@@ -409,7 +414,7 @@ pub async fn report(context: &Context, key: &ObjectKey, error: &Error) {
     let error = error.to_string();
     let (status, event) = failed::failed(&set, &error, redact, context.core.clock.now());
     match status_writer::write(&context.core.client, &set, &status).await {
-        Ok(Written::Changed(object)) => {
+        Ok(Written::Changed(object, _)) => {
             publish(&object, context, event.as_slice());
             context.core.control_plane.sets.wrote(object, Origin::ApplicationSets);
         }

@@ -1,6 +1,22 @@
 //! The controller with the embedded API server; the tests compare the Applications.
 
+/// Runs tests of a file again, under Argo CD's own definitions: they prune fields of ours.
+macro_rules! again_under_argo_cd_definitions {
+    ($($case:ident),* $(,)?) => {
+        mod under_argo_cd_definitions {
+            $(
+                #[test]
+                fn $case() {
+                    crate::controller::application_set::tests::ARGO_CD.set(true);
+                    super::$case();
+                }
+            )*
+        }
+    };
+}
+
 mod conditions;
+mod definitions;
 mod deletions;
 mod differences;
 mod events;
@@ -37,6 +53,11 @@ const LIMIT: Duration = Duration::from_secs(120);
 /// The client of a dry run.
 const DRY: &str = "dry";
 
+thread_local! {
+    /// Whether the tests of this thread install Argo CD's definitions.
+    static ARGO_CD: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
 struct ClusterState {
     server: Server,
     _stop: DropGuard,
@@ -48,7 +69,7 @@ impl ClusterState {
         let server = Server::new();
         let client = server.client_as("test");
         let crds = Api::all(client.clone());
-        for crd in crate::api::crds::all() {
+        for crd in definitions::installed(ARGO_CD.get()) {
             crds.create(&PostParams::default(), &crd).await.unwrap();
         }
         let namespace = json!({"metadata": {"name": NAMESPACE}});
@@ -251,10 +272,11 @@ impl ClusterState {
         let api = self.api(kind);
         let look = async {
             loop {
-                if let Some(object) = api.get_opt(name).await.unwrap()
-                    && holds(object.parsed().value())
-                {
-                    return object.parse();
+                if let Some(object) = api.get_opt(name).await.unwrap() {
+                    let object = definitions::shown(object.parse());
+                    if holds(&object) {
+                        return object;
+                    }
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }

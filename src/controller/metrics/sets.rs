@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{Kept, Labels, by_step, of};
 use crate::api::ObjectKey;
 use crate::api::conditions::application_set as condition;
+use crate::decide::application_set::rollout_storage::rollout_among;
 use crate::decide::application_set::stored::Status;
 use crate::watch::object::Object;
 
@@ -57,12 +58,10 @@ impl ShownStatus {
 
     /// The open step and the number of steps; the step is 0 when all are complete.
     fn steps(&self) -> Option<(u64, u64)> {
-        let steps = self.rollout["steps"].as_u64()?;
-        let status = Status {
-            conditions: self.conditions.clone().unwrap_or_default(),
-            rollout: self.rollout.clone(),
-            ..Status::default()
-        };
+        let conditions = self.conditions.clone().unwrap_or_default();
+        let rollout = rollout_among(&conditions, &self.rollout);
+        let steps = rollout["steps"].as_u64()?;
+        let status = Status { conditions, rollout, ..Status::default() };
         Some((status.open_step().map_or(0, |step| step as u64 + 1), steps))
     }
 }

@@ -34,6 +34,7 @@ pub mod preserve;
 pub mod reconcile;
 pub mod record;
 pub mod report;
+pub mod rollout_storage;
 pub mod shape;
 pub mod status;
 pub mod stored;

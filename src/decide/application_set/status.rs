@@ -128,7 +128,7 @@ pub fn without_error(set: &Set, now: Timestamp) -> Status {
 /// Fields that are unknown after a failed generation are kept (AS-141).
 pub fn compute(findings: &Findings<'_>, now: Timestamp) -> Status {
     let old = &findings.set.status;
-    let mut status = Status { exists: true, ..Status::default() };
+    let mut status = Status { exists: true, storage: old.storage.clone(), ..Status::default() };
     resources(findings, &mut status);
     status.conditions = conditions(findings, truncated(&status).as_deref(), now);
     status.health = health(&status.conditions, &old.health, now);
@@ -461,12 +461,16 @@ fn health(conditions: &[Value], old: &Value, now: Timestamp) -> Value {
         (condition::RESOURCES_UP_TO_DATE, "Healthy"),
     ];
     let found = found.into_iter().find_map(|(kind, status)| Some((status, holds(kind)?)));
-    let (status, message) = match found {
-        Some((status, condition)) => (status, condition["message"].clone()),
-        None => ("Unknown", "".into()),
+    let (status, message, began) = match found {
+        Some((status, condition)) => {
+            (status, condition["message"].clone(), condition["lastTransitionTime"].as_str())
+        }
+        None => ("Unknown", "".into(), None),
     };
-    let since = match old["lastTransitionTime"].as_str() {
-        Some(since) if old["status"] == status => since.to_owned(),
+    let since = match (old["lastTransitionTime"].as_str(), began) {
+        (Some(since), _) if old["status"] == status => since.to_owned(),
+        // So that a definition without this field does not lead to another one each time.
+        (None, Some(began)) => began.to_owned(),
         _ => to_rfc3339(now),
     };
     json!({ "status": status, "message": message, "lastTransitionTime": since })

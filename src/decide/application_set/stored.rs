@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::generated::labels_of;
 use super::observe::observe;
+use super::rollout_storage::Storage;
 use super::{Identity, is_owned, record};
 use crate::api::SyncStatusCode;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, annotation, finalizers};
@@ -61,7 +62,7 @@ impl Set {
 pub struct Status {
     /// Whether there is a status.
     pub exists: bool,
-    /// `conditions`.
+    /// `conditions`, without the one that stores the rollout.
     pub conditions: Vec<Value>,
     /// `health`.
     pub health: Value,
@@ -70,8 +71,10 @@ pub struct Status {
     /// Whether the stored list equals what would be written; otherwise it is
     /// replaced as a whole.
     pub entries_are_exact: bool,
-    /// `rollout`; null when the field is absent.
+    /// The summary of the rollout; null when there is none.
     pub rollout: Value,
+    /// How it is stored.
+    pub storage: Storage,
     /// `resources`, by name.
     pub resources: Vec<Resource>,
     /// The same for `resources`.
@@ -113,26 +116,29 @@ impl Status {
         let resources = status["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
         let resources: Vec<Resource> = resources.iter().filter_map(Resource::read).collect();
         let written: Value = resources.iter().map(Resource::to_json).collect();
+        let mut conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let (rollout, storage) = Storage::take(&mut conditions, &status["rollout"]);
         Self {
             exists: status.is_object(),
-            conditions: status["conditions"].as_array().cloned().unwrap_or_default(),
+            conditions,
             health: status["health"].clone(),
             entries,
             entries_are_exact,
-            rollout: status["rollout"].clone(),
+            rollout,
+            storage,
             resources_are_exact: status.get("resources") == Some(&written),
             resources,
             resources_count: status["resourcesCount"].clone(),
         }
     }
 
-    /// The status as JSON.
+    /// The status as JSON, as it is written.
     pub fn to_json(&self) -> Value {
         let resources: Value = self.resources.iter().map(Resource::to_json).collect();
-        let mut status = json!({ "conditions": self.conditions, "resources": resources });
+        let mut status = json!({ "conditions": self.stored_conditions(), "resources": resources });
         for (field, value) in [
             ("health", &self.health),
-            ("rollout", &self.rollout),
+            ("rollout", self.stored_rollout()),
             ("resourcesCount", &self.resources_count),
         ] {
             if !value.is_null() {

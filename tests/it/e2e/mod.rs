@@ -2,7 +2,9 @@
 //! embedded and on a real API server.
 //!
 //! `embedded::…` has no requirements; `cluster::…` requires `WAVEGATE_TEST_KUBECONFIG`,
-//! which `tests/run` sets, and prints a message otherwise.
+//! which `tests/run` sets, and prints a message otherwise. `under_argo_cd_definitions::…` are
+//! the same cases where Argo CD's own definitions are installed, which prune our fields; on
+//! the real server, `WAVEGATE_TEST_DEFINITIONS=argo-cd` does that.
 
 mod all_at_once;
 mod bad_input;
@@ -35,6 +37,16 @@ macro_rules! cases {
                 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
                 async fn $case() {
                     let world = crate::support::World::embedded(stringify!($case)).await;
+                    super::$module::$case(world).await;
+                }
+            )*
+        }
+        mod under_argo_cd_definitions {
+            $(
+                #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                async fn $case() {
+                    use crate::support::{Definitions, World};
+                    let world = World::embedded_with(stringify!($case), Definitions::ArgoCd).await;
                     super::$module::$case(world).await;
                 }
             )*

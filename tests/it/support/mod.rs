@@ -5,6 +5,7 @@
 //! controller's own messages.
 
 pub mod controller;
+pub mod definitions;
 pub mod invariants;
 pub mod kubectl;
 pub mod manifests;
@@ -21,4 +22,6 @@ pub mod world;
 pub use controller::Setup;
 #[allow(unused_imports, reason = "the benchmarks use the rest")]
 pub use recorder::{Kind, Log};
+#[allow(unused_imports, reason = "the benchmarks use ours")]
+pub use world::Definitions;
 pub use world::World;

@@ -14,6 +14,7 @@ use kube::core::WatchEvent;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use wavegate::decide::application_set::rollout_storage::with_rollout;
 
 /// A kind that is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -126,7 +127,8 @@ impl Log {
 
     /// Adds a version.
     pub fn add(&mut self, kind: Kind, change: Change, object: Value) {
-        let object = Arc::new(object);
+        // Under Argo CD's definitions the summary of a rollout is stored in a condition.
+        let object = Arc::new(with_rollout(&object).into_owned());
         let record = Record { kind, change, object: Arc::clone(&object), seen: Instant::now() };
         let key = (kind, record.name().to_owned());
         match change {

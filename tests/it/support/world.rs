@@ -20,10 +20,46 @@ use super::repository::Repository;
 pub const KUBECONFIG: &str = "WAVEGATE_TEST_KUBECONFIG";
 /// Variable with the longest wait in seconds; the default is enough for a slow machine.
 const WAIT_LIMIT: &str = "WAVEGATE_TEST_WAIT_LIMIT";
+/// Variable with the definitions of the real server: `argo-cd` for Argo CD's own, which lack
+/// fields of ours; otherwise ours.
+const DEFINITIONS: &str = "WAVEGATE_TEST_DEFINITIONS";
 /// How long the workloads of the embedded server take.
 const WORKLOAD_DELAY: Duration = Duration::from_millis(50);
 /// Clients of the test, whose requests are not counted.
 const OWN_CLIENTS: [&str; 3] = ["test", "recorder", "workloads"];
+
+/// The installed definitions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Definitions {
+    Ours,
+    /// Argo CD's own: fields of ours are pruned.
+    ArgoCd,
+}
+
+impl Definitions {
+    /// Those to install on the real server.
+    fn of_environment() -> Self {
+        match std::env::var(DEFINITIONS).as_deref() {
+            Ok("argo-cd") => Self::ArgoCd,
+            Ok("") | Err(_) => Self::Ours,
+            Ok(other) => panic!("{DEFINITIONS}={other}: only argo-cd is known"),
+        }
+    }
+
+    fn all(self) -> Vec<Value> {
+        let ours = wavegate::api::crds::all().into_iter();
+        let ours = ours.map(|definition| {
+            let mut definition = serde_json::to_value(definition).unwrap();
+            definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
+            definition["kind"] = "CustomResourceDefinition".into();
+            definition
+        });
+        match self {
+            Self::Ours => ours.collect(),
+            Self::ArgoCd => super::definitions::argo_cd(ours.collect()),
+        }
+    }
+}
 
 /// Where a case runs.
 enum Backend {
@@ -58,9 +94,14 @@ pub struct World {
 impl World {
     /// With a separate embedded server.
     pub async fn embedded(case: &str) -> Self {
+        Self::embedded_with(case, Definitions::Ours).await
+    }
+
+    /// With a separate embedded server with these definitions.
+    pub async fn embedded_with(case: &str, definitions: Definitions) -> Self {
         let server = Server::new();
         let client = server.client_as("test");
-        install_definitions(&client).await;
+        install_definitions(&client, definitions).await;
         let stop = CancellationToken::new();
         let options = workloads::Options { delay: WORKLOAD_DELAY, ..Default::default() };
         let simulated = workloads::run(server.client_as("workloads"), options, stop.clone());
@@ -453,17 +494,21 @@ pub async fn cluster_client(path: &Path) -> Client {
     Client::try_from(config.expect("the kubeconfig can be used")).unwrap()
 }
 
-/// Installs the definitions, and waits until they are served.
-pub async fn install_definitions(client: &Client) {
+/// Installs the definitions, and waits until they are served. Those of another run are
+/// replaced.
+pub async fn install_definitions(client: &Client, definitions: Definitions) {
     let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    for definition in wavegate::api::crds::all() {
-        let mut definition = serde_json::to_value(definition).unwrap();
-        definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
-        definition["kind"] = "CustomResourceDefinition".into();
+    for definition in definitions.all() {
+        let name = definition["metadata"]["name"].as_str().unwrap();
         match send(client, Method::POST, path, JSON, &definition).await {
             Ok(_) => {}
-            Err(kube::Error::Api(status)) if status.code == 409 => {}
-            Err(error) => panic!("cannot install {}: {error}", definition["metadata"]["name"]),
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let spec = json!([{"op": "replace", "path": "/spec", "value": definition["spec"]}]);
+                let path = format!("{path}/{name}");
+                let patch = "application/json-patch+json";
+                send(client, Method::PATCH, &path, patch, &spec).await.unwrap();
+            }
+            Err(error) => panic!("cannot install {name}: {error}"),
         }
         let plural = definition["spec"]["names"]["plural"].as_str().unwrap().to_owned();
         let served = format!("/apis/argoproj.io/v1alpha1/{plural}?limit=1");
@@ -492,7 +537,7 @@ pub fn prepare_cluster(path: &Path) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.unwrap().block_on(async {
                 let client = cluster_client(&path).await;
-                install_definitions(&client).await;
+                install_definitions(&client, Definitions::of_environment()).await;
                 ready.send(()).unwrap();
                 let options = workloads::Options {
                     delay: WORKLOAD_DELAY,

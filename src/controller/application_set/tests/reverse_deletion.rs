@@ -231,3 +231,12 @@ async fn the_finalizer_comes_first_also_when_generating_fails_as_148_as_380() {
     let other = world.until("ApplicationSet", "other", is_done).await;
     assert_eq!(count(&other), 0, "row 253");
 }
+
+again_under_argo_cd_definitions! {
+    steps_are_deleted_from_the_last_to_the_first_within_max_update_as_381,
+    a_stuck_deletion_is_reported_and_continues_when_it_ends_as_383_as_611,
+    an_application_that_cannot_be_read_keeps_the_set_as_383,
+    a_new_application_of_the_same_name_is_not_deleted_as_383,
+    a_policy_without_deletion_comes_before_the_order_as_167_as_384,
+    the_finalizer_comes_first_also_when_generating_fails_as_148_as_380,
+}

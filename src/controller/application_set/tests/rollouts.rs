@@ -209,3 +209,12 @@ async fn applications_that_are_created_again_start_anew() {
         world.until("Application", name, |live| live["operation"].is_object()).await;
     }
 }
+
+again_under_argo_cd_definitions! {
+    a_disabled_rollout_does_not_stay_progressing,
+    an_application_denied_by_a_window_uses_no_slot_of_max_update,
+    a_sync_blocked_by_a_window_releases_its_slot,
+    the_time_of_a_step_that_closed_does_not_count,
+    changes_that_nothing_depends_on_share_a_write_of_the_status,
+    applications_that_are_created_again_start_anew,
+}

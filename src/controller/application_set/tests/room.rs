@@ -234,3 +234,9 @@ async fn a_stall_is_reported_once() {
         .await;
     assert_eq!(world.events("RolloutStalled").await.len(), 1);
 }
+
+again_under_argo_cd_definitions! {
+    a_fleet_that_does_not_fit_is_rolled_out_and_stays_so_after_a_restart,
+    a_rejected_status_is_reported_and_does_not_stop_the_rollout,
+    a_stall_is_reported_once,
+}

@@ -386,3 +386,14 @@ async fn an_operation_of_others_is_waited_for_as_361() {
     let live = world.until_operation("app").await;
     assert_eq!(live["operation"]["initiatedBy"]["username"], "applicationset-controller");
 }
+
+again_under_argo_cd_definitions! {
+    generated_labels_select_the_step_as_310_as_311_as_312_as_313_as_314_as_315_as_316_as_317,
+    applications_of_several_steps_are_named_in_order_as_314_as_315,
+    entries_end_with_the_steps_and_with_the_feature_as_301_as_303_as_304,
+    specs_are_written_for_all_steps_and_synced_in_turn_as_306_as_316_as_330_as_370,
+    live_health_closes_later_steps_only_with_the_setting_as_331,
+    a_new_revision_in_an_earlier_step_closes_later_ones_as_333,
+    an_operation_follows_the_sync_policy_as_360_as_362_as_365,
+    an_operation_of_others_is_waited_for_as_361,
+}

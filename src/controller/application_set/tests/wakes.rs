@@ -437,3 +437,16 @@ async fn only_fields_of_applications_are_observed_as_300() {
         .collect();
     assert_eq!(others, Vec::<String>::new(), "AS-300: other kinds are not read");
 }
+
+again_under_argo_cd_definitions! {
+    changes_without_meaning_cause_no_write_as_401_as_402,
+    changes_with_a_meaning_are_noticed_as_401_as_402,
+    what_a_rollout_waits_for_is_noticed_as_403,
+    a_cluster_secret_wakes_sets_with_a_clusters_generator_as_404,
+    only_a_controlling_reference_makes_an_owner_as_405,
+    failures_are_repeated_with_growing_pauses_as_406,
+    revisions_of_all_sources_are_compared_and_stored_as_351_as_352_as_358,
+    drift_is_captured_unless_it_is_ignored_as_354_as_355,
+    an_ignored_field_is_no_change_of_the_spec_as_353,
+    only_fields_of_applications_are_observed_as_300,
+}

@@ -82,6 +82,8 @@ pub struct Case {
     pub lost: usize,
     /// Settings, one bit each.
     pub bits: u16,
+    /// Whether Argo CD's definitions are installed, which prune fields of ours.
+    pub prunes: bool,
 }
 
 fn limit() -> impl Strategy<Value = Value> {
@@ -194,13 +196,13 @@ pub fn cases() -> impl Strategy<Value = Case> {
         2 => proptest::collection::vec(quiet(), 0..9),
         3 => proptest::collection::vec(prop_oneof![2 => quiet(), 1 => disturbing()], 0..9),
     ];
-    (elements, steps(), turns, 0_usize..12, any::<u16>()).prop_map(
-        |(elements, steps, turns, lost, bits)| {
+    (elements, steps(), turns, 0_usize..12, any::<u16>(), any::<bool>()).prop_map(
+        |(elements, steps, turns, lost, bits, prunes)| {
             let element = |(label, is_automated, enabled): (usize, bool, bool)| {
                 (label, is_automated.then_some(enabled))
             };
             let elements = elements.into_iter().map(element).collect();
-            Case { elements, steps, turns, lost, bits }
+            Case { elements, steps, turns, lost, bits, prunes }
         },
     )
 }
@@ -243,6 +245,7 @@ impl Case {
         let now = "2026-01-02T12:00:00Z".parse().unwrap();
         let mut world = World::new(spec, settings, now);
         world.repeats = self.bit(10) && self.bit(11);
+        world.prunes = self.prunes;
         world.run_due(2);
         for turn in &self.turns {
             world.take(turn);

@@ -89,6 +89,8 @@ pub struct World {
     pub timed_out: bool,
     /// Whether each decision is repeated (I14).
     pub repeats: bool,
+    /// Whether the definition of ApplicationSets is Argo CD's, which prunes `status.rollout`.
+    pub prunes: bool,
     /// The set does not exist any more.
     pub is_gone: bool,
     /// Whether the last reconcile wrote nothing, with current caches.
@@ -124,6 +126,7 @@ impl World {
             configuration: 1,
             timed_out: false,
             repeats: false,
+            prunes: false,
             is_gone: false,
             is_settled: false,
             is_decided: false,
@@ -447,7 +450,24 @@ impl World {
         if *status == self.memory.set.status {
             return Answer::Written;
         }
-        let answer = self.write_set(|set| set.status = status.clone());
+        let written = self.store_status(status);
+        let moved = status.where_it_is_kept(&self.memory.set.status);
+        match (written, moved) {
+            (Answer::Written, Some(moved)) => self.store_status(&moved),
+            (written, _) => written,
+        }
+    }
+
+    /// Writes the status as it is; what the API server stored is the answer.
+    fn store_status(&mut self, status: &Status) -> Answer {
+        let prunes = self.prunes;
+        let answer = self.write_set(|set| {
+            let mut stored = status.to_json();
+            if prunes && let Some(fields) = stored.as_object_mut() {
+                fields.remove("rollout");
+            }
+            set.status = Status::read(&stored);
+        });
         if matches!(answer, Answer::Written) {
             self.memory.written_at = Some(self.cluster.now);
         }

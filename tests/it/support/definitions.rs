@@ -1,0 +1,50 @@
+//! Argo CD's own definitions of the three kinds, from ours, which know all of its fields:
+//! without the fields and columns that only we have. The API server prunes these fields.
+
+use serde_json::{Value, json};
+
+/// Our fields, by kind.
+const OURS: [(&str, &str); 7] = [
+    ("ApplicationSet", "/status/rollout"),
+    ("Application", "/status/operationState/progress"),
+    ("Application", "/status/operationState/syncResult/resources/uid"),
+    ("Application", "/status/operationState/syncResult/resources/resourceVersion"),
+    ("Application", "/status/operationState/syncResult/resources/since"),
+    ("AppProject", "/spec/namespaceResourceWhitelist/name"),
+    ("AppProject", "/spec/namespaceResourceBlacklist/name"),
+];
+
+/// Argo CD's definitions from `ours`.
+pub fn argo_cd(ours: Vec<Value>) -> Vec<Value> {
+    ours.into_iter().map(theirs).collect()
+}
+
+fn theirs(mut definition: Value) -> Value {
+    definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
+    definition["kind"] = "CustomResourceDefinition".into();
+    let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
+    let version = &mut definition["spec"]["versions"][0];
+    for (_, path) in OURS.into_iter().filter(|(of, _)| *of == kind) {
+        let (parents, field) = path[1..].rsplit_once('/').unwrap();
+        let mut node = &mut version["schema"]["openAPIV3Schema"];
+        for name in parents.split('/') {
+            node = &mut node["properties"][name];
+            if node["type"] == "array" {
+                node = &mut node["items"];
+            }
+        }
+        let removed = node["properties"].as_object_mut().unwrap().remove(field);
+        assert!(removed.is_some(), "{kind}{path} is not defined");
+    }
+    let column = |name: &str, path: &str, priority: u8| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
+    version["additionalPrinterColumns"] = match kind.as_str() {
+        "Application" => json!([
+            column("Sync Status", ".status.sync.status", 0),
+            column("Health Status", ".status.health.status", 0),
+            column("Revision", ".status.sync.revision", 10),
+            column("Project", ".spec.project", 10),
+        ]),
+        _ => json!([]),
+    };
+    definition
+}
