@@ -69,6 +69,35 @@ pub struct KindRef<'a> {
     pub kind: &'a str,
 }
 
+/// Kinds of Kubernetes outside of namespaces.
+const CLUSTER_SCOPED: [(&str, &str); 25] = [
+    ("", "Namespace"),
+    ("", "Node"),
+    ("", "PersistentVolume"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "MutatingWebhookConfiguration"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicyBinding"),
+    ("admissionregistration.k8s.io", "ValidatingWebhookConfiguration"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("apiregistration.k8s.io", "APIService"),
+    ("certificates.k8s.io", "CertificateSigningRequest"),
+    ("flowcontrol.apiserver.k8s.io", "FlowSchema"),
+    ("flowcontrol.apiserver.k8s.io", "PriorityLevelConfiguration"),
+    ("networking.k8s.io", "IngressClass"),
+    ("node.k8s.io", "RuntimeClass"),
+    ("policy", "PodSecurityPolicy"),
+    ("rbac.authorization.k8s.io", "ClusterRole"),
+    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
+    ("scheduling.k8s.io", "PriorityClass"),
+    ("storage.k8s.io", "CSIDriver"),
+    ("storage.k8s.io", "CSINode"),
+    ("storage.k8s.io", "StorageClass"),
+    ("storage.k8s.io", "VolumeAttachment"),
+    ("storage.k8s.io", "VolumeAttributesClass"),
+];
+
 /// API groups that are part of Kubernetes.
 const BUILT_IN_GROUPS: [&str; 22] = [
     "",
@@ -101,6 +130,12 @@ impl<'a> KindRef<'a> {
         let text = |field| object.get(field).and_then(Value::as_str).unwrap_or_default();
         let (group, version) = split_api_version(text("apiVersion"));
         Self { group, version, kind: text("kind") }
+    }
+
+    /// Whether the kind is one of Kubernetes that has no namespace, as far as this is known
+    /// without a cluster; false for custom resources.
+    pub fn is_cluster_scoped(self) -> bool {
+        CLUSTER_SCOPED.contains(&(self.group, self.kind))
     }
 
     /// Whether the kind is part of Kubernetes, so that its merge keys and defaults are

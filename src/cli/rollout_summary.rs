@@ -13,7 +13,7 @@ use super::output::some_of;
 use crate::api::annotations;
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
-use crate::api::{OperationPhase, Raw};
+use crate::api::{HealthStatus, OperationPhase, Raw};
 use crate::decide::app_state::operation::is_full;
 use crate::decide::application_set::deletion::Going;
 use crate::decide::application_set::rollout_storage::with_rollout;
@@ -40,7 +40,7 @@ pub(super) struct RolloutSummary {
     /// Number of complete Applications, and their total.
     pub complete: u64,
     pub total: u64,
-    /// `status.health.status`; empty when absent.
+    /// `status.health.status`, or `Degraded` for a rollout that is stuck; empty when absent.
     pub health: String,
     /// Description of the state in one line.
     pub message: String,
@@ -183,7 +183,31 @@ impl RolloutSummary {
             finalizers: annotations::finalizers(set).map(str::to_owned).collect(),
         };
         summary.message = summary.message(set);
+        // Argo CD's word for every rollout that is not complete is Progressing (AS-190).
+        let is_moving = summary.health == HealthStatus::Progressing.as_str();
+        if is_moving && summary.is_stuck(set, applications) {
+            HealthStatus::Degraded.as_str().clone_into(&mut summary.health);
+        }
         summary
+    }
+
+    /// Whether the rollout does not continue by itself: an Application of its step has failed,
+    /// or a controller has reported that it waits for too long.
+    fn is_stuck(&self, set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> bool {
+        if self.state != State::Rolling {
+            return false;
+        }
+        let stalled = set.items("/status/rollout/stalled").iter();
+        let stalled: BTreeSet<&str> = stalled.map(|one| one.field("application")).collect();
+        let in_step = |member: &&MemberSummary| {
+            member.step == self.step && member.phase != Phase::Healthy.name() && !member.is_going
+        };
+        self.applications.iter().filter(in_step).any(|member| {
+            let live = applications.get(&member.application);
+            stalled.contains(member.application.as_str())
+                || member.message.starts_with(INVALID)
+                || live.is_some_and(|live| has_failed(member, live))
+        })
     }
 
     /// `2/3`, or a dash without a step.
@@ -380,6 +404,20 @@ pub(super) fn is_ready(live: &Value) -> bool {
         && live["operation"].is_null()
         && !last.is_running()
         && !last.has_failed()
+}
+
+/// Whether the Application failed for what is rolled out, and nothing tries it again.
+fn has_failed(member: &MemberSummary, live: &Value) -> bool {
+    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
+    if last.is_running() || !live["operation"].is_null() {
+        return false;
+    }
+    let is_degraded = live.text("/status/health/status") == HealthStatus::Degraded.as_str();
+    // What it says while it waits is about the revision before.
+    match member.phase == Phase::Progressing.name() {
+        true => last.has_failed() || member.has_failed || is_degraded,
+        false => member.has_failed,
+    }
 }
 
 /// Why an Application outside of a rollout is not ready.

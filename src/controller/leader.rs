@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
@@ -13,6 +14,7 @@ use kube::{Api, Client};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::time::to_rfc3339;
 use crate::clock::Clock;
 use crate::watch::failure::{has_code, reason};
 
@@ -24,6 +26,8 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
 /// Pause between attempts.
 const RETRY: Duration = Duration::from_secs(2);
+/// A replica that waits says so again after this time.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// A candidate for the Lease.
 #[derive(Clone)]
@@ -42,8 +46,32 @@ impl std::fmt::Debug for Candidate {
 /// The result of one attempt.
 enum Attempt {
     Held,
-    /// Held by another replica, at this version.
-    Taken(String),
+    /// Held by another replica.
+    Taken(Taken),
+}
+
+/// The Lease of another replica.
+#[derive(Clone, Debug, Default)]
+struct Taken {
+    /// The version of the Lease.
+    version: String,
+    /// Who holds it; empty when that is not known.
+    holder: String,
+    /// Since when.
+    since: Option<Timestamp>,
+}
+
+impl Taken {
+    /// Who holds the Lease since when, and what follows from it, for the log.
+    fn describe(&self) -> String {
+        let since = self.since.map(|since| format!(" since {}", to_rfc3339(since)));
+        let holder = if self.holder.is_empty() { "another replica" } else { &self.holder };
+        format!(
+            "the lease is held by {holder}{}; waiting until it is released, or not renewed for {} s",
+            since.unwrap_or_default(),
+            DURATION.as_secs()
+        )
+    }
 }
 
 impl Candidate {
@@ -55,6 +83,7 @@ impl Candidate {
     /// Waits until the Lease is acquired. `None` on `shutdown`.
     pub async fn acquire(&self, shutdown: &CancellationToken) -> Option<()> {
         let mut seen: Option<(String, Instant)> = None;
+        let mut said: Option<(String, Instant)> = None;
         loop {
             let requested = Instant::now();
             match self.attempt(seen.as_ref()).await {
@@ -62,14 +91,17 @@ impl Candidate {
                 // renew once more, so that `keep` starts with the full duration.
                 Ok(Attempt::Held) if requested.elapsed() < RETRY => return Some(()),
                 Ok(Attempt::Held) => {}
-                Ok(Attempt::Taken(version)) => {
+                Ok(Attempt::Taken(taken)) => {
+                    let is_news = said.as_ref().is_none_or(|(holder, at)| {
+                        *holder != taken.holder || at.elapsed() >= SAY_AGAIN
+                    });
+                    if is_news {
+                        tracing::info!(lease = LEASE, "{}", taken.describe());
+                        said = Some((taken.holder.clone(), Instant::now()));
+                    }
                     // The duration counts from when we observed the renewal.
-                    if seen.as_ref().is_none_or(|(known, _)| *known != version) {
-                        tracing::debug!(
-                            lease = LEASE,
-                            "the lease is held by another replica, waiting"
-                        );
-                        seen = Some((version, Instant::now()));
+                    if seen.as_ref().is_none_or(|(known, _)| *known != taken.version) {
+                        seen = Some((taken.version, Instant::now()));
                     }
                 }
                 Err(error) => {
@@ -102,7 +134,10 @@ impl Candidate {
             let left = RENEW_WITHIN.saturating_sub(renewed.elapsed());
             match tokio::time::timeout(left, self.attempt(None)).await {
                 Ok(Ok(Attempt::Held)) => renewed = requested,
-                Ok(Ok(Attempt::Taken(_))) => return,
+                Ok(Ok(Attempt::Taken(taken))) => {
+                    tracing::warn!(lease = LEASE, "{}", taken.describe());
+                    return;
+                }
                 Ok(Err(error)) => {
                     let error = reason(&error);
                     tracing::warn!(error, lease = LEASE, "cannot renew the lease");
@@ -131,7 +166,9 @@ impl Candidate {
         let expired =
             seen.is_some_and(|(known, since)| *known == version && since.elapsed() >= DURATION);
         if holder != self.identity && !holder.is_empty() && !expired {
-            return Ok(Attempt::Taken(version));
+            let spec = lease.spec.as_ref();
+            let since = spec.and_then(|spec| spec.acquire_time.as_ref()).map(|MicroTime(at)| *at);
+            return Ok(Attempt::Taken(Taken { version, holder, since }));
         }
         lease.spec = Some(self.spec(lease.spec.as_ref()));
         // The resource version makes this a compare-and-swap.
@@ -181,7 +218,7 @@ fn settle(result: Result<Lease, kube::Error>) -> Result<Attempt, kube::Error> {
     match result {
         Ok(_) => Ok(Attempt::Held),
         // Another replica was faster.
-        Err(error) if has_code(&error, 409) => Ok(Attempt::Taken(String::new())),
+        Err(error) if has_code(&error, 409) => Ok(Attempt::Taken(Taken::default())),
         Err(error) => Err(error),
     }
 }

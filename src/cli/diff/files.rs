@@ -10,6 +10,7 @@ use super::super::error::{CHECK_FAILED, Error, note};
 use super::super::input::{self, Object};
 use super::super::output::{self, Output};
 use super::FieldChange;
+use crate::api::kind::KindRef;
 use crate::api::resource_key::split_api_version;
 use crate::decide::diff::{Comparison, Config, compare, unified};
 
@@ -85,7 +86,14 @@ fn report(object: &Value, comparison: &Comparison, modified: bool) -> Report {
 fn one(path: &Path) -> Result<Option<Object>, Error> {
     let mut objects = input::objects_of(path)?;
     match objects.len() {
-        0 | 1 => Ok(objects.pop()),
+        0 | 1 => Ok(objects.pop().map(|mut object| {
+            // An API server ignores it there.
+            let is_cluster_scoped = KindRef::of(&object.value).is_cluster_scoped();
+            if is_cluster_scoped && let Some(metadata) = object.value["metadata"].as_object_mut() {
+                metadata.remove("namespace");
+            }
+            object
+        })),
         count => {
             let why = format!("contains {count} objects, expected one; split the file");
             Err(Error::input("cannot compare", path.display().to_string(), why))

@@ -84,6 +84,16 @@ pub struct Difference {
     pub comparison: diff::Comparison,
 }
 
+impl Difference {
+    /// Drops the namespace of the destination, which it may not have.
+    fn without_namespace(&mut self) {
+        self.resource.key = self.resource.key.clone().in_namespace("");
+        if let Some(metadata) = self.comparison.predicted["metadata"].as_object_mut() {
+            metadata.remove("namespace");
+        }
+    }
+}
+
 /// The result of a comparison.
 #[derive(Clone, Debug)]
 pub struct Outcome {
@@ -139,6 +149,14 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
 
     let cluster = &destination.destination.cluster;
     let reader = Reader { cluster, tracking: &this.tracking, application: &this.application };
+    // Of a kind that the cluster does not serve yet, only the manifest knows the scope.
+    let own_namespaces: BTreeSet<ResourceKey> = rendered
+        .objects()
+        .iter()
+        .filter(|manifest| !manifest.namespace().is_empty())
+        .filter_map(ResourceKey::from_object)
+        .map(|key| key.in_namespace(""))
+        .collect();
     let (kinds, placed) = reader.targets(&rendered, &namespace).await?;
     placed.check(&destination.destination.scope).map_err(ObserveError::Unmanaged)?;
     let Read { live, unread, unlisted } = reader.live(&placed, &kinds, &namespace).await?;
@@ -166,7 +184,14 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
         comparison.resources.iter().filter(readable).collect();
     let differences = resources.iter().filter(|resource| is_difference(resource)).map(|resource| {
         let comparison = observation.difference(resource, &compared.config);
-        Difference { resource: (**resource).clone(), comparison }
+        let mut difference = Difference { resource: (**resource).clone(), comparison };
+        if let Some(target) = &difference.resource.target
+            && matches!(kinds.get(&kind_of(target)), Some(Served::Missing { .. }))
+            && !own_namespaces.contains(&difference.resource.key.clone().in_namespace(""))
+        {
+            difference.without_namespace();
+        }
+        difference
     });
     Ok(Outcome {
         revisions: found.into_iter().map(|revision| revision.sha).collect(),
