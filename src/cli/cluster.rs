@@ -1,7 +1,7 @@
 //! Read-only access to the cluster of the current kube context.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
@@ -43,6 +43,20 @@ pub(super) struct ClusterArgs {
     /// Kube context to use instead of the current one
     #[arg(long, value_name = "CONTEXT")]
     pub context: Option<String>,
+}
+
+/// Arguments that select a context, and no namespace.
+pub(super) fn contexts(context: Option<String>) -> ClusterArgs {
+    ClusterArgs { namespace: None, context }
+}
+
+/// The kube context that the user selected.
+static CONTEXT: OnceLock<Option<String>> = OnceLock::new();
+
+/// The kube context that the user gave to this command, for the commands that it prints: they
+/// are for the same cluster. `None` for the current one.
+pub(super) fn given_context() -> Option<&'static str> {
+    CONTEXT.get().and_then(|context| context.as_deref())
 }
 
 /// A client for a context of the kubeconfig; without a context, for the current one, or
@@ -99,6 +113,7 @@ enum Lookup<T> {
 impl ClusterConnection {
     /// Connects.
     pub async fn connect(args: &ClusterArgs) -> Result<Self, Error> {
+        CONTEXT.get_or_init(|| args.context.clone());
         let client = connect(args.context.as_deref()).await?;
         let own = client.default_namespace().to_owned();
         let places = match &args.namespace {

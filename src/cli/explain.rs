@@ -1,8 +1,9 @@
 //! `wavegate explain`: what a rollout is waiting for, down to the resource.
 
 mod advice;
+mod pods;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,11 +11,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use serde_json::Value;
 
-use self::advice::{Waiting, actions};
-pub(super) use self::advice::{sync_commands, take_back};
+use self::advice::{NOTHING, Waiting, about_cause, actions};
+pub(super) use self::advice::{in_namespace, sync_commands, take_back, word};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
+use super::error::note;
 use super::follow::{self, Request, View, WatchArgs};
-use super::output::{self, Output, or_dash, printable};
+use super::output::{self, Output, or_dash, printable, some_of};
 use super::rollout_summary::{
     MemberSummary, RolloutSummary, State, current_reason, is_of_applications,
 };
@@ -22,13 +24,16 @@ use crate::api::Raw;
 use crate::api::conditions::application_set as condition;
 use crate::api::time::to_rfc3339;
 use crate::decide::application_set::rollout_storage::with_rollout;
+use crate::decide::blocking_resource::below::Cause;
 use crate::decide::blocking_resource::{self, Blocking, BlockingResource};
+use crate::decide::rollout::WAITING_LIMIT;
 use crate::decide::rollout::phase::Phase;
 
 /// Explain what a rollout is waiting for: which Application and which resource
 ///
 /// Reads from the cluster of the kube context and changes nothing. The first line is the
-/// summary, details follow. With --watch, the summary is printed whenever it changes.
+/// summary, details follow: down to the Pod of a workload, as far as the user may read it.
+/// With --watch, the summary is printed whenever it changes.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  wavegate explain APPSET    (wavegate status lists the names)\n\nExit codes of --watch: 0 complete; 1 only a person can continue, the set was deleted, or \
@@ -39,6 +44,9 @@ pub(super) struct Args {
     /// Name of the ApplicationSet
     #[arg(value_name = "APPSET")]
     name: String,
+    /// Show all Applications that are waited for, and all that wait behind them
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     watch: WatchArgs,
     #[command(flatten)]
@@ -57,12 +65,16 @@ pub(super) struct Explanation {
     /// Summary in one line.
     pub summary: String,
     /// The Applications that the rollout is waiting for, most important first; at most
-    /// those listed in the status.
+    /// those listed in the status, unless all are requested.
     pub waits: Vec<Wait>,
+    /// How many more it is waiting for.
+    pub more: usize,
     /// The Applications of later steps that wait for this step; `null` when there are none.
     pub behind: Option<Behind>,
     /// Conditions that report a problem.
     pub conditions: Vec<Condition>,
+    /// What could not be read.
+    pub notes: Vec<String>,
 }
 
 /// An Application that the rollout is waiting for.
@@ -79,6 +91,9 @@ pub(super) struct Wait {
     pub reason: String,
     /// The blocking resource; `null` when there is none.
     pub resource: Option<BlockingResource>,
+    /// The object below the resource that keeps it from being ready, such as a Pod; `null`
+    /// when there is none, or it could not be read.
+    pub cause: Option<Cause>,
     /// Start and latest end of the wait; empty when unknown.
     pub since: String,
     pub until: String,
@@ -119,36 +134,79 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             name: Some(&args.name),
             all_namespaces: false,
             timeout: args.watch.timeout,
+            no_refresh: args.watch.no_refresh,
             view: View::Reason,
         });
     }
-    let (set, applications) = block_on(async {
+    let explanation = block_on(async {
         let cluster = ClusterConnection::connect(&args.cluster).await?;
         let set = cluster.expect_application_set(&args.name).await?;
         let applications = cluster.applications_by_name(set.namespace()).await?;
-        Ok((set, applications))
+        let mut explanation = explain_as(&set, &applications, Timestamp::now(), args.all);
+        explanation.look_below(&cluster, &applications).await;
+        Ok(explanation)
     })?;
-    args.output.print(&explain(&set, &applications), show)?;
+    explanation.notes.iter().for_each(|text| note(text));
+    args.output.print(&explanation, show)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Explains a set from its status and the Applications of its namespace.
 pub(super) fn explain(set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> Explanation {
-    explain_at(set, applications, Timestamp::now())
+    explain_as(set, applications, Timestamp::now(), false)
 }
 
 /// Like [`explain`], at this time.
+#[cfg(test)]
 pub(super) fn explain_at(
     set: &Value,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
 ) -> Explanation {
+    explain_as(set, applications, now, false)
+}
+
+impl Explanation {
+    /// Reads what is below the workloads that are waited for, and says what holds them.
+    pub async fn look_below(
+        &mut self,
+        cluster: &ClusterConnection,
+        applications: &BTreeMap<String, Arc<Value>>,
+    ) {
+        let live = |name: &str| applications.get(name).cloned();
+        let (causes, notes) = pods::read(cluster, &self.waits, live).await;
+        self.notes = notes;
+        for (wait, cause) in self.waits.iter_mut().zip(causes) {
+            let (Some(cause), Some(resource)) = (cause, &wait.resource) else { continue };
+            let Some(live) = applications.get(&wait.application) else { continue };
+            let mut actions = about_cause(live, resource, &cause);
+            // It says more than the description of the workload.
+            let is_less = |action: &String| {
+                action.starts_with(NOTHING)
+                    || (action.starts_with("kubectl ") && action.contains(" describe "))
+            };
+            actions.extend(wait.actions.drain(..).filter(|action| !is_less(action)));
+            wait.advice = actions.join("; ");
+            wait.actions = actions;
+            wait.cause = Some(cause);
+        }
+    }
+}
+
+fn explain_as(
+    set: &Value,
+    applications: &BTreeMap<String, Arc<Value>>,
+    now: Timestamp,
+    all: bool,
+) -> Explanation {
     let set = &*with_rollout(set);
     let rollout = RolloutSummary::read(set, applications);
-    let waits = waits(set, &rollout, applications, now);
+    let waits = waits(set, &rollout, applications, now, all);
     Explanation {
         summary: summary(set, &rollout, &waits),
-        behind: behind(set, &rollout),
+        more: unfinished(set, &rollout).count().saturating_sub(waits.len()),
+        notes: Vec::new(),
+        behind: behind(set, &rollout, all),
         namespace: rollout.namespace,
         application_set: rollout.application_set,
         state: rollout.state,
@@ -214,7 +272,7 @@ fn unfinished<'a>(
 /// The most names of Applications behind a step.
 const BEHIND: usize = 10;
 
-fn behind(set: &Value, rollout: &RolloutSummary) -> Option<Behind> {
+fn behind(set: &Value, rollout: &RolloutSummary, all: bool) -> Option<Behind> {
     let step = rollout.step.filter(|_| is_rolling(set, rollout))?;
     // In the order of the steps.
     let waiting = rollout.applications.iter().filter_map(|member| {
@@ -224,7 +282,11 @@ fn behind(set: &Value, rollout: &RolloutSummary) -> Option<Behind> {
     let waiting: Vec<(usize, &String)> = waiting.collect();
     let ((first_step, _), (last_step, _)) = (*waiting.first()?, *waiting.last()?);
     Some(Behind {
-        applications: waiting.iter().take(BEHIND).map(|(_, name)| (*name).clone()).collect(),
+        applications: waiting
+            .iter()
+            .take(if all { usize::MAX } else { BEHIND })
+            .map(|(_, name)| (*name).clone())
+            .collect(),
         count: waiting.len(),
         first_step,
         last_step,
@@ -236,6 +298,7 @@ fn waits(
     rollout: &RolloutSummary,
     applications: &BTreeMap<String, Arc<Value>>,
     now: Timestamp,
+    all: bool,
 ) -> Vec<Wait> {
     let reported = set.items("/status/rollout/waitingFor");
     if is_rolling(set, rollout) && !reported.is_empty() {
@@ -256,12 +319,27 @@ fn waits(
             wait.step = wait.step.or(rollout.step);
             wait
         };
-        return reported.iter().map(wait).collect();
+        let mut waits: Vec<Wait> = reported.iter().map(wait).collect();
+        if all {
+            let known: BTreeSet<String> =
+                waits.iter().map(|wait| wait.application.clone()).collect();
+            let others = unfinished(set, rollout).filter(|one| !known.contains(&one.application));
+            waits.extend(others.map(|member| {
+                wait_of(set, &member.application, Some(member), applications, None, now)
+            }));
+        }
+        return waits;
     }
+    let most = if all { usize::MAX } else { WAITS };
     unfinished(set, rollout)
+        .take(most)
         .map(|member| wait_of(set, &member.application, Some(member), applications, None, now))
         .collect()
 }
+
+/// The most Applications that are shown without a status that lists them: as many as one
+/// lists.
+const WAITS: usize = WAITING_LIMIT;
 
 fn wait_of(
     set: &Value,
@@ -307,9 +385,10 @@ fn wait_of(
         member,
         live: live.map(Arc::as_ref),
         resource: resource.as_ref(),
+        reason: &reason,
     });
     if phase == Phase::Pending.name() && is_new {
-        actions.clear();
+        actions = vec![format!("{NOTHING}its operation was just requested")];
     }
     Wait {
         application: name.to_owned(),
@@ -330,6 +409,7 @@ fn wait_of(
         phase,
         reason,
         resource,
+        cause: None,
     }
 }
 
@@ -351,6 +431,23 @@ fn conditions(set: &Value) -> Vec<Condition> {
         message: found.field("message").to_owned(),
     };
     set.items("/status/conditions").iter().filter(wrong).map(condition).collect()
+}
+
+/// The most names in a line.
+const NAMES: usize = 3;
+
+/// The advice of each wait, with the names that it is for: the same for several ones once.
+fn advice(waits: &[Wait]) -> Vec<(Vec<&str>, &str)> {
+    let mut lines: Vec<(Vec<&str>, &str)> = Vec::new();
+    for wait in waits {
+        for action in &wait.actions {
+            match lines.iter_mut().find(|(_, known)| known == action) {
+                Some((names, _)) => names.push(&wait.application),
+                None => lines.push((vec![&wait.application], action)),
+            }
+        }
+    }
+    lines
 }
 
 /// The text output.
@@ -377,12 +474,24 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
         let header = ["APPLICATION", "STEP", "PHASE", "SYNC", "HEALTH", "FOR", "LEFT", "WAITS FOR"];
         out.push('\n');
         out.push_str(&output::table(header, explanation.waits.iter().map(row)));
+        if explanation.more > 0 {
+            let more = explanation.more;
+            out.push_str(&format!("… {more} more of them: --all shows them\n"));
+        }
+    }
+    let causes = explanation.waits.iter().filter_map(|wait| Some((wait, wait.cause.as_ref()?)));
+    for (index, (wait, cause)) in causes.enumerate() {
+        if index == 0 {
+            out.push_str("\nCause:\n");
+        }
+        out.push_str(&printable(&format!("  {}: {cause}", wait.application)));
+        out.push('\n');
     }
     if let Some(behind) = &explanation.behind {
         let names = behind.applications.iter().map(String::as_str);
         let more = match behind.count.saturating_sub(behind.applications.len()) {
             0 => String::new(),
-            more => format!(" and {more} more"),
+            more => format!(" and {more} more (--all shows them)"),
         };
         let steps = match (behind.first_step, behind.last_step) {
             (first, last) if first == last => format!("step {first}"),
@@ -395,11 +504,10 @@ pub(super) fn show_at(explanation: &Explanation, now: Timestamp) -> String {
     }
     if explanation.waits.iter().any(|wait| !wait.actions.is_empty()) {
         out.push_str("\nWhat to do:\n");
-        for wait in &explanation.waits {
-            for action in &wait.actions {
-                out.push_str(&printable(&format!("  {}: {action}", wait.application)));
-                out.push('\n');
-            }
+        for (names, action) in advice(&explanation.waits) {
+            let names = some_of(names, NAMES);
+            out.push_str(&printable(&format!("  {names}: {action}")));
+            out.push('\n');
         }
     }
     for condition in &explanation.conditions {

@@ -1,7 +1,9 @@
 //! `status --watch` and `explain --watch`: follow rollouts in a cluster until they are
 //! complete, or until only a person can continue them.
 
+mod newest;
 mod reasons;
+mod summary;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,9 +11,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use kube::Client;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
+use self::newest::Answer;
 use self::reasons::Reasons;
 use super::cluster::{ClusterArgs, ClusterConnection};
 use super::error::{CHECK_FAILED, Error};
@@ -19,13 +24,11 @@ use super::rollout_view::events::{self, Scope, WatchEvent, Watched};
 use super::rollout_view::fleet::{Fleet, Source};
 use super::rollout_view::outcome::{self, Outcome};
 use super::rollout_view::plain::{Columns, Stamp};
-use super::rollout_view::sentence::{describe, seconds, waiting};
 use super::rollout_view::set::Set;
 use super::rollout_view::signals::{READER_GONE, Signals, Wake};
-use super::rollout_view::text::{Line, Style};
 use super::rollout_view::transition::Transition;
 use super::rollout_view::ui::{self, Frame, Ui, is_closed};
-use crate::api::ObjectKey;
+use crate::api::{ObjectKey, Raw};
 use crate::duration;
 
 /// Interval of drawing the screen, and of looking for a new reason: a change is shown after
@@ -40,6 +43,9 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// start, and for comparisons that may be older than the end of a sync.
 const STARTED: Duration = Duration::from_secs(10);
 
+/// The same after a comparison that was asked for: a rollout may be about to start by it.
+const COMPARED: Duration = Duration::from_secs(5);
+
 /// Options of a command that can follow rollouts.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct WatchArgs {
@@ -51,6 +57,10 @@ pub(super) struct WatchArgs {
     #[arg(long, value_name = "DURATION", requires = "watch", allow_hyphen_values = true,
         value_parser = timeout)]
     pub timeout: Option<Duration>,
+    /// With --watch: go by what was compared before, instead of asking the controller to
+    /// compare before the rollout counts as complete or as stuck
+    #[arg(long, requires = "watch")]
+    pub no_refresh: bool,
 }
 
 /// Reads a duration in Go's notation that is longer than 0.
@@ -79,6 +89,8 @@ pub(super) struct Request<'a> {
     pub name: Option<&'a str>,
     pub all_namespaces: bool,
     pub timeout: Option<Duration>,
+    /// Whether comparisons from before the start count.
+    pub no_refresh: bool,
     pub view: View,
 }
 
@@ -136,7 +148,12 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
             let set = cluster.expect_application_set(name).await?;
             Some(ObjectKey::of(&set).namespace)
         }
-        None => (!request.all_namespaces).then(|| cluster.namespace.clone()),
+        None if request.all_namespaces => None,
+        // As without --watch; what cannot be listed is reported by the watch.
+        None => match cluster.application_sets_here().await {
+            Ok((namespace, _)) => Some(namespace),
+            Err(_) => Some(cluster.namespace.clone()),
+        },
     };
     let draws = request.view == View::Screen && ui::can_draw();
     let mut signals = Signals::new(draws)?;
@@ -151,7 +168,9 @@ async fn follow(request: &Request<'_>) -> anyhow::Result<ExitCode> {
         (_, false) => Show::Ui(Ui::plain(Columns::for_names([]), Stamp::Clock, LINES)),
     };
     let mut followed = Followed::new(name, namespace);
+    followed.client = (!request.no_refresh).then(|| cluster.client().clone());
     let ending = followed.run(&mut show, &mut signals, &mut changes, request.timeout).await?;
+    show.look_below(&ending, &cluster).await;
     if ending != Ending::ReaderGone && is_closed(show.finish(&followed, &ending))? {
         return Ok(ExitCode::from(READER_GONE));
     }
@@ -169,6 +188,30 @@ struct Followed {
     has_had_sets: bool,
     /// The outcomes that would end it, and since when they are so.
     settling: Option<(Ending, Instant)>,
+    /// Asks for newer comparisons; `None` when those from before the start count.
+    client: Option<Client>,
+    /// When each Application was last compared before the start.
+    compared: BTreeMap<ObjectKey, String>,
+    newest: Newest,
+    /// What is waited for besides the rollouts.
+    notes: Vec<String>,
+}
+
+/// Whether comparisons are newer than the start.
+#[derive(Debug)]
+enum Newest {
+    NotAsked,
+    Asked(JoinHandle<Answer>),
+    /// With `true`, something was compared.
+    Known(bool),
+}
+
+impl Drop for Followed {
+    fn drop(&mut self) {
+        if let Newest::Asked(asking) = &self.newest {
+            asking.abort();
+        }
+    }
 }
 
 impl Followed {
@@ -182,6 +225,10 @@ impl Followed {
             lost: BTreeMap::new(),
             has_had_sets: false,
             settling: None,
+            client: None,
+            compared: BTreeMap::new(),
+            newest: Newest::NotAsked,
+            notes: Vec::new(),
         }
     }
 
@@ -217,7 +264,29 @@ impl Followed {
                     }
                     is_changed = false;
                     if let Some(ending) = self.ending() {
-                        return Ok(ending);
+                        match self.confirm(&ending) {
+                            None => return Ok(ending),
+                            Some(text) => {
+                                if is_closed(show.say(self, &text))? {
+                                    return Ok(Ending::ReaderGone);
+                                }
+                                is_changed = !text.is_empty();
+                            }
+                        }
+                    }
+                }
+                answer = self.newest.answer() => {
+                    is_changed = true;
+                    self.notes.clear();
+                    let is_any = answer == Answer::Compared(true);
+                    self.newest = Newest::Known(is_any);
+                    self.settling = None;
+                    if let Answer::Unknown(why) = answer {
+                        let text = format!("what follows is of the last comparisons: {why}");
+                        if is_closed(show.say(self, &text))? {
+                            return Ok(Ending::ReaderGone);
+                        }
+                        self.notes.push(text);
                     }
                 }
                 Some(event) = changes.recv() => {
@@ -252,7 +321,13 @@ impl Followed {
                     text: format!("ApplicationSet {} was deleted", set.key()),
                 }]
             }
-            WatchEvent::Application(application) => self.fleet.application(&application, at),
+            WatchEvent::Application(application) => {
+                if !was_listed {
+                    let at = application.parse().text("/status/reconciledAt").to_owned();
+                    self.compared.insert(application.key(), at);
+                }
+                self.fleet.application(&application, at)
+            }
             WatchEvent::ApplicationGone(application) => {
                 self.fleet.application_gone(&application, at)
             }
@@ -316,6 +391,30 @@ impl Followed {
         }
     }
 
+    /// Before it ends, comparisons must be newer than its start: asks for them once. `None`
+    /// when it can end, else what is waited for.
+    fn confirm(&mut self, ending: &Ending) -> Option<String> {
+        if !matches!(ending, Ending::Complete | Ending::Stuck) {
+            return None;
+        }
+        let client = self.client.clone()?;
+        match &self.newest {
+            Newest::NotAsked => {}
+            // Still waited for: nothing more is said.
+            Newest::Asked(_) => return Some(String::new()),
+            Newest::Known(..) => return None,
+        }
+        let sets: Vec<ObjectKey> = self.fleet.known().map(Set::key).collect();
+        let known = self.compared.clone();
+        let asking = async move { newest::compare(&client, &sets, &known).await };
+        self.newest = Newest::Asked(tokio::spawn(asking));
+        let text = "waiting for comparisons that are newer than this command, to see commits \
+                    that were just pushed"
+            .to_owned();
+        self.notes = vec![text.clone()];
+        Some(text)
+    }
+
     /// What has been reached, and for how long it must stay so.
     fn reached(&mut self) -> Option<(Ending, Duration)> {
         let outcomes = outcome::of_fleet(&self.fleet);
@@ -335,7 +434,11 @@ impl Followed {
                 let mut members = set.members.values().filter(|member| member.step.is_some());
                 set.plan.rolling && members.any(|member| !set.is_done(member))
             };
-            let time = if sets.any(has_changed) { SETTLED } else { Duration::ZERO };
+            let time = match (sets.any(has_changed), &self.newest) {
+                (true, Newest::Known(true)) => COMPARED,
+                (true, _) | (false, Newest::Known(true)) => SETTLED,
+                (false, _) => Duration::ZERO,
+            };
             return Some((Ending::Complete, time));
         }
         let is_off = outcomes.iter().any(|(_, outcome)| matches!(outcome, Outcome::Off(_)));
@@ -356,84 +459,22 @@ impl Followed {
             fleet: &self.fleet,
             elapsed: self.elapsed(now),
             now,
-            notes: &[],
+            notes: &self.notes,
             disconnected: self.disconnected(),
         }
     }
+}
 
-    /// What it came to.
-    fn summary(&self, ending: &Ending) -> Vec<Line> {
-        let now = Timestamp::now();
-        let outcomes = outcome::of_fleet(&self.fleet);
-        let mut lines = Vec::new();
-        match ending {
-            Ending::Complete => {
-                let text = match outcomes.as_slice() {
-                    [(key, _)] => {
-                        let set = self.fleet.sets.get(key);
-                        let time = set.filter(|set| set.plan.rolling);
-                        match time.and_then(|set| set.duration(now)) {
-                            Some(time) => {
-                                format!("Rollout of {} complete after {}", key.name, seconds(time))
-                            }
-                            None => format!("Rollout of {} complete", key.name),
-                        }
-                    }
-                    sets => format!("All {} rollouts are complete", sets.len()),
-                };
-                lines.push(Line::of(Style::Green, text));
-                for (key, _) in &outcomes {
-                    let set = self.fleet.sets.get(key);
-                    if let Some(left) = set.and_then(Set::left_outside) {
-                        let name = if outcomes.len() > 1 { &key.name } else { "" };
-                        let colon = if name.is_empty() { "" } else { ": " };
-                        lines.push(Line::of(Style::Yellow, format!("{name}{colon}{left}")));
-                    }
-                }
-            }
-            Ending::Stuck => {
-                for (key, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_stuck()) {
-                    let command = format!("wavegate explain -n {} {}", key.namespace, key.name);
-                    let text =
-                        format!("{} cannot continue by itself. What to do: {command}", key.name);
-                    lines.push(Line::of(Style::Red, text));
-                }
-            }
-            Ending::Deleted => {
-                let what = match &self.name {
-                    Some(name) => {
-                        let namespace = self.namespace.as_deref().unwrap_or_default();
-                        format!("ApplicationSet {namespace}/{name} was deleted.")
-                    }
-                    None => "All ApplicationSets were deleted.".to_owned(),
-                };
-                lines.push(Line::of(Style::Red, what));
-            }
-            Ending::TimedOut(time) => {
-                let time = humantime::format_duration(*time);
-                let open = outcomes.iter().filter(|(_, outcome)| *outcome != Outcome::Complete);
-                for (key, outcome) in open {
-                    let Some(set) = self.fleet.sets.get(key) else { continue };
-                    let why = match outcome {
-                        Outcome::Running => waiting(set, now),
-                        outcome => describe(outcome),
-                    };
-                    let text = format!("{} is not complete after {time}. {why}", key.name);
-                    lines.push(Line::of(Style::Red, text));
-                }
-                if lines.is_empty() {
-                    let unknown = match self.is_listed() {
-                        true => "no ApplicationSet was found",
-                        false => "the API server has not answered yet",
-                    };
-                    let why = self.disconnected().unwrap_or(unknown);
-                    let text = format!("Nothing is complete after {time}: {why}");
-                    lines.push(Line::of(Style::Red, text));
-                }
-            }
-            Ending::Signal(_) | Ending::ReaderGone => {}
+impl Newest {
+    /// The answer, once; pending while nothing is asked.
+    async fn answer(&mut self) -> Answer {
+        match self {
+            Self::Asked(asking) => match asking.await {
+                Ok(answer) => answer,
+                Err(error) => Answer::Unknown(format!("it could not be asked for: {error}")),
+            },
+            Self::NotAsked | Self::Known(..) => std::future::pending().await,
         }
-        lines
     }
 }
 
@@ -466,6 +507,33 @@ impl Show {
         }
     }
 
+    /// Prints a line, unless there is a screen: that shows it below.
+    fn say(&mut self, followed: &Followed, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let at = followed.began.elapsed();
+        let line = Transition {
+            at,
+            set: followed.name.clone().unwrap_or_default(),
+            step: None,
+            application: String::new(),
+            phase: String::new(),
+            text: text.to_owned(),
+        };
+        match self {
+            Self::Ui(ui) => ui.log_transitions(&[line], Timestamp::now()),
+            Self::Reasons(reasons) => reasons.say(text),
+        }
+    }
+
+    /// Reads what is below the workloads that a rollout is stuck on.
+    async fn look_below(&mut self, ending: &Ending, cluster: &ClusterConnection) {
+        if let (Self::Reasons(reasons), Ending::Stuck) = (self, ending) {
+            reasons.look_below(cluster).await;
+        }
+    }
+
     fn refresh(&mut self, followed: &Followed, is_changed: bool) -> io::Result<()> {
         match self {
             // Lines begin with the state at the start.
@@ -490,7 +558,14 @@ impl Show {
     }
 
     fn finish(&mut self, followed: &Followed, ending: &Ending) -> io::Result<()> {
-        let summary = followed.summary(ending);
+        let mut summary = followed.summary(ending);
+        // Others have printed these lines.
+        if !matches!(self, Self::Ui(Ui::Screen(_))) {
+            let notes = followed.notes.len().min(summary.len());
+            if matches!(ending, Ending::Complete | Ending::Stuck) {
+                summary.drain(..notes);
+            }
+        }
         match self {
             Self::Ui(ui) => {
                 if matches!(ending, Ending::Stuck) {

@@ -55,7 +55,7 @@ pub(super) fn named(text: &str) -> Result<(Kind, &str), Error> {
 }
 
 /// Where the control plane is.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(super) struct ControlPlaneArgs {
     /// Namespace of the control plane, with the Secrets of clusters; by default the one in
     /// the status of the Application

@@ -55,6 +55,7 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
             name: args.name.as_deref(),
             all_namespaces: args.all_namespaces,
             timeout: args.watch.timeout,
+            no_refresh: args.watch.no_refresh,
             view: if args.plain { View::Plain } else { View::Screen },
         });
     }

@@ -5,6 +5,7 @@
 //! `status` and the demo use it.
 
 mod attempt;
+pub mod below;
 mod kept;
 #[cfg(test)]
 mod tests;

@@ -3,13 +3,19 @@
 use serde_json::Value;
 
 use crate::api::annotations::DELETION_APPROVED;
+use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
+use crate::cli::cluster;
+use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
+use crate::decide::app_state::access::project_of;
 use crate::decide::application_set::observe::revisions;
 use crate::decide::application_set::{autosync, is_owned};
+use crate::decide::blocking_resource::below::Cause;
 use crate::decide::blocking_resource::{BlockingResource, WAITS_FOR_CONFIRMATION};
 use crate::decide::rollout::budget::Limit;
+use crate::decide::rollout::counts::WaitKind;
 use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::phase::Phase;
 use crate::decide::rollout::steps::Strategy;
@@ -22,11 +28,141 @@ pub(super) struct Waiting<'a> {
     pub member: Option<&'a MemberSummary>,
     pub live: Option<&'a Value>,
     pub resource: Option<&'a BlockingResource>,
+    /// The reason that users see.
+    pub reason: &'a str,
 }
 
-/// Suggested actions for a wait.
+/// The start of an advice that nothing has to be done.
+pub(super) const NOTHING: &str = "nothing to do: ";
+
+/// Suggested actions for a wait: at least one, be it that it continues by itself.
 pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
-    let &Waiting { set, name, phase, member, live, resource } = waiting;
+    let specific = specific(waiting);
+    if specific.is_empty() { vec![by_kind(waiting)] } else { specific }
+}
+
+/// Suggested actions by the kind of the wait alone. Exhaustive, so that a new kind needs one.
+pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
+    let &Waiting { set, name, live, reason, .. } = waiting;
+    let namespace = live.map_or(set.namespace(), |live| live.namespace());
+    let own =
+        |command: &str| format!("wavegate {command} {}{}", in_namespace(namespace), word(name));
+    let of_set = |verb: &str| {
+        let at = in_namespace(set.namespace());
+        format!("kubectl {at}{verb} applicationset {}", word(set.name()))
+    };
+    let is_busy = live.is_some_and(is_busy);
+    let kind = match WaitKind::of_reason(reason) {
+        // Another sync would be refused.
+        Some(WaitKind::ManualSync | WaitKind::FailedOperation) if is_busy => WaitKind::Operation,
+        Some(WaitKind::ManualSync) if live.is_some_and(is_ready) => WaitKind::Promotion,
+        Some(kind) => kind,
+        None if live.is_none() => WaitKind::Creating,
+        None if is_busy => WaitKind::Operation,
+        None => WaitKind::Health,
+    };
+    match kind {
+        WaitKind::Creating => format!(
+            "{NOTHING}the controller creates it; if it stays so, check that a controller is running, \
+             and what the ApplicationSet says: {}",
+            of_set("describe")
+        ),
+        WaitKind::FailedWrite => "fix the cause: the ApplicationSet, or the permissions of its \
+                                  controller, which tries again by itself"
+            .to_owned(),
+        WaitKind::Invalid => match live.and_then(|live| about_project(live, reason)) {
+            Some(action) => action,
+            None => format!("correct the template of the ApplicationSet: {}", of_set("edit")),
+        },
+        WaitKind::Comparison => format!(
+            "{NOTHING}it continues when a controller has compared it; to compare it at once: {}",
+            own("refresh")
+        ),
+        WaitKind::HeldByPerson => match live {
+            Some(live) => take_back(live, name),
+            None => format!("{NOTHING}the next revision or spec takes it back"),
+        },
+        WaitKind::SyncWindow => match live {
+            Some(live) => about_window(live, &own("sync")),
+            None => format!("{NOTHING}it continues when the sync window permits it"),
+        },
+        WaitKind::OtherOperation | WaitKind::Operation => format!(
+            "{NOTHING}it continues when its operation has ended; to end that at once: {}",
+            own("terminate")
+        ),
+        WaitKind::ManualSync => {
+            format!("maxUpdate of its step is 0, so sync it yourself: {}", own("sync"))
+        }
+        WaitKind::MaxUpdate => format!(
+            "{NOTHING}it starts when another Application of its step is done; to start more at once, \
+             raise maxUpdate of the step: {}",
+            of_set("edit")
+        ),
+        WaitKind::StatusFull => {
+            format!("{NOTHING}it starts when another Application of its step is done")
+        }
+        WaitKind::Promotion => format!(
+            "{NOTHING}it can start now; if it does not, check that a controller is running, and what \
+             the ApplicationSet says: {}",
+            of_set("describe")
+        ),
+        WaitKind::OperationStart => {
+            format!("{NOTHING}its operation is about to be started by an application controller")
+        }
+        WaitKind::FailedOperation => {
+            format!("commit a fix, or start a new sync: {}", own("sync"))
+        }
+        WaitKind::Health => format!(
+            "{NOTHING}it continues when the Application is Synced and Healthy; its resources: {}",
+            own("tree")
+        ),
+    }
+}
+
+/// An operation that runs, or is requested, refuses another one.
+fn is_busy(live: &Value) -> bool {
+    let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
+    last.is_running() || !live["operation"].is_null()
+}
+
+/// How to permit what a project denies, by the words of the denial; `None` for other ones.
+fn about_project(live: &Value, message: &str) -> Option<String> {
+    let denials = ["permitted in project", "permitted to use project", "destinations in project"];
+    if !denials.iter().any(|words| message.contains(words)) {
+        return None;
+    }
+    let fields = [
+        ("permitted to use project", "spec.sourceNamespaces"),
+        ("destinations in project", "spec.destinations"),
+        ("application repo ", "spec.sourceRepos"),
+        ("resource ", "spec.clusterResourceWhitelist or spec.namespaceResourceWhitelist"),
+        ("namespace ", "spec.destinations"),
+    ];
+    let field = fields.into_iter().find(|(words, _)| message.contains(words));
+    let field = field.map_or("spec", |(_, field)| field);
+    let project = project_of(live);
+    let namespace = in_namespace(&control_plane_of(live));
+    Some(format!(
+        "permit it in {field} of AppProject {project}, or change the source or the template of the \
+         ApplicationSet: kubectl {namespace}edit appproject {}",
+        word(project)
+    ))
+}
+
+/// What to do about a sync window.
+fn about_window(live: &Value, sync: &str) -> String {
+    let project = project_of(live);
+    let namespace = in_namespace(&control_plane_of(live));
+    format!(
+        "wait until the window permits it, or change spec.syncWindows of AppProject {project}: \
+         kubectl {namespace}edit appproject {}; if the window has manualSync: true, sync it yourself: {sync}",
+        word(project)
+    )
+}
+
+/// Suggested actions for what can be said in particular.
+fn specific(waiting: &Waiting<'_>) -> Vec<String> {
+    let &Waiting { set, name, phase, member, live, resource, reason } = waiting;
     let Some(live) = live else {
         let fails = is_of_applications(set);
         let action = "fix the cause: the ApplicationSet, or the permissions of its controller, \
@@ -52,8 +188,7 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
     let max_update = step.and_then(|step| strategy.steps().get(step.checked_sub(1)?));
     let held = max_update.is_some_and(|step| step.max_update.limit(u64::MAX) == Limit::AtMost(0));
     let last = OperationPhase::from_word(live.text("/status/operationState/phase"));
-    // An operation that runs, or is requested, refuses another one.
-    let is_busy = last.is_running() || !live["operation"].is_null();
+    let is_busy = is_busy(live);
     let sync = sync_of(live, name);
     if phase == Phase::Waiting.name()
         && member.is_some_and(|member| member.message.starts_with(HELD))
@@ -63,6 +198,10 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
                 .to_owned(),
             take_back(live, name),
         ];
+    }
+    // Its status may be that of the spec before.
+    if matches!(WaitKind::of_reason(reason), Some(WaitKind::Invalid | WaitKind::SyncWindow)) {
+        return Vec::new();
     }
     if phase == Phase::Waiting.name() && held {
         let action = format!("maxUpdate of its step is 0, so sync it yourself: {sync}");
@@ -78,7 +217,7 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
                 .to_owned(),
         ];
     }
-    let mut actions: Vec<String> = about_resource(resource).into_iter().collect();
+    let mut actions: Vec<String> = about_resource(live, resource).into_iter().collect();
     if is_busy {
         actions.extend(confirmation(live, name));
         return actions;
@@ -88,7 +227,7 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
     let is_unhealthy = resource.is_some_and(|resource| resource.status == "Degraded");
     let by_itself = || "a commit that fixes the cause is rolled out by itself".to_owned();
     if let Some(resource) = resource.filter(|resource| resource.requires_pruning()) {
-        actions.extend(about_pruning(resource, &sync));
+        actions.extend(about_pruning(live, resource, &sync));
     } else if strategy.steps().is_empty() && !autosync::is_enabled(live) {
         let is_out = live.text("/status/sync/status") == "OutOfSync";
         let action = format!("automated sync is not enabled, so sync it yourself: {sync}");
@@ -109,44 +248,105 @@ pub(super) fn actions(waiting: &Waiting<'_>) -> Vec<String> {
 }
 
 /// What to do with the blocking resource.
-fn about_resource(resource: Option<&BlockingResource>) -> Option<String> {
+fn about_resource(live: &Value, resource: Option<&BlockingResource>) -> Option<String> {
     // An object that could not be applied may not exist, and its error says all. A hook
     // whose operation was terminated is deleted.
     let is_described = |found: &&BlockingResource| {
         let is_gone = !found.hook.is_empty() && found.is_terminated();
         !is_gone && !found.is_out_of_sync() && !found.is_refused()
     };
-    if let Some(action) = resource.and_then(missing_namespace) {
+    if let Some(action) = resource.and_then(|resource| missing_namespace(live, resource)) {
         return Some(action);
     }
+    if let Some(refused) = resource.filter(|resource| resource.is_refused()) {
+        return Some(match about_project(live, &refused.message) {
+            Some(action) => action,
+            None if refused.status == "PruneFailed" => describe_command(live, refused),
+            None => format!(
+                "correct the manifest of {} {} in the source, as the message says",
+                refused.kind, refused.name
+            ),
+        });
+    }
     let resource = resource.filter(is_described)?;
-    let describe = describe_command(resource);
     Some(match resource.status.as_str() {
-        "Suspended" => format!("resume the resource: {describe}"),
-        _ => describe,
+        "Suspended" => format!("resume the resource: {}", resume_command(live, resource)),
+        _ => describe_command(live, resource),
     })
 }
 
+/// The command that resumes a resource.
+fn resume_command(live: &Value, resource: &BlockingResource) -> String {
+    let BlockingResource { group, kind, name, .. } = resource;
+    let at = at_resource(live, resource);
+    let unsuspend = r#"--type merge -p '{"spec":{"suspend":false}}'"#;
+    match (group.as_str(), kind.as_str()) {
+        ("apps", "Deployment") => format!(
+            "kubectl {at}rollout resume deployment {}, unless spec.paused is in its manifest: remove \
+             it in the source then",
+            word(name)
+        ),
+        ("batch", "Job" | "CronJob") => {
+            format!("kubectl {at}patch {} {} {unsuspend}", kind_of(group, kind), word(name))
+        }
+        _ => describe_command(live, resource),
+    }
+}
+
+/// What to do about the object that keeps a workload from being ready.
+pub(super) fn about_cause(live: &Value, resource: &BlockingResource, cause: &Cause) -> Vec<String> {
+    let at = at_resource(live, resource);
+    let name = word(&cause.name);
+    let container = match cause.container.as_str() {
+        "" => String::new(),
+        container => format!(" -c {}", word(container)),
+    };
+    let describe = format!("kubectl {at}describe {} {name}", cause.kind.to_lowercase());
+    match cause.reason.as_str() {
+        "FailedCreate" if cause.message.contains("quota") => {
+            vec![format!("raise the quota, or request less: kubectl {at}describe resourcequota")]
+        }
+        "Unschedulable" => {
+            vec![format!("add nodes, or correct its requests and selectors: {describe}")]
+        }
+        "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull" => {
+            vec![format!("correct the image, or the Secret that it is pulled with: {describe}")]
+        }
+        "CrashLoopBackOff" => {
+            vec![format!("see what it printed: kubectl {at}logs {name}{container} --previous")]
+        }
+        "Unhealthy" => vec![
+            format!("see what it prints: kubectl {at}logs {name}{container}"),
+            format!("see its probes: {describe}"),
+        ],
+        _ if !cause.container.is_empty() && cause.message.contains("exited with code") => {
+            vec![format!("see what it printed: kubectl {at}logs {name}{container}")]
+        }
+        _ => vec![describe],
+    }
+}
+
 /// The namespace that a resource needs, in the words of an API server.
-fn missing_namespace(resource: &BlockingResource) -> Option<String> {
+fn missing_namespace(live: &Value, resource: &BlockingResource) -> Option<String> {
     let (_, rest) = resource.message.split_once("namespaces \"")?;
     let (namespace, rest) = rest.split_once('"')?;
     let is_missing = resource.is_refused() && rest.starts_with(" not found");
     is_missing.then(|| {
         format!(
-            "create the namespace: kubectl create namespace {}, or commit the sync option CreateNamespace=true",
+            "create the namespace: kubectl {}create namespace {}, or commit the sync option CreateNamespace=true",
+            cluster_of(live),
             word(namespace)
         )
     })
 }
 
 /// What to do with a resource that is not in the source any more.
-fn about_pruning(resource: &BlockingResource, sync: &str) -> [String; 2] {
+fn about_pruning(live: &Value, resource: &BlockingResource, sync: &str) -> [String; 2] {
     if resource.is_kept_by_option() {
-        let BlockingResource { group, kind, namespace, name, .. } = resource;
+        let BlockingResource { group, kind, name, .. } = resource;
         let delete = format!(
             "kubectl {}delete {} {}",
-            in_namespace(namespace),
+            at_resource(live, resource),
             kind_of(group, kind),
             word(name)
         );
@@ -166,20 +366,26 @@ fn about_pruning(resource: &BlockingResource, sync: &str) -> [String; 2] {
     ]
 }
 
-/// What to do with a source that cannot be read.
+/// What to do with a source that cannot be read, or that the project denies.
 fn about_source(live: &Value, name: &str) -> Option<String> {
-    let conditions = live.items("/status/conditions").iter();
-    let is_unread = conditions
-        .map(|found| found.field("type"))
-        .any(|kind| kind == condition::COMPARISON_ERROR || kind == condition::INVALID_SPEC_ERROR);
-    let namespace = in_namespace(live.namespace());
-    is_unread.then(|| {
-        format!(
-            "correct its source, in the repository or in the template of the ApplicationSet; to compare it at \
-             once: wavegate refresh {namespace}{}",
-            word(name)
-        )
-    })
+    let mut conditions = live.items("/status/conditions").iter();
+    let unread = conditions.find(|found| {
+        [condition::COMPARISON_ERROR, condition::INVALID_SPEC_ERROR].contains(&found.field("type"))
+    })?;
+    let message = unread.field("message");
+    let refresh = format!("wavegate refresh {}{}", in_namespace(live.namespace()), word(name));
+    if let Some(action) = about_project(live, message) {
+        return Some(format!("{action}; to compare it at once: {refresh}"));
+    }
+    let is_missing = ["no such file", "does not exist", "not found"];
+    let what = match is_missing.iter().any(|words| message.contains(words)) {
+        true => "commit what is missing, or correct its path",
+        false => "in the repository",
+    };
+    Some(format!(
+        "correct its source: {what}, or the template of the ApplicationSet; to compare it at once: \
+         {refresh}"
+    ))
 }
 
 /// How to confirm the deletions that an operation waits for.
@@ -195,13 +401,36 @@ fn confirmation(live: &Value, name: &str) -> Option<String> {
     })
 }
 
-/// The option that selects a namespace, with a blank at its end.
-fn in_namespace(namespace: &str) -> String {
-    if namespace.is_empty() { String::new() } else { format!("-n {} ", word(namespace)) }
+/// The options that select the cluster of the control plane, as the user gave them, and a
+/// namespace; with a blank at the end.
+pub(in crate::cli) fn in_namespace(namespace: &str) -> String {
+    let context = match cluster::given_context() {
+        Some(context) => format!("--context {} ", word(context)),
+        None => String::new(),
+    };
+    if namespace.is_empty() { context } else { format!("{context}-n {} ", word(namespace)) }
+}
+
+/// The options that select the destination cluster: none for one that is not the cluster of
+/// the control plane, since its context is not known here.
+fn cluster_of(live: &Value) -> String {
+    let destination = &live["spec"]["destination"];
+    let server = destination.field("server").trim_end_matches('/');
+    let is_here = server == IN_CLUSTER_SERVER || destination.field("name") == IN_CLUSTER_NAME;
+    if is_here { in_namespace("") } else { String::new() }
+}
+
+/// The options that select the place of a resource.
+fn at_resource(live: &Value, resource: &BlockingResource) -> String {
+    let namespace = match resource.namespace.as_str() {
+        "" => String::new(),
+        namespace => format!("-n {} ", word(namespace)),
+    };
+    format!("{}{namespace}", cluster_of(live))
 }
 
 /// A word of a shell: quoted if a shell would interpret it.
-fn word(text: &str) -> String {
+pub(in crate::cli) fn word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._:/@+=-".contains(c);
     match !text.is_empty() && text.chars().all(plain) {
         true => text.to_owned(),
@@ -216,9 +445,14 @@ fn kind_of(group: &str, kind: &str) -> String {
 }
 
 /// The command that shows details of a resource.
-fn describe_command(resource: &BlockingResource) -> String {
-    let BlockingResource { group, kind, namespace, name, .. } = resource;
-    format!("kubectl {}describe {} {}", in_namespace(namespace), kind_of(group, kind), word(name))
+fn describe_command(live: &Value, resource: &BlockingResource) -> String {
+    let BlockingResource { group, kind, name, .. } = resource;
+    format!(
+        "kubectl {}describe {} {}",
+        at_resource(live, resource),
+        kind_of(group, kind),
+        word(name)
+    )
 }
 
 /// The command that syncs an Application, with prune if nothing else is left to do.
@@ -247,7 +481,8 @@ pub(in crate::cli) fn sync_commands(names: &[&str], namespace: &str) -> String {
     let words: Vec<String> = names.iter().take(NAMED).map(|name| word(name)).collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
-        more => format!(" (and {more} more)"),
+        // A comment of a shell, so that the line can be pasted.
+        more => format!("  # and {more} more"),
     };
     format!("wavegate sync {}{}{more}", in_namespace(namespace), words.join(" "))
 }

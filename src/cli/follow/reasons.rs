@@ -7,7 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::super::explain;
+use super::super::cluster::ClusterConnection;
+use super::super::error::note;
+use super::super::explain::{self, Explanation};
 use super::super::rollout_view::events::WatchEvent;
 use super::super::rollout_view::text::Line;
 use super::{Ending, Followed};
@@ -21,6 +23,8 @@ pub(super) struct Reasons {
     applications: BTreeMap<String, Arc<Value>>,
     /// The last line without its time.
     last: String,
+    /// The whole explanation at the end, if only a person can continue.
+    stuck: Option<Explanation>,
 }
 
 impl Reasons {
@@ -54,13 +58,26 @@ impl Reasons {
         write(&format!("{} {}", to_rfc3339(Timestamp::now()), self.last))
     }
 
+    /// Prints a line with the time.
+    pub fn say(&mut self, text: &str) -> io::Result<()> {
+        write(&format!("{} {text}", to_rfc3339(Timestamp::now())))
+    }
+
+    /// Explains why only a person can continue, down to the Pod.
+    pub async fn look_below(&mut self, cluster: &ClusterConnection) {
+        let Some(set) = &self.set else { return };
+        let mut explanation = explain::explain(set, &self.applications);
+        explanation.look_below(cluster, &self.applications).await;
+        self.stuck = Some(explanation);
+    }
+
     pub fn finish(&mut self, ending: &Ending, summary: &[Line]) -> io::Result<()> {
-        match (ending, &self.set) {
+        match (ending, &self.stuck) {
             (Ending::Complete | Ending::Signal(_) | Ending::ReaderGone, _) => Ok(()),
-            (Ending::Stuck, Some(set)) => write(&format!(
-                "\n{}",
-                explain::show(&explain::explain(set, &self.applications)).trim_end()
-            )),
+            (Ending::Stuck, Some(stuck)) => {
+                stuck.notes.iter().for_each(|text| note(text));
+                write(&format!("\n{}", explain::show(stuck).trim_end()))
+            }
             _ => summary.iter().try_for_each(|line| write(&line.plain())),
         }
     }

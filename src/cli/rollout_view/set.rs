@@ -14,8 +14,8 @@ use super::set_status::{Status, StatusView, hidden, summarize};
 use super::steps::ExpectedSteps;
 use super::text::count;
 use super::transition::{Transition, change, moved, progress};
-use crate::api::SyncStatusCode;
 use crate::api::application_set::{ApplicationSetApplicationStatus, RolloutPhase};
+use crate::api::{ObjectKey, SyncStatusCode};
 use crate::cli::rollout_summary::left_outside;
 use crate::decide::rollout::held::HELD;
 use crate::decide::rollout::steps::Labels;
@@ -61,6 +61,11 @@ pub(in crate::cli) struct Measured {
 }
 
 impl Set {
+    /// Its namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
+    }
+
     /// Number of Applications of a step.
     pub fn count(&self, step: usize) -> Count {
         self.counts.get(step).copied().unwrap_or_default()

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::super::cluster::{ClusterConnection, block_on};
 use super::super::error::{CHECK_FAILED, Error, fault, note};
+use super::super::explain::{in_namespace, word};
 use super::super::output::Format;
 use super::follow::{self, End, Options};
 use super::member::Rollouts;
@@ -150,7 +151,11 @@ pub(in crate::cli) fn place(application: &Value) -> String {
 
 fn goes_on(application: &Value) -> String {
     let (namespace, name) = (application.namespace(), application.name());
-    format!("its operation goes on; end it with: wavegate terminate -n {namespace} {name}")
+    format!(
+        "its operation goes on; end it with: wavegate terminate {}{}",
+        in_namespace(namespace),
+        word(name)
+    )
 }
 
 /// The Applications that are named or selected; at least one.

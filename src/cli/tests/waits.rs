@@ -54,7 +54,9 @@ fn a_prune_that_needs_permission_is_explained_with_the_command() {
     // Nothing is advised that would be refused.
     let mut busy = synced(json!([extra()]));
     busy["operationState"]["phase"] = "Running".into();
-    assert_eq!(advice(busy), [""; 0]);
+    let running = advice(busy);
+    assert!(running[0].starts_with("nothing to do: ") && running.len() == 1, "{running:?}");
+    assert!(running[0].ends_with("wavegate terminate -n argocd dev"), "{running:?}");
 }
 
 #[test]
@@ -208,4 +210,167 @@ fn what_a_failed_sync_said_stays_during_a_dry_run() {
         let summary = RolloutSummary::read(&set(waits_for_dev(known)), &[(name, live)].into());
         assert_eq!(summary.applications[0].message, known, "{phase}");
     }
+}
+
+/// A wait of each kind has advice, and the kind is read from the reason that the status names.
+#[test]
+fn every_kind_of_wait_has_advice() {
+    use crate::decide::rollout::counts::WaitKind;
+
+    let reasons = [
+        (WaitKind::Creating, "the application is being created"),
+        (WaitKind::FailedWrite, "it cannot be created: 403: forbidden"),
+        (WaitKind::Invalid, "the application is invalid: there is no project nope"),
+        (WaitKind::Comparison, "it has not been compared with revision abc yet"),
+        (WaitKind::HeldByPerson, "HeldByPerson: admin synced it to another revision"),
+        (WaitKind::SyncWindow, "a sync window denies it: no sync at night"),
+        (WaitKind::OtherOperation, "another operation is running: Job a is Running"),
+        (WaitKind::ManualSync, "maxUpdate is 0: it waits for a manual sync"),
+        (WaitKind::MaxUpdate, "2 of 2 are in flight"),
+        (
+            WaitKind::StatusFull,
+            "as many Applications are in flight as the status of the ApplicationSet can hold",
+        ),
+        (WaitKind::Promotion, "it can start now"),
+        (WaitKind::OperationStart, "the operation to start, until 2026-01-02T03:04:05Z at most"),
+        (WaitKind::FailedOperation, "Sync failed, waiting for one that succeeds: no"),
+        (WaitKind::Health, "its health is now Degraded"),
+    ];
+    for kind in WaitKind::ALL {
+        let known = reasons.iter().find(|(of, _)| *of == kind);
+        let reason = match (kind, known) {
+            // In the words of its resource.
+            (WaitKind::Operation, _) => "Deployment shop/web is Progressing: Waiting for rollout",
+            (_, Some((_, reason))) => reason,
+            (_, None) => panic!("no reason of {kind:?}: add it, and the advice"),
+        };
+        let read = WaitKind::of_reason(reason);
+        assert!(read == Some(kind) || kind == WaitKind::Operation, "{reason}: {read:?}");
+        for phase in ["Waiting", "Pending", "Progressing"] {
+            for live in [json!({}), json!({"sync": {"status": "OutOfSync"}})] {
+                let mut status = waits_for_dev(reason);
+                status["applicationStatus"][0]["status"] = phase.into();
+                let explained = explained(status, &[application("dev", live)]);
+                assert!(!explained.waits[0].actions.is_empty(), "{kind:?} in {phase}");
+                assert!(show(&explained).contains("What to do:"), "{kind:?} in {phase}");
+            }
+        }
+        let absent = explained(waits_for_dev(reason), &[]);
+        assert!(!absent.waits[0].actions.is_empty(), "{kind:?} without the Application");
+    }
+}
+
+/// What a person has to change is named, with a command for the place where it is.
+#[test]
+fn denials_windows_and_what_is_missing_or_paused_have_their_advice() {
+    let condition = |kind: &str, message: &str| json!({"sync": {"status": "Unknown"}, "conditions": [{"type": kind, "message": message}]});
+    let resource = |kind: &str, group: &str, status: &str| {
+        json!({"sync": {"status": "Synced"}, "health": {"status": status}, "resources": [{
+            "group": group, "kind": kind, "namespace": "shop", "name": "it's", "status": "Synced",
+            "health": {"status": status}}]})
+    };
+    let refused = |message: &str| {
+        json!({"sync": {"status": "OutOfSync"}, "operationState": {"phase": "Failed", "operation": {},
+            "message": "no", "syncResult": {"resources": [{"kind": "Service", "namespace": "shop",
+            "name": "web", "status": "SyncFailed", "message": message}]}}})
+    };
+    let cases = [
+        (
+            "a project's denial of a repository",
+            condition(
+                "InvalidSpecError",
+                "application repo https://r is not permitted in project 'default'",
+            ),
+            "permit it in spec.sourceRepos of AppProject default",
+            "kubectl -n argocd edit appproject default",
+        ),
+        (
+            "a project's denial of a resource",
+            refused("resource :Service is not permitted in project default"),
+            "permit it in spec.clusterResourceWhitelist or spec.namespaceResourceWhitelist",
+            "edit appproject default",
+        ),
+        (
+            "an invalid manifest",
+            refused("Service \"web\" is invalid: spec.ports: Required value"),
+            "correct the manifest of Service web in the source",
+            "",
+        ),
+        (
+            "a missing file",
+            condition("ComparisonError", "values.yaml: no such file or directory"),
+            "correct its source: commit what is missing, or correct its path",
+            "wavegate refresh -n argocd dev",
+        ),
+        (
+            "a paused Deployment",
+            resource("Deployment", "apps", "Suspended"),
+            "resume the resource: kubectl -n shop rollout resume deployment 'it'\\''s'",
+            "spec.paused",
+        ),
+        (
+            "a suspended Job",
+            resource("Job", "batch", "Suspended"),
+            "resume the resource: kubectl -n shop patch job.batch 'it'\\''s' --type merge -p ",
+            "'{\"spec\":{\"suspend\":false}}'",
+        ),
+    ];
+    for (name, live, what, command) in cases {
+        let advice = advice(live).join("; ");
+        assert!(advice.contains(what) && advice.contains(command), "{name}: {advice}");
+    }
+    let of = |reason: &str| {
+        let mut status = waits_for_dev(reason);
+        status["applicationStatus"][0]["status"] = "Waiting".into();
+        explained(status, &[application("dev", json!({}))]).waits[0].advice.clone()
+    };
+    let window = of("a sync window denies it: no sync at night");
+    assert!(window.contains("spec.syncWindows of AppProject default"), "{window}");
+    assert!(window.ends_with("wavegate sync -n argocd dev"), "{window}");
+    let denied =
+        of("the application is invalid: application destination server 'x' and namespace \
+                     'y' do not match any of the allowed destinations in project 'default'");
+    assert!(denied.contains("permit it in spec.destinations"), "{denied}");
+    let template = of("the application is invalid: there is no project nope");
+    assert!(template.ends_with("kubectl -n argocd edit applicationset shop"), "{template}");
+}
+
+#[test]
+fn rows_that_are_cut_are_counted_with_the_flag_that_shows_them() {
+    let entries: Vec<Value> =
+        (0..14).map(|number| entry(&format!("dev-{number:02}"), "1", "Progressing")).collect();
+    let applications: Vec<_> =
+        (0..14).map(|number| application(&format!("dev-{number:02}"), json!({}))).collect();
+    let some = explained(json!({"applicationStatus": entries}), &applications);
+    assert_eq!((some.waits.len(), some.more), (10, 4));
+    assert!(show(&some).contains("\n… 4 more of them: --all shows them\n"), "{}", show(&some));
+    assert!(some.summary.ends_with("(and 13 more)"), "{}", some.summary);
+}
+
+/// `HEALTH` of a rollout that a failed Application holds was `Progressing`.
+#[test]
+fn the_health_of_a_rollout_that_is_stuck_is_degraded() {
+    let of = |phase: &str, live: Value, stalled: Value| {
+        let mut status = waits_for_dev("x");
+        status["applicationStatus"][0]["status"] = phase.into();
+        status["health"] = json!({"status": "Progressing"});
+        status["rollout"]["stalled"] = stalled;
+        RolloutSummary::read(&set(status), &[application("dev", live)].into()).health
+    };
+    let failed = || {
+        json!({"sync": {"status": "OutOfSync"}, "health": {"status": "Degraded"},
+            "operationState": {"phase": "Failed", "operation": {}}})
+    };
+    assert_eq!(of("Progressing", failed(), Value::Null), "Degraded");
+    let mut running = failed();
+    running["operationState"]["phase"] = "Running".into();
+    assert_eq!(of("Progressing", running, Value::Null), "Progressing", "it is tried again");
+    assert_eq!(
+        of("Waiting", failed(), Value::Null),
+        "Progressing",
+        "that is of the revision before"
+    );
+    let stalled = json!([{"application": "dev", "since": "2026-01-02T03:04:05Z"}]);
+    assert_eq!(of("Progressing", json!({}), stalled), "Degraded");
+    assert_eq!(of("Progressing", json!({}), Value::Null), "Progressing");
 }

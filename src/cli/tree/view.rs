@@ -182,7 +182,10 @@ impl Rows<'_> {
             if !former.is_empty() {
                 let what = if kind == "ReplicaSet" { "former " } else { "" };
                 let s = if former.len() == 1 { "" } else { "s" };
-                lines.push(Line::Folded(format!("… {} {what}{kind}{s}", former.len())));
+                let them = if former.len() == 1 { "it" } else { "them" };
+                let number = former.len();
+                lines
+                    .push(Line::Folded(format!("… {number} {what}{kind}{s} (--all shows {them})")));
             }
         }
         lines
@@ -214,7 +217,8 @@ fn more(kind: &str, rest: &[&Node]) -> String {
         }
         None => String::new(),
     };
-    format!("… {total} more {kind}{s}{healths}")
+    let them = if rest.len() == 1 { "it" } else { "them" };
+    format!("… {total} more {kind}{s}{healths} (--all shows {them})")
 }
 
 /// A number with commas, such as `4,990`.
@@ -265,7 +269,7 @@ mod tests {
         let shown = lines(&set, false);
         assert_eq!(shown.len(), 12);
         assert_eq!(shown[..3], ["└─ ReplicaSet/web-1", "   ├─ Pod/p4711", "   ├─ Pod/p0000"]);
-        assert_eq!(shown[11], "   └─ … 4,990 more Pods, all Healthy");
+        assert_eq!(shown[11], "   └─ … 4,990 more Pods, all Healthy (--all shows them)");
         assert_eq!(lines(&set, true).len(), 5001);
         for child in &mut set.children[20..23] {
             child.health = None;
@@ -274,7 +278,10 @@ mod tests {
             child.health = Some(Health::new(HealthStatus::Progressing, ""));
         }
         let last = lines(&set, false).pop().unwrap();
-        assert_eq!(last, "   └─ … 4,990 more Pods: 4,976 Healthy, 11 Progressing");
+        assert_eq!(
+            last,
+            "   └─ … 4,990 more Pods: 4,976 Healthy, 11 Progressing (--all shows them)"
+        );
     }
 
     #[test]
@@ -299,7 +306,7 @@ mod tests {
         let want = [
             "└─ Deployment/web (namespace other)",
             "   ├─ ReplicaSet/b",
-            "   └─ … 2 former ReplicaSets",
+            "   └─ … 2 former ReplicaSets (--all shows them)",
         ];
         assert_eq!(lines(&web, false), want);
         assert_eq!(lines(&web, true).len(), 4);

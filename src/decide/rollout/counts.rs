@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::phase::{Compared, Entry, Observed, Phase};
+use super::phase::{Compared, Entry, Mark, Observed, Phase};
 
 /// Counts of one reconcile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +23,25 @@ pub struct Wait {
     pub count: u64,
     /// Since when the first of them, if known.
     pub since: Option<Timestamp>,
+}
+
+/// The words of reasons, which the status names and [`WaitKind::of_reason`] reads.
+pub(super) mod text {
+    pub const CREATING: &str = "the application is being created";
+    pub const UNKNOWN: &str = "its status is not known yet";
+    pub const NOT_COMPARED_WITH: &str = "it has not been compared with revision ";
+    pub const SPEC_IS_WRITTEN: &str = "its new spec is being written";
+    pub const NOT_COMPARED: &str = "its new spec has not been compared yet";
+    pub const NO_COMPARISON: &str = "its comparison failed";
+    pub const DENIED: &str = "a sync window denies it: ";
+    pub const ANOTHER: &str = "another operation is running";
+    pub const HELD: &str = "maxUpdate is 0: it waits for a manual sync";
+    pub const IN_FLIGHT: &str = " are in flight";
+    pub const FULL: &str =
+        "as many Applications are in flight as the status of the ApplicationSet can hold";
+    pub const NOW: &str = "it can start now";
+    pub const TO_START: &str = "the operation to start";
+    pub const UNHEALTHY: &str = "its health is now ";
 }
 
 /// Why an Application is waited for.
@@ -61,6 +80,58 @@ pub enum WaitKind {
 }
 
 impl WaitKind {
+    /// All kinds, in the order of the declaration.
+    pub const ALL: [Self; 15] = [
+        Self::Creating,
+        Self::FailedWrite,
+        Self::Invalid,
+        Self::Comparison,
+        Self::HeldByPerson,
+        Self::SyncWindow,
+        Self::OtherOperation,
+        Self::ManualSync,
+        Self::MaxUpdate,
+        Self::StatusFull,
+        Self::Promotion,
+        Self::OperationStart,
+        Self::Operation,
+        Self::FailedOperation,
+        Self::Health,
+    ];
+
+    /// The kind of a wait by the reason that the status names, which has no field for the
+    /// kind; `None` for a reason in the words of a resource or of an operation.
+    pub fn of_reason(reason: &str) -> Option<Self> {
+        let starts: [(&str, Self); 16] = [
+            (text::CREATING, Self::Creating),
+            (text::UNKNOWN, Self::Creating),
+            (super::NOT_CREATED, Self::FailedWrite),
+            (super::NOT_WRITTEN, Self::FailedWrite),
+            (super::NOT_STARTED, Self::FailedWrite),
+            (super::gate::INVALID, Self::Invalid),
+            (text::NOT_COMPARED_WITH, Self::Comparison),
+            (text::SPEC_IS_WRITTEN, Self::Comparison),
+            (text::NOT_COMPARED, Self::Comparison),
+            (text::NO_COMPARISON, Self::Comparison),
+            (super::held::HELD, Self::HeldByPerson),
+            (text::DENIED, Self::SyncWindow),
+            (text::ANOTHER, Self::OtherOperation),
+            (text::HELD, Self::ManualSync),
+            (text::FULL, Self::StatusFull),
+            (text::UNHEALTHY, Self::Health),
+        ];
+        if let Some((_, kind)) = starts.into_iter().find(|(start, _)| reason.starts_with(start)) {
+            return Some(kind);
+        }
+        match reason {
+            text::NOW => Some(Self::Promotion),
+            _ if reason.starts_with(text::TO_START) => Some(Self::OperationStart),
+            _ if reason.ends_with(text::IN_FLIGHT) => Some(Self::MaxUpdate),
+            _ if Mark::says_that_a_sync_is_needed(reason) => Some(Self::FailedOperation),
+            _ => None,
+        }
+    }
+
     /// The kind as the value of a label.
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 
 use super::budget::Limit;
-use super::counts::{self, WaitKind};
+use super::counts::{self, WaitKind, text};
 use super::phase::{Compared, Entry, Mark, Observed, Phase, SourceKey};
 use super::{InFlight, Member, Row, Snapshot, StepState, WAITING_LIMIT, Waiting, Write};
 use crate::api::SyncStatusCode;
@@ -211,17 +211,17 @@ impl Gate {
         let attempt = seen.filter(|seen| seen.has_operation_in_flight() && denied.is_none());
         let until = until.or(attempt.and_then(|seen| seen.until));
         let reason = match (obstacle, denied) {
-            (Obstacle::Missing, _) => "the application is being created".to_owned(),
+            (Obstacle::Missing, _) => text::CREATING.to_owned(),
             (Obstacle::Invalid(reason), _) => format!("{INVALID}: {reason}"),
             (Obstacle::Behind(revision), _) => with_detail(
-                &format!("it has not been compared with revision {revision} yet"),
+                &format!("{}{revision} yet", text::NOT_COMPARED_WITH),
                 seen.filter(|seen| seen.sync == SyncStatusCode::Unknown),
             ),
             (Obstacle::NoLongerHealthy(status), _) => {
-                with_detail(&format!("its health is now {status:?}"), seen)
+                with_detail(&format!("{}{status:?}", text::UNHEALTHY), seen)
             }
             (Obstacle::Entry, Some(denied)) => {
-                format!("a sync window denies it: {}", denied.reason)
+                format!("{}{}", text::DENIED, denied.reason)
             }
             (Obstacle::Entry, None) => match (entry, seen) {
                 (Some(entry), Some(seen)) => {
@@ -229,7 +229,7 @@ impl Gate {
                     let limit = self.limit(step);
                     reason_of(entry, seen, limit, count, in_flight.is_full, until)
                 }
-                _ => "its status is not known yet".to_owned(),
+                _ => text::UNKNOWN.to_owned(),
             },
         };
         let wait = Waiting {
@@ -290,11 +290,9 @@ fn reason_of(
 ) -> String {
     match entry.phase {
         Phase::Waiting if entry.is_held() => entry.message.clone(),
-        Phase::Waiting if seen.has_operation_in_flight() => {
-            with_detail("another operation is running", Some(seen))
-        }
+        Phase::Waiting if seen.has_operation_in_flight() => with_detail(text::ANOTHER, Some(seen)),
         Phase::Waiting if limit == Limit::AtMost(0) => {
-            let wait = "maxUpdate is 0: it waits for a manual sync";
+            let wait = text::HELD;
             match &seen.operation {
                 // A failure of an earlier revision is not relevant for the
                 // current one.
@@ -310,27 +308,24 @@ fn reason_of(
                 Some(_) | None => wait.to_owned(),
             }
         }
-        Phase::Waiting if seen.spec_differs => "its new spec is being written".to_owned(),
+        Phase::Waiting if seen.spec_differs => text::SPEC_IS_WRITTEN.to_owned(),
         Phase::Waiting if seen.compared != Compared::Current => {
-            with_detail("its new spec has not been compared yet", Some(seen))
+            with_detail(text::NOT_COMPARED, Some(seen))
         }
         Phase::Waiting if !seen.knows_its_revisions() => {
-            with_detail("its comparison failed", Some(seen))
+            with_detail(text::NO_COMPARISON, Some(seen))
         }
         Phase::Waiting if !limit.has_room(in_flight) => match limit {
-            Limit::AtMost(limit) => format!("{in_flight} of {limit} are in flight"),
-            Limit::Unlimited => "it can start now".to_owned(),
+            Limit::AtMost(limit) => format!("{in_flight} of {limit}{}", text::IN_FLIGHT),
+            Limit::Unlimited => text::NOW.to_owned(),
         },
-        Phase::Waiting if is_full => {
-            "as many Applications are in flight as the status of the ApplicationSet can hold"
-                .to_owned()
-        }
+        Phase::Waiting if is_full => text::FULL.to_owned(),
         // It names what the sync failed on.
         Phase::Waiting if entry.mark == Some(Mark::SyncFailed) => entry.message.clone(),
         Phase::Waiting => with_detail(&entry.message, Some(seen)),
         Phase::Pending => match until {
-            Some(until) => format!("the operation to start, until {until} at most"),
-            None => "the operation to start".to_owned(),
+            Some(until) => format!("{}, until {until} at most", text::TO_START),
+            None => text::TO_START.to_owned(),
         },
         // A dry run or a sync of some resources has taken its place in the status.
         Phase::Progressing

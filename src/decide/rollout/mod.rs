@@ -278,6 +278,10 @@ pub struct Waiting {
 
 /// The start of the reason of an Application whose creation fails.
 pub const NOT_CREATED: &str = "it cannot be created";
+/// The same of one whose spec cannot be written.
+const NOT_WRITTEN: &str = "its new spec cannot be written";
+/// The same of one whose operation cannot be written.
+const NOT_STARTED: &str = "its sync cannot be started";
 
 /// A write of an Application that the rollout waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -298,8 +302,8 @@ impl Waiting {
         let Some(write) = self.write else { return self };
         let what = match write {
             Write::Create => NOT_CREATED,
-            Write::Update => "its new spec cannot be written",
-            Write::Start => "its sync cannot be started",
+            Write::Update => NOT_WRITTEN,
+            Write::Start => NOT_STARTED,
         };
         Self { reason: format!("{what}: {why}"), ..self }
     }

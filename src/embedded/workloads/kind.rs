@@ -155,7 +155,7 @@ impl Kind {
     ) -> Option<Value> {
         match self {
             Self::Deployment => rules::apps::deployment(object, stage, now),
-            Self::ReplicaSet => rules::apps::replica_set(object, stage),
+            Self::ReplicaSet => rules::apps::replica_set(object, stage, now),
             Self::StatefulSet => rules::apps::stateful_set(object, stage),
             Self::DaemonSet => rules::apps::daemon_set(object, stage, options.nodes),
             Self::Job => rules::batch::job(object, stage, now),

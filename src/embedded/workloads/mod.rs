@@ -21,6 +21,9 @@
 //! | `simulate.wavegate.dev/outcome` | `succeed` (default) | ready, completed or bound after the delay |
 //! | | `fail` | failed after the delay, in the way of the kind, see below |
 //! | | `hang` | progresses for ever |
+//! | `simulate.wavegate.dev/failure` | `CrashLoopBackOff` (default), `ImagePullBackOff`, `Unschedulable`, `Unhealthy` | what its Pods say when they fail |
+//! | | `FailedCreate` | a quota forbids its Pods |
+//! | `simulate.wavegate.dev/message` | text | the termination message of containers that fail |
 //! | `simulate.wavegate.dev/delay` | a duration such as `300ms`, `2s`, `1m30s` | instead of [`Options::delay`] |
 //!
 //! What `fail` means: a Deployment ends with `Progressing=False` and
@@ -61,7 +64,7 @@ use futures::{FutureExt, StreamExt, stream::FuturesUnordered};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-pub use outcome::{DELAY_ANNOTATION, OUTCOME_ANNOTATION};
+pub use outcome::{DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION};
 
 /// What is simulated, and how fast.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,52 @@ pub const OUTCOME_ANNOTATION: &str = "simulate.wavegate.dev/outcome";
 /// Sets how long an object progresses, as a duration such as `2s`.
 pub const DELAY_ANNOTATION: &str = "simulate.wavegate.dev/delay";
 
+/// Chooses how Pods fail, with the outcome `fail`: one of [`Failure`].
+pub const FAILURE_ANNOTATION: &str = "simulate.wavegate.dev/failure";
+
+/// The termination message of containers that fail.
+pub const MESSAGE_ANNOTATION: &str = "simulate.wavegate.dev/message";
+
+/// How the Pods of a workload fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Its containers exit: once, or again and again.
+    Exit,
+    /// Its images cannot be pulled.
+    ImagePullBackOff,
+    /// No node has room for it.
+    Unschedulable,
+    /// It runs, and its readiness probe fails.
+    Unhealthy,
+    /// A quota forbids it, so that there is no Pod.
+    FailedCreate,
+}
+
+/// Reads how Pods fail; a value that is none of them counts as absent.
+pub(super) fn failure(object: &View<'_>) -> Failure {
+    match annotation(object, FAILURE_ANNOTATION) {
+        None | Some("CrashLoopBackOff") => Failure::Exit,
+        Some("ImagePullBackOff") => Failure::ImagePullBackOff,
+        Some("Unschedulable") => Failure::Unschedulable,
+        Some("Unhealthy") => Failure::Unhealthy,
+        Some("FailedCreate") => Failure::FailedCreate,
+        Some(other) => {
+            tracing::warn!(
+                object = object.name(),
+                value = other,
+                "{FAILURE_ANNOTATION} is not CrashLoopBackOff, ImagePullBackOff, Unschedulable, \
+                 Unhealthy or FailedCreate"
+            );
+            Failure::Exit
+        }
+    }
+}
+
+/// The termination message of containers that fail; empty without one.
+pub(super) fn message<'a>(object: &View<'a>) -> &'a str {
+    annotation(object, MESSAGE_ANNOTATION).unwrap_or_default()
+}
+
 /// What shall become of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {

@@ -7,7 +7,8 @@ use kube::{
 };
 use serde_json::json;
 
-use super::{Children, Kind};
+use super::{Children, Kind, View};
+use crate::embedded::workloads::outcome::{self, Failure};
 
 /// What an Event is about.
 pub(super) struct About<'a>(pub Kind, pub &'a DynamicObject);
@@ -16,6 +17,14 @@ impl Children {
     /// Reports what is as it should be.
     pub(super) async fn report(&self, about: About<'_>, reason: &str, message: &str) {
         self.record(about, "Normal", reason, message).await;
+    }
+
+    /// Reports what keeps failing: once for each object, as it is looked at again and again.
+    pub(super) async fn warn_once(&mut self, about: About<'_>, reason: &str, message: &str) {
+        let uid = about.1.uid().unwrap_or_default();
+        if self.warned.insert((uid, message.to_owned())) {
+            self.record(about, "Warning", reason, message).await;
+        }
     }
 
     /// Reports what became of the containers of a Pod.
@@ -43,6 +52,16 @@ impl Children {
                 self.report(About(Kind::Pod, pod), "Started", &format!("Started container {name}"))
                     .await;
             }
+        }
+        let unready = |pod: &DynamicObject| {
+            let view = View::new(pod);
+            runs(pod)
+                && outcome::failure(&view) == Failure::Unhealthy
+                && view.condition("Ready")["status"] == "False"
+        };
+        if unready(pod) && !before.is_some_and(unready) {
+            let message = "Readiness probe failed: HTTP probe failed with statuscode: 503";
+            self.record(About(Kind::Pod, pod), "Warning", "Unhealthy", message).await;
         }
         if crashes(pod) && !before.is_some_and(crashes) {
             for (name, _) in &containers {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::cache::Cache;
 use super::{
-    DELAY_ANNOTATION, Error, OUTCOME_ANNOTATION, Options,
+    DELAY_ANNOTATION, Error, FAILURE_ANNOTATION, MESSAGE_ANNOTATION, OUTCOME_ANNOTATION, Options,
     engine::{Written, settle, status_code},
     kind::{Kind, View},
     outcome::{self, Outcome},
@@ -83,6 +83,7 @@ pub(super) async fn run(
         cache: Cache::new(KINDS),
         dirty: BTreeSet::new(),
         failed: BTreeSet::new(),
+        warned: BTreeSet::new(),
     };
     loop {
         let retry = async {
@@ -125,6 +126,8 @@ struct Children {
     dirty: BTreeSet<Uid>,
     /// Owners to look at again after a pause.
     failed: BTreeSet<Uid>,
+    /// Warnings that were reported, by object.
+    warned: BTreeSet<(Uid, String)>,
 }
 
 impl Children {
@@ -227,8 +230,10 @@ impl Children {
                 }
             }
         }
-        if let Some(delay) = owner.annotations().get(DELAY_ANNOTATION) {
-            annotations.insert(DELAY_ANNOTATION.to_owned(), json!(delay));
+        for own in [DELAY_ANNOTATION, FAILURE_ANNOTATION, MESSAGE_ANNOTATION] {
+            if let Some(value) = owner.annotations().get(own) {
+                annotations.insert(own.to_owned(), json!(value));
+            }
         }
         annotations
     }

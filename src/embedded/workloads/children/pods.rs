@@ -6,7 +6,10 @@ use futures::{StreamExt, TryStreamExt, stream};
 use kube::{ResourceExt, api::DynamicObject};
 use serde_json::{Value, json};
 
-use super::{Children, Kind, MAX_PODS, PARALLEL, REVISION_HASH, View, create, events::About};
+use super::{
+    Children, Kind, MAX_PODS, Outcome, PARALLEL, REVISION_HASH, View, create, events::About,
+};
+use crate::embedded::workloads::outcome::{self, Failure};
 use crate::embedded::workloads::rules::digest;
 
 impl Children {
@@ -81,6 +84,15 @@ impl Children {
         labels: &Value,
     ) -> Result<(), kube::Error> {
         if count <= 0 {
+            return Ok(());
+        }
+        let fails = self.outcome(owner) == Outcome::Fail;
+        if fails && outcome::failure(&View::new(owner)) == Failure::FailedCreate {
+            let message = format!(
+                "Error creating: pods \"{}-\" is forbidden: exceeded quota: simulated",
+                owner.name_any()
+            );
+            self.warn_once(About(kind, owner), "FailedCreate", &message).await;
             return Ok(());
         }
         let template = &View::new(owner).spec["template"];

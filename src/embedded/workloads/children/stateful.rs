@@ -6,6 +6,7 @@ use kube::{ResourceExt, api::DynamicObject};
 use serde_json::json;
 
 use super::{Children, Kind, MAX_PODS, Outcome, REVISION_HASH, View, create, events::About};
+use crate::embedded::workloads::outcome::{self, Failure};
 use crate::embedded::workloads::rules::digest;
 
 impl Children {
@@ -61,6 +62,16 @@ impl Children {
         revision: &str,
     ) -> Result<(), kube::Error> {
         let view = View::new(owner);
+        let fails = self.outcome(owner) == Outcome::Fail;
+        if fails && outcome::failure(&view) == Failure::FailedCreate {
+            let message = format!(
+                "create Pod {name} in StatefulSet {} failed error: pods \"{name}\" is forbidden: \
+                 exceeded quota: simulated",
+                view.name()
+            );
+            self.warn_once(About(Kind::StatefulSet, owner), "FailedCreate", &message).await;
+            return Ok(());
+        }
         let template = &view.spec["template"];
         let mut spec = template["spec"].clone();
         if !spec["volumes"].is_array() {

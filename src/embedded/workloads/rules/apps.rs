@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{condition, digest, time};
 use crate::embedded::workloads::kind::{Stage, View};
+use crate::embedded::workloads::outcome::{Failure, failure};
 
 /// A Deployment: first its new ReplicaSet comes up beside the old one, if there
 /// is an old one, then it has taken over, or has missed the deadline.
@@ -90,12 +91,24 @@ fn updated(object: &View<'_>, mut condition: Value, now: Timestamp) -> Value {
     condition
 }
 
-/// A ReplicaSet. Its only failure is that it never becomes ready.
+/// A ReplicaSet. Its only failures are that it never becomes ready, and that a quota forbids
+/// its Pods.
 pub(in crate::embedded::workloads) fn replica_set(
     object: &View<'_>,
     stage: Stage,
+    now: Timestamp,
 ) -> Option<Value> {
     let replicas = object.replicas();
+    let is_forbidden = failure(object) == Failure::FailedCreate && replicas > 0;
+    if stage == Stage::Failed && is_forbidden {
+        let message =
+            format!("pods \"{}-\" is forbidden: exceeded quota: simulated", object.name());
+        let failed = condition(object, "ReplicaFailure", "True", "FailedCreate", &message, now);
+        return Some(json!({
+            "observedGeneration": object.generation(), "replicas": 0, "fullyLabeledReplicas": null,
+            "readyReplicas": null, "availableReplicas": null, "conditions": [failed],
+        }));
+    }
     let ready = match stage {
         Stage::Succeeded => replicas,
         // When there shall be more, those that are there stay ready.

@@ -5,14 +5,26 @@ use serde_json::{Value, json};
 
 use super::{condition, infrastructure::address, time};
 use crate::embedded::workloads::kind::{Stage, View};
+use crate::embedded::workloads::outcome::{Failure, failure, message};
 
 /// Where the containers of a Pod are, all of them alike.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Containers {
+    /// No node was found, so that there are none yet.
+    Unscheduled,
     Creating,
+    Unpulled,
     Running,
+    /// Running, and not ready.
+    Unready,
     Crashing,
     Exited(i64),
+}
+
+impl Containers {
+    fn exist(self) -> bool {
+        !matches!(self, Self::Unscheduled | Self::Creating | Self::Unpulled)
+    }
 }
 
 /// A Pod. One that restarts always becomes ready, or crashes again and again; one
@@ -31,10 +43,15 @@ pub(in crate::embedded::workloads) fn pod(
         (Stage::Progressing, true) => ("Pending", Containers::Creating),
         (Stage::Progressing, false) | (Stage::Succeeded, true) => ("Running", Containers::Running),
         (Stage::Succeeded, false) => ("Succeeded", Containers::Exited(0)),
-        (Stage::Failed, true) => ("Running", Containers::Crashing),
-        (Stage::Failed, false) => ("Failed", Containers::Exited(1)),
+        (Stage::Failed, _) => match (failure(object), long_running) {
+            (Failure::ImagePullBackOff, _) => ("Pending", Containers::Unpulled),
+            (Failure::Unschedulable, _) => ("Pending", Containers::Unscheduled),
+            (Failure::Unhealthy, true) => ("Running", Containers::Unready),
+            (_, true) => ("Running", Containers::Crashing),
+            (_, false) => ("Failed", Containers::Exited(1)),
+        },
     };
-    let has_address = containers != Containers::Creating;
+    let has_address = containers.exist();
     let address = if has_address { json!(address(object)) } else { Value::Null };
     let started = match &object.status["startTime"] {
         Value::Null => time(now),
@@ -47,8 +64,11 @@ pub(in crate::embedded::workloads) fn pod(
         "podIPs": if has_address { json!([{ "ip": address }]) } else { Value::Null },
         "conditions": conditions(object, containers, now),
         "initContainerStatuses": container_statuses(object, "initContainers", match containers {
-            Containers::Creating => containers,
-            Containers::Running | Containers::Crashing | Containers::Exited(_) => Containers::Exited(0),
+            Containers::Unscheduled | Containers::Creating | Containers::Unpulled => containers,
+            Containers::Running
+            | Containers::Unready
+            | Containers::Crashing
+            | Containers::Exited(_) => Containers::Exited(0),
         }, now),
         "containerStatuses": container_statuses(object, "containers", containers, now),
     }))
@@ -59,18 +79,27 @@ fn conditions(object: &View<'_>, containers: Containers, now: Timestamp) -> Valu
         Containers::Running => ("True", "", ""),
         Containers::Exited(0) => ("False", "PodCompleted", ""),
         Containers::Exited(_) => ("False", "PodFailed", ""),
-        Containers::Creating | Containers::Crashing => {
-            ("False", "ContainersNotReady", "containers with unready status")
-        }
+        Containers::Unscheduled
+        | Containers::Creating
+        | Containers::Unpulled
+        | Containers::Unready
+        | Containers::Crashing => ("False", "ContainersNotReady", "containers with unready status"),
     };
+    let unscheduled = [(
+        "PodScheduled",
+        "False",
+        "Unschedulable",
+        "0/1 nodes are available: 1 Insufficient cpu.",
+    )];
     let all = [
         ("Initialized", "True", "", ""),
         ("Ready", ready, reason, message),
         ("ContainersReady", ready, reason, message),
         ("PodScheduled", "True", "", ""),
     ];
-    all.into_iter()
-        .map(|(kind, status, reason, message)| {
+    let all = if containers == Containers::Unscheduled { &unscheduled[..] } else { &all[..] };
+    all.iter()
+        .map(|&(kind, status, reason, message)| {
             let mut condition = condition(object, kind, status, reason, message, now);
             if reason.is_empty() {
                 condition["reason"] = Value::Null;
@@ -91,6 +120,9 @@ fn container_statuses(
     containers: Containers,
     now: Timestamp,
 ) -> Value {
+    if containers == Containers::Unscheduled {
+        return Value::Null;
+    }
     let Some(wanted) = object.spec[field].as_array() else { return Value::Null };
     let reported =
         if field == "containers" { "containerStatuses" } else { "initContainerStatuses" };
@@ -119,16 +151,30 @@ fn container_status(
     let running_since = since(&before["state"]["running"]["startedAt"]);
     let terminated = |code: i64, kept: &Value| {
         let started = if kept["startedAt"].is_null() { &running_since } else { &kept["startedAt"] };
-        json!({ "terminated": {
+        let mut terminated = json!({
             "exitCode": code, "reason": if code == 0 { "Completed" } else { "Error" },
             "startedAt": started, "finishedAt": since(&kept["finishedAt"]),
-        }})
+        });
+        let said = message(object);
+        if code != 0 && !said.is_empty() {
+            terminated["message"] = said.into();
+        }
+        json!({ "terminated": terminated })
     };
     let (state, last, restarts) = match containers {
-        Containers::Creating => {
+        Containers::Unscheduled | Containers::Creating => {
             (json!({ "waiting": { "reason": "ContainerCreating" } }), json!({}), 0)
         }
-        Containers::Running => (json!({ "running": { "startedAt": running_since } }), json!({}), 0),
+        Containers::Unpulled => {
+            let image = container["image"].as_str().unwrap_or_default();
+            let message = format!("Back-off pulling image \"{image}\"");
+            let waiting =
+                json!({ "waiting": { "reason": "ImagePullBackOff", "message": message } });
+            (waiting, json!({}), 0)
+        }
+        Containers::Running | Containers::Unready => {
+            (json!({ "running": { "startedAt": running_since } }), json!({}), 0)
+        }
         Containers::Exited(code) => {
             (terminated(code, &before["state"]["terminated"]), json!({}), 0)
         }
@@ -139,12 +185,12 @@ fn container_status(
             (waiting, terminated(1, &before["lastState"]["terminated"]), 1)
         }
     };
-    let created = containers != Containers::Creating;
+    let created = containers.exist();
     without_nulls(json!({
         "name": name, "image": container["image"],
         "imageID": if created { container["image"].clone() } else { json!("") },
         "containerID": if created { json!(format!("simulated://{uid}-{name}")) } else { Value::Null },
-        "ready": containers == Containers::Running, "started": containers == Containers::Running,
+        "ready": containers == Containers::Running, "started": matches!(containers, Containers::Running | Containers::Unready),
         "restartCount": restarts, "state": state, "lastState": last,
     }))
 }

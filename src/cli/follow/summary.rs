@@ -1,0 +1,95 @@
+//! What following rollouts came to, in lines.
+
+use jiff::Timestamp;
+
+use super::super::explain::{in_namespace, word};
+use super::super::rollout_view::outcome::{self, Outcome};
+use super::super::rollout_view::sentence::{describe, seconds, waiting};
+use super::super::rollout_view::set::Set;
+use super::super::rollout_view::text::{Line, Style};
+use super::{Ending, Followed};
+
+impl Followed {
+    /// What it came to.
+    pub(super) fn summary(&self, ending: &Ending) -> Vec<Line> {
+        let now = Timestamp::now();
+        let outcomes = outcome::of_fleet(&self.fleet);
+        let mut lines = Vec::new();
+        match ending {
+            Ending::Complete => {
+                let text = match outcomes.as_slice() {
+                    [(key, _)] => {
+                        let set = self.fleet.sets.get(key);
+                        let time = set.filter(|set| set.plan.rolling);
+                        match time.and_then(|set| set.duration(now)) {
+                            Some(time) => {
+                                format!("Rollout of {} complete after {}", key.name, seconds(time))
+                            }
+                            None => format!("Rollout of {} complete", key.name),
+                        }
+                    }
+                    sets => format!("All {} rollouts are complete", sets.len()),
+                };
+                lines.push(Line::of(Style::Green, text));
+                for (key, _) in &outcomes {
+                    let set = self.fleet.sets.get(key);
+                    if let Some(left) = set.and_then(Set::left_outside) {
+                        let name = if outcomes.len() > 1 { &key.name } else { "" };
+                        let colon = if name.is_empty() { "" } else { ": " };
+                        lines.push(Line::of(Style::Yellow, format!("{name}{colon}{left}")));
+                    }
+                }
+            }
+            Ending::Stuck => {
+                for (key, _) in outcomes.iter().filter(|(_, outcome)| outcome.is_stuck()) {
+                    let command = format!(
+                        "wavegate explain {}{}",
+                        in_namespace(&key.namespace),
+                        word(&key.name)
+                    );
+                    let text =
+                        format!("{} cannot continue by itself. What to do: {command}", key.name);
+                    lines.push(Line::of(Style::Red, text));
+                }
+            }
+            Ending::Deleted => {
+                let what = match &self.name {
+                    Some(name) => {
+                        let namespace = self.namespace.as_deref().unwrap_or_default();
+                        format!("ApplicationSet {namespace}/{name} was deleted.")
+                    }
+                    None => "All ApplicationSets were deleted.".to_owned(),
+                };
+                lines.push(Line::of(Style::Red, what));
+            }
+            Ending::TimedOut(time) => {
+                let time = humantime::format_duration(*time);
+                let open = outcomes.iter().filter(|(_, outcome)| *outcome != Outcome::Complete);
+                for (key, outcome) in open {
+                    let Some(set) = self.fleet.sets.get(key) else { continue };
+                    let why = match outcome {
+                        Outcome::Running => waiting(set, now),
+                        outcome => describe(outcome),
+                    };
+                    let text = format!("{} is not complete after {time}. {why}", key.name);
+                    lines.push(Line::of(Style::Red, text));
+                }
+                if lines.is_empty() {
+                    let unknown = match self.is_listed() {
+                        true => "no ApplicationSet was found",
+                        false => "the API server has not answered yet",
+                    };
+                    let why = self.disconnected().unwrap_or(unknown);
+                    let text = format!("Nothing is complete after {time}: {why}");
+                    lines.push(Line::of(Style::Red, text));
+                }
+            }
+            Ending::Signal(_) | Ending::ReaderGone => {}
+        }
+        if matches!(ending, Ending::Complete | Ending::Stuck) {
+            let notes = self.notes.iter().map(|note| Line::of(Style::Yellow, note.clone()));
+            lines.splice(0..0, notes);
+        }
+        lines
+    }
+}

@@ -1,0 +1,199 @@
+//! The cause of a workload that is not ready, from what is below it.
+
+use serde_json::{Value, json};
+
+use super::{Below, cause, suspects};
+
+fn owned(kind: &str, name: &str, owner: &str, rest: Value) -> Value {
+    let mut object = rest;
+    object["kind"] = kind.into();
+    let metadata = &mut object["metadata"];
+    metadata["namespace"] = "shop".into();
+    metadata["name"] = name.into();
+    metadata["uid"] = format!("uid-{name}").into();
+    metadata["ownerReferences"] = json!([{"uid": owner}]);
+    object
+}
+
+fn deployment() -> Value {
+    json!({"kind": "Deployment", "metadata": {"namespace": "shop", "name": "web", "uid": "uid-web"}, "spec": {"replicas": 2}})
+}
+
+fn replica_set(name: &str, revision: u32) -> Value {
+    let annotations = json!({"deployment.kubernetes.io/revision": revision.to_string()});
+    owned(
+        "ReplicaSet",
+        name,
+        "uid-web",
+        json!({"metadata": {"annotations": annotations}, "spec": {"replicas": 2}}),
+    )
+}
+
+/// A Pod of the newest ReplicaSet.
+fn pod(name: &str, status: Value) -> Value {
+    let probe = json!([{"name": "main", "readinessProbe": {}}]);
+    owned("Pod", name, "uid-new", json!({"spec": {"containers": probe}, "status": status}))
+}
+
+fn container(state: Value) -> Value {
+    json!({"phase": "Pending", "containerStatuses": [{"name": "main", "ready": false, "state": state}]})
+}
+
+fn waiting(reason: &str, message: &str) -> Value {
+    container(json!({"waiting": {"reason": reason, "message": message}}))
+}
+
+fn event(object: &str, reason: &str, message: &str, at: &str) -> Value {
+    json!({"type": "Warning", "reason": reason, "message": message, "lastTimestamp": at,
+        "involvedObject": {"uid": format!("uid-{object}")}})
+}
+
+fn ready() -> Value {
+    json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]})
+}
+
+fn below(pods: Vec<Value>, events: Vec<Value>) -> Below {
+    Below {
+        workload: deployment(),
+        replica_sets: vec![replica_set("old", 1), replica_set("new", 2)],
+        pods,
+        events,
+    }
+}
+
+fn said(below: &Below) -> String {
+    cause(below).map(|cause| cause.to_string()).unwrap_or_default()
+}
+
+#[test]
+fn the_pod_says_why_in_the_words_of_the_cluster() {
+    let exit = |code: i64, reason: &str, message: &str| json!({"terminated": {"exitCode": code, "reason": reason, "message": message}});
+    let mut crash = waiting("CrashLoopBackOff", "back-off 10s");
+    crash["containerStatuses"][0]["lastState"] =
+        exit(137, "OOMKilled", "one\ntwo\n\nthree\nfour\nfive\nsix\n");
+    let mut init = waiting("PodInitializing", "");
+    init["initContainerStatuses"] = json!([{"name": "wait", "state": {"waiting": {"reason": "ErrImagePull", "message": "no"}}}]);
+    let mut failed = container(exit(3, "Error", "cannot reach the database"));
+    failed["phase"] = "Failed".into();
+    let unscheduled = json!({"phase": "Pending", "conditions": [{"type": "PodScheduled",
+        "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available"}]});
+    let running = container(json!({"running": {}}));
+    let gate = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "False",
+        "reason": "ReadinessGatesNotReady", "message": "the gate x is not True"}]});
+    let evicted =
+        json!({"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory"});
+    let cases = [
+        (
+            "an image",
+            waiting("ImagePullBackOff", "Back-off pulling image \"a\""),
+            "container main: ImagePullBackOff: Back-off pulling image \"a\"",
+        ),
+        (
+            "a crash, with the last lines of what it said",
+            crash,
+            "container main: CrashLoopBackOff: back-off 10s; it exited with code 137 (OOMKilled): two; three; four; five; six",
+        ),
+        ("an init container", init, "container wait: ErrImagePull: no"),
+        (
+            "a Pod of a Job",
+            failed,
+            "container main: Error: it exited with code 3: cannot reach the database",
+        ),
+        ("no node", unscheduled, "Unschedulable: 0/3 nodes are available"),
+        (
+            "a probe without an Event",
+            running,
+            "container main: Unhealthy: it runs, and its readiness probe does not succeed",
+        ),
+        ("a gate", gate, "ReadinessGatesNotReady: the gate x is not True"),
+        ("an eviction", evicted, "Evicted: The node was low on memory"),
+        ("it starts", waiting("ContainerCreating", ""), "container main: ContainerCreating"),
+    ];
+    for (name, status, want) in cases {
+        let found = below(vec![pod("a", status)], Vec::new());
+        assert_eq!(said(&found), format!("Pod shop/a: {want}"), "{name}");
+    }
+}
+
+#[test]
+fn the_latest_event_says_what_the_status_does_not() {
+    let events = vec![
+        event("a", "Unhealthy", "Readiness probe failed: 500", "2026-01-01T00:00:01Z"),
+        event("a", "Unhealthy", "Readiness probe failed: 503", "2026-01-01T00:00:02Z"),
+        event("b", "Unhealthy", "of another Pod", "2026-01-01T00:00:09Z"),
+    ];
+    let running = container(json!({"running": {}}));
+    let probe = below(vec![pod("a", running)], events);
+    assert_eq!(said(&probe), "Pod shop/a: Unhealthy: Readiness probe failed: 503");
+    let mount = vec![event("a", "FailedMount", "secret \"x\" not found", "2026-01-01T00:00:01Z")];
+    let starting = below(vec![pod("a", waiting("ContainerCreating", ""))], mount);
+    assert_eq!(said(&starting), "Pod shop/a: FailedMount: secret \"x\" not found");
+}
+
+#[test]
+fn the_worst_pod_of_the_newest_version_counts_and_its_likes_are_counted() {
+    let image = || waiting("ImagePullBackOff", "no");
+    let mut gone = pod("gone", waiting("CrashLoopBackOff", "being deleted"));
+    gone["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let mut old = pod("old-1", waiting("CrashLoopBackOff", "of the version before"));
+    old["metadata"]["ownerReferences"] = json!([{"uid": "uid-old"}]);
+    let pods = vec![
+        old,
+        gone,
+        pod("fine", ready()),
+        pod("z", waiting("ContainerCreating", "")),
+        pod("y", image()),
+        pod("x", image()),
+    ];
+    let found = below(pods, Vec::new());
+    assert_eq!(said(&found), "Pod shop/x (and 1 more): container main: ImagePullBackOff: no");
+    let names: Vec<&Value> =
+        suspects(&found).into_iter().map(|pod| &pod["metadata"]["name"]).collect();
+    assert_eq!(names, ["y", "x", "z"]);
+    assert_eq!(cause(&below(vec![pod("fine", ready())], Vec::new())), None);
+}
+
+#[test]
+fn pods_that_cannot_be_created_are_a_cause() {
+    let quota = "pods \"web-\" is forbidden: exceeded quota: small";
+    let mut found = below(Vec::new(), Vec::new());
+    found.replica_sets[1]["status"] = json!({"conditions": [{"type": "ReplicaFailure",
+        "status": "True", "reason": "FailedCreate", "message": quota}]});
+    let want = format!("ReplicaSet shop/new: FailedCreate: {quota}");
+    assert_eq!(said(&found), want);
+    found.pods = vec![pod("a", waiting("ContainerCreating", ""))];
+    assert_eq!(said(&found), want, "a Pod that starts says less");
+    found.pods = vec![pod("a", waiting("ImagePullBackOff", "no"))];
+    assert!(said(&found).starts_with("Pod shop/a"), "{}", said(&found));
+
+    // Kinds without the condition have the Event only, which outlives its cause.
+    for (kind, spec, status) in [
+        ("StatefulSet", json!({"replicas": 1}), json!({})),
+        ("DaemonSet", json!({}), json!({"desiredNumberScheduled": 1})),
+        ("Job", json!({"parallelism": 1}), json!({})),
+    ] {
+        let mut workload = deployment();
+        workload["kind"] = kind.into();
+        workload["spec"] = spec;
+        workload["status"] = status;
+        let events = vec![event("web", "FailedCreate", quota, "2026-01-01T00:00:01Z")];
+        let mut found = Below { workload, events, ..Below::default() };
+        assert_eq!(said(&found), format!("{kind} shop/web: FailedCreate: {quota}"));
+        let mut there = pod("web-0", ready());
+        there["metadata"]["ownerReferences"] = json!([{"uid": "uid-web"}]);
+        found.pods = vec![there];
+        assert_eq!(said(&found), "", "{kind}: its Pod was created since");
+    }
+}
+
+#[test]
+fn odd_input_is_no_cause_and_long_messages_are_cut_at_their_start() {
+    let odd = json!({"containerStatuses": "x", "conditions": [1, null], "phase": 7});
+    let pods = vec![Value::Null, json!([]), pod("a", odd)];
+    let found = Below { pods, ..Below::default() };
+    assert!(said(&found).ends_with(": Pending"), "{}", said(&found));
+    let long = "x".repeat(5000) + " the end";
+    let found = below(vec![pod("a", waiting("CreateContainerError", &long))], Vec::new());
+    let message = cause(&found).unwrap().message;
+    assert!(message.ends_with("the end") && message.chars().count() == 601, "{message}");
+}
