@@ -14,5 +14,6 @@ pub mod merge_patch;
 pub mod resource_tree;
 pub mod rollout;
 pub mod sync;
+pub mod wait;
 pub mod webhook;
 pub mod windows;

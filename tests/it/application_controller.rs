@@ -34,11 +34,14 @@ use wavegate::settings::ApplicationSettings;
 use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::Scope;
 
+mod announcements;
 mod conditions;
+mod deletions;
 mod gaps;
 mod limits;
 mod retries;
 mod sources;
+mod waits;
 mod writes;
 
 /// Timeout of a wait.

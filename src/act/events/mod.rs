@@ -36,6 +36,8 @@ const NOTE_LIMIT: usize = 1024;
 const INSTANCE_LIMIT: usize = 128;
 /// Timeout for writing one Event.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
+/// How long the end of an operation waits for its Events.
+const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// How long a shutdown waits for the Events in the queue.
 const GRACE: Duration = Duration::from_secs(3);
 /// How often dropped Events are logged.
@@ -99,6 +101,20 @@ impl Events {
         let Some(recorder) = &self.recorder else { return };
         let about = about.object_ref(&self.resource);
         recorder.shared.add(&self.component, about, record);
+    }
+
+    /// Adds Events to the queue, and writes those about the object now: they exist before
+    /// the caller goes on, unless the API server takes too long.
+    pub async fn publish_now(&self, about: &Object, records: Vec<EventRecord>) {
+        let Some(recorder) = &self.recorder else { return };
+        for record in records {
+            self.publish(about, record);
+        }
+        let waiting = recorder.shared.pending.lock().take_about(about.uid());
+        let all = waiting.into_iter().map(|waiting| recorder.write(waiting, None));
+        if tokio::time::timeout(FLUSH_LIMIT, futures::future::join_all(all)).await.is_err() {
+            tracing::warn!("Events are not written in time: the API server takes too long");
+        }
     }
 
     /// Writes an Event that exists once, however often it is published: `once` identifies

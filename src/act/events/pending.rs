@@ -118,6 +118,19 @@ impl Pending {
         Some(waiting)
     }
 
+    /// The Events about one object, in the order of their publication, due or not.
+    pub fn take_about(&mut self, uid: &str) -> Vec<Waiting> {
+        let places = self.places.iter().filter(|(same, _)| same.uid == uid);
+        let mut found: Vec<(u64, Same)> =
+            places.map(|(same, place)| (*place, same.clone())).collect();
+        found.sort_by_key(|(place, _)| *place);
+        let take = |(place, same): (u64, Same)| {
+            self.places.remove(&same);
+            self.routine.remove(&place).or_else(|| self.important.remove(&place))
+        };
+        found.into_iter().filter_map(take).collect()
+    }
+
     /// Makes room: drops the oldest routine Event, since newer ones show the current
     /// state; without any, the oldest of the others.
     fn drop_one(&mut self) {

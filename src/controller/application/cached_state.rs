@@ -13,6 +13,7 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
 use crate::decide::app_state::refresh::{Request, digest};
 use crate::decide::app_state::{DiffCache, Placed};
+use crate::decide::wait::Wait;
 use crate::watch::cluster_cache::ClusterCache;
 
 /// Maximum number of cached renderings per Application: one for the comparison, others
@@ -26,6 +27,8 @@ pub struct CachedState {
     pub checked_at: Option<Timestamp>,
     /// When it was last compared.
     pub compared_at: Option<Timestamp>,
+    /// What the last comparison waits for.
+    pub wait: Option<Wait>,
     /// When it was last rendered despite an unchanged revision.
     pub rendered_at: Option<Timestamp>,
     /// Renderings, latest last.
@@ -51,6 +54,8 @@ pub struct CachedState {
     pub would: Vec<u64>,
     /// Hooks of its deletion that were created or failed.
     pub tries: Tries,
+    /// Digest of the Events of the last operation's end.
+    pub announced: Option<u64>,
     /// Digest of the last patch, and the resulting resource version.
     pub last_patch: Option<(u64, Value)>,
 }

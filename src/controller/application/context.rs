@@ -8,7 +8,6 @@ use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 use super::COMPONENT;
 use super::cached_state::{CachedState, Shared};
@@ -22,15 +21,13 @@ use crate::api::ObjectKey;
 use crate::api::tracking::{Tracking, instance_name};
 use crate::controller::context::Core;
 use crate::controller::credentials::RepositorySecrets;
-use crate::controller::runtime::Slots;
+use crate::controller::runtime::{Slots, Wake};
+use crate::decide::wait::{Ends, Wait};
 use crate::redact;
 use crate::settings::ApplicationSettings;
 use crate::source::Repositories;
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::Origin;
-
-/// Thirty years: effectively never.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
 
 /// Runs work of unbounded duration, such as ignore rules of users over all objects,
 /// without blocking the other reconciles of this thread. Only for tasks of their own,
@@ -241,11 +238,15 @@ impl Context {
         [soft, self.hard_at(cached)].into_iter().flatten().min()
     }
 
-    /// Converts a time to the clock of timers.
-    pub fn instant(&self, at: Timestamp) -> Instant {
-        let until = at.duration_since(self.now());
-        let now = Instant::now();
-        now.checked_add(Duration::try_from(until).unwrap_or_default()).unwrap_or(now + FAR)
+    /// What ends a wait, for the queue.
+    pub fn wake(&self, wait: Wait) -> Wake {
+        match wait.ends {
+            Ends::At(at) => {
+                let time = at.duration_since(self.now());
+                Wake::after(Duration::try_from(time).unwrap_or_default())
+            }
+            Ends::On(events) => Wake::On(events),
+        }
     }
 }
 

@@ -1,19 +1,19 @@
 //! Dry run: compares an Application without writes, and logs the intended changes (AS-161).
 
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::reconciliation::Reconciliation;
 use crate::api::annotations::{REFRESH, finalizers};
 use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::refresh::digest;
-use crate::decide::app_state::{deletion, spec};
+use crate::decide::app_state::{deletion, reconcile, spec};
+use crate::decide::wait::Wait;
 
 impl Reconciliation<'_> {
     /// Compares the Application as a normal reconcile does, and logs the intended writes.
-    /// Returns when to reconcile again without a trigger.
-    pub(super) async fn dry_run(&mut self) -> Option<Timestamp> {
-        let mut again = None;
+    /// Returns what follows.
+    pub(super) async fn dry_run(&mut self) -> Wait {
+        let mut again = self.cached.wait.unwrap_or_else(reconcile::idle);
         if let Some(normal) = spec::normalized(&self.application["spec"]) {
             self.application["spec"] = normal;
         }

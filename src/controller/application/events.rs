@@ -8,12 +8,51 @@ use super::context::Context;
 use crate::act::events::EventRecord;
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
 use crate::decide::app_state::operation::given;
+use crate::decide::app_state::refresh::digest;
 use crate::watch::object::Object;
+
+/// The reason of the Event at the end of an operation.
+const COMPLETED: &str = "OperationCompleted";
 
 /// Publishes the differences between two stored versions.
 pub fn publish(ctx: &Context, before: &Value, after: &Value) {
     let records = records(before, after);
-    for record in &records {
+    log(&records, after);
+    if records.is_empty() {
+        return;
+    }
+    let about = Object::from(after.clone());
+    for record in records {
+        ctx.events.publish(&about, record);
+    }
+}
+
+/// Publishes the differences between a stored version and the one to be stored, when the
+/// latter announces the end of an operation: who sees the end finds the Events. Returns
+/// whether it does; `announced` is the digest of the last Events, which are not repeated
+/// when the write is.
+pub async fn announce(
+    ctx: &Context,
+    before: &Value,
+    after: &Value,
+    announced: &mut Option<u64>,
+) -> bool {
+    let records = records(before, after);
+    if !records.iter().any(|record| record.reason == COMPLETED) {
+        return false;
+    }
+    let texts: Vec<&str> = records.iter().map(|record| record.text.as_str()).collect();
+    let started = &after["status"]["operationState"]["startedAt"];
+    let digest = Some(digest(&(started, texts)));
+    if std::mem::replace(announced, digest) != digest {
+        log(&records, after);
+        ctx.events.publish_now(&Object::from(before.clone()), records).await;
+    }
+    true
+}
+
+fn log(records: &[EventRecord], after: &Value) {
+    for record in records {
         let application = format!(
             "{}/{}",
             after["metadata"]["namespace"].as_str().unwrap_or_default(),
@@ -25,13 +64,6 @@ pub fn publish(ctx: &Context, before: &Value, after: &Value) {
         } else {
             tracing::info!(application, revision, reason = record.reason, "{}", record.text);
         }
-    }
-    if records.is_empty() {
-        return;
-    }
-    let about = Object::from(after.clone());
-    for record in records {
-        ctx.events.publish(&about, record);
     }
 }
 
@@ -71,7 +103,7 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
             false => "succeeded".to_owned(),
         };
         let text = format!("{what} to {revision} {outcome}");
-        records.push(record(failed, "OperationCompleted", "Sync", text));
+        records.push(record(failed, COMPLETED, "Sync", text));
     }
     let changed = |path: &str| {
         let of = |object: &Value| object.pointer(path).map(text).unwrap_or_default();

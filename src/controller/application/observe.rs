@@ -21,10 +21,11 @@ use crate::controller::error::Error;
 use crate::decide::app_state::access::{
     self, Access, Applicant, ClusterFact, ProjectFact, Refusal,
 };
+use crate::decide::app_state::deletion_scope::{self, Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::{Level, Reason};
-use crate::decide::app_state::{Condition, Placed, Scope, finalize, operation, targets, unlisted};
+use crate::decide::app_state::{Condition, Placed, finalize, operation, targets, unlisted};
 use crate::decide::sync::NamespaceFact;
 use crate::watch::cluster_cache::{self, SurveyMode, kind_of};
 use crate::watch::clusters::{self, ConnectedCluster};
@@ -135,7 +136,7 @@ impl Observed {
 
 fn refused(message: String) -> ObserveError {
     let conditions = vec![Condition::invalid_spec(message)];
-    ObserveError::Refused(Refusal { conditions, cluster_is_unknown: false })
+    ObserveError::Refused(Refusal { conditions })
 }
 
 pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
@@ -174,26 +175,10 @@ impl Reconciliation<'_> {
         let spec = crate::api::read::<ApplicationSpec>(&self.application["spec"]);
         let spec = spec.map_err(|error| refused(format!("spec.{error}")))?;
         let known = ctx.projects.get(access::project_name(&spec));
-        let project = match &known {
-            None => ProjectFact::Missing,
-            Some(Err(reason)) => ProjectFact::Unreadable(reason),
-            Some(Ok(project)) => {
-                ProjectFact::Known { spec: &project.spec, problems: &project.problems }
-            }
-        };
+        let project = project_fact(known.as_ref());
         let resolved = ctx.clusters.resolve(&spec.destination).await;
         let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        let cluster = match &resolved {
-            Ok(found) => ClusterFact::Known {
-                server: &found.server,
-                name: &found.name,
-                project: &found.project,
-            },
-            Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(&problem),
-            Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
-                ClusterFact::Unusable(&problem)
-            }
-        };
+        let cluster = cluster_fact(&resolved, &problem);
         let applicant = Applicant {
             namespace: &key.namespace,
             name: &key.name,
@@ -410,10 +395,19 @@ impl Reconciliation<'_> {
     }
 
     /// The inputs of a deletion. Targets are only needed for hooks.
-    pub(super) async fn observe_for_deletion(&mut self) -> Result<Observed, ObserveError> {
-        let destination = self.destination().await?;
+    pub(super) async fn observe_for_deletion(&mut self) -> Result<Deleting, ObserveError> {
+        let (destination, scope) = match self.destination_for_deletion().await? {
+            (Some(destination), Place::Cluster(scope)) => (destination, scope),
+            (_, Place::Nowhere(why)) => return Ok(Deleting::Nowhere(why)),
+            (None, Place::Cluster(_)) => {
+                let message = "spec.destination: the cluster is not connected".to_owned();
+                return Err(ObserveError::Operation(message));
+            }
+        };
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.application) {
+            // Only a permitted source may be read, so hooks need a valid spec (SE-521).
+            self.destination().await?;
             let sources = destination.spec.sources();
             let known = operation::given(&self.application["status"]["sync"]);
             let age = self.age();
@@ -438,7 +432,74 @@ impl Reconciliation<'_> {
             return Err(ObserveError::Operation(message));
         }
         let state = self.cluster_state(&destination, &rendered, false).await?;
-        Ok(Observed { destination, state, rendered, revisions: Vec::new() })
+        let observed = Observed { destination, state, rendered, revisions: Vec::new() };
+        Ok(Deleting::In(Box::new(observed), scope))
+    }
+
+    /// The destination of a deletion, whatever became of the spec (SE-512).
+    async fn destination_for_deletion(&self) -> Result<(Option<Destination>, Place), ObserveError> {
+        let (ctx, key) = (self.ctx, self.key);
+        let spec = deletion_scope::spec(&self.application);
+        let known = ctx.projects.get(access::project_name(&spec));
+        let resolved = ctx.clusters.resolve(&spec.destination).await;
+        let problem = resolved.as_ref().err().map(ToString::to_string).unwrap_or_default();
+        let applicant = Applicant {
+            namespace: &key.namespace,
+            name: &key.name,
+            spec: &spec,
+            control_plane_namespace: &ctx.settings.control_plane_namespace,
+        };
+        let place = deletion_scope::place(
+            &self.application,
+            &applicant,
+            project_fact(known.as_ref()),
+            cluster_fact(&resolved, &problem),
+        );
+        let place = place.map_err(ObserveError::Operation)?;
+        let project =
+            known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
+        let project = project.unwrap_or_else(|| {
+            let spec = deletion_scope::without_project();
+            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new() })
+        });
+        let application = key.name.clone();
+        let destination = resolved.ok();
+        let destination =
+            destination.map(|destination| Destination { application, spec, destination, project });
+        Ok((destination, place))
+    }
+}
+
+/// The inputs of a deletion.
+pub(super) enum Deleting {
+    /// There is no cluster to delete from, for this reason.
+    Nowhere(String),
+    /// What was observed, and which objects may be deleted.
+    In(Box<Observed>, Scope),
+}
+
+fn project_fact(known: Option<&Result<Arc<Project>, String>>) -> ProjectFact<'_> {
+    match known {
+        None => ProjectFact::Missing,
+        Some(Err(reason)) => ProjectFact::Unreadable(reason),
+        Some(Ok(project)) => {
+            ProjectFact::Known { spec: &project.spec, problems: &project.problems }
+        }
+    }
+}
+
+fn cluster_fact<'a>(
+    resolved: &'a Result<ConnectedCluster, clusters::Error>,
+    problem: &'a str,
+) -> ClusterFact<'a> {
+    match resolved {
+        Ok(found) => {
+            ClusterFact::Known { server: &found.server, name: &found.name, project: &found.project }
+        }
+        Err(clusters::Error::Unknown { .. }) => ClusterFact::Unknown(problem),
+        Err(clusters::Error::Secret { .. } | clusters::Error::Disabled) => {
+            ClusterFact::Unusable(problem)
+        }
     }
 }
 
@@ -453,9 +514,9 @@ pub(super) fn place(
     let scope = |group: &str, version: &str, kind: &str| {
         let [group, version, kind] = [group, version, kind].map(str::to_owned);
         match kinds.get(&GroupVersionKind { group, version, kind }) {
-            Some(Served::Namespaced) => Scope::Namespaced,
-            Some(Served::ClusterScoped) => Scope::Cluster,
-            Some(Served::Missing { .. } | Served::Failed(_)) | None => Scope::Unknown,
+            Some(Served::Namespaced) => targets::Scope::Namespaced,
+            Some(Served::ClusterScoped) => targets::Scope::Cluster,
+            Some(Served::Missing { .. } | Served::Failed(_)) | None => targets::Scope::Unknown,
         }
     };
     targets::place(manifests, namespace, tracking, &scope, filter)

@@ -4,15 +4,16 @@
 use std::panic::AssertUnwindSafe;
 
 use futures::FutureExt;
-use jiff::Timestamp;
 use serde_json::Value;
 
 use super::context::{Context, off_worker};
 use super::execute::Executor;
-use super::observe::{Observed, Stop};
+use super::observe::{Deleting, Observed, Stop};
 use super::queue::{ReconcileResult, Trigger};
 use super::reconciliation::Reconciliation;
+use crate::act::events::EventRecord;
 use crate::api::annotations::is_skipped;
+use crate::api::conditions::application::DELETION_ERROR;
 use crate::api::{self, ObjectKey};
 use crate::controller::error::Error;
 use crate::controller::runtime::panic_text;
@@ -23,6 +24,8 @@ use crate::decide::app_state::operation::{self, Stage};
 use crate::decide::app_state::reconcile::{self as comparison, CompareFailure};
 use crate::decide::app_state::refresh::{self, Circumstances, Reason, Request, digest};
 use crate::decide::app_state::{deletion, spec};
+use crate::decide::wait::{Wait, WaitFor};
+use crate::watch::object::Object;
 
 /// Maximum rounds of an operation in one reconcile; then other Applications are reconciled.
 const ROUNDS: usize = 200;
@@ -43,80 +46,83 @@ pub async fn reconcile(
         return Ok(ReconcileResult::Gone);
     };
     if is_skipped(&stored) {
-        return Ok(ReconcileResult::Success(None));
+        return Ok(ReconcileResult::Success(ctx.wake(comparison::idle())));
     }
     // Without a valid destination, the reconcile reports what is wrong with it.
     if api::read(&stored["spec"]["destination"]).is_ok_and(|to| ctx.clusters.is_skipped(&to)) {
         tracing::debug!(application = %key, "the Secret of its cluster excludes it from reconciling");
-        return Ok(ReconcileResult::Success(None));
+        return Ok(ReconcileResult::Success(ctx.wake(comparison::idle())));
     }
     let mut this = Reconciliation::new(ctx, key, trigger, &mut cached, stored);
-    let wake_at = match ctx.settings.dry_run {
+    let wait = match ctx.settings.dry_run {
         true => this.dry_run().await,
         false => this.run().await?,
     };
-    let wake_at = [wake_at, ctx.expires(key, this.cached)].into_iter().flatten().min();
-    Ok(ReconcileResult::Success(wake_at.map(|at| ctx.instant(at))))
+    let expires = ctx.expires(key, this.cached).map(|at| Wait::until(WaitFor::Revision, at));
+    let wait = expires.map_or(wait, |expires| wait.or_earlier(expires));
+    tracing::debug!(application = %key, ?wait, "end of reconcile");
+    Ok(ReconcileResult::Success(ctx.wake(wait)))
 }
 
 impl Reconciliation<'_> {
-    /// Operation first, then deletion or comparison. Returns when to reconcile again.
-    async fn run(&mut self) -> Result<Option<Timestamp>, Error> {
+    /// Operation first, then deletion or comparison. Returns what follows.
+    async fn run(&mut self) -> Result<Wait, Error> {
         let stage = operation::stage(&self.application);
         let deleting = deletion::asked_at(&self.application).is_some();
         if deleting && stage != Stage::InProgress {
-            let wake_at = self.finalize().await;
-            return self.finish(wake_at).await;
+            let wait = self.finalize().await;
+            return self.finish(wait).await;
         }
         if let Some(normal) = spec::normalized(&self.application["spec"]) {
             self.application["spec"] = normal;
         }
         let mut next = match stage {
-            Stage::Idle => Next::Wait(None),
+            Stage::Idle => Next::Idle,
             Stage::Requested | Stage::InProgress => self.operate().await?,
         };
         if deleting && matches!(next, Next::Over) {
             // The deletion has waited for this operation, and no other event triggers it.
             self.save().await?;
-            let wake_at = self.finalize().await;
-            return self.finish(wake_at).await;
+            let wait = self.finalize().await;
+            return self.finish(wait).await;
         }
-        let mut wake_at = self.compare_after(&next).await;
+        let mut wait = self.compare_after(&next).await;
         // A sync that the comparison has requested starts with the same write.
         if stage == Stage::Idle && operation::stage(&self.application) == Stage::Requested {
             next = self.operate().await?;
-            wake_at = earlier(wake_at, self.compare_after(&next).await);
+            wait = wait.or_earlier(self.compare_after(&next).await);
         }
-        self.finish(wake_at).await
+        self.finish(wait).await
     }
 
-    /// Compares if there is a reason. Returns when to reconcile again.
-    async fn compare_after(&mut self, next: &Next) -> Option<Timestamp> {
-        let operation_at = match next {
-            Next::Wait(at) => *at,
-            Next::Observe | Next::Act(_) | Next::Over => None,
-        };
-        let compared_at = match self.reason(matches!(next, Next::Over)) {
-            Some(reason) => match reason.settles_at(self.cached.compared_at, self.now()) {
+    /// Compares if there is a reason. Returns what follows.
+    async fn compare_after(&mut self, next: &Next) -> Wait {
+        let compared = match self.reason(matches!(next, Next::Over)) {
+            Some(reason) => match reason.settles(self.cached.compared_at, self.now()) {
                 None => self.compare(reason).await,
-                later => {
+                Some(later) => {
                     self.cached.owed = self.cached.owed.and(reason.request);
                     later
                 }
             },
-            None => None,
+            // What the last comparison waits for is still to come, whatever has triggered
+            // this reconcile.
+            None => self.cached.wait.unwrap_or_else(comparison::idle),
         };
-        earlier(operation_at, compared_at)
+        match next {
+            Next::Wait(operation) => operation.or_earlier(compared),
+            Next::Observe | Next::Act(_) | Next::Over | Next::Idle => compared,
+        }
     }
 
     /// The write at the end of a reconcile.
-    async fn finish(&mut self, wake_at: Option<Timestamp>) -> Result<Option<Timestamp>, Error> {
+    async fn finish(&mut self, wait: Wait) -> Result<Wait, Error> {
         self.save().await?;
         if operation::stage(&self.application) == Stage::Requested {
             // Requested while another operation was running.
             self.ctx.queue.enqueue(self.key, Request::default());
         }
-        Ok(wake_at)
+        Ok(wait)
     }
 
     /// Whether to compare, and why.
@@ -130,13 +136,21 @@ impl Reconciliation<'_> {
             expired: self.cached.checked_at.is_none() || expires.is_some_and(|at| at <= now),
             hard: hard.is_some_and(|at| at <= now),
             after_operation,
+            is_due: self.cached.wait.is_some_and(|wait| wait.is_due(now)),
         };
         self.cached.last_spec = Some(digest(&self.application["spec"]));
         refresh::reason(&self.application, &about)
     }
 
-    /// One comparison: observe and decide. The result is in the Application.
-    pub(super) async fn compare(&mut self, reason: Reason) -> Option<Timestamp> {
+    /// One comparison: observe and decide. The result is in the Application. Returns what
+    /// follows, and keeps it until the next comparison.
+    pub(super) async fn compare(&mut self, reason: Reason) -> Wait {
+        let wait = self.compared(reason).await;
+        self.cached.wait = Some(wait);
+        wait
+    }
+
+    async fn compared(&mut self, reason: Reason) -> Wait {
         self.cached.compared_at = Some(self.now());
         let observed = self.observe(&reason).await;
         let settings = self.ctx.settings.comparison();
@@ -161,10 +175,10 @@ impl Reconciliation<'_> {
         });
         self.cached.failing_since = None;
         self.cached.owed = Request::default();
-        done.wake_at
+        done.wait
     }
 
-    async fn compare_failed(&mut self, error: ObserveError, reason: &Reason) -> Option<Timestamp> {
+    async fn compare_failed(&mut self, error: ObserveError, reason: &Reason) -> Wait {
         let now = self.now();
         let since = match &error {
             ObserveError::Source { transient: true, .. } => {
@@ -189,7 +203,7 @@ impl Reconciliation<'_> {
             let error = failure.error.message();
             tracing::warn!(application = %self.key, %error, "comparison failed, still within its grace period");
         }
-        done.wake_at
+        done.wait
     }
 
     /// Runs the operation. When the engine panics, the operation ends with that error and
@@ -272,7 +286,7 @@ impl Reconciliation<'_> {
             last = act.sends_nothing().then_some(observed);
         }
         // Others first; this Application is enqueued again.
-        Ok(Next::Wait(Some(self.ctx.now())))
+        Ok(Next::Wait(operate::after_others(self.ctx.now())))
     }
 
     fn log_operation(&mut self) {
@@ -286,11 +300,11 @@ impl Reconciliation<'_> {
         tracing::info!(application = %self.key, phase, message, "operation");
     }
 
-    /// One step of the deletion; returns when to reconcile again. Errors and the
-    /// remaining finalizers are in the Application.
-    async fn finalize(&mut self) -> Option<Timestamp> {
+    /// One step of the deletion; returns what follows. Errors and the remaining
+    /// finalizers are in the Application.
+    async fn finalize(&mut self) -> Wait {
         if !finalize::is_held(&self.application) {
-            return None;
+            return finalize::released();
         }
         let state = self.finalize_step().await;
         match &state {
@@ -306,17 +320,19 @@ impl Reconciliation<'_> {
     }
 
     async fn finalize_step(&mut self) -> Result<DeletionState, String> {
-        let observed = match self.observe_for_deletion().await {
-            Ok(observed) => observed,
-            Err(ObserveError::Refused(refusal)) if refusal.cluster_is_unknown => {
-                finalize::give_up_cluster(&mut self.application);
+        let observed = self.observe_for_deletion().await.map_err(|error| error.message())?;
+        let (observed, scope) = match observed {
+            Deleting::In(observed, scope) => (observed, scope),
+            Deleting::Nowhere(why) => {
+                let text = finalize::give_up_cluster(&mut self.application, &why);
+                self.report_deletion(text);
                 return Ok(DeletionState::Done);
             }
-            Err(error) => return Err(error.message()),
         };
         let observation = observed.observation(self.ctx, &self.tracking);
         let now = self.now();
-        let plan = finalize::next(&mut self.application, &observation, &mut self.cached.tries, now);
+        let (application, tries) = (&mut self.application, &mut self.cached.tries);
+        let plan = finalize::next(application, &observation, &scope, tries, now);
         let uid = operation::uid(&self.application);
         let executor = Executor {
             ctx: self.ctx,
@@ -333,7 +349,18 @@ impl Reconciliation<'_> {
             }
             made?;
         }
+        if let Some(left) = plan.left {
+            self.report_deletion(left);
+        }
         Ok(plan.state)
+    }
+
+    /// Reports what a deletion does not delete. Its finalizers are about to go, and with
+    /// them the Application and its conditions.
+    fn report_deletion(&self, text: String) {
+        tracing::warn!(application = %self.key, "deletion: {text}");
+        let record = EventRecord { warning: true, reason: DELETION_ERROR, action: "Delete", text };
+        self.ctx.events.publish(&Object::from(self.base.clone()), record);
     }
 }
 
@@ -345,8 +372,4 @@ fn is_short(application: &Value, observed: &Observed) -> bool {
     let rules = application["spec"]["ignoreDifferences"].as_array();
     rules.is_none_or(Vec::is_empty)
         && observed.state.placed.targets.len() + observed.state.live.len() <= FEW
-}
-
-fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
-    [a, b].into_iter().flatten().min()
 }

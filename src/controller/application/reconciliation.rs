@@ -85,6 +85,9 @@ impl<'a> Reconciliation<'a> {
         {
             return Ok(());
         }
+        let announced = &mut self.cached.announced;
+        let is_announced =
+            events::announce(self.ctx, &self.base, &self.application, announced).await;
         let client = &self.ctx.core.client;
         let written = application_status::send(client, &self.base, patch, self.now()).await;
         let written = match written {
@@ -106,7 +109,9 @@ impl<'a> Reconciliation<'a> {
             self.ctx.terminating.notify_one();
         }
         self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
-        events::publish(self.ctx, &self.base, &written);
+        if !is_announced {
+            events::publish(self.ctx, &self.base, &written);
+        }
         self.application = written.clone();
         self.base = written;
         Ok(())

@@ -11,6 +11,7 @@ use crate::api::annotations::{APPLICATION_SET_REFRESH, RESOURCES_FINALIZER};
 use crate::decide::application_set::reconcile::Decision;
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::application_set::{WritePlan, patch};
+use crate::decide::wait::WaitFor;
 
 /// Minimum delay until a dry run is repeated: a deadline that has passed is not updated,
 /// since nothing is written.
@@ -104,10 +105,13 @@ fn of_status(stored: &Status, wanted: &Status) -> Vec<String> {
 /// When to reconcile again: at the deadline of the rollout, if it has one.
 pub fn next(decision: &Decision, now: Timestamp) -> Next {
     if let Next::Gone = decision.next {
-        return Next::Wait;
+        return Next::default();
     }
     let Some(at) = decision.rollout.as_ref().and_then(|plan| plan.wake_at) else {
-        return Next::Wait;
+        return Next::default();
     };
-    Next::After(Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN))
+    Next::After(
+        WaitFor::Rollout,
+        Duration::try_from(at.duration_since(now)).unwrap_or(AGAIN).max(AGAIN),
+    )
 }

@@ -232,9 +232,9 @@ pub fn written(outcomes: &[Outcome]) {
 /// Logs the end of a reconcile; one without changes at debug level.
 pub fn ended(next: Next, took: Duration, has_changed: bool) {
     let requeue_after = match next {
-        Next::Gone | Next::Wait => "none".to_owned(),
+        Next::Gone | Next::On(_) => "none".to_owned(),
         Next::Again => "now".to_owned(),
-        Next::After(delay) => format!("{delay:?}"),
+        Next::After(_, delay) => format!("{delay:?}"),
     };
     match has_changed {
         true => tracing::info!(requeue_after, duration = ?took, "end of reconcile"),

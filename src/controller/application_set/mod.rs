@@ -32,7 +32,7 @@ use tracing::Span;
 
 use super::context::Core;
 use super::error::Error;
-use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger};
+use super::runtime::{self, Backoff, Queue, ReconcileResult, Reconciler, Slots, Trigger, Wake};
 use crate::api::ObjectKey;
 use crate::decide::application_set::reconcile::Next;
 use crate::settings::ApplicationSetSettings;
@@ -183,10 +183,9 @@ impl Reconciler for Controller {
         log::ended(next, began.elapsed(), has_changed);
         Ok(match next {
             Next::Gone => ReconcileResult::Gone,
-            Next::Wait => ReconcileResult::Success(None),
+            Next::On(events) => ReconcileResult::Success(Wake::On(events)),
             Next::Again => ReconcileResult::Outdated,
-            // Out of range: never.
-            Next::After(delay) => ReconcileResult::Success(Instant::now().checked_add(delay)),
+            Next::After(_, delay) => ReconcileResult::Success(Wake::after(delay)),
         })
     }
 

@@ -26,6 +26,7 @@ use crate::decide::application_set::reconcile::{self, Decision, Next};
 use crate::decide::application_set::report::{self, Carried, Recorded};
 use crate::decide::application_set::stored::{Set, Status};
 use crate::decide::rollout::Waiting;
+use crate::decide::wait::WaitFor;
 use crate::desired::inputs::MAX_READS;
 use crate::watch::control_plane::Origin;
 use crate::watch::failure::reason;
@@ -362,7 +363,7 @@ async fn end_refresh(
     let Err(error) = patch_set(set, context, patch).await else {
         // A reported failure is removed from the status.
         return Ok(match memory.refresh_failure.take() {
-            Some(_) => Next::After(Duration::ZERO),
+            Some(_) => Next::After(WaitFor::StatusWrite, Duration::ZERO),
             None => next,
         });
     };

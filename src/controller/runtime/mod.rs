@@ -25,7 +25,7 @@ use super::error::{Error, ErrorAction};
 use crate::api::ObjectKey;
 
 pub use backoff::Backoff;
-pub use queue::{Queue, QueueStats, ReconcileResult, Request, Trigger};
+pub use queue::{Queue, QueueStats, ReconcileResult, Request, Trigger, Wake};
 pub use slots::Slots;
 
 /// Timeout of a reconcile: a request hangs. A reconcile can be interrupted at any time;

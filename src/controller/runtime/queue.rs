@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use super::backoff::{Backoff, after_conflict};
 use crate::api::ObjectKey;
+use crate::decide::wait::WakeEvent;
 
 /// The request of a reconcile.
 pub trait Request: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
@@ -36,11 +37,31 @@ pub struct Trigger<R> {
     pub conflicts: u32,
 }
 
+/// What ends the wait for the next reconcile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wake {
+    /// This time, unless an event comes first.
+    At(Instant),
+    /// One of these events.
+    On(&'static [WakeEvent]),
+}
+
+/// Thirty years: effectively never.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+impl Wake {
+    /// After this time, unless an event comes first.
+    pub fn after(time: Duration) -> Self {
+        let now = Instant::now();
+        Self::At(now.checked_add(time).unwrap_or(now + FAR))
+    }
+}
+
 /// How the queue continues after a reconcile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReconcileResult {
-    /// Success; reconcile again at this time without a trigger.
-    Success(Option<Instant>),
+    /// Success; reconcile again then.
+    Success(Wake),
     /// The observed object has changed in the meantime; reconcile again soon.
     Outdated,
     /// Failure; retry after a pause.
@@ -244,9 +265,12 @@ impl<R: Request> Queue<R> {
         }
         let mut pause = None;
         let due = match ended {
-            ReconcileResult::Success(due) => {
+            ReconcileResult::Success(wake) => {
                 (entry.failures, entry.conflicts) = (0, 0);
-                due
+                match wake {
+                    Wake::At(due) => Some(due),
+                    Wake::On(_) => None,
+                }
             }
             ReconcileResult::Outdated => {
                 entry.failures = 0;
@@ -351,7 +375,11 @@ mod tests {
         let mut names = Vec::new();
         for _ in 0..3 {
             let (name, trigger) = next(&queue).await;
-            queue.done(&key(&name), trigger, ReconcileResult::Success(None));
+            queue.done(
+                &key(&name),
+                trigger,
+                ReconcileResult::Success(Wake::On(&[WakeEvent::Application])),
+            );
             names.push(name);
         }
         assert_eq!(names, ["b", "c", "a"]);
@@ -389,7 +417,11 @@ mod tests {
         queue.done(&key("a"), trigger, ReconcileResult::Outdated);
         let outdated = Instant::now();
         assert_eq!(next(&queue).await.1.at, outdated, "one reconcile, based on a newer object");
-        queue.done(&key("a"), trigger, ReconcileResult::Success(None));
+        queue.done(
+            &key("a"),
+            trigger,
+            ReconcileResult::Success(Wake::On(&[WakeEvent::Application])),
+        );
         assert!(is_idle(&queue), "nothing is left of the request");
     }
 
@@ -428,7 +460,11 @@ mod tests {
         }
         queue.enqueue(&key("a"), Urgent(false));
         let (_, trigger) = queue.take().unwrap();
-        queue.done(&key("a"), trigger, ReconcileResult::Success(None));
+        queue.done(
+            &key("a"),
+            trigger,
+            ReconcileResult::Success(Wake::On(&[WakeEvent::Application])),
+        );
         queue.enqueue(&key("a"), Urgent(false));
         assert_eq!(next(&queue).await.1.conflicts, 0);
     }
@@ -439,7 +475,7 @@ mod tests {
         queue.enqueue(&key("a"), Urgent(false));
         let (_, trigger) = next(&queue).await;
         let due = Instant::now() + Duration::from_secs(60);
-        queue.done(&key("a"), trigger, ReconcileResult::Success(Some(due)));
+        queue.done(&key("a"), trigger, ReconcileResult::Success(Wake::At(due)));
         next(&queue).await;
         assert_eq!(Instant::now(), due);
     }

@@ -66,9 +66,6 @@ pub struct Applicant<'a> {
 pub struct Refusal {
     /// The conditions for its status.
     pub conditions: Vec<Condition>,
-    /// Whether its cluster no longer exists: nothing can be reached there, and
-    /// a deletion need not wait for it.
-    pub cluster_is_unknown: bool,
 }
 
 /// Name of the project that a spec refers to.
@@ -98,11 +95,12 @@ pub fn check(
     cluster: ClusterFact<'_>,
 ) -> Result<(), Refusal> {
     let conditions = refusals(applicant, project, cluster);
-    if conditions.is_empty() {
-        return Ok(());
-    }
-    let cluster_is_unknown = matches!(cluster, ClusterFact::Unknown(_));
-    Err(Refusal { conditions, cluster_is_unknown })
+    if conditions.is_empty() { Ok(()) } else { Err(Refusal { conditions }) }
+}
+
+/// Whether an Application may use a project, by its namespace (SE-004).
+pub fn may_use(applicant: &Applicant<'_>, project: &AppProjectSpec) -> bool {
+    project::permits_application(project, applicant.namespace, applicant.control_plane_namespace)
 }
 
 fn refusals(
@@ -110,7 +108,7 @@ fn refusals(
     project: ProjectFact<'_>,
     cluster: ClusterFact<'_>,
 ) -> Vec<Condition> {
-    let Applicant { namespace, name, spec, control_plane_namespace } = *applicant;
+    let Applicant { namespace, name, spec, .. } = *applicant;
     let own = spec::problems(spec);
     if !own.is_empty() {
         return own;
@@ -133,7 +131,7 @@ fn refusals(
         refusals.extend(warnings);
         refusals
     };
-    if !project::permits_application(project, namespace, control_plane_namespace) {
+    if !may_use(applicant, project) {
         let message = format!(
             "application '{name}' in namespace '{namespace}' is not permitted to use project \
              '{project_name}': spec.sourceNamespaces does not permit its namespace; add \

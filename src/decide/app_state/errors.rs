@@ -1,10 +1,13 @@
 //! Errors that prevent the reconcile of an Application, as reported in its
 //! status.
 
-use jiff::SignedDuration;
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::access::Refusal;
 use super::condition::Condition;
+use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
 /// An error that prevents a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +62,18 @@ impl ObserveError {
         }
     }
 
-    /// The delay of the next reconcile; an invalid spec needs an event, as does a target
-    /// that is outside: a commit, or another Secret of the cluster.
-    pub fn pause(&self) -> Option<SignedDuration> {
-        match self {
-            Self::Refused(_) | Self::Operation(_) | Self::Unmanaged(_) => None,
-            Self::Source { transient: false, .. } => Some(SignedDuration::from_secs(60)),
-            Self::Source { transient: true, .. } => Some(SignedDuration::from_secs(10)),
-            Self::Live(_) => Some(SignedDuration::from_secs(3)),
-        }
+    /// What ends it: a retry, or for an invalid spec a change of what it is invalid for.
+    pub fn wait(&self, now: Timestamp) -> Wait {
+        let seconds = match self {
+            // A target that is outside: a commit, or another Secret of the cluster.
+            Self::Refused(_) | Self::Operation(_) | Self::Unmanaged(_) => {
+                let events = &[WakeEvent::Application, WakeEvent::Project, WakeEvent::Secret];
+                return Wait::on(WaitFor::ValidSpec, events);
+            }
+            Self::Source { transient: false, .. } => 60,
+            Self::Source { transient: true, .. } => 10,
+            Self::Live(_) => 3,
+        };
+        Wait::for_time(WaitFor::FailedComparison, Duration::from_secs(seconds), now)
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::condition::{Condition, OF_DELETION};
 use super::delete_hooks::{self, Circumstances, DeleteHook};
 use super::deletion::{self, Cascade};
+use super::deletion_scope::Scope;
 use super::observation::{Live, Observation};
 use super::{operation, reconcile, status};
 use crate::api::annotations as names;
@@ -17,9 +18,13 @@ use crate::api::conditions::application::DELETION_ERROR;
 use crate::api::hooks::HookType;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Propagation;
+use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
 /// A deletion is reconciled after this time, even without an event.
 const AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// How many objects a message names.
+const NAMED: usize = 5;
 
 const CASCADE: [&str; 3] = [
     names::RESOURCES_FINALIZER,
@@ -70,6 +75,8 @@ pub struct Plan {
     pub creations: Vec<(DeleteHook, u64)>,
     /// The resulting state, unless one of these fails.
     pub state: DeletionState,
+    /// What is not deleted although it is tracked, and why.
+    pub left: Option<String>,
 }
 
 /// The state of a deletion.
@@ -105,9 +112,14 @@ impl Plan {
     }
 }
 
-/// Whether a deletion has anything to do.
+/// Whether a deletion has anything to do: other finalizers are those of others.
 pub fn is_held(application: &Value) -> bool {
-    names::finalizers(application).next().is_some()
+    names::finalizers(application).any(|own| CASCADE.contains(&own) || HOOKS.contains(&own))
+}
+
+/// The wait when nothing is left to do: for others to remove their finalizers.
+pub fn released() -> Wait {
+    Wait::on(WaitFor::ApplicationChange, &[WakeEvent::Application])
 }
 
 /// Whether the source must be read: without hooks, an unreadable source does
@@ -138,18 +150,19 @@ pub fn not_made<'a>(tries: &mut Tries, hooks: impl IntoIterator<Item = &'a Resou
 pub fn next(
     application: &mut Value,
     observation: &Observation<'_>,
+    scope: &Scope,
     tries: &mut Tries,
     now: Timestamp,
 ) -> Plan {
     let stored = application.clone();
-    let finalizer = Finalizer { application: &stored, observation, now };
+    let finalizer = Finalizer { application: &stored, observation, scope, now };
     if has(application, names::PRE_DELETE_FINALIZER) {
         if let Some(plan) = finalizer.hooks(HookType::PreDelete, tries) {
             return plan;
         }
         remove(application, &[names::PRE_DELETE_FINALIZER]);
     }
-    let mut released = Vec::new();
+    let (mut released, mut left) = (Vec::new(), None);
     if let Some(cascade) = names::cascade(application) {
         let propagation = match cascade {
             names::Cascade::Foreground => Propagation::Foreground,
@@ -165,6 +178,7 @@ pub fn next(
             },
             Cascade::Done => {
                 remove(application, &CASCADE);
+                left = finalizer.left();
                 Plan::default()
             }
         };
@@ -175,33 +189,37 @@ pub fn next(
     }
     let mut plan = finalizer.after_cascade(application, tries);
     released.append(&mut plan.removals);
-    Plan { removals: released, ..plan }
+    Plan { removals: released, left, ..plan }
 }
 
-/// The cluster no longer exists, so nothing can be deleted.
-pub fn give_up_cluster(application: &mut Value) {
+/// No cluster can be told, so nothing can be deleted: the finalizers go. Returns what is
+/// to be reported.
+pub fn give_up_cluster(application: &mut Value, why: &str) -> String {
     remove(application, &[CASCADE.as_slice(), HOOKS.as_slice()].concat());
+    format!("finalizers are removed without deleting resources: {why}")
 }
 
-/// Reports the state of the deletion: `state`, or a failure. Returns when to
-/// reconcile again.
+/// Reports the state of the deletion: `state`, or a failure. Returns what
+/// follows.
 pub fn report(
     application: &mut Value,
     state: Result<DeletionState, String>,
     now: Timestamp,
-) -> Option<Timestamp> {
+) -> Wait {
     if names::refresh(application).is_some() {
         reconcile::answered(application);
     }
-    let again = now.checked_add(AGAIN).ok();
-    let (problem, wake_at) = match state {
-        Ok(DeletionState::Done) => (None, None),
-        Ok(DeletionState::Waits { keep: true, .. }) => return again,
-        Ok(DeletionState::Waits { keep: false, .. }) => (None, again),
+    let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
+    let (problem, wait) = match state {
+        Ok(DeletionState::Done) => (None, released()),
+        Ok(DeletionState::Waits { keep: true, .. }) => return again(WaitFor::Deletion),
+        Ok(DeletionState::Waits { keep: false, .. }) => (None, again(WaitFor::Deletion)),
         Ok(DeletionState::Stuck { message, next }) => {
-            (Some(message), [next, again].into_iter().flatten().min())
+            let again = again(WaitFor::FailedDeletion);
+            let next = next.map(|at| Wait::until(WaitFor::FailedDeletion, at));
+            (Some(message), next.map_or(again, |next| next.or_earlier(again)))
         }
-        Err(message) => (Some(message), again),
+        Err(message) => (Some(message), again(WaitFor::FailedDeletion)),
     };
     let problems: Vec<Condition> =
         problem.into_iter().map(|message| Condition::new(DELETION_ERROR, message)).collect();
@@ -213,7 +231,7 @@ pub fn report(
             status::conditions(fields, OF_DELETION, &problems, now);
         }
     }
-    wake_at
+    wait
 }
 
 fn has(application: &Value, finalizer: &str) -> bool {
@@ -258,29 +276,57 @@ fn removals(keys: &[ResourceKey], live: &Live, propagation: Propagation) -> Vec<
 struct Finalizer<'a> {
     application: &'a Value,
     observation: &'a Observation<'a>,
+    scope: &'a Scope,
     now: Timestamp,
 }
 
 impl Finalizer<'_> {
-    /// Live objects that are deleted with the Application: tracked, without an
-    /// owner, permitted by the project, and not hooks that run after their
-    /// deletion.
+    /// Live objects that are deleted with the Application: its own that the project
+    /// permits (SE-082).
     fn managed(&self) -> Live {
-        let permits = self.observation.access.permits();
+        let permitted = self.own().filter(|(key, live)| self.permits(key, live));
+        permitted.map(|(key, live)| (key.clone(), live.clone())).collect()
+    }
+
+    fn permits(&self, key: &ResourceKey, live: &Value) -> bool {
+        self.scope.contains(key) && self.observation.access.permits().denial(key, live).is_none()
+    }
+
+    /// The objects that are left in the cluster, since they may not be deleted.
+    fn left(&self) -> Option<String> {
+        let denied = self.own().filter(|(key, live)| !self.permits(key, live));
+        let denied: Vec<&ResourceKey> = denied.map(|(key, _)| key).collect();
+        if denied.is_empty() {
+            return None;
+        }
+        let named: Vec<String> = denied.iter().take(NAMED).map(ToString::to_string).collect();
+        let more = match denied.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let project = self.observation.access.project_name;
+        let why = match self.scope {
+            Scope::Tracked => format!("project '{project}' does not permit them"),
+            Scope::Listed(_) => format!(
+                "project '{project}' does not exist or is not for this application, and \
+                 status.resources does not list them"
+            ),
+        };
+        Some(format!("resources are left in the cluster, since {why}: {}{more}", named.join(", ")))
+    }
+
+    /// Live objects of the Application: tracked, without an owner, and not hooks that run
+    /// after their deletion.
+    fn own(&self) -> impl Iterator<Item = (&ResourceKey, &Arc<Value>)> {
         let tracking = self.observation.tracking;
-        let managed = self.observation.live.iter().filter(|(key, live)| {
+        self.observation.live.iter().filter(move |(key, live)| {
             let owned = live["metadata"]["ownerReferences"]
                 .as_array()
                 .is_some_and(|owners| !owners.is_empty());
             let follows = deletion::is_of(HookType::PostDelete, live)
                 && delete_hooks::is_made_by(self.application, live);
-            tracking.owns(live)
-                && tracking.is_self_referenced(live, key)
-                && !owned
-                && permits.denial(key, live).is_none()
-                && !follows
-        });
-        managed.map(|(key, live)| (key.clone(), live.clone())).collect()
+            tracking.owns(live) && tracking.is_self_referenced(live, key) && !owned && !follows
+        })
     }
 
     /// Hooks that are already being deleted are released: the sync that would

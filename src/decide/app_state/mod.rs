@@ -27,6 +27,7 @@
 //! - [`manual`]: the operation of a sync that a user requests;
 //! - [`deletion`]: which resources are deleted with an Application (SE-510 …
 //!   SE-516);
+//! - [`deletion_scope`]: where, and which of them at all, whatever became of the spec;
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
 //! - [`owner`]: the owner of a live object, before it is deleted or replaced.
 //!
@@ -39,6 +40,7 @@ pub mod auto_sync;
 pub mod condition;
 pub mod delete_hooks;
 pub mod deletion;
+pub mod deletion_scope;
 pub mod errors;
 pub mod finalize;
 pub mod manual;

@@ -19,12 +19,15 @@ use crate::api::application::RetryStrategy;
 use crate::api::operation::OperationPhase;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::{self, Action, Group, How, LiveObject, Outcome, Retry, SyncPlan};
+use crate::decide::wait::{Wait, WaitFor};
 
 /// How long an operation retries failed reads before it ends.
 const UNREADABLE_LIMIT: SignedDuration = SignedDuration::from_secs(6);
 /// The first delay between two such retries; later ones grow with the elapsed
 /// time.
 const FIRST_PAUSE: SignedDuration = SignedDuration::from_millis(400);
+/// A running operation is reconciled after this time, even without an event (SE-240).
+const LOOK: SignedDuration = SignedDuration::from_secs(30);
 
 /// The next step of an operation.
 #[derive(Clone, Debug)]
@@ -33,10 +36,12 @@ pub enum Next {
     Observe,
     /// Apply this, then observe again.
     Act(Box<Act>),
-    /// Wait for events, and until this time at most.
-    Wait(Option<Timestamp>),
+    /// Wait for events, and until the time of this at most.
+    Wait(Wait),
     /// It has ended, as recorded in the Application.
     Over,
+    /// There is none.
+    Idle,
 }
 
 /// Actions, and what is needed to apply them.
@@ -106,7 +111,7 @@ pub fn begin(application: &mut Value, now: Timestamp) -> Next {
     let wait = sync::delay(backoff, attempt).unwrap_or_default();
     let due = operation::finished_at(application).and_then(|at| at.checked_add(wait).ok());
     if let Some(due) = due.filter(|due| *due > now) {
-        return Next::Wait(Some(due));
+        return Next::Wait(Wait::until(WaitFor::NextAttempt, due));
     }
     operation::next_attempt(application, attempt);
     Next::Observe
@@ -150,7 +155,7 @@ pub fn round(
         return conclude(application, End { phase, message, terminated }, now);
     }
     if plan.actions.is_empty() {
-        return Next::Wait(plan.wake_at);
+        return Next::Wait(look(WaitFor::RunningOperation, plan.wake_at, now));
     }
     let targets = observation.placed.targets.iter();
     Next::Act(Box::new(Act {
@@ -172,7 +177,8 @@ pub fn stopped(
 ) -> Next {
     let elapsed = now.duration_since(since);
     if error.is_transient() && elapsed < UNREADABLE_LIMIT {
-        return Next::Wait(now.checked_add(elapsed.max(FIRST_PAUSE)).ok());
+        let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
+        return Next::Wait(Wait::for_time(WaitFor::OperationInputs, pause, now));
     }
     conclude(application, End::of(OperationPhase::Error, error.message()), now)
 }
@@ -196,6 +202,17 @@ pub fn is_new(stored: &Value, application: &Value) -> bool {
 pub fn wait_digest(application: &Value) -> u64 {
     let state = &application["status"]["operationState"];
     digest(&(&state["phase"], &state["retryCount"], &state["message"]))
+}
+
+/// A wait of a running operation: until a time, and never longer than [`LOOK`].
+fn look(reason: WaitFor, at: Option<Timestamp>, now: Timestamp) -> Wait {
+    let look = Wait::for_time(reason, LOOK.unsigned_abs(), now);
+    at.map_or(look, |at| look.or_earlier(Wait::until(reason, at)))
+}
+
+/// The wait after many rounds: others first.
+pub fn after_others(now: Timestamp) -> Wait {
+    Wait::until(WaitFor::OtherApplications, now)
 }
 
 fn is_terminating(application: &Value) -> bool {
@@ -226,7 +243,7 @@ fn held_by_window(
         return Some(Next::Over);
     }
     application["status"]["operationState"]["message"] = message.into();
-    Some(Next::Wait(evaluation.next_change))
+    Some(Next::Wait(look(WaitFor::OperationWindow, evaluation.next_change, now)))
 }
 
 /// The end of an attempt.
@@ -262,7 +279,7 @@ fn conclude(application: &mut Value, end: End, now: Timestamp) -> Next {
     match sync::retry(strategy.as_ref(), count, end.phase, &end.message, terminated, now) {
         Retry::Again { at, attempt, message } => {
             operation::announce_attempt(application, attempt, &message, now);
-            Next::Wait(Some(at))
+            Next::Wait(Wait::until(WaitFor::NextAttempt, at))
         }
         Retry::Over { phase, message } => {
             operation::finish(application, phase, &message, now);

@@ -15,6 +15,7 @@ use super::refresh::{Level, Reason, Request};
 use super::{deletion, operation, status};
 use crate::api::annotations;
 use crate::decide::health::Health;
+use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
 /// While an unreachable repository does not change the status, it is requested
 /// again after this time.
@@ -60,8 +61,8 @@ pub struct CompareFailure<'a> {
 /// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reconciled {
-    /// When to reconcile again.
-    pub wake_at: Option<Timestamp>,
+    /// What follows.
+    pub wait: Wait,
     /// Whether nothing was written, since the failure is too recent.
     pub tolerated: bool,
 }
@@ -81,11 +82,18 @@ pub fn reconcile(
     let now = finished.map_or(now, |at| at.max(now));
     match seen {
         Ok(seen) => {
-            let wake_at = compared(application, seen, reason, forced, diffs, settings, now);
-            Reconciled { wake_at, tolerated: false }
+            let wait = compared(application, seen, reason, forced, diffs, settings, now);
+            Reconciled { wait, tolerated: false }
         }
         Err(failure) => failed(application, failure, reason, forced, diffs, settings, now),
     }
+}
+
+/// Nothing is left to do.
+pub fn idle() -> Wait {
+    let events =
+        &[WakeEvent::Application, WakeEvent::LiveObject, WakeEvent::Project, WakeEvent::Secret];
+    Wait::on(WaitFor::ApplicationChange, events)
 }
 
 /// The time of a comparison in the status. The end of the last operation may be ahead of the
@@ -104,7 +112,7 @@ fn compared(
     diffs: &mut DiffCache,
     settings: &Settings,
     now: Timestamp,
-) -> Option<Timestamp> {
+) -> Wait {
     let observation = &seen.observation;
     let compared = observation.compare(application, diffs);
     let comparison = &compared.comparison;
@@ -133,19 +141,19 @@ fn compared(
     let heals = observation.access.spec.is_automated();
     let unclear = conditions.iter().chain(&comparison.conditions).any(Condition::is_error);
     if unclear || !(full || heals) {
-        return None;
+        return idle();
     }
     automate(application, seen, comparison, settings, now)
 }
 
-/// Starts an automated sync, or returns why not.
+/// Starts an automated sync, or returns what it waits for.
 fn automate(
     application: &mut Value,
     seen: &Seen<'_>,
     comparison: &Comparison,
     settings: &Settings,
     now: Timestamp,
-) -> Option<Timestamp> {
+) -> Wait {
     let access = &seen.observation.access;
     let window = access.window(None, now);
     let decision = auto_sync::decide(
@@ -159,17 +167,20 @@ fn automate(
     );
     let mut conditions = Vec::new();
     let waits = !window.allowed && access.spec.is_automated();
-    let mut wake_at = window.next_change.filter(|_| waits);
+    let mut wait = match window.next_change.filter(|_| waits) {
+        Some(at) => Wait::until(WaitFor::AutomatedSyncWindow, at),
+        None => idle(),
+    };
     match decision {
         Decision::Nothing => {}
         Decision::Refuse(condition) => conditions.push(condition),
-        Decision::Wait(until) => wake_at = Some(until),
+        Decision::Wait(until) => wait = Wait::until(WaitFor::SelfHeal, until),
         Decision::Start(request) => application["operation"] = request,
     }
     if let Some(status) = application["status"].as_object_mut() {
         status::conditions(status, condition::OF_AUTO_SYNC, &conditions, now);
     }
-    wake_at
+    wait
 }
 
 fn failed(
@@ -185,15 +196,15 @@ fn failed(
     let passing = matches!(error, ObserveError::Source { transient: true, .. });
     let elapsed = Duration::try_from(now.duration_since(*since)).unwrap_or_default();
     if passing && !forced && elapsed < settings.repo_error_grace {
-        return Reconciled { wake_at: now.checked_add(TOLERATED_PAUSE).ok(), tolerated: true };
+        let wait = Wait::for_time(WaitFor::Repository, TOLERATED_PAUSE.unsigned_abs(), now);
+        return Reconciled { wait, tolerated: true };
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
     status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
     answer(application, reason.request);
-    let wake_at = error.pause().and_then(|pause| now.checked_add(pause).ok());
-    Reconciled { wake_at, tolerated: false }
+    Reconciled { wait: error.wait(now), tolerated: false }
 }
 
 fn health(application: &Value, observation: &Observation<'_>, diffs: &mut DiffCache) -> Health {

@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::operation::started_at;
 use super::status::compared_to;
 use crate::api::annotations::{Refresh, refresh};
+use crate::decide::wait::{Wait, WaitFor};
 
 /// The level of a comparison (SE-376).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -90,6 +91,8 @@ pub struct Circumstances {
     pub hard: bool,
     /// Whether an operation has just ended.
     pub after_operation: bool,
+    /// Whether the time has come that the last comparison waited for.
+    pub is_due: bool,
 }
 
 /// Why a comparison is made.
@@ -111,11 +114,11 @@ pub struct Reason {
 const SETTLE: SignedDuration = SignedDuration::from_millis(100);
 
 impl Reason {
-    /// When to compare, if it is better to wait for more changes first.
-    pub fn settles_at(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    /// The wait before the comparison, if it is better to wait for more changes first.
+    pub fn settles(&self, compared_at: Option<Timestamp>, now: Timestamp) -> Option<Wait> {
         let asked = self.asked_for || self.after_operation || self.request.level > Level::Live;
         let due = compared_at.filter(|_| !asked)?.checked_add(SETTLE).ok()?;
-        (due > now).then_some(due)
+        (due > now).then(|| Wait::until(WaitFor::MoreChanges, due))
     }
 
     /// How old a cached revision may be for the newest level, when the request
@@ -142,6 +145,10 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
         // (SE-372).
         request = request.and(Request::new(Level::Newest));
         since = started_at(application).filter(|_| wanted.is_none());
+    }
+    if about.is_due {
+        // Also a newer revision, as after any wait (SE-426).
+        request = request.and(Request::new(Level::Revision));
     }
     if about.expired {
         request = request.and(Request { level: Level::Revision, hard: about.hard });

@@ -18,6 +18,7 @@ use crate::decide::diff;
 use crate::decide::merge_patch::merge_patch;
 
 mod rounds;
+mod waits;
 
 const TRACKING: &str = "argocd.argoproj.io/tracking-id";
 

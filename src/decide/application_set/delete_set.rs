@@ -9,6 +9,7 @@ use super::status::{self, Failure};
 use super::write_plan::WritePlan;
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::{self as condition, reason};
+use crate::decide::wait::WaitFor;
 
 /// The delay while Applications are being deleted, without an event (AS-505).
 const WHILE_DELETING: Duration = Duration::from_secs(10);
@@ -41,12 +42,16 @@ pub(super) fn delete(snapshot: &Snapshot<'_>) -> Decision {
             finalizers.retain(|finalizer| finalizer != RESOURCES_FINALIZER);
             Decision { finalizers: Some(finalizers), next: Next::Gone, ..Decision::default() }
         }
-        Stage::Act(writes) => {
-            Decision { writes, next: Next::After(WHILE_DELETING), ..Decision::default() }
-        }
-        Stage::Wait(leaving) => {
-            Decision { leaving, next: Next::After(WHILE_DELETING), ..Decision::default() }
-        }
+        Stage::Act(writes) => Decision {
+            writes,
+            next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
+            ..Decision::default()
+        },
+        Stage::Wait(leaving) => Decision {
+            leaving,
+            next: Next::After(WaitFor::SetDeletion, WHILE_DELETING),
+            ..Decision::default()
+        },
         Stage::Reverse(reverse) => delete_in_reverse(snapshot, reverse),
     }
 }
@@ -71,6 +76,6 @@ fn delete_in_reverse(snapshot: &Snapshot<'_>, reverse: Reverse) -> Decision {
     let event = |status| events::failure(&set.status, status, failure.as_ref());
     let events = status.as_ref().and_then(event).into_iter().collect();
     let writes = WritePlan { deletes, ..WritePlan::default() };
-    let next = Next::After(WHILE_DELETING);
+    let next = Next::After(WaitFor::SetDeletion, WHILE_DELETING);
     Decision { status, events, writes, leaving: waits, unsure, stuck, next, ..Decision::default() }
 }

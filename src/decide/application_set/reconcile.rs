@@ -27,6 +27,7 @@ use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
 use crate::decide::rollout::phase::{Entry, Phase};
 use crate::decide::rollout::{self, Denied, Member, RolloutPlan, Waiting};
+use crate::decide::wait::{WaitFor, WakeEvent};
 
 /// The delay after an error that only a change can fix (AS-505).
 pub const AFTER_BAD_INPUT: Duration = Duration::from_secs(180);
@@ -95,17 +96,22 @@ pub struct Decision {
 }
 
 /// What follows a reconcile.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// The set is gone.
     Gone,
-    /// Nothing until an event arrives.
-    #[default]
-    Wait,
+    /// Nothing until one of these events arrives.
+    On(&'static [WakeEvent]),
     /// Another reconcile soon: something has changed in the meantime.
     Again,
     /// Another reconcile after this time, without an event.
-    After(Duration),
+    After(WaitFor, Duration),
+}
+
+impl Default for Next {
+    fn default() -> Self {
+        Self::On(&[WakeEvent::ApplicationSet])
+    }
 }
 
 /// Validation errors of generated Applications, by name: their own, and those
@@ -199,7 +205,15 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let generate = snapshot
         .generate_at
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
-    let after = [wake, bad_input, postponed, due, generate].into_iter().flatten().min();
+    let waits = [
+        (WaitFor::Rollout, wake),
+        (WaitFor::ValidSet, bad_input),
+        (WaitFor::PostponedWrites, postponed),
+        (WaitFor::StatusWrite, due),
+        (WaitFor::Generators, generate),
+    ];
+    let waits = waits.into_iter().filter_map(|(reason, after)| Some((reason, after?)));
+    let first = waits.min_by_key(|(_, after)| *after);
     Decision {
         finalizers: None,
         status: due_at.is_none().then_some(status),
@@ -210,7 +224,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         leaving: Vec::new(),
         unsure: Vec::new(),
         stuck: Vec::new(),
-        next: after.map_or(Next::Wait, Next::After),
+        next: first.map_or(Next::default(), |(reason, after)| Next::After(reason, after)),
         writes,
         listed,
         failure,

@@ -4,6 +4,7 @@ mod conditions;
 mod ignored;
 mod mutations;
 mod rollouts;
+mod waits;
 
 use serde_json::json;
 

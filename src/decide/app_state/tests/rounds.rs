@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::*;
 use crate::api::conditions::application::DELETION_ERROR;
 use crate::decide::app_state::access::{Access, Applicant, ClusterFact, ProjectFact};
+use crate::decide::app_state::deletion_scope::Scope;
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::finalize::{DeletionState, Tries};
 use crate::decide::app_state::observation::{Live, Observation};
@@ -16,18 +17,18 @@ use crate::decide::sync::{self, NamespaceFact};
 use crate::decide::windows;
 
 /// Owns everything that an [`Observation`] borrows.
-struct Facts {
+pub(super) struct Facts {
     spec: ApplicationSpec,
     project: AppProjectSpec,
-    windows: Vec<windows::Window>,
+    pub(super) windows: Vec<windows::Window>,
     tracking: Tracking,
-    placed: Placed,
+    pub(super) placed: Placed,
     kinds: BTreeMap<crate::api::GroupVersionKind, crate::api::kind::Served>,
-    live: Live,
+    pub(super) live: Live,
 }
 
 impl Facts {
-    fn new(app: &Value, manifests: &[Value]) -> Self {
+    pub(super) fn new(app: &Value, manifests: &[Value]) -> Self {
         Self {
             spec: crate::api::read(&app["spec"]).unwrap(),
             project: project(),
@@ -39,7 +40,7 @@ impl Facts {
         }
     }
 
-    fn observation(&self) -> Observation<'_> {
+    pub(super) fn observation(&self) -> Observation<'_> {
         Observation {
             access: Access {
                 application: "app",
@@ -61,12 +62,12 @@ impl Facts {
     }
 }
 
-fn settings() -> operate::Settings {
+pub(super) fn settings() -> operate::Settings {
     let sync = sync::Settings { wave_delay: SignedDuration::ZERO, ..sync::Settings::default() };
     operate::Settings { sync, inherit_sync_options: false }
 }
 
-fn requested(sync: Value) -> Value {
+pub(super) fn requested(sync: Value) -> Value {
     let mut app = application();
     app["operation"] = json!({"sync": sync});
     app
@@ -93,23 +94,22 @@ fn access_is_granted_or_denied_in_one_place() {
     let elsewhere = ProjectFact::Known { spec: &elsewhere, problems: &["odd".to_owned()] };
     let scoped = AppProjectSpec { permit_only_project_scoped_clusters: true, ..project() };
     let scoped = ProjectFact::Known { spec: &scoped, problems: &[] };
-    // (namespace, project, cluster, message, number of conditions, whether the
-    // cluster is unknown)
+    // (namespace, project, cluster, message, number of conditions)
     let unknown = ClusterFact::Unknown("no such cluster");
     let cases = [
-        ("argocd", ProjectFact::Missing, cluster, "does not exist", 1, false),
-        ("argocd", ProjectFact::Unreadable("x"), cluster, "cannot be read: x", 1, false),
-        ("other", known, cluster, "is not permitted to use project 'default'", 1, false),
-        ("argocd", known, unknown, "spec.destination.server: no such cluster", 1, true),
-        ("argocd", ProjectFact::Missing, unknown, "does not exist", 1, true),
-        ("argocd", known, ClusterFact::Unusable("no token"), "no token", 1, false),
-        ("argocd", elsewhere, cluster, "do not match any of the allowed", 2, false),
-        ("argocd", scoped, cluster, "is not reserved for project 'default'", 1, false),
+        ("argocd", ProjectFact::Missing, cluster, "does not exist", 1),
+        ("argocd", ProjectFact::Unreadable("x"), cluster, "cannot be read: x", 1),
+        ("other", known, cluster, "is not permitted to use project 'default'", 1),
+        ("argocd", known, unknown, "spec.destination.server: no such cluster", 1),
+        ("argocd", ProjectFact::Missing, unknown, "does not exist", 1),
+        ("argocd", known, ClusterFact::Unusable("no token"), "no token", 1),
+        ("argocd", elsewhere, cluster, "do not match any of the allowed", 2),
+        ("argocd", scoped, cluster, "is not reserved for project 'default'", 1),
     ];
-    for (namespace, project, cluster, text, count, gone) in cases {
+    for (namespace, project, cluster, text, count) in cases {
         let refusal = check(namespace, project, cluster).unwrap();
         assert!(refusal.conditions[0].message.contains(text), "{refusal:?}");
-        assert_eq!((refusal.conditions.len(), refusal.cluster_is_unknown), (count, gone), "{text}");
+        assert_eq!(refusal.conditions.len(), count, "{text}");
     }
     let facts = Facts::new(&app, &[]);
     let sources = |url: &str| facts.observation().access.denied_source(&[json!({"repoURL": url})]);
@@ -165,7 +165,8 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
     let live = ObserveError::Live("down".into());
     let mut now = at(0);
     let mut looks = 0;
-    while let Next::Wait(Some(until)) = operate::stopped(&mut app, &live, at(0), now) {
+    while let Next::Wait(wait) = operate::stopped(&mut app, &live, at(0), now) {
+        let until = wait.at().unwrap();
         assert!(until > now);
         (now, looks) = (until, looks + 1);
     }
@@ -177,12 +178,12 @@ fn failed_reads_are_retried_before_they_end_an_operation() {
     app["operation"]["retry"] = json!({"limit": 1});
     assert!(matches!(operate::begin(&mut app, at(0)), Next::Observe));
     let wrong = ObserveError::Operation("no such thing".into());
-    assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(Some(_))));
+    assert!(matches!(operate::stopped(&mut app, &wrong, at(0), at(0)), Next::Wait(_)));
     assert_eq!(*state(&app, "retryCount"), 1);
     // Before it is due, when it is due, and when it was terminated in the
     // meantime.
     let mut waiting = app.clone();
-    assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(Some(_))));
+    assert!(matches!(operate::begin(&mut waiting, at(1)), Next::Wait(_)));
     assert_eq!(waiting, app);
     let mut due = app.clone();
     assert!(matches!(operate::begin(&mut due, at(100)), Next::Observe));
@@ -216,8 +217,8 @@ fn comparisons_have_a_reason() {
     let live = Circumstances { request: Request::new(Level::Live), ..calm };
     let reason = refresh::reason(&status, &live).unwrap();
     assert!(!reason.asked_for && reason.request.level == Level::Live);
-    assert_eq!(reason.settles_at(None, at(0)), None);
-    assert!(reason.settles_at(Some(at(0)), at(0)).is_some(), "objects change several times");
+    assert_eq!(reason.settles(None, at(0)), None);
+    assert!(reason.settles(Some(at(0)), at(0)).is_some(), "objects change several times");
     let first = Circumstances { last_spec: None, ..calm };
     let reason = refresh::reason(&status, &first).unwrap();
     assert!(!reason.asked_for && reason.request.level == Level::Revision);
@@ -226,7 +227,7 @@ fn comparisons_have_a_reason() {
     status["status"]["operationState"]["startedAt"] = "2023-11-14T22:13:20Z".into();
     let after = Circumstances { after_operation: true, ..calm };
     let reason = refresh::reason(&status, &after).unwrap();
-    assert_eq!(reason.settles_at(Some(at(0)), at(0)), None);
+    assert_eq!(reason.settles(Some(at(0)), at(0)), None);
     let minute = Duration::from_secs(60);
     assert_eq!(reason.age(minute, at(30)), Duration::from_secs(90), "SE-372");
 }
@@ -249,13 +250,13 @@ fn a_deletion_runs_its_steps_in_order() {
     let mut tries = Tries::default();
     assert!(finalize::is_held(&app) && finalize::needs_source(&app));
 
-    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(0));
+    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(0));
     assert_eq!(plan.removals.len(), 1);
     assert!(plan.removals[0].delete && !plan.removals[0].release);
     assert!(matches!(plan.state, DeletionState::Waits { .. }));
 
     facts.live.clear();
-    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(1));
+    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(1));
     assert_eq!(plan.creations.len(), 1, "{plan:?}");
     let (hook, attempt) = &plan.creations[0];
     let request = hook.request(*attempt);
@@ -265,16 +266,17 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(left, ["post-delete-finalizer.argocd.argoproj.io"]);
 
     // It was deleted before it completed: not again at once, and then as a new attempt.
-    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(2));
+    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(2));
     assert!(matches!(plan.state, DeletionState::Stuck { next: Some(_), .. }), "{plan:?}");
     let wake = finalize::report(&mut app, Ok(plan.state), at(2));
-    assert!(wake.is_some() && finalize::needs_newest(&app));
+    assert!(wake.at().is_some() && finalize::needs_newest(&app));
     assert_eq!(app["status"]["conditions"][0]["type"], DELETION_ERROR);
-    let plan = finalize::next(&mut app, &facts.observation(), &mut tries, at(100));
+    let plan = finalize::next(&mut app, &facts.observation(), &Scope::Tracked, &mut tries, at(100));
     assert_eq!(plan.creations[0].1, 1);
 
-    finalize::give_up_cluster(&mut app);
+    let told = finalize::give_up_cluster(&mut app, "no such cluster");
+    assert!(told.ends_with(": no such cluster"), "{told}");
     assert!(!finalize::is_held(&app));
-    assert_eq!(finalize::report(&mut app, Ok(DeletionState::Done), at(3)), None);
+    assert_eq!(finalize::report(&mut app, Ok(DeletionState::Done), at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }

@@ -4,6 +4,7 @@ use super::super::preserve::Preserve;
 use super::super::status::{self, Failure};
 use super::super::stored::{Set, Status};
 use super::*;
+use crate::decide::wait::WaitFor;
 
 /// The input of a status; each case changes one field.
 struct Findings {
@@ -197,7 +198,10 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
         };
         reconcile::reconcile(&snapshot).next
     };
-    assert_eq!(decide(&generated), Next::Wait);
+    assert_eq!(decide(&generated), Next::default());
     generated.error = Some(crate::desired::Error::Options("line 3".into()));
-    assert_eq!(decide(&generated), Next::After(std::time::Duration::from_secs(180)));
+    assert_eq!(
+        decide(&generated),
+        Next::After(WaitFor::ValidSet, std::time::Duration::from_secs(180))
+    );
 }

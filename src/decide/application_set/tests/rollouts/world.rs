@@ -19,6 +19,7 @@ use super::super::super::windows::Facts;
 use super::super::super::{Identity, Settings};
 use super::cluster::Cluster;
 use super::spec::{SET, Spec};
+use crate::decide::wait::WaitFor;
 
 /// A fault of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,12 +307,12 @@ impl World {
             // A crash: the start triggers a reconcile.
             None => {}
             Some(Next::Gone) if self.set.finalizers.is_empty() => self.is_gone = true,
-            Some(Next::Gone | Next::Wait) => {}
+            Some(Next::Gone | Next::On(_)) => {}
             Some(Next::Again) => {
                 self.memory.conflicts += 1;
                 self.queued = true;
             }
-            Some(Next::After(delay)) => {
+            Some(Next::After(_, delay)) => {
                 let delay = SignedDuration::try_from(delay).unwrap();
                 self.wake = Some(self.cluster.now + delay);
             }
@@ -326,7 +327,7 @@ impl World {
     /// Applies a decision like the controller; returns what follows, `None`
     /// after a crash.
     fn apply(&mut self, decision: &Decision) -> Option<Next> {
-        let retry = Some(Next::After(std::time::Duration::from_secs(1)));
+        let retry = Some(Next::After(WaitFor::ValidSet, std::time::Duration::from_secs(1)));
         if let Some(finalizers) = &decision.finalizers {
             return match self.write_set(|set| set.finalizers.clone_from(finalizers)) {
                 Answer::Crashed => None,

@@ -1,0 +1,223 @@
+//! All waits of the Application controller, each as a decision makes it: a wait that is
+//! not listed here does not compile, and one without an end fails.
+
+use super::rounds::{Facts, requested, settings};
+use super::*;
+use crate::decide::app_state::errors::ObserveError;
+use crate::decide::app_state::finalize::DeletionState;
+use crate::decide::app_state::operate::Next;
+use crate::decide::app_state::reconcile::{CompareFailure, Seen, reconcile};
+use crate::decide::app_state::refresh::{Circumstances, Request};
+use crate::decide::wait::{Ends, Wait, WaitFor};
+use crate::decide::windows;
+
+/// The time of all decisions.
+const NOW: i64 = 100;
+
+fn wait_of(next: Next) -> Wait {
+    match next {
+        Next::Wait(wait) => wait,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A window of an hour that denies syncs of the Application, and is open now.
+fn closed() -> Vec<windows::Window> {
+    let window = json!({
+        "kind": "deny", "schedule": "0 22 * * *", "duration": "1h", "applications": ["*"],
+    });
+    windows::windows(&json!({"spec": {"syncWindows": [window]}}))
+}
+
+/// An operation that is in progress, with these objects of the source.
+fn running(facts: &Facts, app: &mut Value) -> Next {
+    operate::begin(app, at(NOW));
+    operation::pin(app, &["a".repeat(40)]);
+    let observation = facts.observation();
+    let (diffs, settings) = (&mut DiffCache::default(), &settings());
+    let mut outcomes = Vec::new();
+    for _ in 0..9 {
+        let next = operate::round(app, &observation, diffs, outcomes, settings, at(NOW));
+        let Next::Act(act) = next else { return next };
+        let actions = act.groups.iter().flat_map(|group| &group.actions);
+        let done = |action: &crate::decide::sync::Action| crate::decide::sync::Outcome {
+            action: action.id(),
+            result: crate::decide::sync::Happened::Done {
+                message: "done".into(),
+                uid: "u".into(),
+                resource_version: "1".into(),
+            },
+        };
+        outcomes = actions.map(done).collect();
+    }
+    panic!("it does not wait: {app}")
+}
+
+fn comparison(
+    app: &mut Value,
+    seen: Result<&Facts, ObserveError>,
+    repo_error_grace: std::time::Duration,
+) -> Wait {
+    let about = Circumstances { request: Request::new(Level::Revision), ..Default::default() };
+    let mut reason = refresh::reason(app, &about).unwrap();
+    reason.asked_for = false;
+    app["status"]["reconciledAt"] = "2023-11-14T22:13:20Z".into();
+    let settings = super::super::reconcile::Settings {
+        self_heal: SelfHeal::default(),
+        resource_health: true,
+        repo_error_grace,
+    };
+    let diffs = &mut DiffCache::default();
+    match seen {
+        Ok(facts) => {
+            let seen = Seen {
+                observation: facts.observation(),
+                revisions: vec!["abc".to_owned()],
+                types: vec!["Directory".to_owned()],
+                warnings: Vec::new(),
+            };
+            reconcile(app, Ok(&seen), &reason, diffs, &settings, at(NOW)).wait
+        }
+        Err(error) => {
+            let failure = CompareFailure { error, since: at(NOW), last: None };
+            reconcile(app, Err(&failure), &reason, diffs, &settings, at(NOW)).wait
+        }
+    }
+}
+
+/// The wait as a decision makes it; `None` for a wait of the other controller.
+fn decided(reason: WaitFor) -> Option<Wait> {
+    let mut app = application();
+    let automated = json!({"automated": {"selfHeal": true}});
+    let hour = std::time::Duration::from_secs(3600);
+    let none = std::time::Duration::ZERO;
+    let source = |transient| ObserveError::Source { message: "down".to_owned(), transient };
+    Some(match reason {
+        WaitFor::NextAttempt => {
+            let mut app = requested(json!({}));
+            app["operation"]["retry"] = json!({"limit": 1});
+            operate::begin(&mut app, at(NOW));
+            let wrong = ObserveError::Operation("no such thing".into());
+            wait_of(operate::stopped(&mut app, &wrong, at(NOW), at(NOW)));
+            wait_of(operate::begin(&mut app, at(NOW)))
+        }
+        WaitFor::RunningOperation => {
+            let mut app = requested(json!({"revision": "a".repeat(40)}));
+            let mut hook = map("hook");
+            hook["apiVersion"] = "batch/v1".into();
+            hook["kind"] = "Job".into();
+            hook["metadata"]["annotations"] = json!({"argocd.argoproj.io/hook": "PreSync"});
+            let mut facts = Facts::new(&app, &[hook, map("one")]);
+            facts.live.extend([live(&facts.placed.targets[0])]);
+            let wait = wait_of(running(&facts, &mut app));
+            assert!(wait.at() <= Some(at(NOW + 30)), "SE-240: {wait:?}");
+            wait
+        }
+        WaitFor::OperationWindow => {
+            let mut app = requested(json!({"revision": "a".repeat(40)}));
+            let mut facts = Facts::new(&app, &[map("one")]);
+            facts.windows = closed();
+            let wait = wait_of(running(&facts, &mut app));
+            assert_eq!(wait.at(), Some(at(NOW + 30)), "SE-240: the window is open for longer");
+            wait
+        }
+        WaitFor::OperationInputs => {
+            let mut app = requested(json!({}));
+            operate::begin(&mut app, at(NOW));
+            let error = ObserveError::Live("down".into());
+            wait_of(operate::stopped(&mut app, &error, at(NOW), at(NOW)))
+        }
+        WaitFor::OtherApplications => operate::after_others(at(NOW)),
+        WaitFor::MoreChanges => {
+            let about = Circumstances { request: Request::new(Level::Live), ..Default::default() };
+            app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
+            let about = Circumstances { last_spec: Some(refresh::digest(&app["spec"])), ..about };
+            refresh::reason(&app, &about).unwrap().settles(Some(at(NOW)), at(NOW)).unwrap()
+        }
+        WaitFor::Repository => comparison(&mut app, Err(source(true)), hour),
+        WaitFor::FailedComparison => {
+            let errors = [source(true), source(false), ObserveError::Live("down".into())];
+            let waits = errors.map(|error| comparison(&mut app, Err(error), none));
+            waits.into_iter().reduce(Wait::or_earlier).unwrap()
+        }
+        WaitFor::ValidSpec => {
+            let refusal = access::Refusal { conditions: vec![Condition::invalid_spec("wrong")] };
+            let wait = comparison(&mut app, Err(ObserveError::Refused(refusal)), none);
+            assert_eq!(wait.at(), None);
+            wait
+        }
+        WaitFor::SelfHeal => {
+            app["spec"]["syncPolicy"] = automated;
+            app["status"]["operationState"] = json!({
+                "phase": "Succeeded", "finishedAt": crate::api::time::to_rfc3339(at(NOW)),
+                "operation": {"sync": {"autoHealAttemptsCount": 2}},
+                "syncResult": {"revision": "abc", "source": app["spec"]["source"]},
+            });
+            let wait = comparison(&mut app.clone(), Ok(&Facts::new(&app, &[map("one")])), none);
+            assert_eq!(wait.at(), Some(at(NOW + 6)), "SE-426");
+            wait
+        }
+        WaitFor::AutomatedSyncWindow => {
+            app["spec"]["syncPolicy"] = automated;
+            let mut facts = Facts::new(&app, &[map("one")]);
+            facts.windows = closed();
+            comparison(&mut app, Ok(&facts), none)
+        }
+        WaitFor::Deletion => {
+            let state = DeletionState::Waits { reason: "x".to_owned(), keep: false };
+            let kept = DeletionState::Waits { reason: "x".to_owned(), keep: true };
+            let kept = finalize::report(&mut app, Ok(kept), at(NOW));
+            assert_eq!(kept, finalize::report(&mut app, Ok(state), at(NOW)), "SE-512");
+            kept
+        }
+        WaitFor::FailedDeletion => {
+            let state = DeletionState::Stuck { message: "x".to_owned(), next: None };
+            let stuck = finalize::report(&mut app, Ok(state), at(NOW));
+            let failed = finalize::report(&mut app, Err("x".to_owned()), at(NOW));
+            assert_eq!(stuck, failed, "SE-518");
+            stuck
+        }
+        // The controller adds it to every wait, from its settings.
+        WaitFor::Revision => Wait::until(reason, at(NOW)),
+        WaitFor::ApplicationChange => {
+            let facts = Facts::new(&app, &[]);
+            comparison(&mut app, Ok(&facts), none)
+        }
+        WaitFor::Rollout
+        | WaitFor::ValidSet
+        | WaitFor::PostponedWrites
+        | WaitFor::StatusWrite
+        | WaitFor::Generators
+        | WaitFor::SetDeletion
+        | WaitFor::SetChange => return None,
+    })
+}
+
+#[test]
+fn every_wait_of_an_application_has_an_end_se_240_se_426() {
+    for reason in WaitFor::ALL {
+        let Some(wait) = decided(*reason) else { continue };
+        assert_eq!(wait.reason, *reason);
+        match wait.ends {
+            Ends::At(end) => assert!(end >= at(NOW), "{wait:?}"),
+            Ends::On(events) => assert!(!events.is_empty(), "{wait:?}"),
+        }
+    }
+}
+
+/// The time of a wait came, and nothing was compared: it was slept through until another
+/// event arrived.
+#[test]
+fn a_wait_whose_time_has_come_is_a_reason_to_compare_se_426() {
+    let mut app = application();
+    app["status"]["sync"]["comparedTo"] = status::compared_to(&app["spec"]);
+    let calm = Circumstances {
+        last_spec: Some(refresh::digest(&app["spec"])),
+        ..Circumstances::default()
+    };
+    assert!(refresh::reason(&app, &calm).is_none());
+    let due = Circumstances { is_due: true, ..calm };
+    let reason = refresh::reason(&app, &due).unwrap();
+    assert_eq!(reason.request.level, Level::Revision, "SE-426: level 2");
+    assert_eq!(reason.settles(Some(at(0)), at(0)), None);
+}
