@@ -28,11 +28,15 @@ pub fn done(key: &ResourceKey, verb: &str, object: &Value, dry_run: bool) -> Hap
     Happened::Done { message: message(key, verb, dry_run), uid, resource_version }
 }
 
-/// `deployment.apps/web configured`.
+/// `deployment.apps/web configured`; an object that is updated as a whole, in the words of
+/// SE-350: `Namespace/web updated`.
 pub fn message(key: &ResourceKey, verb: &str, dry_run: bool) -> String {
+    let suffix = if dry_run { " (dry run)" } else { "" };
+    if verb == "updated" {
+        return format!("{}/{} {verb}{suffix}", key.kind, key.name);
+    }
     let kind = key.kind.to_lowercase();
     let group = if key.group.is_empty() { String::new() } else { format!(".{}", key.group) };
-    let suffix = if dry_run { " (dry run)" } else { "" };
     format!("{kind}{group}/{} {verb}{suffix}", key.name)
 }
 

@@ -272,7 +272,7 @@ fn same_resource(one: &Value, other: &Value) -> bool {
 fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
     let same = |resource: &&Value| same_resource(resource, result);
     let health = &status.items("/resources").iter().find(same)?["health"];
-    (rank(health) > 0).then_some(health)
+    (rank_of(status.items("/resources").iter().find(same)?) > 0).then_some(health)
 }
 
 /// The resource with the worst health, else one that is not synced, rather one that a
@@ -280,7 +280,7 @@ fn live_health<'a>(status: &'a Value, result: &Value) -> Option<&'a Value> {
 fn of_resources(application: &Value) -> Option<Found> {
     let status = &application["status"];
     let resources = status.items("/resources");
-    let rank_of = |resource: &&Value| rank(&resource["health"]);
+    let rank_of = |resource: &&Value| rank_of(resource);
     // `min_by_key` returns the first minimum.
     let worst = resources.iter().filter(|one| rank_of(one) > 0);
     if let Some(worst) = worst.min_by_key(|one| u8::MAX - rank_of(one)) {
@@ -301,6 +301,16 @@ fn of_resources(application: &Value) -> Option<Found> {
 
 fn is_failure(state: &str) -> bool {
     matches!(state, "SyncFailed" | "PruneFailed" | "Failed" | "Error")
+}
+
+/// Severity of the health of a resource. What is still to be created is OutOfSync, and no
+/// failure.
+fn rank_of(resource: &Value) -> u8 {
+    let is_absent = resource["health"]["status"] == "Missing";
+    match is_absent && resource.field("status") == OUT_OF_SYNC {
+        true => 0,
+        false => rank(&resource["health"]),
+    }
 }
 
 /// Severity of a health status; 0 does not block.

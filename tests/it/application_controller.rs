@@ -35,6 +35,7 @@ use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::Scope;
 
 mod announcements;
+mod clients;
 mod conditions;
 mod deletions;
 mod gaps;

@@ -278,7 +278,10 @@ fn short_revision(state: &Value) -> String {
 
 fn health_of(application: &Value) -> impl Iterator<Item = (ResourceKey, (String, String))> {
     let resources = application.items("/status/resources").iter();
-    let resources = resources.filter(|item| item["hook"] != true && item["health"].is_object());
+    let resources = resources.filter(|item| {
+        // What is still to be created has no health to report.
+        item["hook"] != true && item["health"].is_object() && item["health"]["status"] != "Missing"
+    });
     resources.map(|item| {
         let health = &item["health"];
         (key(item), (health.field("status").to_owned(), health.field("message").to_owned()))

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::revisions::Wanted;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::decide::app_state::finalize::Tries;
+use crate::decide::app_state::operation::StoredProgress;
 use crate::decide::app_state::refresh::{Request, digest};
 use crate::decide::app_state::{DiffCache, Placed};
 use crate::decide::wait::Wait;
@@ -54,6 +55,9 @@ pub struct CachedState {
     pub would: Vec<u64>,
     /// Hooks of its deletion that were created or failed.
     pub tries: Tries,
+    /// The progress of the running operation as last written, for servers whose definition
+    /// lacks the field.
+    pub progress: Option<StoredProgress>,
     /// Digest of the Events of the last operation's end.
     pub announced: Option<u64>,
     /// Digest of the last patch, and the resulting resource version.

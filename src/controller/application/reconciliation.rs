@@ -14,6 +14,7 @@ use crate::act::application_status;
 use crate::api::ObjectKey;
 use crate::api::tracking::Tracking;
 use crate::controller::error::Error;
+use crate::decide::app_state::operation::StoredProgress;
 use crate::decide::app_state::refresh::{Request, digest};
 
 /// The data of one reconcile.
@@ -43,8 +44,11 @@ impl<'a> Reconciliation<'a> {
         key: &'a ObjectKey,
         trigger: Trigger,
         cached: &'a mut CachedState,
-        base: Value,
+        mut base: Value,
     ) -> Self {
+        if let Some(progress) = &cached.progress {
+            progress.restore(&mut base);
+        }
         let application = base.clone();
         let (tracking, parsed) = (ctx.tracking(key), Parsed::default());
         Self { ctx, key, trigger, cached, base, application, tracking, parsed }
@@ -101,8 +105,9 @@ impl<'a> Reconciliation<'a> {
                 return Err(error.into());
             }
         };
-        let application_status::Sent { object: written, merged } = written;
+        let application_status::Sent { object: mut written, merged } = written;
         self.ctx.wrote(&written);
+        self.cached.progress = StoredProgress::of(&self.application);
         if merged {
             // The watch reports the other client's change as known.
             self.ctx.queue.enqueue(self.key, Request::default());
@@ -111,6 +116,9 @@ impl<'a> Reconciliation<'a> {
         self.cached.last_patch = Some((sent, written["metadata"]["resourceVersion"].clone()));
         if !is_announced {
             events::publish(self.ctx, &self.base, &written);
+        }
+        if let Some(progress) = &self.cached.progress {
+            progress.restore(&mut written);
         }
         self.application = written.clone();
         self.base = written;

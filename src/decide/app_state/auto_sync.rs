@@ -94,7 +94,7 @@ pub fn decide(
     if !automated.prune && stale().all(|resource| resource.requires_pruning()) {
         return Decision::Nothing;
     }
-    let named = revisions.join(", ");
+    let named = revisions.join(" ");
     let state = &application["status"]["operationState"];
     let attempted = is_attempted(application, revisions);
     let mut attempts = 0;
@@ -102,7 +102,7 @@ pub fn decide(
     if attempted {
         if state["phase"] != "Succeeded" {
             let message = state["message"].as_str().unwrap_or_default();
-            return refuse(format!("Failed last sync attempt to {named}: {message}"));
+            return refuse(format!("Failed last sync attempt to [{named}]: {message}"));
         }
         if !automated.self_heal {
             return Decision::Nothing;
@@ -139,7 +139,9 @@ fn counted(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
 /// The same without copies: an object whose tracking id names another object is
 /// never pruned, so it does not count as remaining.
 fn own(comparison: &Comparison) -> impl Iterator<Item = &Compared> {
-    counted(comparison).filter(|r| r.target.is_some() || r.self_referenced)
+    // A managed namespace stays without its source, so it does not count either (SE-144).
+    let own = |r: &&Compared| r.target.is_some() || (r.self_referenced && !r.managed_namespace);
+    counted(comparison).filter(own)
 }
 
 /// Whether the source has none of the live resources any more.
@@ -148,10 +150,7 @@ fn nothing_is_left(comparison: &Comparison) -> bool {
 }
 
 fn wipes_out(revisions: &str) -> String {
-    format!(
-        "Skipping sync attempt to {revisions}: auto-sync will wipe out all resources. To allow \
-         this, set spec.syncPolicy.automated.allowEmpty, or sync manually with prune"
-    )
+    format!("Skipping sync attempt to [{revisions}]: auto-sync will wipe out all resources")
 }
 
 /// Why an automated operation must stop: it would prune everything, and
@@ -173,7 +172,7 @@ pub fn refuses_to_empty(
     let prunes = unasked && request["sync"]["prune"] == true && request["sync"]["dryRun"] != true;
     let something = own(comparison).next().is_some();
     (prunes && !permitted && something && nothing_is_left(comparison))
-        .then(|| wipes_out(&given(&state["syncResult"]).join(", ")))
+        .then(|| wipes_out(&given(&state["syncResult"]).join(" ")))
 }
 
 fn refuse(message: String) -> Decision {

@@ -204,9 +204,42 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
     }
 }
 
+/// The progress of the wave engine as written, with the operation that it belongs to. The
+/// definitions of Argo CD lack the field, so the server may drop it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StoredProgress {
+    /// Start and attempt of the operation.
+    of: [Value; 2],
+    progress: Value,
+}
+
+impl StoredProgress {
+    /// That of an Application; `None` without any.
+    pub fn of(application: &Value) -> Option<Self> {
+        let state = &application["status"]["operationState"];
+        let progress = state.get("progress").filter(|progress| progress.is_object())?.clone();
+        Some(Self { of: Self::operation(state), progress })
+    }
+
+    /// Adds it to the stored version of the Application, where it is missing.
+    pub fn restore(&self, application: &mut Value) {
+        let state = application.pointer_mut("/status/operationState");
+        let Some(state) = state.filter(|state| Self::operation(state) == self.of) else { return };
+        let is_running = matches!(state["phase"].as_str(), Some("Running" | "Terminating"));
+        if let Some(fields) = state.as_object_mut().filter(|_| is_running) {
+            fields.entry("progress").or_insert_with(|| self.progress.clone());
+        }
+    }
+
+    fn operation(state: &Value) -> [Value; 2] {
+        ["startedAt", "retryCount"].map(|field| state.get(field).cloned().unwrap_or_default())
+    }
+}
+
 /// Whether a retry resolves the revisions again (SE-024): not those that a
 /// rollout has decided on, since a newer commit would be ahead of its step, and
-/// not for self-heal of some resources, which runs no hooks.
+/// not for self-heal of some resources, which runs no hooks. Of other requests, what a
+/// user goes back to is kept: a branch is resolved again, a commit is not.
 pub fn is_refreshed(application: &Value) -> bool {
     let request = &application["status"]["operationState"]["operation"];
     let sync = &request["sync"];
@@ -225,9 +258,7 @@ pub(super) fn is_automated(request: &Value) -> bool {
 /// [`is_refreshed`] the revisions, too.
 pub fn next_attempt(application: &mut Value, attempt: u64) {
     let refresh = is_refreshed(application);
-    // What a user has requested is kept: a branch is resolved again, a commit
-    // is not.
-    if refresh && is_automated(&application["status"]["operationState"]["operation"]) {
+    if refresh && !goes_back(application) {
         unname(application);
     }
     let status = object(application, "status");
@@ -240,6 +271,23 @@ pub fn next_attempt(application: &mut Value, attempt: u64) {
     } else {
         result_of(state).remove("resources");
     }
+}
+
+/// Whether the request goes back to what was deployed before: other sources than those of
+/// the spec, or commits of the history. Argo CD's clients name a commit in every request,
+/// so that a commit alone does not mean that its user wants no other.
+fn goes_back(application: &Value) -> bool {
+    let request = &application["status"]["operationState"]["operation"];
+    if is_automated(request) {
+        return false;
+    }
+    let (sync, spec) = (&request["sync"], &application["spec"]);
+    let differs = |field: &str| !sync[field].is_null() && sync[field] != spec[field];
+    let history = application["status"]["history"].as_array().into_iter().flatten();
+    let named = given(sync);
+    let newest = given(&application["status"]["sync"]);
+    let deployed = history.into_iter().any(|entry| given(entry) == named);
+    differs("source") || differs("sources") || (deployed && named != newest)
 }
 
 /// Removes the revisions from the request: from the state, which is used, and

@@ -284,6 +284,10 @@ fn pair(
         (None, Some(live)) => classify(live),
         (None, None) => Class::Resource,
     };
+    let destination = &facts.spec.destination.namespace;
+    let policy = facts.spec.sync_policy.as_ref();
+    let managed_namespace = is_namespace(key, destination)
+        && policy.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
     let modified = match (target, live, &class) {
         (Some(target), Some(live), Class::Resource) => {
             let work = || difference(facts, &target.object, live);
@@ -294,6 +298,7 @@ fn pair(
             found.modified
         }
         (Some(_), None, Class::Resource) => true,
+        (None, Some(live), _) => managed_namespace && lacks_metadata(facts, live),
         _ => false,
     };
     let api_version = object.or(live).map_or("", |o| o["apiVersion"].as_str().unwrap_or_default());
@@ -304,13 +309,10 @@ fn pair(
         (None, Some(live)) => facts.tracking.is_self_referenced(live, key),
         (_, None) => true,
     };
-    let destination = &facts.spec.destination.namespace;
-    let managed = facts.spec.sync_policy.as_ref();
-    let managed = managed.is_some_and(|policy| policy.managed_namespace_metadata.is_some());
     Compared {
         version: split_api_version(api_version).1.to_owned(),
         permitted: object.or(live).is_some_and(|object| is_permitted(facts, key, object)),
-        managed_namespace: managed && is_namespace(key, destination),
+        managed_namespace,
         health: live.and_then(|live| health::of(live)),
         key: key.clone(),
         target: object.cloned(),
@@ -319,6 +321,18 @@ fn pair(
         modified,
         self_referenced,
     }
+}
+
+/// Whether a namespace lacks labels or annotations of `managedNamespaceMetadata` (SE-144).
+fn lacks_metadata(facts: &Facts<'_>, live: &Value) -> bool {
+    let policy = facts.spec.sync_policy.as_ref();
+    let Some(wanted) = policy.and_then(|policy| policy.managed_namespace_metadata.as_ref()) else {
+        return false;
+    };
+    let all = [("labels", &wanted.labels), ("annotations", &wanted.annotations)];
+    all.into_iter().any(|(field, wanted)| {
+        wanted.iter().any(|(key, value)| live["metadata"][field][key] != value.as_str())
+    })
 }
 
 fn is_namespace(key: &ResourceKey, name: &str) -> bool {

@@ -14,7 +14,7 @@ use super::pairs::{Comparison, DiffCache};
 use super::refresh::{Level, Reason, Request};
 use super::{deletion, operation, status};
 use crate::api::annotations;
-use crate::decide::health::Health;
+use crate::decide::health::{Health, Status};
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
 /// While an unreachable repository does not change the status, it is requested
@@ -200,6 +200,7 @@ fn failed(
         return Reconciled { wait, tolerated: true };
     }
     let known_health = last.as_ref().map(|observation| health(application, observation, diffs));
+    let known_health = known_health.or_else(|| kept_health(application, error));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
     status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
@@ -209,6 +210,20 @@ fn failed(
 
 fn health(application: &Value, observation: &Observation<'_>, diffs: &mut DiffCache) -> Health {
     observation.compare(application, diffs).comparison.health
+}
+
+/// The health when the source cannot be read: the last one, or that of no resource.
+fn kept_health(application: &Value, error: &ObserveError) -> Option<Health> {
+    if !matches!(error, ObserveError::Source { .. }) {
+        return None;
+    }
+    let status = &application["status"];
+    let text = |field: &str| status["health"][field].as_str().unwrap_or_default();
+    match (text("status"), status["resources"].as_array().is_none_or(Vec::is_empty)) {
+        ("" | "Unknown", true) => Some(Health::new(Status::Healthy, "")),
+        ("" | "Unknown", false) => None,
+        (word, _) => Some(Health::new(Status::from_word(word), text("message"))),
+    }
 }
 
 /// Removes the request from the annotations (SE-379): the write is conditional

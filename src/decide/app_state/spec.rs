@@ -18,7 +18,7 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
             "application destination can't have both name and server defined: {} {}",
             destination.name, destination.server
         )),
-        (true, true) => say("ApplicationDestination server missing from app spec".to_owned()),
+        (true, true) => say("Destination server missing from app spec".to_owned()),
         _ => {}
     }
     if let Some(problem) = path_segment::problem(&destination.namespace) {

@@ -7,9 +7,10 @@ use serde_json::{Map, Value, json};
 use super::condition::{self, Condition, OF_COMPARISON};
 use super::pairs::{Compared, Comparison};
 use crate::api::annotations::sync_wave;
-use crate::api::sync_options::{DELETE_CONFIRM, PRUNE_CONFIRM, SyncOptions};
+use crate::api::sync_options::SyncOptions;
 use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
+use crate::decide::sync::Class;
 
 /// Most listed resources, to stay below the size limit of the API server. A
 /// condition contains the number of all.
@@ -191,7 +192,11 @@ fn row(resource: &Compared, with_health: bool, options: &SyncOptions) -> Value {
     if let Some(status) = resource.status() {
         set("status", status.as_str().into());
     }
-    if with_health && let Some(health) = &resource.health {
+    // What is not in the cluster has no other health (SE-058).
+    let absent = resource.live.is_none() && !resource.is_hook() && resource.class != Class::Skipped;
+    let missing = Health::new(Status::Missing, "");
+    let health = resource.health.as_ref().or_else(|| absent.then_some(&missing));
+    if with_health && let Some(health) = health {
         let mut own = json!({"status": health.status.as_str()});
         if !health.message.is_empty() {
             own["message"] = health.message.as_str().into();
@@ -210,7 +215,9 @@ fn row(resource: &Compared, with_health: bool, options: &SyncOptions) -> Value {
         set("syncWave", wave.into());
     }
     let own = object.map(SyncOptions::of_object).unwrap_or_default();
-    if [DELETE_CONFIRM, PRUNE_CONFIRM].iter().any(|word| own.has(word) || options.has(word)) {
+    // The resource decides before the Application (SE-301).
+    let confirms = |option| own.value(option).or(options.value(option)) == Some("confirm");
+    if confirms("Delete") || confirms("Prune") {
         set("requiresDeletionConfirmation", true.into());
     }
     Value::Object(row)

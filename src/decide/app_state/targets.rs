@@ -111,9 +111,13 @@ pub fn place(
         placed.push(Some(Target { object: Arc::new(object), key, class, digest }));
     }
     for (key, (_, times)) in last.iter().filter(|(_, (_, times))| *times > 1) {
+        let ResourceKey { group, kind, namespace, name } = key;
         conditions.push(Condition::new(
             types::REPEATED_RESOURCE_WARNING,
-            format!("Resource {key} appeared {times} times among application resources."),
+            format!(
+                "Resource {group}/{kind}/{namespace}/{name} appeared {times} times among \
+                 application resources."
+            ),
         ));
     }
     Placed { targets: placed.into_iter().flatten().collect(), conditions }

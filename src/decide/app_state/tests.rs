@@ -239,7 +239,7 @@ fn errors_of_a_spec_name_the_field() {
         (
             "SE-012",
             json!({"destination": {"server": null}}),
-            "ApplicationDestination server missing",
+            "Destination server missing from app spec",
         ),
         ("SE-031", json!({"source": {"repoURL": null}}), "spec.source.repoURL is required"),
         ("SE-031", json!({"source": {"path": null}}), "spec.source.path or"),
@@ -290,7 +290,7 @@ fn targets_have_a_namespace_tracking_and_unique_keys() {
         messages,
         [
             "Resource coordination.k8s.io/Lease l is excluded in the settings",
-            "Resource ConfigMap web/one appeared 2 times among application resources.",
+            "Resource /ConfigMap/web/one appeared 2 times among application resources.",
         ]
     );
     let nowhere = targets::place(vec![map("one")], "", &tracking(), &scope, &KindFilter::default());
@@ -499,7 +499,8 @@ fn automated_sync_starts_only_if_permitted() {
     assert!(started(decide(policy(json!({"prune": true})), &placed, &both, true)));
     let empty = Placed::default();
     let wiped = decide(policy(json!({"prune": true})), &empty, &surplus, true);
-    assert!(matches!(wiped, Decision::Refuse(c) if c.message.contains("wipe out")), "SE-427");
+    let want = "Skipping sync attempt to [abc]: auto-sync will wipe out all resources";
+    assert!(matches!(wiped, Decision::Refuse(c) if c.message == want), "SE-427");
     assert!(started(decide(
         policy(json!({"prune": true, "allowEmpty": true})),
         &empty,
@@ -507,7 +508,7 @@ fn automated_sync_starts_only_if_permitted() {
         true
     )));
     let failed = decide(tried("Failed"), &placed, &nothing, true);
-    let want = "Failed last sync attempt to abc: broken";
+    let want = "Failed last sync attempt to [abc]: broken";
     assert!(matches!(failed, Decision::Refuse(c) if c.message == want), "SE-423");
     let Decision::Start(healing) = decide(tried("Succeeded"), &placed, &nothing, true) else {
         panic!("SE-425: the first attempt needs no pause");

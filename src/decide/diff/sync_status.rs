@@ -50,6 +50,8 @@ impl<'a> Resource<'a> {
         Some(match (self.target, self.live, self.modified) {
             // It is created by the sync itself.
             (Some(_), None, _) if self.managed_namespace => SyncStatus::Synced,
+            // It is not in the source, but its metadata is in the spec.
+            (None, Some(_), Some(false)) if self.managed_namespace => SyncStatus::Synced,
             (Some(_), None, _) | (None, Some(_), _) => SyncStatus::OutOfSync,
             (None, None, _) => SyncStatus::Synced,
             (Some(_), Some(_), Some(true)) => SyncStatus::OutOfSync,
@@ -59,9 +61,13 @@ impl<'a> Resource<'a> {
     }
 
     /// Whether the resource is no longer in the source and would be pruned (SE-149).
-    /// Never for a hook.
+    /// Never for a hook, and never for a managed namespace (SE-144).
     pub fn requires_pruning(&self) -> bool {
-        self.target.is_none() && self.live.is_some() && self.self_referenced && !self.hook
+        self.target.is_none()
+            && self.live.is_some()
+            && self.self_referenced
+            && !self.hook
+            && !self.managed_namespace
     }
 
     /// The sync status for the Application (SE-147): a resource that is only in the

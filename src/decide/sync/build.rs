@@ -305,7 +305,10 @@ impl<'a> Builder<'a, '_> {
         let metadata = self.snapshot.managed_namespace_metadata.as_ref();
         // Once this operation creates it, it stays a task of the operation.
         let in_flight = &self.snapshot.progress.in_flight;
-        let begun = in_flight.iter().any(|action| action.task == task_key)
+        // A server whose definition lacks the field for actions in flight has dropped it.
+        let answered = self.snapshot.outcomes.iter();
+        let begun = answered.map(|outcome| &outcome.action.task).any(|task| *task == task_key)
+            || in_flight.iter().any(|action| action.task == task_key)
             || self.snapshot.results.iter().any(|result| TaskKey::of(result) == task_key);
         let failed = match &self.snapshot.namespace {
             NamespaceFact::Failed(error) if !begun => {

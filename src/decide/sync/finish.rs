@@ -10,6 +10,7 @@ use super::plan::{
     DeleteReason, Ending, Group, Happened, Progress, SyncPlan, Verb, WaitReason, Waiting,
 };
 use super::snapshot::HookPolicyScope;
+use super::task::Task;
 use crate::api::operation::ResourceResult;
 use crate::api::operation::{OperationPhase, ResultCode};
 
@@ -111,12 +112,14 @@ impl Engine<'_> {
 
     /// Stops running hooks and ends; resources are not changed (SE-285).
     pub(super) fn terminate(mut self) -> SyncPlan {
+        let running: Vec<bool> = self.tasks.iter().map(Task::is_running).collect();
         self.refresh();
         let groups = self.clean_up(|engine, at| {
             let task = &engine.tasks[at];
             match task.is_running() {
                 true => Some(DeleteReason::Terminated),
-                false if task.is_completed() && task.policies.failed => {
+                // Hooks that had completed before stay, whatever their policy.
+                false if running[at] && task.is_completed() && task.policies.failed => {
                     Some(DeleteReason::HookFailed)
                 }
                 false => None,

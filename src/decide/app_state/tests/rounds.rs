@@ -280,3 +280,27 @@ fn a_deletion_runs_its_steps_in_order() {
     assert_eq!(finalize::report(&mut app, Ok(DeletionState::Done), at(3)), finalize::released());
     assert!(app["status"]["conditions"].is_null(), "{app}");
 }
+
+/// A retry replaced the commit that a user had gone back to, or kept one that Argo CD's
+/// clients name in every request (SE-024).
+#[test]
+fn a_retry_with_refresh_keeps_only_what_a_user_goes_back_to_se_024() {
+    let named = |commit: &str, change: Value| {
+        let mut app = application();
+        app["status"]["sync"]["revision"] = "c3".into();
+        app["status"]["history"] = json!([{"revision": "c1"}, {"revision": "c3"}]);
+        let operation = json!({"sync": {"revision": commit}, "retry": {"refresh": true}});
+        app["operation"] = operation;
+        json_patch::merge(&mut app, &change);
+        operation::begin(&mut app, at(0));
+        operation::next_attempt(&mut app, 1);
+        operation::given(&state(&app, "operation")["sync"])
+    };
+    assert!(named("c2", json!({})).is_empty(), "never deployed");
+    assert!(named("c3", json!({})).is_empty(), "the newest one");
+    assert_eq!(named("c1", json!({})), ["c1"], "a rollback");
+    let other = json!({"operation": {"sync": {"source": {"repoURL": "r", "path": "other"}}}});
+    assert_eq!(named("c2", other), ["c2"], "a rollback to another source");
+    let automated = json!({"operation": {"initiatedBy": {"automated": true}}});
+    assert!(named("c1", automated).is_empty());
+}

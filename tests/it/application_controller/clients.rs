@@ -1,0 +1,193 @@
+//! What clients of Argo CD read from an Application.
+
+use super::*;
+
+const DELETE_POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
+
+fn rows(app: &Value) -> Vec<Value> {
+    app["status"]["resources"].as_array().cloned().unwrap_or_default()
+}
+
+fn results(app: &Value) -> Vec<Value> {
+    let result = &app["status"]["operationState"]["syncResult"]["resources"];
+    result.as_array().cloned().unwrap_or_default()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_resource_that_is_not_in_the_cluster_is_missing_se_058() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/skip.json", &config_map("skip", "1", &[(HOOK, "Skip")]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let row = |app: &Value, name: &str| rows(app).into_iter().find(|row| row["name"] == name);
+    assert_eq!(row(&app, "one").unwrap()["health"]["status"], "Missing");
+    let skipped = row(&app, "skip");
+    assert!(skipped.is_none_or(|row| row["health"].is_null()), "SE-141");
+    world.sync("app", json!({"revision": revision})).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert!(row(&app, "one").unwrap()["health"].is_null(), "a ConfigMap has no health");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
+    let world = World::start().await;
+    world.write("app/one.json", &deployment("one", &[]));
+    let revision = world.commit();
+    let text = "app path does not exist";
+    world.create_app(&world.application("new", "nowhere")).await;
+    let failed = |app: &Value| condition(app, "ComparisonError", text);
+    world.until("new", "compared", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
+
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.patch("app", json!({"spec": {"source": {"path": "nowhere"}}})).await;
+    world.until("app", "compared", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
+}
+
+/// Argo CD's clients name the commit that the target revision means in each request.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_retry_with_refresh_takes_the_commit_that_mends_it_k_04() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let good = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": good})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    world.write(
+        "app/none.json",
+        r#"{"apiVersion":"no.kind/v1","kind":"No","metadata":{"name":"n"}}"#,
+    );
+    let bad = world.commit();
+    let backoff = json!({"duration": "1s", "factor": 1, "maxDuration": "1s"});
+    let retry = json!({"limit": -1, "refresh": true, "backoff": backoff});
+    let operation = json!({
+        "sync": {"revision": bad}, "retry": retry, "initiatedBy": {"username": "admin"},
+    });
+    world.patch("app", json!({"operation": operation})).await;
+    let tried = |app: &Value| {
+        app["status"]["operationState"]["retryCount"].as_i64() >= Some(1) && phase(app) == "Running"
+    };
+    world.until("app", "tried again", tried).await;
+    world.remove("app/none.json");
+    world.write("app/one.json", &config_map("one", "2", &[]));
+    let mended = world.commit();
+    let app = world.until("app", "synced", |app| settled(app) && phase(app) == "Succeeded").await;
+    assert_eq!(app["status"]["operationState"]["syncResult"]["revision"], *mended);
+    assert_eq!(app["status"]["history"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tracked_namespace_with_managed_metadata_is_synced_se_144() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let id = "argocd.argoproj.io/tracking-id";
+    let tracked = json!({"metadata": {"annotations": {id: "app:/Namespace:web/web"}}});
+    let namespaces = world.api("v1", "Namespace", "");
+    namespaces.patch("web", &PatchParams::default(), &Patch::Merge(tracked)).await.unwrap();
+    let option = json!(["CreateNamespace=true"]);
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({
+        "managedNamespaceMetadata": {"labels": {"team": "a"}}, "syncOptions": option,
+    });
+    world.create_app(&app).await;
+    let row = |app: &Value| rows(app).into_iter().find(|row| row["kind"] == "Namespace");
+    let differs = |app: &Value| row(app).is_some_and(|row| row["status"] == "OutOfSync");
+    world.until("app", "without its metadata", differs).await;
+    world.sync("app", json!({"revision": revision, "syncOptions": option})).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let row = row(&app).unwrap();
+    assert!(row["requiresPruning"].is_null() && row["status"] == "Synced", "{row}");
+}
+
+/// The definitions of Argo CD do not know `operationState.progress`, so the server drops it.
+async fn drop_progress(world: &World) {
+    let definitions: Api<crds::CustomResourceDefinition> = Api::all(world.client.clone());
+    let path = "/spec/versions/0/schema/openAPIV3Schema/properties/status/properties\
+                /operationState/properties/progress";
+    let patch: json_patch::Patch =
+        serde_json::from_value(json!([{"op": "remove", "path": path}])).unwrap();
+    let patch = Patch::Json::<()>(patch);
+    let name = "applications.argoproj.io";
+    definitions.patch(name, &PatchParams::default(), &patch).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_delay_between_waves_holds_also_under_other_definitions_se_265() {
+    let mut world = World::start().await;
+    drop_progress(&world).await;
+    world.crash().await;
+    world.settings.wave_delay = Duration::from_secs(4);
+    world.run();
+    // Its changes trigger reconciles during the delay.
+    world.write("app/one.json", &deployment("one", &[(WAVE, "0")]));
+    world.write("app/two.json", &config_map("two", "1", &[(WAVE, "1")]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app = world.until("app", "over", settled).await;
+    assert_eq!(phase(&app), "Succeeded", "{app}");
+    let made_at = |object: Value| -> jiff::Timestamp {
+        object["metadata"]["creationTimestamp"].as_str().unwrap().parse().unwrap()
+    };
+    let one = made_at(world.get("apps/v1", "Deployment", "web", "one").await);
+    let two = made_at(world.get("v1", "ConfigMap", "web", "two").await);
+    assert!(two.duration_since(one).as_secs() >= 3, "{one} {two}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_created_namespace_is_a_result_also_under_other_definitions_k_12() {
+    let world = World::start().await;
+    drop_progress(&world).await;
+    world.write("good/one.json", &config_map("one", "1", &[]));
+    world.write(
+        "bad/one.json",
+        &job("hook", &[(HOOK, "PreSync"), ("simulate.wavegate.dev/outcome", "fail")]),
+    );
+    let revision = world.commit();
+    for (name, ends) in [("good", "Succeeded"), ("bad", "Failed")] {
+        let mut app = world.application(name, name);
+        app["spec"]["destination"]["namespace"] = format!("fresh-{name}").into();
+        world.create_app(&app).await;
+        let options = json!(["CreateNamespace=true"]);
+        world.sync(name, json!({"revision": revision, "syncOptions": options})).await;
+        let app = world.until(name, "over", settled).await;
+        assert_eq!(phase(&app), ends, "{app}");
+        let results = results(&app);
+        assert_eq!(results.len(), 2, "{name}: {results:?}");
+        let found = results.iter().find(|result| result["kind"] == "Namespace").unwrap();
+        assert_eq!(found["message"], *format!("namespace/fresh-{name} created"));
+        assert_eq!((&found["syncPhase"], &found["status"]), (&"PreSync".into(), &"Synced".into()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_termination_leaves_hooks_that_had_completed_k_13() {
+    let world = World::start().await;
+    let policy = (DELETE_POLICY, "HookFailed");
+    world.write("app/a.json", &job("done", &[(HOOK, "PreSync"), policy]));
+    let hangs = ("simulate.wavegate.dev/outcome", "hang");
+    world.write("app/b.json", &job("running", &[(HOOK, "PreSync"), policy, hangs]));
+    let revision = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let is_half_done = |app: &Value| {
+        let of = |name: &str, phase: &str| {
+            results(app).iter().any(|one| one["name"] == name && one["hookPhase"] == phase)
+        };
+        of("done", "Succeeded") && of("running", "Running")
+    };
+    world.until("app", "half done", is_half_done).await;
+    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    let app = world.until("app", "over", settled).await;
+    assert_eq!(phase(&app), "Failed", "{app}");
+    assert!(world.get("batch/v1", "Job", "web", "running").await.is_null());
+    let done = world.get("batch/v1", "Job", "web", "done").await;
+    assert!(done.is_object(), "a completed hook stays, whatever its policy");
+    assert!(done["metadata"]["finalizers"].is_null(), "{done}");
+}
