@@ -40,9 +40,9 @@ impl BuildEnvironment {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Whether a name belongs to the build environment.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.value(name).is_some()
+    /// Whether what follows a dollar sign is a name of the build environment.
+    pub(super) fn begins(&self, after: &str) -> bool {
+        variable(after).0.is_some_and(|name| self.value(name).is_some())
     }
 
     /// Replaces `$name` and `${name}` as Argo CD does: unknown names by nothing, and `$$`

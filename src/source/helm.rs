@@ -180,13 +180,12 @@ impl Named<'_> {
     /// A values file: relative to the chart, with a leading slash relative to the repository
     /// root, or as `$ref/…` relative to the root of another source (SE-034).
     fn value_file(&self, file: &str, ignore_missing: bool) -> Result<Option<PathBuf>, RenderError> {
-        let reference =
-            file.strip_prefix('$').map(|rest| rest.split_once('/').unwrap_or((rest, "")));
+        let after = file.strip_prefix('$').unwrap_or_default();
+        let (name, path) = after.split_once('/').unwrap_or((after, ""));
         // The name of a source comes before the one of a variable.
-        let reference = reference.filter(|(name, _)| {
-            let name = name.trim_start_matches('{').trim_end_matches('}');
-            self.subject.references.contains_key(name) || !self.environment.has(name)
-        });
+        let is_reference = file.starts_with('$')
+            && (self.subject.references.contains_key(name) || !self.environment.begins(after));
+        let reference = is_reference.then_some((name, path));
         let (root, path, written) = match reference {
             Some((name, path)) => {
                 let Some(checkout) = self.subject.references.get(name) else {

@@ -90,7 +90,7 @@ async fn sync(
         Some(namespace) => namespace.clone(),
         None => client.default_namespace().to_owned(),
     };
-    let manifests = Manifests::read(args, &namespace).await?;
+    let manifests = Manifests::read(args, &namespace, &client).await?;
     if !args.what.dry_run {
         tokio::select! {
             taken = run_lease::take(&client, &manifests, lease) => taken?,

@@ -20,8 +20,8 @@ use crate::api::annotations::sync_wave;
 use crate::api::kind::GroupVersionKind;
 use crate::api::path_segment;
 use crate::api::resource_key::ResourceKey;
-use crate::source::{RenderFor, RenderOptions, render_local};
-use crate::watch::cluster_cache::{Reach, SurveyMode, kind_of};
+use crate::source::{ClusterFacts, RenderFor, RenderOptions, render_local};
+use crate::watch::cluster_cache::{Reach, SurveyMode, capabilities_of, kind_of};
 use crate::watch::failure::{has_code, reason};
 
 /// Longest value of a label.
@@ -43,7 +43,7 @@ pub(super) struct Manifests {
 
 impl Manifests {
     /// Reads the files of the command line.
-    pub async fn read(args: &Args, namespace: &str) -> Result<Self, Error> {
+    pub async fn read(args: &Args, namespace: &str, client: &Client) -> Result<Self, Error> {
         let name = match &args.name {
             Some(name) => checked_name(name)?,
             // Folders of one name are common; what one has applied is not of the other.
@@ -61,7 +61,7 @@ impl Manifests {
             let why = "is not a valid name of a namespace";
             return Err(Error::input("cannot use", format!("namespace {namespace}"), why));
         }
-        let objects = match rendered(args, &name, namespace).await? {
+        let objects = match rendered(args, &name, namespace, client).await? {
             Some(objects) => objects,
             None => {
                 let objects = input::objects(&args.files)?;
@@ -177,15 +177,30 @@ pub(super) async fn discovered(
     }
 }
 
-/// The manifests of a kustomization or a chart.
-async fn rendered(args: &Args, name: &str, namespace: &str) -> Result<Option<Vec<Value>>, Error> {
+/// The manifests of a kustomization or a chart; a chart is rendered for the cluster.
+async fn rendered(
+    args: &Args,
+    name: &str,
+    namespace: &str,
+    client: &Client,
+) -> Result<Option<Vec<Value>>, Error> {
     let [path] = args.files.as_slice() else { return Ok(None) };
     if !path.is_dir() {
         return Ok(None);
     }
+    let cluster = if path.join("Chart.yaml").exists() {
+        let found = capabilities_of(client).await.map_err(|error| {
+            Error::input("cannot read from the cluster", "its version and kinds", reason(&error))
+        })?;
+        let (kube_version, api_versions) = (found.version, found.api_versions);
+        Some(ClusterFacts { kube_version, api_versions })
+    } else {
+        None
+    };
     let subject = RenderFor {
         application: name.to_owned(),
         namespace: namespace.to_owned(),
+        cluster,
         ..RenderFor::default()
     };
     let manifests = render_local(path, &subject, &RenderOptions::default()).await;

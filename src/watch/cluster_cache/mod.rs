@@ -83,6 +83,15 @@ pub enum Error {
     },
 }
 
+/// Version and kinds of a cluster that is not cached, for charts.
+///
+/// # Errors
+///
+/// When the discovery fails.
+pub async fn capabilities_of(client: &kube::Client) -> Result<Capabilities, kube::Error> {
+    Known::default().capabilities(client).await
+}
+
 /// One cluster, shared by all Applications that sync to it.
 #[derive(Debug)]
 pub struct ClusterCache {

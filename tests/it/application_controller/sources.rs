@@ -127,7 +127,8 @@ async fn what_a_chart_misses_is_named() {
 const CURIOUS: &str = r#"#!/bin/bash
 try() { name=$1; shift; if "$@" > /dev/null 2>&1; then echo "  $name: 'yes'"; else echo "  $name: 'no'"; fi; }
 connect() { exec 3<> "/dev/tcp/127.0.0.1/PORT"; }
-fill() { head -c 9000000 /dev/zero > "$TMPDIR/large"; }
+create() { echo new > OUTSIDE/new; }
+change() { echo '# changed' >> "$PWD/Chart.yaml"; }
 echo "apiVersion: v1"
 echo "kind: ConfigMap"
 echo "metadata: {name: rendered}"
@@ -138,8 +139,8 @@ try secret cat OUTSIDE/secret
 try list ls OUTSIDE
 try passwd cat /etc/passwd
 try environment cat /proc/PARENT/environ
-try write touch OUTSIDE/new
-try overwrite touch "$PWD/Chart.yaml"
+try write create
+try overwrite change
 try network connect
 echo "  core: '$(ulimit -c)'"
 echo "  memory: '$(ulimit -d)'"

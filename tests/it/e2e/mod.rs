@@ -117,6 +117,7 @@ cases! {
     without_application::an_interrupted_run_is_terminated,
     without_application::a_run_touches_only_its_own,
     without_application::a_dry_run_needs_the_namespaces,
+    without_application::a_chart_is_rendered_for_the_cluster,
     without_application::a_failed_run_runs_its_sync_fail_hook,
 }
 

@@ -270,6 +270,57 @@ pub async fn a_dry_run_needs_the_namespaces(world: World) {
     world.finish().await;
 }
 
+/// A chart is rendered for the cluster, by a Helm that reads nothing else of the machine.
+pub async fn a_chart_is_rendered_for_the_cluster(world: World) {
+    const HELM: &str = r#"#!/bin/sh
+echo "apiVersion: v1"
+echo "kind: ConfigMap"
+echo "metadata: {name: rendered}"
+echo "data:"
+if cat SECRET > /dev/null 2>&1; then echo "  secret: 'read'"; else echo "  secret: 'kept'"; fi
+echo "  args: |"
+for a in "$@"; do echo "    $a"; done
+"#;
+    let programs = tempfile::tempdir().unwrap();
+    let secrets = tempfile::tempdir().unwrap();
+    let secret = secrets.path().join("secret");
+    std::fs::write(&secret, "secret").unwrap();
+    let draft = programs.path().join("draft");
+    std::fs::write(&draft, HELM.replace("SECRET", secret.to_str().unwrap())).unwrap();
+    std::fs::set_permissions(&draft, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::rename(&draft, programs.path().join("helm")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("Chart.yaml"), "name: c\nversion: 0.1.0\n").unwrap();
+    let (dir, target) = (path(&folder), world.target.clone());
+    let args = ["sync", "-f", &dir, "-n", &target, "--name", "chart", "--timeout", "4m"];
+    let mut command = world.command(&args).await;
+    let others = std::env::var("PATH").unwrap();
+    command.env("PATH", format!("{}:{others}", programs.path().display()));
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let maps: Api<ConfigMap> = Api::namespaced(world.client.clone(), &world.target);
+    let data = maps.get("rendered").await.unwrap().data.unwrap();
+    let args: Vec<&str> = data["args"].lines().collect();
+    let version = world.client.apiserver_version().await.unwrap().git_version;
+    let version = version.trim_start_matches('v').split(['-', '+']).next().unwrap().to_owned();
+    let version = format!("--kube-version={version}");
+    for want in [
+        version.as_str(),
+        "--api-versions=v1/ConfigMap",
+        "--api-versions=apps/v1",
+        "--api-versions=apps/v1/Deployment",
+    ] {
+        assert!(args.contains(&want), "{want}: {args:?}");
+    }
+    let probe = world.command(&["__confine", "probe"]).await.output().unwrap();
+    if probe.stdout.is_empty() {
+        assert_eq!(data["secret"], "kept", "files outside of the chart are not readable");
+    } else {
+        eprintln!("skipped: {}", String::from_utf8_lossy(&probe.stdout));
+    }
+    world.finish().await;
+}
+
 pub async fn a_failed_run_runs_its_sync_fail_hook(world: World) {
     let folder = folder(&[
         ("a.json", hook(json!({"name": "fails"}), "PreSync", "50ms", "fail")),
