@@ -8,16 +8,18 @@
 
 mod accepted;
 mod application;
+mod customizations;
 mod guards;
 #[cfg(test)]
 mod tests;
+pub mod unused;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
 
-pub use accepted::AcceptedFlags;
+pub use accepted::{AcceptedFlags, accepted};
 pub use application::ApplicationFlags;
 
 use crate::decide::application_set::Room;
@@ -364,7 +366,8 @@ impl Config {
         )?;
         applications.dry_run = application_sets.dry_run;
         let debug = read.flag(flags.debug, ("DEBUG", "debug"), false);
-        let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), "info");
+        let (format, level) = log_of_the_application_controller(&mut read);
+        let level = read.text(flags.loglevel, ("LOGLEVEL", "log.level"), &level);
         Ok(Self {
             application_sets,
             sync_engine,
@@ -386,9 +389,13 @@ impl Config {
                 ("ENABLE_LEADER_ELECTION", "enable.leader.election"),
                 false,
             ),
-            log_format: read.text(flags.logformat, ("LOGFORMAT", "log.format"), "json"),
+            log_format: read.text(flags.logformat, ("LOGFORMAT", "log.format"), &format),
             log_level: if debug { "debug".to_owned() } else { level_of_argo_cd(&level) },
-            without_effect: accepted::without_effect(&read, &flags.accepted),
+            without_effect: {
+                let mut lines = accepted::without_effect(&read, &flags.accepted);
+                lines.extend(unused::without_effect(environment, config_map));
+                lines
+            },
             warnings: read.warnings,
         })
     }
@@ -401,6 +408,17 @@ impl Config {
             applications: embedded.then(|| self.applications.clone()),
         }
     }
+}
+
+/// Format and level of the log by the names of Argo CD's application controller: this process
+/// is both controllers (SE-575).
+fn log_of_the_application_controller(read: &mut Reader<'_>) -> (String, String) {
+    let mut text = |variable: &str, key: &str, default: &str| {
+        let parse = |text: &str| Some(text.to_owned());
+        read.pick_in_full(None, (variable, key), parse, default.to_owned())
+    };
+    let format = text("ARGOCD_APPLICATION_CONTROLLER_LOGFORMAT", "controller.log.format", "json");
+    (format, text("ARGOCD_APPLICATION_CONTROLLER_LOGLEVEL", "controller.log.level", "info"))
 }
 
 /// The namespace of the control plane: that of the flag, else of the environment.

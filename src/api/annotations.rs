@@ -35,6 +35,11 @@ pub const IGNORE_RESTART_POLICY: &str = "argocd.argoproj.io/ignore-restart-polic
 pub const REFRESH: &str = "argocd.argoproj.io/refresh";
 /// Time when the refresh was requested (SE-379).
 pub const REFRESH_TIMESTAMP: &str = "argocd.argoproj.io/refresh-timestamp";
+/// On an Application: the paths whose changes count; reported as without effect (SE-422).
+pub const MANIFEST_GENERATE_PATHS: &str = "argocd.argoproj.io/manifest-generate-paths";
+/// On an object: its changes do not refresh the Application; reported as without effect
+/// (SE-178).
+pub const IGNORE_RESOURCE_UPDATES: &str = "argocd.argoproj.io/ignore-resource-updates";
 /// On an Application: hydrate again; kept through writes (AS-154).
 pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
 /// On an Application: do not reconcile it (SE-380). On the Secret of a cluster: do not

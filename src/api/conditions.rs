@@ -47,6 +47,8 @@ pub mod application_set {
         pub const STATUS_ERROR: &str = "StatusError";
         /// The installed definition has no field `status.rollout`.
         pub const FIELD_NOT_DEFINED: &str = "FieldNotDefined";
+        /// Settings, projects or Secrets of the control plane cannot be read.
+        pub const CONTROL_PLANE_ERROR: &str = "ControlPlaneError";
         /// No errors.
         pub const APPLICATION_SET_UP_TO_DATE: &str = "ApplicationSetUpToDate";
         /// A step is not complete.

@@ -12,6 +12,7 @@ use super::error::{Error, note};
 use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
+use crate::decide::app_state::unsupported;
 use crate::decide::application_set::validate::{self, Known};
 use crate::desired::Generation;
 use crate::desired::generators::path_pattern::Globbing;
@@ -207,7 +208,10 @@ impl Controller {
 
     /// What generators read.
     pub fn facts(&self) -> Facts {
-        let settings = Inputs { projects: self.project_names(), ..self.settings.inputs() };
+        let demand =
+            |(name, project): (&String, &Arc<Value>)| (name.clone(), unsupported::demand(project));
+        let projects = self.projects.as_ref().map(|all| all.iter().map(demand).collect());
+        let settings = Inputs { projects, ..self.settings.inputs() };
         match &self.secrets {
             Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
             Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),

@@ -16,8 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::config::{CONFIG_MAPS, Config, Flags};
-use crate::controller::Controllers;
 use crate::controller::leader::Candidate;
+use crate::controller::{self, Controllers};
+use crate::redact;
 use crate::serve::{self, Readiness};
 use crate::source::confine::{self, Confinement};
 use crate::source::{self, Repositories};
@@ -71,7 +72,7 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     let readiness = Readiness::default();
     stop_on_signal(shutdown.clone());
     let read = read_config_maps(&client, &first, &readiness);
-    let (settings, unread) = tokio::select! {
+    let settings = tokio::select! {
         read = read => read?,
         () = shutdown.cancelled() => return Ok(ExitCode::SUCCESS),
     };
@@ -82,10 +83,6 @@ async fn run_async(args: Args) -> anyhow::Result<ExitCode> {
     }
     for setting in &config.without_effect {
         tracing::info!("{setting}");
-    }
-    for (name, error) in unread {
-        let error = failure::reason(&error);
-        tracing::warn!(error, "ConfigMap {name} cannot be read, its settings are not used");
     }
     warn_of_missing_namespace(&client, namespace).await;
     tracing::info!(
@@ -260,11 +257,9 @@ pub fn open_sources(
         .with_context(|| format!("cannot use {} for checkouts", dir.display()))
 }
 
-/// The keys of all ConfigMaps of settings, and those that the server refuses to read.
-type ConfigMaps = (BTreeMap<String, String>, Vec<(&'static str, kube::Error)>);
-
-/// Reads the ConfigMaps of the control plane. A server that does not answer is waited for:
-/// they may say that nothing is to be written, or that Argo CD does the syncing.
+/// Reads the keys of the ConfigMaps of the control plane. A server that does not answer, or
+/// refuses to show them, is waited for: they may say that nothing is to be written, which kinds
+/// are protected, or that Argo CD does the syncing.
 ///
 /// # Errors
 ///
@@ -273,10 +268,9 @@ async fn read_config_maps(
     client: &Client,
     config: &Config,
     readiness: &Readiness,
-) -> anyhow::Result<ConfigMaps> {
+) -> anyhow::Result<BTreeMap<String, String>> {
     let namespace = &config.application_sets.control_plane_namespace;
     let mut settings = BTreeMap::new();
-    let mut unread = Vec::new();
     // What is known so far says how to log, and where the probes are, while this waits.
     let mut waiting = None;
     for name in CONFIG_MAPS {
@@ -285,7 +279,7 @@ async fn read_config_maps(
         let mut pauses = pauses.without_max_times().build();
         loop {
             let attempt = tokio::time::timeout(ANSWER_WITHIN, config_map(client, namespace, name));
-            let error = match attempt.await {
+            let (error, is_refused) = match attempt.await {
                 // Existing values take precedence.
                 Ok(Ok(map)) => {
                     map.into_iter().for_each(|(key, value)| {
@@ -293,12 +287,8 @@ async fn read_config_maps(
                     });
                     break;
                 }
-                Ok(Err(error)) if !failure::is_transient(&error) => {
-                    unread.push((name, error));
-                    break;
-                }
-                Ok(Err(error)) => failure::reason(&error),
-                Err(_) => format!("no answer within {} s", ANSWER_WITHIN.as_secs()),
+                Ok(Err(error)) => (failure::reason(&error), !failure::is_transient(&error)),
+                Err(_) => (format!("no answer within {} s", ANSWER_WITHIN.as_secs()), false),
             };
             if waiting.is_none() {
                 waiting = Some(Waiting::start(config, readiness)?);
@@ -308,13 +298,25 @@ async fn read_config_maps(
                 "ConfigMap {namespace}/{name} cannot be read; nothing starts before that, since \
                  it may hold settings"
             );
+            let unread = format!("ConfigMap {namespace}/{name} cannot be read: {error}");
+            readiness.wait_for(&redact::text(&unread));
+            // Nobody else says it: the sets would keep the status of the last run.
+            if is_refused && !config.application_sets.dry_run {
+                let audience = controller::unread::Audience {
+                    namespace: namespace.clone(),
+                    others: config.application_sets.namespaces.clone(),
+                };
+                let clock = Clock::system();
+                controller::unread::report(client, &audience, &unread, &clock).await;
+            }
             tokio::time::sleep(pauses.next().unwrap_or(longest)).await;
         }
     }
+    readiness.wait_for("");
     if let Some(waiting) = waiting {
         waiting.end().await;
     }
-    Ok((settings, unread))
+    Ok(settings)
 }
 
 /// Logging and probes while the API server does not answer, by the flags and the environment.

@@ -49,7 +49,7 @@ const CLIENT: &str = "requests to the API server are limited by the number of pa
 const CONNECTION: &str = "connections to the API server have fixed time limits";
 
 #[rustfmt::skip]
-const ACCEPTED: [Accepted; 26] = [
+static ACCEPTED: [Accepted; 26] = [
     text("argocd-repo-server", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER", "repo.server", REPO_SERVER),
     switch("repo-server-plaintext", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_PLAINTEXT", "applicationsetcontroller.repo.server.plaintext", REPO_SERVER),
     switch("repo-server-strict-tls", "ARGOCD_APPLICATIONSET_CONTROLLER_REPO_SERVER_STRICT_TLS", "applicationsetcontroller.repo.server.strict.tls", REPO_SERVER),
@@ -110,6 +110,14 @@ impl clap::FromArgMatches for AcceptedFlags {
         }
         Ok(())
     }
+}
+
+/// The names of these settings, and why each has no effect.
+pub fn accepted() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let names = |setting: &'static Accepted| {
+        [setting.variable, setting.key].map(|name| (name, setting.why))
+    };
+    ACCEPTED.iter().flat_map(names).filter(|(name, _)| !name.is_empty())
 }
 
 /// The settings that are set, each with its place and the reason why it has no effect.

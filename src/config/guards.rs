@@ -3,12 +3,16 @@
 //! One that is not understood is never replaced by its default: no Application is compared,
 //! synced or deleted then, and a condition names the key.
 
-use super::{Reader, yes_or_no};
+use super::{Reader, customizations, yes_or_no};
 use crate::api::resource_filter::{EXCLUSIONS, INCLUSIONS, ResourceFilter};
+use crate::decide::app_state::unsupported::IMPERSONATION;
 use crate::settings::ApplicationSettings;
 
 /// Whether Applications may use the controller's own cluster; the default is true.
 const IN_CLUSTER_ENABLED: &str = "cluster.inClusterEnabled";
+
+/// Projects whose restrictions others inherit.
+const GLOBAL_PROJECTS: &str = "globalProjects";
 
 /// Reads them.
 pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
@@ -27,6 +31,16 @@ pub(super) fn read(read: &mut Reader<'_>, settings: &mut ApplicationSettings) {
         },
     };
     switch(IN_CLUSTER_ENABLED, &mut settings.in_cluster_enabled);
+    switch(IMPERSONATION, &mut settings.impersonation);
+    switch("kustomize.enable", &mut settings.render.enabled.kustomize);
+    switch("helm.enable", &mut settings.render.enabled.helm);
+    if !text(GLOBAL_PROJECTS).trim().trim_matches(['[', ']', ' ']).is_empty() {
+        settings.unreadable.push(format!(
+            "{GLOBAL_PROJECTS} of ConfigMap argocd-cm: restrictions of global projects are not \
+             applied; copy them to the projects, and remove the key"
+        ));
+    }
+    settings.customizations = customizations::read(read.config_map);
     for error in &settings.unreadable {
         read.warnings.push(format!("{error}; until then, no Application is reconciled"));
     }

@@ -12,6 +12,7 @@ pub mod error;
 pub mod leader;
 pub mod metrics;
 mod runtime;
+pub mod unread;
 
 use std::sync::Arc;
 
@@ -112,6 +113,19 @@ async fn run_with(
         let watched = core.control_plane.run(&core.client, &stop).await;
         watched.map_err(Stopped::Application).and(until(&shutdown))
     };
+    let dry_run = settings.application_sets.dry_run;
+    let audience = unread::Audience {
+        namespace: settings.application_sets.control_plane_namespace.clone(),
+        others: settings.application_sets.namespaces.clone(),
+    };
+    let unread = async {
+        if !dry_run {
+            let kinds = core.control_plane.unread();
+            stop.run_until_cancelled(unread::follow(&core, &audience, kinds)).await;
+        }
+        shutdown.cancelled().await;
+        until(&shutdown)
+    };
     let sets = async {
         application_set::run(
             core.clone(),
@@ -133,7 +147,7 @@ async fn run_with(
     };
     let ended = CancellationToken::new();
     let controllers = async {
-        let result = tokio::try_join!(watches, sets, applications).map(|_| ());
+        let result = tokio::try_join!(watches, sets, applications, unread).map(|_| ());
         ended.cancel();
         result
     };

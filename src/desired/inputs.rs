@@ -20,6 +20,10 @@ pub const MAX_READS: usize = 6;
 /// Default interval at which repositories are read again (AS-047, AS-503).
 pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 
+/// The AppProjects that exist, each with the reason why its repositories must not be read,
+/// such as a guard that cannot be enforced (SE-080).
+pub type Projects = BTreeMap<String, Option<String>>;
+
 /// The observed facts.
 #[derive(Clone, Debug)]
 pub struct Inputs {
@@ -27,8 +31,9 @@ pub struct Inputs {
     pub clusters: Arc<[ClusterSecret]>,
     /// What was read of repositories, or why it could not be read.
     pub git: BTreeMap<GitRequest, Result<Arc<GitAnswer>, String>>,
-    /// The AppProjects that exist; `None` when they are not known, as for a file.
-    pub projects: Option<BTreeSet<String>>,
+    /// The AppProjects that exist, each with the reason why its repositories must not be
+    /// read, if there is one; `None` when they are not known, as for a file.
+    pub projects: Option<Projects>,
     /// How the patterns of files are read (AS-096).
     pub globbing: Globbing,
     /// Interval at which a repository is read again when the generator has none.

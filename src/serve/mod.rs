@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
+use parking_lot::Mutex;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -18,17 +19,32 @@ pub use webhook::{Receive, webhook};
 
 /// Readiness of the process, shared by its parts.
 #[derive(Clone, Debug, Default)]
-pub struct Readiness(Arc<AtomicBool>);
+pub struct Readiness {
+    ready: Arc<AtomicBool>,
+    /// What is waited for at the start; empty for nothing.
+    waits: Arc<Mutex<String>>,
+}
 
 impl Readiness {
     /// Sets the readiness.
     pub fn set(&self, ready: bool) {
-        self.0.store(ready, Ordering::Relaxed);
+        self.ready.store(ready, Ordering::Relaxed);
     }
 
     /// The current readiness; not ready at first.
     pub fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Sets what is waited for at the start; empty for nothing.
+    pub fn wait_for(&self, what: &str) {
+        what.clone_into(&mut self.waits.lock());
+    }
+
+    /// What is waited for, or `default`.
+    fn waits_or(&self, default: &str) -> String {
+        let waits = self.waits.lock();
+        if waits.is_empty() { default.to_owned() } else { format!("waits: {waits}") }
     }
 }
 
@@ -44,18 +60,23 @@ pub async fn probes(
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
     let listener = listen("probe-addr", &addr).await?;
+    let living = readiness.clone();
     let ready = move || {
         let ready = readiness.get();
+        let why = readiness.waits_or("starting or stopping");
         async move {
-            if ready {
-                (StatusCode::OK, "ok")
-            } else {
-                (StatusCode::SERVICE_UNAVAILABLE, "not ready: starting or stopping")
+            match ready {
+                true => (StatusCode::OK, "ok".to_owned()),
+                false => (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}")),
             }
         }
     };
-    let router =
-        Router::new().route("/healthz", get(|| async { "ok" })).route("/readyz", get(ready));
+    // A process that waits must not be killed for it.
+    let healthy = move || {
+        let text = living.waits_or("ok");
+        async move { text }
+    };
+    let router = Router::new().route("/healthz", get(healthy)).route("/readyz", get(ready));
     connections::serve(listener, router, connections::LIMITS, shutdown).await;
     Ok(())
 }

@@ -9,6 +9,7 @@ use crate::api::annotations::DEFAULT_INSTANCE_LABEL;
 use crate::api::resource_filter::ResourceFilter;
 use crate::api::tracking::TrackingMethod;
 use crate::decide::app_state::auto_sync::SelfHeal;
+use crate::decide::app_state::unsupported::KindSetting;
 use crate::decide::app_state::{operate, reconcile};
 use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
@@ -42,6 +43,10 @@ pub struct ApplicationSettings {
     pub resource_filter: ResourceFilter,
     /// Whether Applications may use the controller's own cluster.
     pub in_cluster_enabled: bool,
+    /// Whether syncs should use service accounts of projects, which is refused (SE-079).
+    pub impersonation: bool,
+    /// Settings about some kinds that have no effect, for the Applications they concern.
+    pub customizations: Vec<KindSetting>,
     /// Settings that limit what is managed and are not understood, each with its key: no
     /// Application is compared, synced or deleted while there is one.
     pub unreadable: Vec<String>,
@@ -93,6 +98,8 @@ impl Default for ApplicationSettings {
             installation_id: String::new(),
             resource_filter: ResourceFilter::default(),
             in_cluster_enabled: true,
+            impersonation: false,
+            customizations: Vec::new(),
             unreadable: Vec::new(),
             parallel: 20,
             parallel_applies: 20,

@@ -40,6 +40,7 @@ mod conditions;
 mod deletions;
 mod gaps;
 mod limits;
+mod refusals;
 mod retries;
 mod sources;
 mod waits;

@@ -17,3 +17,4 @@ mod options;
 mod output;
 mod pages;
 mod session;
+mod settings;

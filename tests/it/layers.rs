@@ -29,7 +29,7 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
     ("serve", &[]),
     ("telemetry", &["redact", "terminal"]),
     ("settings", &["api", "decide", "desired", "glob", "source"]),
-    ("config", &["api", "decide", "desired", "duration", "settings", "source"]),
+    ("config", &["api", "decide", "desired", "duration", "settings", "source", "yaml"]),
     (
         "controller",
         &[

@@ -134,6 +134,7 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     let mut this = Reconciliation::new(&ctx, &key, trigger, &mut cached, application);
 
     let destination = this.destination().await?;
+    this.guarded(&destination)?;
     let namespace = destination.spec.destination.namespace.clone();
     let raw = match &inputs.directory {
         Some(directory) => vec![source_of(directory, &raw_sources(&this.application))],
@@ -173,6 +174,8 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     let compared = observation.compare(&this.application, &mut DiffCache::default());
     let mut conditions = compared.conditions;
     conditions.extend(placed.conditions.iter().cloned());
+    let customizations = &ctx.settings.customizations;
+    conditions.extend(app_state::unsupported::without_effect(customizations, &placed.targets));
     let warnings = rendered.warnings.iter();
     conditions.extend(warnings.map(|text| {
         Condition::new(crate::api::conditions::application::REPEATED_KEY_WARNING, text.as_str())

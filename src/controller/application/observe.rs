@@ -25,7 +25,9 @@ use crate::decide::app_state::deletion_scope::{self, Place, Scope};
 use crate::decide::app_state::errors::ObserveError;
 use crate::decide::app_state::observation::{Observation, inventory};
 use crate::decide::app_state::refresh::{Level, Reason};
-use crate::decide::app_state::{Condition, Placed, finalize, operation, targets, unlisted};
+use crate::decide::app_state::{
+    Condition, Placed, finalize, operation, targets, unlisted, unsupported,
+};
 use crate::decide::sync::NamespaceFact;
 use crate::watch::cluster_cache::{self, SurveyMode, kind_of};
 use crate::watch::clusters::{self, ConnectedCluster};
@@ -123,10 +125,12 @@ impl Observed {
         }
     }
 
-    /// Warnings about project, cluster and source.
-    pub fn warnings(&self) -> Vec<Condition> {
+    /// Warnings about project, cluster, source and settings.
+    pub fn warnings(&self, ctx: &Context) -> Vec<Condition> {
         let name = access::project_name(&self.destination.spec);
         let mut warnings: Vec<Condition> = self.destination.project.warnings(name).collect();
+        let customizations = &ctx.settings.customizations;
+        warnings.extend(unsupported::without_effect(customizations, &self.state.placed.targets));
         warnings.extend(unlisted(&self.destination.destination.cluster.unlisted()));
         let repeated = self.rendered.warnings.iter();
         warnings.extend(repeated.map(|text| Condition::new(REPEATED_KEY_WARNING, text.as_str())));
@@ -193,6 +197,18 @@ impl Reconciliation<'_> {
             // Both cases were rejected above.
             _ => Err(refused(problem)),
         }
+    }
+
+    /// Refuses what reads the sources of an Application whose project has guards that cannot
+    /// be enforced (SE-079, SE-080). A deletion without hooks reads none, and goes on.
+    pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
+        let name = access::project_name(&destination.spec);
+        let impersonation = self.ctx.settings.impersonation;
+        let conditions = unsupported::refusals(name, &destination.project.spec, impersonation);
+        if conditions.is_empty() {
+            return Ok(());
+        }
+        Err(ObserveError::Refused(Refusal { conditions, cluster_is_unknown: false }))
     }
 
     /// Assigns the manifests to the cluster and reads the live objects; also the
@@ -338,6 +354,7 @@ impl Reconciliation<'_> {
     /// The inputs of a comparison.
     pub(super) async fn observe(&mut self, reason: &Reason) -> Result<Observed, ObserveError> {
         let destination = self.destination().await?;
+        self.guarded(&destination)?;
         let sources = destination.spec.sources().to_vec();
         let wanted: Vec<Wanted> = sources.iter().map(wanted).collect();
         for gone in self.cached.sources.iter().filter(|old| !wanted.contains(old)) {
@@ -372,6 +389,7 @@ impl Reconciliation<'_> {
     pub(super) async fn observe_for_operation(&mut self) -> Result<Observed, Stop> {
         operation::check(&self.application).map_err(ObserveError::Operation)?;
         let destination = self.destination().await?;
+        self.guarded(&destination)?;
         let raw = operation::sources(&self.application);
         if let Some(denied) = destination.access().denied_source(&raw) {
             return Err(ObserveError::Operation(denied.message).into());
@@ -407,7 +425,8 @@ impl Reconciliation<'_> {
         let mut rendered = Rendered::default();
         if finalize::needs_source(&self.application) {
             // Only a permitted source may be read, so hooks need a valid spec (SE-521).
-            self.destination().await?;
+            let permitted = self.destination().await?;
+            self.guarded(&permitted)?;
             let sources = destination.spec.sources();
             let known = operation::given(&self.application["status"]["sync"]);
             let age = self.age();
@@ -439,6 +458,10 @@ impl Reconciliation<'_> {
     /// The destination of a deletion, whatever became of the spec (SE-512).
     async fn destination_for_deletion(&self) -> Result<(Option<Destination>, Place), ObserveError> {
         let (ctx, key) = (self.ctx, self.key);
+        // What they protect must not be deleted, either.
+        if let Some(setting) = ctx.settings.unreadable.first() {
+            return Err(refused(setting.clone()));
+        }
         let spec = deletion_scope::spec(&self.application);
         let known = ctx.projects.get(access::project_name(&spec));
         let resolved = ctx.clusters.resolve(&spec.destination).await;

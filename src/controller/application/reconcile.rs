@@ -166,7 +166,7 @@ impl Reconciliation<'_> {
             observation: observed.observation(self.ctx, &self.tracking),
             revisions: observed.revisions.clone(),
             types: observed.rendered.types.to_vec(),
-            warnings: observed.warnings(),
+            warnings: observed.warnings(self.ctx),
         };
         let short = is_short(&self.application, &observed);
         let (application, diffs) = (&mut self.application, &mut self.cached.diffs);

@@ -15,6 +15,7 @@ use super::repositories::Answers;
 use crate::api::ObjectKey;
 use crate::api::cluster::ClusterSecret;
 use crate::controller::credentials::RepositorySecrets;
+use crate::decide::app_state::unsupported;
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
@@ -25,7 +26,7 @@ use crate::decide::application_set::validate::Known;
 use crate::decide::application_set::windows::Facts;
 use crate::decide::windows::{self, Window};
 use crate::desired;
-use crate::desired::inputs::{GitRequest, Inputs, REQUEUE_AFTER, Reads};
+use crate::desired::inputs::{GitRequest, Inputs, Projects, REQUEUE_AFTER, Reads};
 use crate::entropy::environment;
 use crate::source::Freshness;
 use crate::watch::control_plane::clusters_of;
@@ -78,7 +79,7 @@ struct GeneratedFrom {
     /// The cluster Secrets; `None` when they were not used.
     clusters: Option<Arc<[ClusterSecret]>>,
     /// The AppProjects; `None` when they were not used.
-    projects: Option<BTreeSet<String>>,
+    projects: Option<Projects>,
 }
 
 /// Which repositories may be read for a reconcile.
@@ -105,6 +106,8 @@ struct Surroundings {
     /// The observed versions of these objects.
     versions: Vec<(String, String)>,
     known: Known,
+    /// The projects, with what keeps generators from reading their repositories.
+    projects: Projects,
     clusters: Arc<[ClusterSecret]>,
     credentials: Arc<RepositorySecrets>,
     windows: BTreeMap<String, Vec<Window>>,
@@ -198,7 +201,7 @@ impl Memory {
         let from = &self.generated_from;
         from.answers != self.answers.version
             || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
-            || from.projects.as_ref().is_some_and(|used| *used != self.surroundings.known.projects)
+            || from.projects.as_ref().is_some_and(|used| *used != self.surroundings.projects)
     }
 
     /// Generates the Applications, in a compact form.
@@ -213,7 +216,7 @@ impl Memory {
         let inputs = Inputs {
             clusters: Arc::clone(&self.surroundings.clusters),
             git: self.answers.all(),
-            projects: Some(self.surroundings.known.projects.clone()),
+            projects: Some(self.surroundings.projects.clone()),
             ..context.settings.inputs()
         };
         let object = object.parse();
@@ -395,6 +398,10 @@ impl Surroundings {
         self.windows = projects
             .iter()
             .map(|(name, project)| (name.clone(), windows::windows(&project.parse())))
+            .collect();
+        self.projects = projects
+            .iter()
+            .map(|(name, project)| (name.clone(), unsupported::demand(&project.parse())))
             .collect();
         let projects = projects.into_keys().collect();
         let clusters = plane.clusters();

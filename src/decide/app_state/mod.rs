@@ -56,6 +56,7 @@ pub mod refresh;
 pub mod spec;
 pub mod status;
 pub mod targets;
+pub mod unsupported;
 mod warnings;
 
 #[cfg(test)]

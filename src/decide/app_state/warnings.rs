@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::access;
 use super::condition::Condition;
 use super::pairs::{Compared, Facts};
+use super::unsupported;
 use crate::api::annotations::{HOOK, annotation};
 use crate::api::conditions::application as types;
 use crate::api::resource_key::ResourceKey;
@@ -35,6 +37,9 @@ pub(super) fn warnings(facts: &Facts<'_>, resources: &[Compared]) -> Vec<Conditi
             ));
         }
     }
+    let objects = facts.targets.iter().map(|target| (shown(&target.key), target.object.as_ref()));
+    let project = (access::project_name(facts.spec), facts.project);
+    messages.extend(unsupported::unused(facts.application, project, objects));
     let orphans = resources
         .iter()
         .filter(|resource| resource.target.is_none() && matches!(resource.class, Class::Hook(_)));

@@ -39,6 +39,18 @@ pub fn refresh_failed(
     (status, event)
 }
 
+/// The status of a set of a control plane that cannot read what it decides from: nothing is
+/// decided from defaults meanwhile.
+pub fn unread(set: &Set, error: &str, redact: fn(&str) -> String, now: Timestamp) -> Status {
+    let text: String = error.chars().take(CAUSE_LIMIT).collect();
+    let message = format!(
+        "{text}; no Application is created, updated, synced or deleted until it can be, and it is \
+         read again until then"
+    );
+    let failure = Failure { reason: reason::CONTROL_PLANE_ERROR, message };
+    status::with_error(set, &failure, redact, now)
+}
+
 /// The status of a set whose reconcile panicked, with an Event.
 pub fn failed(
     set: &Set,

@@ -58,12 +58,20 @@ impl Generator for Git {
             return Err(Failure::new("repoURL", "is missing; write the URL of a repository"));
         }
         let project = scope.project();
-        if !project.is_empty() && scope.projects().is_some_and(|known| !known.contains(project)) {
-            let cause = format!(
-                "spec.template.spec.project: AppProject {project} does not exist; create it, \
-                 since it decides which repositories may be read"
-            );
-            return Err(Failure::new("", cause));
+        if !project.is_empty()
+            && let Some(known) = scope.projects()
+        {
+            match known.get(project) {
+                Some(None) => {}
+                Some(Some(refusal)) => return Err(Failure::new("", refusal.clone())),
+                None => {
+                    let cause = format!(
+                        "spec.template.spec.project: AppProject {project} does not exist; create \
+                         it, since it decides which repositories may be read"
+                    );
+                    return Err(Failure::new("", cause));
+                }
+            }
         }
         let directories = patterns(generator, "directories")?;
         let files = patterns(generator, "files")?;

@@ -1,6 +1,5 @@
 //! What a generator may use: the template engine, the observed facts, and other generators.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -8,7 +7,7 @@ use serde_json::{Map, Value};
 use super::{Element, Evaluation, Failure, Generator, join, kind, of, shape, text};
 use crate::api::cluster::ClusterSecret;
 use crate::desired::Error;
-use crate::desired::inputs::{GitAnswer, GitRequest, Inputs};
+use crate::desired::inputs::{GitAnswer, GitRequest, Inputs, Projects};
 use crate::desired::texts::{Given, Texts};
 
 /// The deepest nesting: matrix and merge in matrix and merge (AS-004).
@@ -72,7 +71,7 @@ impl<'s, 'e> Scope<'s, 'e> {
     }
 
     /// The AppProjects that exist; `None` when they are not known.
-    pub fn projects(&mut self) -> Option<&'e BTreeSet<String>> {
+    pub fn projects(&mut self) -> Option<&'e Projects> {
         self.evaluation.reads.projects = true;
         self.evaluation.inputs.projects.as_ref()
     }

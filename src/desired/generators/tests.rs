@@ -37,7 +37,9 @@ impl World {
         let mut inputs = Inputs {
             clusters: self.clusters.clone().into(),
             globbing: self.globbing,
-            projects: self.projects.map(|names| names.iter().map(ToString::to_string).collect()),
+            projects: self
+                .projects
+                .map(|names| names.iter().map(|name| ((*name).to_owned(), None)).collect()),
             ..Inputs::default()
         };
         loop {

@@ -117,6 +117,11 @@ impl Cache {
         let _ = self.listed.subscribe().wait_for(|listed| *listed).await;
     }
 
+    /// Whether the first listing is complete.
+    pub fn is_listed(&self) -> bool {
+        *self.listed.borrow()
+    }
+
     /// Subscribes to changes; objects that are already in the cache come first, as new.
     pub fn subscribe(&self) -> UnboundedReceiver<Change> {
         let (send, receive) = unbounded_channel();

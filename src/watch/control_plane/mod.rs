@@ -14,7 +14,7 @@ mod clusters;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -72,7 +72,11 @@ impl Kind {
     }
 }
 
-/// A kind of the control plane must not be watched.
+/// Kinds that the server refuses to list, and why.
+pub type Unread = BTreeMap<Kind, String>;
+
+/// A kind of the control plane must not be watched any more: what is known of it would go
+/// stale.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot watch {what}: {reason}")]
 pub struct Forbidden {
@@ -109,6 +113,7 @@ pub struct ControlPlane {
     pub projects: Arc<Cache>,
     /// Secrets of clusters and repositories.
     pub secrets: Arc<Cache>,
+    unread: tokio::sync::watch::Sender<Unread>,
 }
 
 impl ControlPlane {
@@ -120,7 +125,14 @@ impl ControlPlane {
             applications: Arc::new(Cache::new(Kind::Application)),
             projects: Arc::new(Cache::new(Kind::Project)),
             secrets: Arc::new(Cache::new(Kind::Secret)),
+            unread: tokio::sync::watch::Sender::default(),
         }
+    }
+
+    /// The kinds that must not be listed, for those who wait for them. They are listed again
+    /// until they can be.
+    pub fn unread(&self) -> tokio::sync::watch::Receiver<Unread> {
+        self.unread.subscribe()
     }
 
     /// Waits until every kind was listed once.
@@ -150,7 +162,8 @@ impl ControlPlane {
     /// # Errors
     ///
     /// [`Forbidden`] when Applications are synced by this process and a kind that is
-    /// needed for it must not be watched. All other errors are logged and retried.
+    /// needed for it must not be listed any more: after a restart, nothing is decided before
+    /// it can be. All other errors are logged and retried.
     pub async fn run(&self, client: &Client, stop: &CancellationToken) -> Result<(), Forbidden> {
         let watches = async {
             let [sets, applications, projects, secrets] =
@@ -188,10 +201,11 @@ impl ControlPlane {
                 Ok(Event::Apply(object)) => cache.put(self.kept(kind, object), Origin::Watch),
                 Ok(Event::Delete(object)) => cache.deleted(&object),
                 Ok(Event::InitDone) => {
+                    self.unread.send_if_modified(|all| all.remove(&kind).is_some());
                     let unsure = cache.end(&std::mem::take(&mut seen));
                     self.read_unsure(client, cache, unsure).await;
                 }
-                Err(error) => self.check(kind, &error)?,
+                Err(error) => self.check(cache, &error)?,
             }
         }
         Ok(())
@@ -211,15 +225,20 @@ impl ControlPlane {
         secret.into()
     }
 
-    /// Returns an error that no retry can fix.
-    fn check(&self, kind: Kind, error: &watcher::Error) -> Result<(), Forbidden> {
-        let needed = self.scope.syncs && kind != Kind::ApplicationSet;
-        match error {
-            watcher::Error::InitialListFailed(cause) if needed && has_code(cause, 403) => {
-                Err(Forbidden { what: kind.plural(), reason: reason(cause) })
-            }
-            _ => Ok(()),
+    /// Records a kind that must not be listed, or returns an error when it could be listed
+    /// before.
+    fn check(&self, cache: &Cache, error: &watcher::Error) -> Result<(), Forbidden> {
+        let watcher::Error::InitialListFailed(cause) = error else { return Ok(()) };
+        let (kind, is_refused) = (cache.kind(), has_code(cause, 403));
+        if !is_refused && !has_code(cause, 401) {
+            return Ok(());
         }
+        let why = reason(cause);
+        if is_refused && self.scope.syncs && kind != Kind::ApplicationSet && cache.is_listed() {
+            return Err(Forbidden { what: kind.plural(), reason: why });
+        }
+        self.unread.send_if_modified(|all| all.insert(kind, why.clone()).as_ref() != Some(&why));
+        Ok(())
     }
 
     /// Reads objects whose existence the listing does not show.

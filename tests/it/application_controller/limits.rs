@@ -204,9 +204,10 @@ async fn the_applications_of_a_skipped_cluster_are_not_reconciled() {
     let skip = json!({"argocd.argoproj.io/skip-reconcile": "true"});
     world.cluster("far", json!({"server": far.address}), skip).await;
     world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("two/two.json", &config_map("two", "1", &[]));
     world.commit();
     world.deploy("app", "app", "far").await;
-    let mut by_url = world.application("by-url", "app");
+    let mut by_url = world.application("by-url", "two");
     by_url["spec"]["destination"]["server"] = format!("{}/", far.address).into();
     world.create_app(&by_url).await;
     world.sync("by-url", json!({})).await;
@@ -286,6 +287,7 @@ async fn a_limit_that_is_not_understood_refuses_every_application() {
         ("resource.exclusions", "[{kind: [Secret]}]"),
         ("resource.inclusions", "- ["),
         ("cluster.inClusterEnabled", "nope"),
+        ("globalProjects", "- projectName: strict\n"),
     ] {
         let world = World::with(settings(&[(key, text)])).await;
         world.write("app/one.json", &config_map("one", "1", &[]));

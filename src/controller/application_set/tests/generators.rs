@@ -203,3 +203,34 @@ async fn a_project_that_is_created_later_is_noticed_as_091() {
     world.create("AppProject", "later", json!({})).await;
     world.until_applications(&["a"]).await;
 }
+
+/// SE-080: a project demands signatures of commits, which cannot be verified: its generators
+/// read nothing, and nothing is deleted. Without the demand they go on.
+#[tokio::test]
+async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se_080() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("AppProject", "signed", json!({})).await;
+    let mut spec = directories(folder.path(), json!({}));
+    spec["template"]["spec"]["project"] = json!("signed");
+    world.create("ApplicationSet", "set", spec).await;
+    world.until_applications(&["a"]).await;
+
+    let keys = json!({"spec": {"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]}});
+    world.patch("AppProject", "signed", keys).await;
+    world.until_error("spec.signatureKeys of AppProject signed").await;
+    std::fs::create_dir(folder.path().join("b")).unwrap();
+    std::fs::remove_dir(folder.path().join("a")).unwrap();
+    world.refresh().await;
+    let policies = json!([{"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": ["x"]}}]);
+    let integrity = json!({"git": {"policies": policies}});
+    let other = json!({"spec": {"signatureKeys": null, "sourceIntegrity": integrity}});
+    world.patch("AppProject", "signed", other).await;
+    world.until_error("spec.sourceIntegrity of AppProject signed").await;
+    assert_eq!(world.names().await, ["a"]);
+
+    world.patch("AppProject", "signed", json!({"spec": {"sourceIntegrity": null}})).await;
+    world.refresh().await;
+    world.until_applications(&["b"]).await;
+}

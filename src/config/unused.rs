@@ -1,0 +1,213 @@
+//! What Argo CD has and Wavegate does not do: settings, fields and annotations, each refused
+//! where it is used or reported as without effect. The reference of users is generated from
+//! these tables (docs/reference/argocd-settings.md), and a test compares them with the
+//! definitions and with what is read.
+
+/// What becomes of something that is not honoured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Effect {
+    /// The objects that use it are refused, with a condition or an error that names it.
+    Refused,
+    /// It has no effect, which the log or a condition of the objects that use it says.
+    None,
+}
+
+/// One name, or several with the same reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unused {
+    /// Variables, keys, annotations, or paths of fields from the kind, without `[]`. One that
+    /// ends with a dot stands for all that begin with it.
+    pub names: &'static [&'static str],
+    /// What becomes of it.
+    pub effect: Effect,
+    /// The reason, or what happens instead.
+    pub why: &'static str,
+}
+
+const fn none(names: &'static [&'static str], why: &'static str) -> Unused {
+    Unused { names, effect: Effect::None, why }
+}
+
+const fn refused(names: &'static [&'static str], why: &'static str) -> Unused {
+    Unused { names, effect: Effect::Refused, why }
+}
+
+/// Variables and keys of ConfigMaps that are reported in the log when they are set (SE-560 to
+/// SE-579), besides those that the flags of the ApplicationSet controller have, too.
+pub const SETTINGS: &[Unused] = &[
+    none(
+        &["ARGOCD_APPLICATION_CONTROLLER_OPERATION_PROCESSORS", "controller.operation.processors"],
+        "operations and comparisons share controller.status.processors",
+    ),
+    none(
+        &["ARGOCD_APPLICATION_CONTROLLER_SERVER_SIDE_DIFF", "controller.diff.server.side"],
+        "the difference is computed from field ownership",
+    ),
+    none(
+        &["ARGOCD_IGNORE_NORMALIZER_JQ_TIMEOUT", "controller.ignore.normalizer.jq.timeout"],
+        "jq expressions are limited by steps, not by time",
+    ),
+    none(
+        &[
+            "WORKQUEUE_BUCKET_SIZE",
+            "WORKQUEUE_BUCKET_QPS",
+            "WORKQUEUE_FAILURE_COOLDOWN_NS",
+            "WORKQUEUE_BASE_DELAY_NS",
+            "WORKQUEUE_MAX_DELAY_NS",
+            "WORKQUEUE_BACKOFF_FACTOR",
+        ],
+        "each object is in the queue once, with a back-off of its own",
+    ),
+    none(
+        &[
+            "ARGOCD_CLUSTER_CACHE_RESYNC_DURATION",
+            "ARGOCD_CLUSTER_CACHE_WATCH_RESYNC_DURATION",
+            "ARGOCD_CLUSTER_CACHE_LIST_PAGE_SIZE",
+            "ARGOCD_CLUSTER_CACHE_LIST_SEMAPHORE",
+            "ARGOCD_CLUSTER_SYNC_RETRY_TIMEOUT_DURATION",
+            "ARGOCD_CLUSTER_CACHE_BATCH_EVENTS_PROCESSING",
+            "ARGOCD_CLUSTER_CACHE_EVENTS_PROCESSING_INTERVAL",
+            "controller.cluster.cache.batch.events.processing",
+            "controller.cluster.cache.events.processing.interval",
+        ],
+        "only the kinds that are used are watched, with fixed limits",
+    ),
+    none(
+        &[
+            "ARGOCD_CONTROLLER_REPLICAS",
+            "ARGOCD_CONTROLLER_SHARD",
+            "ARGOCD_CONTROLLER_SHARDING_ALGORITHM",
+            "controller.sharding.algorithm",
+        ],
+        "one process handles all clusters; use leader election for more than one replica",
+    ),
+    none(
+        &["resource.ignoreResourceUpdatesEnabled", "resource.respectRBAC"],
+        "each change of a resource of an Application is compared, and kinds that must not be \
+         listed are reported",
+    ),
+    none(
+        &["kustomize.buildOptions", "kustomize.buildOptions.", "kustomize.path."],
+        "kustomize is run as installed, without options",
+    ),
+    none(&["helm.valuesFileSchemes"], "value files are read from repositories only"),
+    none(&["jsonnet.enable"], "Jsonnet is refused, enabled or not"),
+    none(
+        &["resource.sensitive.mask.annotations"],
+        "values of Secrets are never shown; annotations of others are",
+    ),
+    none(
+        &["resource.includeEventLabelKeys", "resource.excludeEventLabelKeys"],
+        "Events have no labels of Applications",
+    ),
+];
+
+/// Settings that refuse Applications.
+pub const REFUSED_SETTINGS: &[Unused] = &[
+    refused(
+        &["application.sync.impersonation.enabled"],
+        "a ComparisonError on every Application; syncs use the credentials of the cluster",
+    ),
+    refused(
+        &["globalProjects"],
+        "an InvalidSpecError on every Application; restrictions of global projects are not applied",
+    ),
+];
+
+/// Settings that a SyncWarning reports on the Applications whose resources they concern
+/// (SE-163, SE-165, SE-168, SE-170, SE-178, SE-480).
+pub const TOLD_SETTINGS: &[Unused] = &[none(
+    &["resource.customizations", "resource.customizations.", "resource.compareoptions"],
+    "SyncWarning on the Applications with resources of these kinds",
+)];
+
+/// Fields of objects. What lies below a field is as the field.
+pub const FIELDS: &[Unused] = &[
+    refused(
+        &["AppProject.spec.signatureKeys", "AppProject.spec.sourceIntegrity"],
+        "ComparisonError on the Applications of the project, and an error of git generators; \
+         commits cannot be verified",
+    ),
+    refused(
+        &["AppProject.spec.destinationServiceAccounts"],
+        "ComparisonError while application.sync.impersonation.enabled is true; otherwise it has \
+         no effect, in Argo CD neither",
+    ),
+    none(&["AppProject.spec.orphanedResources"], "SyncWarning on the Applications of the project"),
+    none(&["AppProject.spec.roles"], "for the API server of Argo CD, which enforces them"),
+    none(&["AppProject.spec.description"], "for people"),
+    refused(&["Application.spec.source.plugin"], "ComparisonError; plugins are not supported"),
+    refused(
+        &["Application.spec.source.chart"],
+        "ComparisonError; chart repositories are not supported",
+    ),
+    refused(
+        &["Application.spec.source.directory.jsonnet"],
+        "a file of Jsonnet is a ComparisonError that names it",
+    ),
+    refused(&["Application.spec.source.kustomize"], "ComparisonError that names the option"),
+    refused(
+        &[
+            "Application.spec.source.helm.fileParameters",
+            "Application.spec.source.helm.passCredentials",
+        ],
+        "ComparisonError that names the option",
+    ),
+    refused(&["Application.spec.sourceHydrator"], "InvalidSpecError"),
+    none(&["Application.spec.info"], "for people"),
+    refused(
+        &[
+            "ApplicationSet.spec.generators.clusterDecisionResource",
+            "ApplicationSet.spec.generators.plugin",
+            "ApplicationSet.spec.generators.pullRequest",
+            "ApplicationSet.spec.generators.scmProvider",
+        ],
+        "ErrorOccurred of the set names the generator; nothing is deleted",
+    ),
+    none(
+        &["ApplicationSet.spec.applyNestedSelectors"],
+        "selectors of nested generators always apply, in Argo CD as well",
+    ),
+];
+
+/// Annotations, and fields of Secrets.
+pub const ANNOTATIONS: &[Unused] = &[
+    none(
+        &["argocd.argoproj.io/manifest-generate-paths"],
+        "SyncWarning; every commit counts as a change of the manifests",
+    ),
+    none(
+        &["argocd.argoproj.io/ignore-resource-updates"],
+        "SyncWarning; each change of the resource is compared",
+    ),
+    refused(
+        &["config.awsAuthConfig", "config.execProviderConfig"],
+        "an error of the Applications of the cluster names the field",
+    ),
+    none(&["shard"], "one process handles all clusters"),
+];
+
+/// The names of the settings that are set, each with the reason why it has no effect.
+pub(super) fn without_effect(
+    environment: &dyn Fn(&str) -> Option<String>,
+    config_map: &std::collections::BTreeMap<String, String>,
+) -> Vec<String> {
+    let is_set = |text: &String| !text.trim().is_empty();
+    let mut lines = Vec::new();
+    for Unused { names, why, .. } in SETTINGS.iter().chain(TOLD_SETTINGS) {
+        for name in *names {
+            let line = |name: &str| format!("{name} is accepted without effect: {why}");
+            if name.starts_with(|first: char| first.is_ascii_uppercase()) {
+                lines.extend(environment(name).filter(is_set).map(|_| line(name)));
+                continue;
+            }
+            let matches = |key: &str| match name.strip_suffix('.') {
+                Some(_) => key.starts_with(name),
+                None => key == *name,
+            };
+            let set = config_map.iter().filter(|(key, text)| matches(key) && is_set(text));
+            lines.extend(set.map(|(key, _)| line(key)));
+        }
+    }
+    lines
+}

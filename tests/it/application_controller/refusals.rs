@@ -1,0 +1,187 @@
+//! Guards of projects and settings that cannot be enforced refuse the Applications that
+//! they protect (SE-079, SE-080); what only reports or changes a judgement is told.
+
+use super::limits::settings;
+use super::*;
+
+fn conditions<'a>(app: &'a Value, type_: &str) -> Vec<&'a str> {
+    let all = app["status"]["conditions"].as_array();
+    let all = all.into_iter().flatten().filter(|one| one["type"] == type_);
+    all.filter_map(|one| one["message"].as_str()).collect()
+}
+
+fn says(app: &Value, type_: &str, text: &str) -> bool {
+    conditions(app, type_).iter().any(|message| message.contains(text))
+}
+
+impl World {
+    async fn patch_project(&self, spec: Value) {
+        let api = self.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+        let patch = Patch::Merge(json!({ "spec": spec }));
+        api.patch("default", &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    async fn has_map(&self, name: &str) -> bool {
+        !self.get("v1", "ConfigMap", "web", name).await.is_null()
+    }
+}
+
+/// SE-080, SE-206: nothing of a repository is deployed while a project demands signatures,
+/// and what was deployed before can still be deleted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commits_that_must_be_verified_are_refused_as_se_080() {
+    let world = World::start().await;
+    world.write("old/old.json", &config_map("old", "1", &[]));
+    world.write("new/new.json", &config_map("new", "1", &[]));
+    world.commit();
+    let mut old = world.application("old", "old");
+    old["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    old["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&old).await;
+    world.until("old", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+
+    world.patch_project(json!({"signatureKeys": [{"keyID": "4AEE18F83AFDEB23"}]})).await;
+    let mut new = world.application("new", "new");
+    new["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&new).await;
+    let text = "spec.signatureKeys of AppProject default";
+    for name in ["old", "new"] {
+        let app = world.until(name, "refused", |app| says(app, "ComparisonError", text)).await;
+        assert_eq!(app["status"]["sync"]["status"], "Unknown", "{app}");
+    }
+    world.sync("new", json!({})).await;
+    let app = world.until("new", "failed", |app| phase(app) == "Error").await;
+    let message = app["status"]["operationState"]["message"].as_str().unwrap();
+    assert!(message.contains(text), "{message}");
+
+    let policy =
+        json!({"repos": [{"url": "*"}], "gpg": {"mode": "head", "keys": ["4AEE18F83AFDEB23"]}});
+    let integrity =
+        json!({"signatureKeys": null, "sourceIntegrity": {"git": {"policies": [policy]}}});
+    world.patch_project(integrity).await;
+    let text = "spec.sourceIntegrity of AppProject default";
+    world.until("new", "refused", |app| says(app, "ComparisonError", text)).await;
+    assert!(!world.has_map("new").await);
+
+    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    apps.delete("old", &DeleteParams::default()).await.unwrap();
+    world.until("old", "gone", Value::is_null).await;
+    assert!(!world.has_map("old").await, "a deletion deploys nothing");
+
+    world.patch_project(json!({"sourceIntegrity": null})).await;
+    world.sync("new", json!({})).await;
+    world.until("new", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert!(world.has_map("new").await);
+}
+
+/// SE-079: a sync with more rights than the service account has would be no impersonation.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
+    let mut world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let accounts =
+        json!([{"server": "*", "namespace": "web", "defaultServiceAccount": "deployer"}]);
+    world.patch_project(json!({"destinationServiceAccounts": accounts})).await;
+    let key = "application.sync.impersonation.enabled";
+    world.crash().await;
+    world.settings.impersonation = settings(&[(key, "true")]).impersonation;
+    world.run();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    world.until("app", "refused", |app| says(app, "ComparisonError", key)).await;
+    world.sync("app", json!({})).await;
+    world.until("app", "failed", |app| phase(app) == "Error").await;
+    assert!(!world.has_map("one").await);
+
+    // Without the switch, Argo CD does not use the field either.
+    world.crash().await;
+    world.settings.impersonation = settings(&[(key, "false")]).impersonation;
+    world.run();
+    world.sync("app", json!({})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+}
+
+/// What has no effect is told on the Applications that it concerns, once, and they are
+/// deployed (SE-078, SE-163, SE-170, SE-178, SE-422, SE-480).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn settings_without_effect_are_told_where_they_concern() {
+    let world = World::with(settings(&[
+        ("resource.customizations", "apps/Deployment: {health.lua: 'return {}'}\n"),
+        ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data]"),
+        ("resource.customizations.health.example.com_Gadget", "return {}"),
+        ("resource.compareoptions", "ignoreAggregatedRoles: true\n"),
+    ]))
+    .await;
+    world.write("map/one.json", &config_map("one", "1", &[]));
+    world.write("both/two.json", &config_map("two", "1", &[]));
+    world.write("both/three.json", &deployment("three", &[]));
+    let diffed = ("argocd.argoproj.io/compare-options", "ServerSideDiff=true");
+    world.write("told/four.json", &config_map("four", "1", &[diffed]));
+    world.commit();
+    let mut told = world.application("told", "told");
+    told["metadata"]["annotations"] = json!({
+        "argocd.argoproj.io/manifest-generate-paths": ".",
+        "argocd.argoproj.io/compare-options": "ServerSideDiff=true",
+    });
+    let apps = [world.application("map", "map"), world.application("both", "both"), told];
+    for mut app in apps {
+        app["spec"]["syncPolicy"] = json!({"automated": {}});
+        world.create_app(&app).await;
+    }
+    let done = |app: &Value| settled(app) && is(app, "Synced", "Healthy");
+    let differences = "resource.customizations.ignoreDifferences.ConfigMap";
+    let map = world.until("map", "synced", done).await;
+    let want = format!("ConfigMap argocd-cm: {differences} has no effect yet");
+    assert_eq!(conditions(&map, "SyncWarning"), [want.as_str()], "{map}");
+    let both = world.until("both", "synced", done).await;
+    let want = format!(
+        "ConfigMap argocd-cm: resource.customizations (apps/Deployment), {differences} have no effect yet"
+    );
+    assert_eq!(conditions(&both, "SyncWarning"), [want.as_str()], "{both}");
+    let told = world.until("told", "synced", done).await;
+    for text in [
+        "annotation argocd.argoproj.io/manifest-generate-paths has no effect yet",
+        "annotation argocd.argoproj.io/compare-options: ServerSideDiff=true has no effect yet",
+        "ConfigMap web/four: annotation argocd.argoproj.io/compare-options: ServerSideDiff=true",
+    ] {
+        assert!(says(&told, "SyncWarning", text), "{text}: {told}");
+    }
+
+    world.patch_project(json!({"orphanedResources": {"warn": true}})).await;
+    let text = "spec.orphanedResources of AppProject default has no effect yet";
+    for name in ["map", "both", "told"] {
+        world.until(name, "told", |app| says(app, "SyncWarning", text)).await;
+    }
+    world.rest().await;
+    world.server.forget_requests();
+    for name in ["map", "both", "told"] {
+        world.refresh(name).await;
+    }
+    world.rest().await;
+    let statuses: Vec<String> =
+        world.writes().into_iter().filter(|write| !write.contains("applications")).collect();
+    assert_eq!(statuses, [""; 0], "what is told is not written again");
+    let app = world.app("map").await;
+    assert_eq!(conditions(&app, "SyncWarning").len(), 2, "{app}");
+}
+
+/// SE-091: a type that is switched off is read as plain manifests.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn source_types_that_are_switched_off_are_directories_as_se_091() {
+    let world =
+        World::with(settings(&[("helm.enable", "false"), ("kustomize.enable", "false")])).await;
+    world.write("chart/Chart.yaml", "apiVersion: v2\nname: chart\nversion: 1.0.0\n");
+    world.write("chart/one.json", &config_map("one", "1", &[]));
+    world.write("custom/kustomization.yaml", "resources: [two.json]\n");
+    world.write("custom/two.json", &config_map("two", "1", &[]));
+    world.commit();
+    for name in ["chart", "custom"] {
+        world.create_app(&world.application(name, name)).await;
+        world.sync(name, json!({})).await;
+        let app =
+            world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        assert_eq!(app["status"]["sourceType"], "Directory", "{app}");
+    }
+}
