@@ -30,7 +30,7 @@ async fn idle_and_slow_connections_leave_the_servers_and_the_controller_alone() 
     ];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
     let mut running = Running::start(&cluster, &flags, &[]);
-    running.until_logged(" starting ").await;
+    running.until_logged("\"starting\"").await;
     let until = std::time::Instant::now() + WAIT;
     while ask(probes, "/readyz").await.is_none_or(|answer| !answer.contains(" 200 ")) {
         assert!(std::time::Instant::now() < until, "{}", running.log());
