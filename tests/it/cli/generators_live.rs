@@ -13,7 +13,7 @@ fn by_cluster(project: &str) -> Value {
         "metadata": {"name": "set"},
         "spec": {
             "goTemplate": true,
-            "generators": [{"clusters": {"values": {"env": "{{if hasKey . \"metadata\"}}{{index .metadata.labels \"env\"}}{{else}}none{{end}}"}}}],
+            "generators": [{"clusters": {"values": {"env": "{{with dig \"metadata\" (dict) .}}{{index .labels \"env\" | default \"none\"}}{{else}}none{{end}}"}}}],
             "template": {
                 "metadata": {"name": "{{.name}}-{{.values.env}}"},
                 "spec": {
