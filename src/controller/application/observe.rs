@@ -208,7 +208,7 @@ impl Reconciliation<'_> {
         if conditions.is_empty() {
             return Ok(());
         }
-        Err(ObserveError::Refused(Refusal { conditions, cluster_is_unknown: false }))
+        Err(ObserveError::Refused(Refusal { conditions }))
     }
 
     /// Assigns the manifests to the cluster and reads the live objects; also the
