@@ -79,11 +79,3 @@ pub struct Given<'a> {
     /// Which of them are maps of strings.
     pub texts: Texts,
 }
-
-#[cfg(test)]
-impl<'a> Given<'a> {
-    /// Parameters without maps of strings.
-    pub fn plain(values: &'a Map<String, Value>) -> Self {
-        Self { values, texts: Texts::default() }
-    }
-}

@@ -370,7 +370,7 @@ pub fn permits_application(
 ) -> bool {
     namespace == control_plane_namespace
         || allowed(&project.source_namespaces, |denies, pattern| match NamePattern::new(pattern) {
-            Ok(pattern) => pattern.matches(namespace),
+            Ok(pattern) => pattern.matches_or(namespace, denies),
             Err(_) => denies,
         })
 }

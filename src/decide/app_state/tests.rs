@@ -146,6 +146,16 @@ fn projects_permit_by_their_lists() {
         "https://example.com/b"
     ));
 
+    let used_by = |pattern: &str, namespace: &str| {
+        let source_namespaces = vec![pattern.to_owned()];
+        let spec = AppProjectSpec { source_namespaces, ..project() };
+        project::permits_application(&spec, namespace, "argocd")
+    };
+    assert!(used_by("/^(?!prod-).*$/", "team-a"), "SE-077: look-ahead");
+    assert!(!used_by("/^(?!prod-).*$/", "prod-a"), "SE-077: look-ahead");
+    assert!(used_by("/^.*(?<!-prod)$/", "a-dev") && !used_by("/^.*(?<!-prod)$/", "a-prod"));
+    assert!(!used_by("!team-a", "team-b"), "SE-077: there is no negation");
+
     let goes = |list: Vec<ProjectDestination>, namespace: &str| {
         let spec = AppProjectSpec { destinations: list, ..project() };
         project::permits_destination(&spec, "https://c", "c", namespace)
