@@ -7,6 +7,7 @@ use parking_lot::Mutex;
 
 use super::Memory;
 use super::log::Logged;
+use super::namespaces::Namespaces;
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::controller::context::Core;
@@ -30,6 +31,8 @@ pub struct Context {
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
     /// What was logged about each ApplicationSet.
     pub logged: Mutex<HashMap<ObjectKey, Logged>>,
+    /// The namespaces of sets whose policy forbids deletion.
+    pub namespaces: Namespaces,
     /// Repositories of git generators.
     pub sources: Arc<Repositories>,
     /// Worker slots: a reconcile holds one while it runs.

@@ -14,6 +14,7 @@
 mod context;
 mod dry_run;
 mod log;
+mod namespaces;
 mod observe;
 mod reconcile;
 mod repositories;
@@ -96,6 +97,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
         memory: Mutex::default(),
         changed: Mutex::default(),
         logged: Mutex::default(),
+        namespaces: namespaces::Namespaces::default(),
         sources,
         slots: slots.clone(),
         rules: settings.rules(),

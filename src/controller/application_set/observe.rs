@@ -8,12 +8,12 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::context::Context;
 use super::repositories::Answers;
-use crate::api::ObjectKey;
 use crate::api::cluster::ClusterSecret;
+use crate::api::ObjectKey;
 use crate::controller::credentials::RepositorySecrets;
 use crate::decide::app_state::unsupported;
 use crate::decide::application_set::deletion::{Leaving, Presence};
@@ -132,10 +132,17 @@ impl Memory {
         may_read: MayRead,
         now: Timestamp,
     ) -> Result<(), Unread> {
+        let namespace_uid = context.namespaces.uid(object.namespace());
         let known = self.set.as_ref().filter(|set| set.version == object.resource_version());
-        let set = match known {
+        let found_namespace =
+            self.set.as_ref().is_some_and(|set| set.id.namespace_uid != namespace_uid);
+        let set = match known.filter(|_| !found_namespace) {
             Some(set) => Arc::clone(set),
-            None => Arc::new(Set::read(&object.parse())),
+            None => {
+                let mut set = Set::read(&object.parse());
+                set.id.namespace_uid = namespace_uid;
+                Arc::new(set)
+            }
         };
         self.set = Some(Arc::clone(&set));
         let moved = self.surroundings.observe(context);
@@ -158,7 +165,7 @@ impl Memory {
         if is_new || moved {
             self.invalid = reconcile::invalid(&generated, &self.surroundings.known);
         }
-        if is_new {
+        if is_new || found_namespace {
             self.observe_all(&set, &generated, context);
         } else {
             let names = self.not_owned(&generated).chain(changed).collect();
@@ -314,7 +321,17 @@ impl Memory {
     }
 
     fn observe_leaving(&mut self, set: &Set, generated: &Generated, context: &Context) {
-        let owned = context.core.control_plane.applications.owned_by(&set.id.uid).into_iter();
+        let cache = &context.core.control_plane.applications;
+        // Garbage collection may have removed the reference to the set already; that to the
+        // Namespace is removed as well then. Without a controlling owner it protects nothing.
+        let released = match generated.policy.deletes() {
+            true => BTreeMap::new(),
+            false => cache.in_namespace(&set.id.namespace),
+        };
+        let released = released
+            .into_values()
+            .filter(|object| Leaving::is_released(&owners_of(object), &set.id));
+        let owned = cache.owned_by(&set.id.uid).into_iter().chain(released);
         self.leaving = owned
             .filter(|object| object.namespace() == set.id.namespace)
             .map(|object| {
@@ -375,6 +392,21 @@ impl Memory {
             now,
         })
     }
+}
+
+/// The owner references of an object, without reading the rest of it.
+fn owners_of(object: &Object) -> Value {
+    #[derive(serde::Deserialize)]
+    struct Metadata {
+        #[serde(default, rename = "ownerReferences")]
+        owners: Value,
+    }
+    #[derive(serde::Deserialize)]
+    struct Owned {
+        metadata: Metadata,
+    }
+    let owners = object.read::<Owned>().map(|owned| owned.metadata.owners);
+    json!({ "metadata": { "ownerReferences": owners.unwrap_or_default() } })
 }
 
 /// Removes credentials from a text.

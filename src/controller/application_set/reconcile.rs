@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::context::Context;
 use super::observe::{MayRead, Memory, Unread, redact};
-use super::{dry_run, log};
+use super::{dry_run, log, namespaces};
 use crate::act::application_set_status::{self as status_writer, Written};
 use crate::act::applications::{Writer, cause};
 use crate::act::events::EventRecord;
@@ -129,6 +129,9 @@ struct Decided {
 async fn decide(object: &Object, context: &Arc<Context>, memory: &mut Memory) -> Decided {
     if let Some((ended, took)) = memory.last {
         tokio::time::sleep_until(ended + (took * PACE).min(LONGEST_PACE)).await;
+    }
+    if let Some(newest) = context.core.control_plane.sets.get(&object.key()) {
+        namespaces::know(&newest, context).await;
     }
     let mut reads = 0;
     loop {

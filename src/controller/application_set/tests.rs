@@ -23,6 +23,7 @@ mod events;
 mod generators;
 mod held;
 mod panics;
+mod protected;
 mod reverse_deletion;
 mod rollouts;
 mod room;

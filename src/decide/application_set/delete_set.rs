@@ -23,7 +23,9 @@ pub(super) fn delete(snapshot: &Snapshot<'_>) -> Decision {
         return Decision { next: Next::Gone, ..Decision::default() };
     }
     // The deletion order is unknown.
-    if let Some(failure) = status::held(&generated.misspelt) {
+    if generated.policy.deletes()
+        && let Some(failure) = status::held(&generated.misspelt)
+    {
         let status = status::with_error(set, &failure, snapshot.redact, now);
         let events = events::failure(&set.status, &status, Some(&failure)).into_iter().collect();
         return Decision { status: Some(status), events, ..Decision::default() };

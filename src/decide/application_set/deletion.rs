@@ -4,8 +4,9 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::generated::labels_of;
+use super::owner::guard;
 use super::policy::Policy;
-use super::{Delete, Identity, Patch, WritePlan};
+use super::{Delete, Identity, Owner, Patch, WritePlan};
 use crate::api::annotations::finalizers;
 use crate::api::conditions::application::DELETION_ERROR;
 use crate::decide::rollout::budget::Limit;
@@ -147,6 +148,9 @@ pub struct Leaving {
     step: Option<usize>,
     /// The merge patch that removes our owner reference only.
     release: String,
+    /// The merge patch that removes the reference to the Namespace, if there is one:
+    /// otherwise garbage collection would not delete it with the set.
+    unguard: Option<String>,
     /// What the API server answered in this reconcile, if it was asked.
     presence: Option<Presence>,
 }
@@ -157,20 +161,31 @@ impl Leaving {
         let metadata = &live["metadata"];
         let text = |field: &str| metadata[field].as_str().unwrap_or_default().to_owned();
         let owners = metadata["ownerReferences"].as_array().cloned().unwrap_or_default();
-        let others = owners.into_iter().filter(|owner| owner["uid"] != *set.uid);
+        let is_ours = |owner: &Value| owner["uid"] == *set.uid || set.is_namespace_owner(owner);
+        let others = owners.into_iter().filter(|owner| !is_ours(owner));
         let others: Vec<Value> = others.collect();
         let version = &metadata["resourceVersion"];
         let release =
             json!({ "metadata": { "ownerReferences": others, "resourceVersion": version } });
         let labels = labels_of(live);
+        let unguard = guard(live, set, Policy::Sync).map(|patch| patch.to_string());
         Self {
             name: text("name"),
             uid: text("uid"),
             going: Going::read(live),
             step: strategy.steps().iter().position(|step| step.selects(&labels)),
             release: release.to_string(),
+            unguard,
             presence: None,
         }
+    }
+
+    /// Whether an Application is one of the set from which garbage collection removed the
+    /// reference to the set, so that only the reference to the Namespace is left.
+    pub fn is_released(live: &Value, set: &Identity) -> bool {
+        let owners = live["metadata"]["ownerReferences"].as_array();
+        let mut owners = owners.into_iter().flatten();
+        Owner::of(live, set) == Owner::None && owners.any(|owner| set.is_namespace_owner(owner))
     }
 
     /// Its UID.
@@ -223,18 +238,26 @@ pub fn stage(deletion: &Deletion<'_>) -> Stage {
         // Applications, so they are kept (AS-169).
         return Stage::Wait(owned.iter().map(|one| one.name.clone()).collect());
     }
-    if !policy.deletes() {
-        let patches = owned.iter().map(|one| Patch {
-            name: one.name.clone(),
-            json: one.release.clone(),
+    let act = |patches: Vec<(&String, &String)>| {
+        let patch = |(name, json): (&String, &String)| Patch {
+            name: name.clone(),
+            json: json.clone(),
             starts: false,
             changes_spec: true,
             only_records: false,
-        });
-        return Stage::Act(WritePlan { patches: patches.collect(), ..WritePlan::default() });
+        };
+        let patches = patches.into_iter().map(patch).collect();
+        Stage::Act(WritePlan { patches, ..WritePlan::default() })
+    };
+    if !policy.deletes() {
+        return act(owned.iter().map(|one| (&one.name, &one.release)).collect());
     }
+    // Left by a policy before this one.
+    let guarded = owned.iter().filter_map(|one| Some((&one.name, one.unguard.as_ref()?)));
+    let guarded: Vec<_> = guarded.collect();
     match reverse {
         Some(strategy) => Stage::Reverse(in_reverse(owned, strategy, now)),
+        None if !guarded.is_empty() => act(guarded),
         // Garbage collection deletes them by their owner reference.
         None => Stage::Done,
     }

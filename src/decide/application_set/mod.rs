@@ -51,7 +51,6 @@ use serde_json::{Value, json};
 
 use self::generated::Wanted;
 use self::observe::Existing;
-use self::owner::owner_reference;
 pub use self::owner::{Identity, Owner, is_owned, set_of};
 use self::policy::Policy;
 pub use self::update::{Comparison, Update};
@@ -173,6 +172,11 @@ pub fn plan(snapshot: &Snapshot<'_>) -> WritePlan {
             Err(why) => plan.refused.push((existing.name.to_string(), why)),
         }
     }
+    for existing in snapshot.existing.iter().filter(|one| is_left(snapshot, one)) {
+        if let Ok(Some(body)) = body(snapshot, existing) {
+            bodies.insert(&existing.name, body);
+        }
+    }
     plan.postponed = add_refreshes(snapshot, &mut bodies);
     let patches = bodies.into_iter().map(|(name, body)| body.into_patch(name));
     plan.patches = patches.filter(|patch| patch.json != "{}").collect();
@@ -199,6 +203,17 @@ fn paired<'a>(
         while existing.next_if(|one| one.name < wanted.name).is_some() {}
         (wanted, existing.next_if(|one| one.name == wanted.name))
     })
+}
+
+/// Whether an owned Application is no longer generated and stays, because the policy
+/// forbids its deletion: it is protected from garbage collection like the others.
+fn is_left(snapshot: &Snapshot<'_>, existing: &Existing) -> bool {
+    let is_generated =
+        || snapshot.generated.binary_search_by(|wanted| (*wanted.name).cmp(&existing.name)).is_ok();
+    !snapshot.policy.deletes()
+        && existing.is_owned()
+        && matches!(existing.update, Update::Patch(_))
+        && !is_generated()
 }
 
 /// The Applications that are no longer generated, if the policy allows their
@@ -366,6 +381,7 @@ fn add_refreshes(snapshot: &Snapshot<'_>, bodies: &mut BTreeMap<&str, Body<'_>>)
 fn create(snapshot: &Snapshot<'_>, wanted: &Wanted) -> Create {
     let mut object = wanted.written(snapshot.in_rollout);
     normalize::empty_objects(&mut object["spec"]);
-    object["metadata"]["ownerReferences"] = json!([owner_reference(snapshot.set)]);
+    object["metadata"]["ownerReferences"] =
+        owner::new_owner_references(snapshot.set, snapshot.policy);
     Create { name: wanted.name.to_string(), json: object.to_string() }
 }

@@ -100,7 +100,13 @@ impl Existing {
         let is_going = !metadata["deletionTimestamp"].is_null();
         let compared = wanted.map(|wanted| Comparison::of(live, wanted, &owner, rules));
         let spec_differs = compared.as_ref().is_some_and(|compared| compared.spec_differs);
-        let update = compared.filter(|_| !is_going).map(|compared| compared.update);
+        // One that is no longer generated, but stays.
+        let left = || {
+            let stays = owner == Owner::Set && !rules.policy.deletes();
+            stays.then(|| Comparison::guarding(live, rules))
+        };
+        let update = compared.map(|compared| compared.update).or_else(left);
+        let update = update.filter(|_| !is_going);
         Self {
             name: text(&metadata["name"]).unwrap_or_default(),
             uid: text(&metadata["uid"]).unwrap_or_default(),

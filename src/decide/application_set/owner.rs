@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::policy::Policy;
 use crate::api::API_VERSION;
 
 /// The identity of a set.
@@ -13,13 +14,36 @@ pub struct Identity {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// The UID of its namespace; `None` while it is unknown.
+    pub namespace_uid: Option<String>,
 }
 
 impl Identity {
     /// From a raw set.
     pub fn of(set: &Value) -> Self {
         let text = |field: &str| set["metadata"][field].as_str().unwrap_or_default().to_owned();
-        Self { namespace: text("namespace"), name: text("name"), uid: text("uid") }
+        let (namespace, name, uid) = (text("namespace"), text("name"), text("uid"));
+        Self { namespace, name, uid, namespace_uid: None }
+    }
+
+    /// Its Namespace as an owner of Applications that must outlive the set.
+    ///
+    /// Garbage collection deletes an object when its last owner is gone, and in the
+    /// foreground already when its last owner is being deleted. An owner that stays
+    /// prevents both, whether a controller runs or not: only the reference to the set is
+    /// removed (AS-167).
+    fn namespace_owner(&self) -> Option<Value> {
+        let uid = self.namespace_uid.as_deref()?;
+        Some(json!({
+            "apiVersion": "v1", "kind": "Namespace", "name": self.namespace, "uid": uid,
+        }))
+    }
+
+    /// Whether an owner reference is that of [`Self::namespace_owner`].
+    pub(super) fn is_namespace_owner(&self, owner: &Value) -> bool {
+        owner["kind"] == "Namespace"
+            && owner["apiVersion"] == "v1"
+            && owner["name"] == *self.namespace
     }
 }
 
@@ -82,16 +106,45 @@ pub(super) fn owner_reference(set: &Identity) -> Value {
     })
 }
 
+/// The owner references of a new Application.
+pub(super) fn new_owner_references(set: &Identity, policy: Policy) -> Value {
+    let stays = (!policy.deletes()).then(|| set.namespace_owner()).flatten();
+    std::iter::once(owner_reference(set)).chain(stays).collect()
+}
+
 /// The live owner references with ours; others are unchanged.
-pub(super) fn owner_references(live: &Value, set: &Identity) -> Value {
+pub(super) fn owner_references(live: &Value, set: &Identity, policy: Policy) -> Value {
     let ours = owner_reference(set);
-    let owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    let owners = with_namespace(live, set, policy);
+    let at = owners.iter().position(|owner| owner["uid"] == ours["uid"]);
     let mut owners: Vec<Value> =
         owners.into_iter().filter(|owner| owner["uid"] != ours["uid"]).collect();
-    let at = live["metadata"]["ownerReferences"]
-        .as_array()
-        .and_then(|owners| owners.iter().position(|owner| owner["uid"] == ours["uid"]))
-        .unwrap_or(owners.len());
-    owners.insert(at, ours);
+    owners.insert(at.unwrap_or(owners.len()), ours);
     owners.into()
+}
+
+/// The merge patch that only adds or removes the reference to the Namespace, for an
+/// Application that is otherwise not written; `None` when it is as the policy requires.
+pub(super) fn guard(live: &Value, set: &Identity, policy: Policy) -> Option<Value> {
+    let owners = with_namespace(live, set, policy);
+    if live["metadata"]["ownerReferences"].as_array() == Some(&owners) {
+        return None;
+    }
+    let version = &live["metadata"]["resourceVersion"];
+    Some(json!({ "metadata": { "ownerReferences": owners, "resourceVersion": version } }))
+}
+
+/// The live owner references, with the Namespace if the policy forbids deletion and
+/// without it otherwise; as they are while its UID is unknown.
+fn with_namespace(live: &Value, set: &Identity, policy: Policy) -> Vec<Value> {
+    let mut owners = live["metadata"]["ownerReferences"].as_array().cloned().unwrap_or_default();
+    if policy.deletes() {
+        owners.retain(|owner| !set.is_namespace_owner(owner));
+    } else if let Some(stays) = set.namespace_owner()
+        && !owners.iter().any(|owner| owner["uid"] == stays["uid"])
+    {
+        owners.retain(|owner| !set.is_namespace_owner(owner));
+        owners.push(stays);
+    }
+    owners
 }

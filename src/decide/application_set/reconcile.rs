@@ -133,7 +133,9 @@ pub fn reconcile(snapshot: &Snapshot<'_>) -> Decision {
     }
     // Also while generating fails (AS-148): the order must hold from the start.
     let is_readable = generated.has_steps && generated.misspelt.is_empty();
-    if is_readable && generated.deletes_in_reverse && !has_finalizer(set) {
+    let is_in_order = is_readable && generated.deletes_in_reverse;
+    // The controller must act before the set is gone (AS-167, AS-380).
+    if (is_in_order || !generated.policy.deletes()) && !has_finalizer(set) {
         let mut finalizers = set.finalizers.clone();
         finalizers.push(RESOURCES_FINALIZER.to_owned());
         let rest = decide(snapshot);
@@ -344,7 +346,7 @@ fn decide_writes(
     let Snapshot { set, generated, settings, .. } = *snapshot;
     // Nothing is written while the generated Applications are unknown (AS-140).
     if generated.error.is_some() {
-        return WritePlan::default();
+        return protect(snapshot);
     }
     let starts = plan.into_iter().flat_map(|plan| &plan.starts).filter_map(|start| {
         let wanted = generated.get(&start.application)?;
@@ -377,6 +379,26 @@ fn decide_writes(
     // Nor while the strategy is unknown (AS-304).
     let (misspelt, stuck) = (!generated.misspelt.is_empty(), generated.is_stuck(settings));
     writes.behind(Gate::of(misspelt, stuck, !generated.ignore_problems.is_empty()))
+}
+
+/// While the generated Applications are unknown, only their owner references are written,
+/// if the policy forbids deletion: the set may be deleted before it is mended.
+fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
+    if snapshot.generated.policy.deletes() {
+        return WritePlan::default();
+    }
+    super::plan(&super::Snapshot {
+        set: &snapshot.set.id,
+        generated: &[],
+        invalid: &BTreeMap::new(),
+        existing: snapshot.existing,
+        clusters: snapshot.windows.clusters,
+        in_rollout: false,
+        policy: snapshot.generated.policy,
+        operations: &BTreeMap::new(),
+        records: &BTreeMap::new(),
+        refreshes: &[],
+    })
 }
 
 /// The error for the user, the most serious one first.

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::generated::{Collector, Generated};
 use super::ignore::Ignore;
 use super::observe::Rules;
+use super::owner::owner_reference;
 use super::*;
 use crate::api::{API_VERSION, Cluster};
 use crate::decide::rollout::Start;

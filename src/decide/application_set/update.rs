@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::observe::Rules;
-use super::owner::{Owner, owner_references};
+use super::owner::{Owner, guard, owner_references};
 use super::{normalize, preserve};
 use crate::api::API_VERSION;
 use crate::decide::merge_patch::merge_patch;
@@ -35,13 +35,20 @@ pub struct Comparison {
 impl Comparison {
     const NONE: Self = Self { update: Update::None, spec_differs: false };
 
+    /// What to write of an owned Application whose spec is not written: only what protects
+    /// it from garbage collection, by the policy.
+    pub fn guarding(live: &Value, rules: &Rules<'_>) -> Update {
+        let patch = guard(live, rules.set, rules.policy);
+        patch.map_or(Update::None, |patch| Update::Patch(patch.to_string().into()))
+    }
+
     /// Compares an Application that the set may write.
     pub fn of(live: &Value, wanted: &Value, owner: &Owner, rules: &Rules<'_>) -> Self {
         let update = |update| Self { update, spec_differs: false };
         match owner {
             Owner::Other(_) => Self::NONE,
             // If the policy forbids updates, no spec is written, so none differs.
-            Owner::Set if !rules.policy.updates() => Self::NONE,
+            Owner::Set if !rules.policy.updates() => update(Self::guarding(live, rules)),
             Owner::None if !rules.policy.updates() => update(Update::Refused(
                 "it already exists and is not owned by an ApplicationSet, and the policy forbids \
                  to update it"
@@ -110,7 +117,7 @@ fn target(rules: &Rules<'_>, generated: &Value, live: &Value) -> Result<Value, S
             "labels": rules.preserve.labels(generated, live),
             "annotations": rules.preserve.annotations(generated, live),
             "finalizers": preserve::finalizers(generated, live),
-            "ownerReferences": owner_references(live, rules.set),
+            "ownerReferences": owner_references(live, rules.set, rules.policy),
         },
         "spec": generated["spec"],
     });

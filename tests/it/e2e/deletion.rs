@@ -46,6 +46,58 @@ async fn all_gone(world: &World) {
         .await;
 }
 
+/// AS-167: whoever deletes the set, and whether a controller runs or not.
+pub async fn a_policy_without_deletion_keeps_the_applications_as_167(mut world: World) {
+    let files: Vec<_> =
+        ["a", "b"].iter().flat_map(|name| with_deployment(name, "v1", "succeed")).collect();
+    world.repository.commit("first", &files);
+    let names = ["a", "b"];
+    let setup = Setup::default();
+    world.start(&setup).await;
+    for (way, runs) in
+        [("Foreground", true), ("Background", true), ("Orphan", true), ("Foreground", false)]
+    {
+        let members = [("a", "dev"), ("b", "dev")];
+        let mut fleet = set(&world, "fleet", &members, &serde_json::Value::Null);
+        fleet["spec"]["syncPolicy"] = json!({ "applicationsSync": "create-update" });
+        world.create(Kind::ApplicationSet, fleet).await;
+        let owners = |log: &Log, name: &str| {
+            let live = log.get(Kind::Application, name)?;
+            Some(live["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len))
+        };
+        let owned = |log: &Log| names.iter().all(|name| owners(log, name) == Some(2));
+        world.until("both are owned twice", |log| owned(log).then_some(())).await;
+        if !runs {
+            world.stop().await;
+        }
+        world.delete_in(Kind::ApplicationSet, "fleet", way).await;
+        if !runs {
+            // Garbage collection has done its part.
+            let released = |log: &Log| names.iter().all(|name| owners(log, name) == Some(1));
+            world.until("both lost their set", |log| released(log).then_some(())).await;
+            world.start(&setup).await;
+        }
+        let free = |log: &Log| {
+            let is_gone = log.all(Kind::ApplicationSet).next().is_none();
+            is_gone && names.iter().all(|name| owners(log, name) == Some(0))
+        };
+        world.until("both have no owner", |log| free(log).then_some(())).await;
+        world.recorder.read(|log| {
+            for name in names {
+                let live = log.get(Kind::Application, name).unwrap();
+                assert!(live["metadata"]["deletionTimestamp"].is_null(), "{way}: {name}");
+            }
+        });
+        for name in names {
+            world.delete(Kind::Application, &world.tagged(name)).await;
+        }
+        world
+            .until("they are gone", |log| log.all(Kind::Application).next().is_none().then_some(()))
+            .await;
+    }
+    world.finish().await;
+}
+
 pub async fn a_deleted_set_deletes_its_applications(mut world: World) {
     rolled_out(&mut world, false).await;
     world.delete(Kind::ApplicationSet, "fleet").await;

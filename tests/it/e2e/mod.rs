@@ -90,6 +90,7 @@ cases! {
     elsewhere::a_set_in_another_namespace_is_synced_there,
     disabled::disabled_progressive_syncs_are_reported,
     deletion::a_deleted_set_deletes_its_applications,
+    deletion::a_policy_without_deletion_keeps_the_applications_as_167,
     deletion::reverse_deletion_is_from_the_last_step_to_the_first,
     deletion::reverse_deletion_respects_max_update_as_381,
     sources::several_sources_are_rolled_out_and_rolled_back,

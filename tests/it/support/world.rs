@@ -238,6 +238,15 @@ impl World {
         (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
     }
 
+    /// Stops the controller, if it is a task.
+    pub async fn stop(&mut self) {
+        if let Some(Running::Task(task)) =
+            self.running.take_if(|run| matches!(run, Running::Task(_)))
+        {
+            task.stop().await;
+        }
+    }
+
     /// The controller's process.
     pub fn process(&mut self) -> &mut Process {
         match &mut self.running {
@@ -342,8 +351,13 @@ impl World {
 
     /// Deletes an object.
     pub async fn delete(&self, kind: Kind, name: &str) {
+        self.delete_in(kind, name, "Background").await;
+    }
+
+    /// Deletes an object with a propagation policy.
+    pub async fn delete_in(&self, kind: Kind, name: &str, policy: &str) {
         let path = format!("{}/{name}", kind.path(&self.namespace_of(kind)));
-        let options = json!({ "propagationPolicy": "Background" });
+        let options = json!({ "propagationPolicy": policy });
         send(&self.client, Method::DELETE, &path, JSON, &options).await.unwrap();
     }
 

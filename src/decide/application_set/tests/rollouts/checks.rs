@@ -14,6 +14,7 @@ use super::super::super::{Patch, Update};
 use super::cluster::{App, commit_of};
 use super::spec::SET;
 use super::world::World;
+use crate::api::annotations::{REFRESH, ROLLOUT};
 use crate::decide::rollout::phase::{Entry, Phase};
 
 /// I13: the spec of an Application has changed exactly when a write would
@@ -65,7 +66,8 @@ pub fn decision(world: &World, decision: &Decision) {
     let memory = &world.memory;
     let writes = &decision.writes;
     if is_shut(world) {
-        let count = writes.creates.len() + writes.patches.len() + writes.deletes.len();
+        let patches = writes.patches.iter().filter(|patch| !is_guard(patch)).count();
+        let count = writes.creates.len() + patches + writes.deletes.len();
         assert_eq!(count, 0, "I7, AS-304: {writes:?}");
     }
     if memory.set.is_deleting {
@@ -209,17 +211,34 @@ pub fn create(world: &World, name: &str, object: &Value) {
     }
 }
 
+/// Whether a patch only protects an Application from garbage collection, or no longer
+/// (AS-167).
+fn is_guard(patch: &Patch) -> bool {
+    let body = patch.body();
+    let own = [REFRESH, ROLLOUT];
+    let is_own = |(field, value): (&String, &Value)| match field.as_str() {
+        "ownerReferences" | "resourceVersion" => true,
+        // Not part of what a policy is about.
+        "annotations" => {
+            value.as_object().is_some_and(|all| all.keys().all(|key| own.contains(&key.as_str())))
+        }
+        _ => false,
+    };
+    body.as_object().is_some_and(|body| body.keys().eq(["metadata"]))
+        && body["metadata"].as_object().is_some_and(|fields| fields.iter().all(is_own))
+}
+
 /// A patch without an operation: I7, I8.
 pub fn patch(world: &World, patch: &Patch) {
-    assert!(!is_shut(world), "I7: {} is patched", patch.name);
+    assert!(!is_shut(world) || is_guard(patch), "I7: {} is patched", patch.name);
     let known = world.known();
     let is_released = world.memory.set.is_deleting && !known.policy().deletes();
     if let Some(app) = world.cluster.apps.get(&patch.name) {
         assert_eq!(app.owner(), SET, "I8: {} of another owner is patched", patch.name);
     }
-    let updates = known.policy().updates() || is_released;
-    assert!(updates || !patch.changes_spec, "I8: {}: {}", known.policy, patch.json);
     let body = patch.body();
+    let updates = known.policy().updates() || is_released || is_guard(patch);
+    assert!(updates || !patch.changes_spec, "I8: {}: {}", known.policy, patch.json);
     assert!(body.get("operation").is_none() && body.get("status").is_none(), "{body}");
 }
 

@@ -111,7 +111,12 @@ fn unchanged(text: &str) -> String {
 impl World {
     /// A set in an empty cluster.
     pub fn new(spec: Spec, settings: Settings, now: Timestamp) -> Self {
-        let id = Identity { namespace: "argocd".into(), name: "set".into(), uid: SET.into() };
+        let id = Identity {
+            namespace: "argocd".into(),
+            name: "set".into(),
+            uid: SET.into(),
+            namespace_uid: Some("namespace".into()),
+        };
         let set = Set { id, version: "1".into(), generation: 1, ..Set::default() };
         let mut world = Self {
             cluster: Cluster::new(now),
