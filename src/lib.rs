@@ -22,6 +22,7 @@ pub mod duration;
 pub mod glob;
 pub mod openapi;
 pub mod redact;
+pub mod repository;
 pub mod template;
 pub mod yaml;
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::credentials::Credentials;
 use super::error::Error;
+use crate::repository::RepositoryUrl;
 
 /// Longest accepted URL, in bytes.
 const MAX_URL: usize = 2048;
@@ -93,6 +94,11 @@ impl Address {
         if repo_url.contains(char::is_whitespace) {
             return Err(invalid("the URL must not contain spaces"));
         }
+        // Parts that clients read as something else than a path. A query is sent to the
+        // server, and may be a token; it is no part of the normal form.
+        if repo_url.contains(['#', '\\']) {
+            return Err(invalid("the URL must not contain '#' or '\\'"));
+        }
         // Servers and clients resolve these parts, which would reach another repository
         // than the one that the project was checked for.
         let dots = |part: &str| matches!(percent_decode(part).as_str(), "." | "..");
@@ -125,6 +131,7 @@ impl Address {
             None => (None, authority),
         };
         check_host(host, invalid)?;
+        let host = &normal_authority(scheme, host);
         if path.is_empty() {
             return Err(invalid("the URL names a host but no repository"));
         }
@@ -178,10 +185,12 @@ impl Address {
         }
         let (user, host) = front.rsplit_once('@').unwrap_or(("", front));
         check_host(host, invalid)?;
-        if user.starts_with('-') || user.contains(['/', ':']) {
+        if user.starts_with('-') || user.contains(['/', ':', '[', ']']) {
             return Err(invalid("the user name is invalid"));
         }
-        Ok(Self { url: text.to_owned(), shown, transport: Transport::Ssh, embedded: None })
+        let user = if user.is_empty() { String::new() } else { format!("{user}@") };
+        let url = format!("{user}{}:{path}", host.to_ascii_lowercase());
+        Ok(Self { url, shown, transport: Transport::Ssh, embedded: None })
     }
 
     /// User name and password for https: those of the URL, completed from `credentials`.
@@ -211,6 +220,12 @@ fn local_path(url: &str) -> Option<&str> {
         .then_some(url)
 }
 
+/// Host and port in normal form, so that one server has one entry in the caches.
+fn normal_authority(scheme: &str, host: &str) -> String {
+    let RepositoryUrl { host, port, .. } = RepositoryUrl::of(&format!("{scheme}://{host}/"));
+    if port.is_empty() { host } else { format!("{host}:{port}") }
+}
+
 fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> {
     let (name, port) = match host.rsplit_once(':') {
         Some((name, port)) if !port.contains(']') => (name, port),
@@ -227,6 +242,7 @@ fn check_host(host: &str, invalid: &dyn Fn(&str) -> Error) -> Result<(), Error> 
         || (name.contains([':', '[', ']']) && !bracketed)
         // A password with an unescaped '/' looks like this.
         || !port.chars().all(|c| c.is_ascii_digit())
+        || (!port.is_empty() && port.parse::<u16>().is_err())
     {
         return Err(invalid("the host name or port is invalid"));
     }

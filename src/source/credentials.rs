@@ -22,6 +22,18 @@ pub struct Credentials {
     pub ssh_known_hosts: String,
     /// PEM certificates to trust for https instead of those of the machine.
     pub ca_certificates: String,
+    /// Certificate of this client for https, in PEM.
+    pub client_certificate: String,
+    /// The key of that certificate, in PEM, without a passphrase.
+    pub client_key: String,
+    /// Token for https that is sent in the header `Authorization`, a single line.
+    pub bearer_token: String,
+    /// URL of a proxy for https.
+    pub proxy: String,
+    /// Hosts that are reached without the proxy, separated by commas.
+    pub no_proxy: String,
+    /// Why they must not be used, such as a key of the Secret that is not supported.
+    pub refusal: String,
     /// Trust any host key and certificate. Allows anyone on the network path to read and
     /// change all data.
     pub insecure_skip_server_verification: bool,
@@ -31,7 +43,8 @@ impl Credentials {
     /// Whether user name and password can be passed to `git` line by line.
     pub(super) fn is_usable(&self) -> bool {
         let one_line = |text: &str| !text.contains(['\n', '\r', '\0']);
-        one_line(&self.username) && one_line(&self.password)
+        let Self { username, password, bearer_token, proxy, no_proxy, .. } = self;
+        [username, password, bearer_token, proxy, no_proxy].into_iter().all(|text| one_line(text))
     }
 
     /// Identifies credentials without storing them.
@@ -47,6 +60,12 @@ impl Credentials {
             &self.ssh_private_key,
             &self.ssh_known_hosts,
             &self.ca_certificates,
+            &self.client_certificate,
+            &self.client_key,
+            &self.bearer_token,
+            &self.proxy,
+            &self.no_proxy,
+            &self.refusal,
             insecure,
         ] {
             hash.update((part.len() as u64).to_le_bytes());
@@ -65,6 +84,12 @@ impl fmt::Debug for Credentials {
             .field("ssh_private_key", &shown(&self.ssh_private_key))
             .field("ssh_known_hosts", &shown(&self.ssh_known_hosts))
             .field("ca_certificates", &shown(&self.ca_certificates))
+            .field("client_certificate", &shown(&self.client_certificate))
+            .field("client_key", &shown(&self.client_key))
+            .field("bearer_token", &shown(&self.bearer_token))
+            .field("proxy", &shown(&self.proxy))
+            .field("no_proxy", &self.no_proxy)
+            .field("refusal", &self.refusal)
             .field("insecure_skip_server_verification", &self.insecure_skip_server_verification)
             .finish()
     }

@@ -17,6 +17,7 @@ use super::credentials::Credentials;
 use super::error::Error;
 use super::limits::Settings;
 use super::process::{Failure, Output, Run};
+use crate::repository::RepositoryUrl;
 
 /// Configuration of every call; overrides that of a repository.
 const CONFIG: [&str; 17] = [
@@ -156,6 +157,9 @@ impl Git {
         }
         let mut detail = detail_of(&output.stderr, call.address, call.credentials);
         detail = detail.replace(&self.root.display().to_string(), "(cache)");
+        if let Some(advice) = advice(&output.stderr, call.address) {
+            detail = format!("{detail}; {advice}");
+        }
         Err(failed(call.what, call.address, &output, detail))
     }
 
@@ -239,6 +243,23 @@ impl Git {
                         let path = file("ca.pem", &credentials.ca_certificates, 0o600)?;
                         env.push(("GIT_SSL_CAINFO".into(), path.into()));
                     }
+                    if !credentials.client_certificate.is_empty() {
+                        let path = file("client.pem", &credentials.client_certificate, 0o600)?;
+                        env.push(("GIT_SSL_CERT".into(), path.into()));
+                    }
+                    if !credentials.client_key.is_empty() {
+                        let path = file("client.key", &credentials.client_key, 0o600)?;
+                        env.push(("GIT_SSL_KEY".into(), path.into()));
+                    }
+                    if let Some(config) = http_config(credentials, scheme, host) {
+                        let path = file("config", &config, 0o600)?;
+                        env.push(("GIT_CONFIG_GLOBAL".into(), path.into()));
+                    }
+                    if !credentials.proxy.is_empty() {
+                        for name in ["NO_PROXY", "no_proxy"] {
+                            env.push((name.into(), credentials.no_proxy.clone().into()));
+                        }
+                    }
                     // Without an answer, `git` would try other ways to prompt.
                     file("username", &format!("{name}\n"), 0o600)?;
                     file("password", &format!("{password}\n"), 0o600)?;
@@ -285,6 +306,23 @@ IFS= read -r answer < "$d/$file"
 printf '%s\n' "$answer"
 "#;
 
+/// The configuration of one call that contains secrets; `None` without any. The token is
+/// sent to the host of the URL only.
+fn http_config(credentials: &Credentials, scheme: &str, host: &str) -> Option<String> {
+    let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");
+    let mut config = String::new();
+    if !credentials.proxy.is_empty() {
+        config.push_str(&format!("[http]\n\tproxy = \"{}\"\n", quoted(&credentials.proxy)));
+    }
+    if !credentials.bearer_token.is_empty() {
+        config.push_str(&format!(
+            "[http \"{scheme}://{host}/\"]\n\textraHeader = \"Authorization: Bearer {}\"\n",
+            quoted(&credentials.bearer_token)
+        ));
+    }
+    (!config.is_empty()).then_some(config)
+}
+
 /// The ssh command line: only the given key, no user configuration, no agent, and strict
 /// host key checking.
 fn ssh_command(
@@ -329,6 +367,28 @@ pub(super) fn too_large(address: &Address, what: &str, limit: u64) -> Error {
     }
 }
 
+/// What to do about a server that is not trusted.
+fn advice(stderr: &str, address: &Address) -> Option<String> {
+    let said = stderr.to_ascii_lowercase();
+    let host = RepositoryUrl::of(&address.url).host;
+    let host = host.trim_matches(['[', ']']);
+    if said.contains("host key verification failed") {
+        return Some(format!(
+            "the key of {host} is not known or has changed: add it to `ssh_known_hosts` of the \
+             ConfigMap argocd-ssh-known-hosts-cm, from a source that you trust"
+        ));
+    }
+    ["certificate verification failed", "ssl certificate problem"]
+        .iter()
+        .any(|text| said.contains(text))
+        .then(|| {
+            format!(
+                "the certificate of {host} is not trusted: add that of its CA to the ConfigMap \
+                 argocd-tls-certs-cm with the key {host}"
+            )
+        })
+}
+
 /// Determines the error from the output of `git`, most specific first: its exit code
 /// tells nothing of the cause.
 fn failed(what: &'static str, address: &Address, output: &Output, detail: String) -> Error {
@@ -350,6 +410,7 @@ fn failed(what: &'static str, address: &Address, output: &Output, detail: String
         "not allowed",
         "dubious ownership",
         "ssl certificate",
+        "certificate verification failed",
     ]) {
         return Error::Refused { repo, detail };
     }
@@ -384,7 +445,8 @@ fn detail_of(stderr: &str, address: &Address, credentials: Option<&Credentials>)
     // The whole output first: it may contain anything.
     let mut text = stderr.replace(&address.url, &address.shown);
     let embedded = address.embedded.iter().map(|(_, password)| password.as_str());
-    let given = credentials.map(|credentials| credentials.password.as_str());
+    let given = credentials.map(|credentials| [&credentials.password, &credentials.bearer_token]);
+    let given = given.into_iter().flatten().map(String::as_str);
     for secret in embedded.chain(given).filter(|secret| !secret.is_empty()) {
         text = text.replace(secret, "***");
     }

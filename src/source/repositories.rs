@@ -354,7 +354,14 @@ impl Repositories {
     fn address(&self, repo_url: &str, credentials: Option<&Credentials>) -> Result<Address, Error> {
         let address = Address::parse(repo_url, self.settings.allow)?;
         if credentials.is_some_and(|credentials| !credentials.is_usable()) {
-            let detail = "user name and password must be a single line each".into();
+            let detail =
+                "user name, password, bearerToken, proxy and noProxy must be a single line each"
+                    .into();
+            return Err(Error::Refused { repo: address.shown, detail });
+        }
+        if let Some(detail) =
+            credentials.map(|own| own.refusal.clone()).filter(|why| !why.is_empty())
+        {
             return Err(Error::Refused { repo: address.shown, detail });
         }
         Ok(address)

@@ -11,3 +11,4 @@ pub mod follow;
 pub mod mutation_cache;
 pub mod object;
 pub mod read_only;
+pub mod trust;

@@ -8,19 +8,20 @@ use std::path::{Path, PathBuf};
 
 /// A module of the crate and the modules it may use. Modules that are not listed, such as
 /// the command line, may use everything.
-const MAY_NAME: [(&str, &[&str]); 22] = [
+const MAY_NAME: [(&str, &[&str]); 23] = [
     ("age", &[]),
     ("duration", &[]),
     ("glob", &[]),
     ("redact", &[]),
+    ("repository", &[]),
     ("yaml", &[]),
     ("api", &["glob", "yaml"]),
     ("openapi", &["api"]),
     ("template", &["duration"]),
     ("desired", &["api", "template", "yaml"]),
-    ("decide", &["api", "desired", "duration", "glob"]),
+    ("decide", &["api", "desired", "duration", "glob", "repository"]),
     ("watch", &["api", "clock", "openapi", "redact"]),
-    ("source", &["glob", "redact", "yaml"]),
+    ("source", &["glob", "redact", "repository", "yaml"]),
     ("act", &["api", "clock", "decide", "desired", "openapi", "redact", "watch"]),
     ("embedded", &["age"]),
     ("clock", &[]),
@@ -33,14 +34,27 @@ const MAY_NAME: [(&str, &[&str]); 22] = [
     (
         "controller",
         &[
-            "act", "api", "entropy", "clock", "decide", "desired", "glob", "redact", "settings",
-            "source", "template", "watch", "yaml",
+            "act",
+            "api",
+            "entropy",
+            "clock",
+            "decide",
+            "desired",
+            "glob",
+            "redact",
+            "repository",
+            "settings",
+            "source",
+            "template",
+            "watch",
+            "yaml",
         ],
     ),
 ];
 
 /// Decisions: no client, no clock, no files, no async.
-const PURE: [&str; 7] = ["api", "openapi", "template", "desired", "decide", "duration", "glob"];
+const PURE: [&str; 8] =
+    ["api", "openapi", "template", "desired", "decide", "duration", "glob", "repository"];
 
 /// Paths that pure modules must not use. A `*` matches any segment.
 const IMPURE: [&[&str]; 16] = [

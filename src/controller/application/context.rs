@@ -111,6 +111,7 @@ impl Context {
         let enabled = settings.events && !settings.dry_run;
         let events = core.recorder.events(COMPONENT, application_status::resource(), enabled);
         let namespace = settings.control_plane_namespace.clone();
+        let trust = Arc::clone(&core.control_plane.trust);
         let projects = Projects::new(core.control_plane.projects.clone(), namespace);
         Self {
             revisions: Revisions::new(sources.clone(), queue.clone()),
@@ -118,7 +119,7 @@ impl Context {
             settings,
             sources,
             projects,
-            credentials: RepositorySecrets::default(),
+            credentials: RepositorySecrets::default().trusting(trust),
             clusters,
             queue,
             events,

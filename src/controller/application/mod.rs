@@ -127,6 +127,7 @@ pub async fn run_with(
     tokio::select! {
         () = shutdown.cancelled() => {}
         _ = futures::future::join_all(changes) => {}
+        () = triggers::run_trust(&ctx) => {}
         () = forward(ctx.clone(), triggered) => {}
         () = project_deletion::run(ctx.clone()) => {}
         () = work => {}

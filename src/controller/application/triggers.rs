@@ -106,7 +106,24 @@ fn secret(ctx: &Context, change: &Change) {
     if !take_secret(ctx, read(&change.old), read(&change.new)) {
         return;
     }
-    // Clusters and credentials change rarely, and may affect any Application.
+    enqueue_all(ctx);
+}
+
+/// Triggers Applications when keys or certificates of Git servers change.
+pub async fn run_trust(ctx: &Context) {
+    let mut changes = ctx.core.control_plane.trust.subscribe();
+    let mut last = changes.borrow_and_update().0;
+    // The sender is part of the context.
+    while changes.changed().await.is_ok() {
+        let now = changes.borrow_and_update().0;
+        if std::mem::replace(&mut last, now) != now {
+            enqueue_all(ctx);
+        }
+    }
+}
+
+/// Clusters and credentials change rarely, and may affect any Application.
+fn enqueue_all(ctx: &Context) {
     for key in ctx.core.control_plane.applications.keys() {
         if is_handled(ctx, &key) {
             ctx.queue.enqueue(&key, Request::new(Level::Live));

@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::repositories::Answers;
 use crate::api::cluster::ClusterSecret;
-use crate::api::ObjectKey;
+use crate::api::{AppProject, AppProjectSpec, ObjectKey};
 use crate::controller::credentials::RepositorySecrets;
-use crate::decide::app_state::unsupported;
+use crate::decide::app_state::{project, unsupported};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
@@ -111,6 +111,8 @@ struct Surroundings {
     clusters: Arc<[ClusterSecret]>,
     credentials: Arc<RepositorySecrets>,
     windows: BTreeMap<String, Vec<Window>>,
+    /// Their specs, for the namespaces that they permit.
+    specs: BTreeMap<String, AppProjectSpec>,
 }
 
 impl Memory {
@@ -208,7 +210,14 @@ impl Memory {
         let from = &self.generated_from;
         from.answers != self.answers.version
             || from.clusters.as_ref().is_some_and(|used| *used != self.surroundings.clusters)
-            || from.projects.as_ref().is_some_and(|used| *used != self.surroundings.projects)
+            || from
+                .projects
+                .as_ref()
+                .is_some_and(|used| *used != self.surroundings.projects_for(self.namespace()))
+    }
+
+    fn namespace(&self) -> &str {
+        self.set.as_ref().map_or("", |set| &set.id.namespace)
     }
 
     /// Generates the Applications, in a compact form.
@@ -223,7 +232,7 @@ impl Memory {
         let inputs = Inputs {
             clusters: Arc::clone(&self.surroundings.clusters),
             git: self.answers.all(),
-            projects: Some(self.surroundings.projects.clone()),
+            projects: Some(self.surroundings.projects_for(&set.id.namespace)),
             ..context.settings.inputs()
         };
         let object = object.parse();
@@ -415,6 +424,17 @@ pub fn redact(text: &str) -> String {
 }
 
 impl Surroundings {
+    /// The projects, with what keeps generators of sets in a namespace from reading their
+    /// repositories.
+    fn projects_for(&self, namespace: &str) -> Projects {
+        let closed = |name: &String| {
+            let spec = self.specs.get(name)?;
+            project::closed_to(spec, name, namespace, &self.known.namespace)
+        };
+        let all = self.projects.iter();
+        all.map(|(name, why)| (name.clone(), why.clone().or_else(|| closed(name)))).collect()
+    }
+
     /// Reads projects and clusters again if one of them has changed; returns whether.
     fn observe(&mut self, context: &Context) -> bool {
         let plane = &context.core.control_plane;
@@ -435,13 +455,19 @@ impl Surroundings {
             .iter()
             .map(|(name, project)| (name.clone(), unsupported::demand(&project.parse())))
             .collect();
+        // One that cannot be read permits nothing.
+        let spec = |project: &Object| {
+            project.read::<AppProject>().map(|project| project.spec).unwrap_or_default()
+        };
+        self.specs = projects.iter().map(|(name, project)| (name.clone(), spec(project))).collect();
         let projects = projects.into_keys().collect();
         let clusters = plane.clusters();
         let namespace = context.settings.control_plane_namespace.clone();
         self.known = Known { projects, namespace, clusters: clusters_of(&clusters) };
         self.clusters = clusters.into();
         let secrets: Vec<Secret> = secrets.iter().filter_map(|object| object.read().ok()).collect();
-        self.credentials = Arc::new(RepositorySecrets::read(&secrets));
+        let credentials = RepositorySecrets::read(&secrets).trusting(Arc::clone(&plane.trust));
+        self.credentials = Arc::new(credentials);
         true
     }
 }

@@ -115,10 +115,17 @@ pub async fn read(
     freshness: Freshness,
 ) -> Result<Option<(String, GitAnswer)>, String> {
     let url = &request.repo_url;
-    let credentials = credentials.of(url, &request.project);
+    let secrets = credentials;
+    let credentials = secrets.of(url, &request.project);
     let target = request.revision.as_str().into();
     let resolved = sources.resolve_fresh(url, &target, credentials.as_ref(), freshness).await;
-    let revision = resolved.map_err(|error| error.to_string())?;
+    let revision = resolved.map_err(|error| match secrets.is_reserved(url, &request.project) {
+        true => format!(
+            "{error} (its credentials are reserved for an AppProject and are not used: \
+             spec.template.spec.project is a template or another project)"
+        ),
+        false => error.to_string(),
+    })?;
     if known == Some(revision.sha.as_str()) {
         return Ok(None);
     }

@@ -12,7 +12,7 @@ use super::delete_hooks::{self, Circumstances, DeleteHook};
 use super::deletion::{self, Cascade};
 use super::deletion_scope::Scope;
 use super::observation::{Live, Observation};
-use super::{operation, reconcile, status};
+use super::{children, operation, reconcile, status};
 use crate::api::annotations as names;
 use crate::api::conditions::application::DELETION_ERROR;
 use crate::api::hooks::HookType;
@@ -325,7 +325,11 @@ impl Finalizer<'_> {
                 .is_some_and(|owners| !owners.is_empty());
             let follows = deletion::is_of(HookType::PostDelete, live)
                 && delete_hooks::is_made_by(self.application, live);
-            tracking.owns(live) && tracking.is_self_referenced(live, key) && !owned && !follows
+            tracking.owns(live)
+                && tracking.is_self_referenced(live, key)
+                && !owned
+                && !children::is_made(tracking, key, live, self.observation.live, [])
+                && !follows
         })
     }
 

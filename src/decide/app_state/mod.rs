@@ -29,6 +29,7 @@
 //!   SE-516);
 //! - [`deletion_scope`]: where, and which of them at all, whatever became of the spec;
 //! - [`delete_hooks`]: the hooks of a deletion (SE-517 … SE-519);
+//! - `children`: objects that controllers make with the labels of a resource;
 //! - [`owner`]: the owner of a live object, before it is deleted or replaced.
 //!
 //! Nothing here talks to a cluster, reads a clock, fails, or panics.
@@ -37,6 +38,7 @@
 
 pub mod access;
 pub mod auto_sync;
+mod children;
 pub mod condition;
 pub mod delete_hooks;
 pub mod deletion;

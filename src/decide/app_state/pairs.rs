@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::children;
 use super::condition::Condition;
 use super::project::Permits;
 use super::targets::Target;
@@ -249,16 +250,14 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
 pub(super) fn is_managed(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
     facts.tracking.owns(live)
         && !has_owner(live)
-        && !is_of_service(facts, key)
+        && !is_made(facts, key, live)
         && is_permitted(facts, key, live)
 }
 
-/// Whether an object is the Endpoints of a Service: they have its labels, and no owner.
-fn is_of_service(facts: &Facts<'_>, key: &ResourceKey) -> bool {
-    let ResourceKey { group, kind, namespace, name } = key;
-    group.is_empty()
-        && kind == "Endpoints"
-        && facts.live.contains_key(&ResourceKey::new("", "Service", namespace, name))
+/// Whether a controller made it from another object ([`children`]).
+fn is_made(facts: &Facts<'_>, key: &ResourceKey, live: &Value) -> bool {
+    let targets = facts.targets.iter().map(|target| (&target.key, &*target.object));
+    children::is_made(facts.tracking, key, live, facts.live, targets)
 }
 
 pub(super) fn has_owner(live: &Value) -> bool {

@@ -11,6 +11,7 @@ use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Denial;
 use crate::glob::{self, Glob, NamePattern};
+use crate::repository::RepositoryUrl;
 
 /// A pattern of a list, and whether it denies.
 fn split(pattern: &str) -> (bool, &str) {
@@ -81,18 +82,26 @@ fn allowed<'a>(
 }
 
 /// Whether a repository may be used (SE-070). The pattern `*` matches all.
+///
+/// URLs and patterns are compared in the normal form, so that a denied repository is denied
+/// in every spelling that Git resolves alike.
 pub fn permits_source(project: &AppProjectSpec, repo_url: &str) -> bool {
     source_rule(project, repo_url).is_none()
 }
 
 /// The rule that denies a repository, and what would permit it; `None` when it is permitted.
 pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
-    let urls = [normalized(repo_url), canonical(repo_url)];
+    let url = RepositoryUrl::of(repo_url);
+    let written = as_written(repo_url);
+    let places = [url.folded(), other_scheme(&url).folded()];
     let refused = refusal(&project.source_repos, |denies, pattern| {
         let matches = if denies { glob::denies } else { glob::allows };
-        let patterns = [normalized(pattern), canonical(pattern)];
-        let mut pairs = patterns.iter().zip(&urls);
-        pattern == "*" || pairs.any(|(pattern, url)| matches(pattern, url, Some('/')))
+        let own = RepositoryUrl::of_pattern(pattern).folded();
+        // A server answers http with a redirect to https.
+        let places = if denies { &places[..] } else { &places[..1] };
+        pattern == "*"
+            || places.iter().any(|place| matches(&own, place, Some('/')))
+            || matches(&as_written(pattern), &written, Some('/'))
     })?;
     let entry = |index: usize| match split(&project.source_repos[index]) {
         (true, url) => format!("!{}", shown(url)),
@@ -101,53 +110,21 @@ pub fn source_rule(project: &AppProjectSpec, repo_url: &str) -> Option<String> {
     Some(rule(&refused, "sourceRepos", entry, "its URL"))
 }
 
-/// URLs of the same repository may differ: case, `.git` and a trailing slash
-/// are ignored.
-fn normalized(url: &str) -> String {
+fn other_scheme(url: &RepositoryUrl) -> RepositoryUrl {
+    let scheme = match url.scheme.as_str() {
+        "http" => "https",
+        "https" => "http",
+        same => same,
+    };
+    RepositoryUrl { scheme: scheme.to_owned(), ..url.clone() }
+}
+
+/// A URL or a pattern as it is compared in Argo CD: without case, `.git` and a slash at
+/// the end.
+fn as_written(url: &str) -> String {
     let url = url.trim().to_lowercase();
     let url = url.trim_end_matches('/');
     url.strip_suffix(".git").unwrap_or(url).to_owned()
-}
-
-/// The normalised location of a URL: without user name and default port,
-/// `git@host:path` as an ssh URL, a local URL as a path. A denied repository
-/// must not be reachable with another spelling.
-fn canonical(url: &str) -> String {
-    let url = normalized(url);
-    let Some((scheme, rest)) = url.split_once("://") else {
-        // `user@host:path`; a pattern such as `*` or a path has no host.
-        return match url.split_once(':') {
-            Some((host, path)) if !host.contains('/') => {
-                let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
-                format!("ssh://{host}/{}", one_slash(path))
-            }
-            _ => one_slash(&url),
-        };
-    };
-    let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-    if scheme == "file" {
-        return format!("/{}", one_slash(path));
-    }
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let port = match scheme {
-        "https" => ":443",
-        "http" => ":80",
-        "ssh" => ":22",
-        _ => "",
-    };
-    let host = host.strip_suffix(port).unwrap_or(host);
-    format!("{scheme}://{host}/{}", one_slash(path).trim_start_matches('/'))
-}
-
-/// Consecutive slashes count as one.
-fn one_slash(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for c in path.chars() {
-        if c != '/' || !out.ends_with('/') {
-            out.push(c);
-        }
-    }
-    out
 }
 
 /// Whether a cluster and a namespace may be synced to (SE-071). Without a
@@ -373,6 +350,23 @@ pub fn permits_application(
             Ok(pattern) => pattern.matches_or(namespace, denies),
             Err(_) => denies,
         })
+}
+
+/// Why the generators of sets in a namespace must not read the repositories of a project,
+/// which would use its credentials (AS-091).
+pub fn closed_to(
+    project: &AppProjectSpec,
+    name: &str,
+    namespace: &str,
+    control_plane_namespace: &str,
+) -> Option<String> {
+    (!permits_application(project, namespace, control_plane_namespace)).then(|| {
+        format!(
+            "spec.template.spec.project: AppProject {name} does not permit Applications of \
+             namespace {namespace}, so none of its repositories is read; add the namespace to \
+             spec.sourceNamespaces of the project"
+        )
+    })
 }
 
 /// The invalid patterns, each with its field: what they allow is not permitted,

@@ -132,6 +132,25 @@ fn projects_permit_by_their_lists() {
     ] {
         assert!(!sources(&["*", "!https://example.com/secret"], url), "{url}");
     }
+    for url in [
+        "https://example.com:0443/secret",
+        "https://example.com:/secret",
+        "https://example.com./secret",
+        "https://example.com/secret/.git",
+        "https://example.com/secret.git/.git/",
+        "https://example.com/%73ecret",
+        "https://[example.com]/secret",
+        "https://example.com/x/../secret",
+        "https://example.com/secret?x",
+        "http://example.com/secret",
+    ] {
+        for denial in ["!https://example.com/secret", "!https://EXAMPLE.com:0443/%73ecret.git"] {
+            assert!(!sources(&["*", denial], url), "SE-070: {url} by {denial}");
+        }
+    }
+    for url in ["[git@example.com:022]:org/secret", "git@[example.com]:/org//secret/.git"] {
+        assert!(!sources(&["*", "!ssh://git@example.com/org/*"], url), "SE-070: {url}");
+    }
     for url in ["git@example.com:org/secret.git", "ssh://example.com:22/org/secret"] {
         assert!(!sources(&["*", "!git@example.com:org/secret"], url), "{url}");
         assert!(sources(&["git@example.com:org/*"], url), "{url}");

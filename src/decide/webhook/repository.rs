@@ -1,7 +1,9 @@
 //! Comparison of the URLs of repositories.
 
+use crate::repository::RepositoryUrl;
+
 /// A repository by host and path: URLs of the same repository for https and ssh are equal,
-/// with and without user, port and `.git`, in upper and lower case.
+/// in every spelling, also with the hosts that a server has for ssh.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Repository(String);
 
@@ -25,29 +27,21 @@ impl Repository {
 }
 
 fn normalized(url: &str) -> String {
-    let url = url.trim().to_lowercase();
-    let (has_scheme, rest) = match url.split_once("://") {
-        Some((_, rest)) => (true, rest),
-        None => (false, url.as_str()),
-    };
-    let authority_end = rest.find('/').unwrap_or(rest.len());
-    // The form `user@host:path` of ssh.
-    let scp = rest[..authority_end].rfind(':').filter(|_| !has_scheme);
-    let (authority, path) = rest.split_at(scp.unwrap_or(authority_end));
-    let path = path.trim_start_matches(':');
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    let is_port = |port: &str| port.chars().all(|c| c.is_ascii_digit() || c == ANY);
-    let host = match host.rsplit_once(':') {
-        Some((host, port)) if is_port(port) => host,
-        _ => host,
-    };
-    let path = path.trim_matches('/');
-    let path = path.strip_suffix(".git").unwrap_or(path).trim_end_matches('/');
-    if host == "ssh.dev.azure.com"
+    let place = RepositoryUrl::of(url).place();
+    let (host, path) = place.split_once('/').unwrap_or((&place, ""));
+    // Servers offer ssh on hosts of their own, also where port 22 is blocked.
+    let own = ["ssh.", "altssh.", "vs-ssh."].iter().find_map(|prefix| host.strip_prefix(prefix));
+    let host = own.filter(|own| own.contains('.') || own.contains(ANY)).unwrap_or(host);
+    if (host == "dev.azure.com" || host == "visualstudio.com")
         && let Some((project, name)) =
             path.strip_prefix("v3/").and_then(|path| path.rsplit_once('/'))
     {
         return format!("dev.azure.com/{project}/_git/{name}");
+    }
+    // The former address of an organization.
+    if let Some(organization) = host.strip_suffix(".visualstudio.com") {
+        let path = path.strip_prefix("defaultcollection/").unwrap_or(path);
+        return format!("dev.azure.com/{organization}/{path}");
     }
     if path.is_empty() { host.to_owned() } else { format!("{host}/{path}") }
 }

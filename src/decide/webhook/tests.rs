@@ -45,6 +45,26 @@ fn urls_of_one_repository_are_equal_as_421() {
     ] {
         assert!(!repository.is(url), "{url}");
     }
+    for url in ["git@ssh.github.com:team/repo.git", "ssh://git@ssh.github.com:443/team/repo"] {
+        assert!(repository.is(url), "{url}");
+    }
+    // AS-421: also servers of one's own, with templates, and the other way round.
+    let cases = [
+        ("https://gitlab.com/a/b", "ssh://git@altssh.gitlab.com:443/a/b.git"),
+        ("https://bitbucket.org/a/b", "ssh://git@altssh.bitbucket.org:443/a/b.git"),
+        ("https://git.example.com/a/b", "ssh://git@ssh.git.example.com:2222/a/b.git"),
+        ("https://git.example.com/a/b", "ssh://git@ssh.git.example.com:443/{{org}}/b"),
+        ("ssh://git@ssh.github.com:443/a/b", "https://github.com/a/b"),
+        ("https://org.visualstudio.com/p/_git/r", "org@vs-ssh.visualstudio.com:v3/org/p/r"),
+        ("https://dev.azure.com/org/p/_git/r", "ssh://git@ssh.dev.azure.com:22/v3/org/p/r"),
+        ("https://h/a/b", "https://H:0443//a/b.git/"),
+        ("https://h/a/b", "[git@h:22]:a/b"),
+        ("https://h/a%20b/c", "https://h/A b/c"),
+    ];
+    for (pushed, url) in cases {
+        assert!(Repository::of(pushed).is(url), "{url} is {pushed}");
+    }
+    assert!(!Repository::of("https://example.com/a/b").is("https://ssh.example.org/a/b"));
     let azure = Repository::of("https://org@dev.azure.com/org/project/_git/repo");
     assert!(azure.is("git@ssh.dev.azure.com:v3/org/project/repo"));
     assert!(!azure.is("git@ssh.dev.azure.com:v3/org/project/other"));

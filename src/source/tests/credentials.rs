@@ -55,6 +55,50 @@ async fn credentials_reach_git_by_files_only() {
     assert!(matches!(error, Error::Refused { .. }), "{error}");
 }
 
+/// A client certificate, a token, a proxy and the CA of a server reach `git` by files.
+#[tokio::test]
+async fn https_settings_of_a_secret_reach_git_by_files_only() {
+    let marks = tempfile::tempdir().unwrap();
+    let seen = marks.path().join("seen");
+    let counted = Counted::new(&format!(
+        "{{ env | sort; cat \"$GIT_CONFIG_GLOBAL\" \"$GIT_SSL_CERT\" \"$GIT_SSL_KEY\" \"$GIT_SSL_CAINFO\"; }} > '{}'\n\
+         echo 'fatal: unable to access: server certificate verification failed. CAfile: none' >&2; exit 128",
+        seen.display()
+    ));
+    let mut settings = counted.settings();
+    settings.allow = Allow::default();
+    let (_cache, repositories) = repositories(settings);
+    let credentials = Credentials {
+        client_certificate: "CERT\n".into(),
+        client_key: "KEY\n".into(),
+        ca_certificates: "CA\n".into(),
+        bearer_token: "to\"ken".into(),
+        proxy: "http://me:word@proxy:3128".into(),
+        no_proxy: "internal".into(),
+        ..Credentials::default()
+    };
+    let url = "https://GIT.example.com:0443/r";
+    let error = repositories.resolve(url, "main", Some(&credentials)).await.unwrap_err();
+    let text = error.to_string();
+    assert!(matches!(error, Error::Refused { .. }), "{text}");
+    assert!(text.contains("ConfigMap argocd-tls-certs-cm with the key git.example.com"), "{text}");
+    let seen = std::fs::read_to_string(&seen).unwrap();
+    let (environment, files) = seen.split_once("[http]").unwrap();
+    assert!(!environment.contains("ken") && !environment.contains("me:word"), "{environment}");
+    assert!(environment.contains("NO_PROXY=internal\n"), "{environment}");
+    for want in [
+        "proxy = \"http://me:word@proxy:3128\"",
+        "[http \"https://git.example.com/\"]",
+        "extraHeader = \"Authorization: Bearer to\\\"ken\"",
+        "CERT\nKEY\nCA\n",
+    ] {
+        assert!(files.contains(want), "{want} in {files}");
+    }
+    let refused = Credentials { refusal: "Secret s: no".into(), ..Credentials::default() };
+    let error = repositories.resolve(url, "main", Some(&refused)).await.unwrap_err();
+    assert!(error.to_string().contains("Secret s: no"), "{error}");
+}
+
 #[tokio::test]
 async fn ssh_trusts_known_hosts_and_one_key_only() {
     let marks = tempfile::tempdir().unwrap();
@@ -80,6 +124,10 @@ async fn ssh_trusts_known_hosts_and_one_key_only() {
     };
     let error = repositories.resolve("git@git.example.com:team/repo", "", Some(&credentials)).await;
     assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    let text = error.unwrap_err().to_string();
+    let advice = "the key of git.example.com is not known or has changed: add it to \
+                  `ssh_known_hosts` of the ConfigMap argocd-ssh-known-hosts-cm";
+    assert!(text.contains(advice), "{text}");
     let seen = std::fs::read_to_string(&seen).unwrap();
     for want in
         ["StrictHostKeyChecking=yes", "BatchMode=yes", "IdentityAgent=none", "mode 600", "\nKEY"]

@@ -178,6 +178,11 @@ fn urls_are_validated_before_git_runs() {
         "[example.com]:team/repo",
         "ssh://user%40evil.com%2F@example.com/repo",
         "ssh://git@example.com/team/x%2F..%2Fother",
+        "https://example.com/team/repo#x",
+        "https://example.com/team\\repo",
+        "https://example.com:99999/team/repo",
+        "[git@example.com:22]:team/repo",
+        "git@[example.com:22]:team/repo",
         "https://example.com/a\nb",
         "https://user:pa/ss@example.com/repo",
         "repo",
@@ -196,6 +201,22 @@ fn urls_are_validated_before_git_runs() {
     }
     for url in ["/srv/../etc", "./repo", "file://host/share"] {
         assert!(Address::parse(url, local).is_err(), "{url}");
+    }
+}
+
+/// Spellings of one server have one entry in the caches.
+#[test]
+fn an_address_is_in_normal_form() {
+    for (url, want) in [
+        ("HTTPS://Git.Example.com:0443/Team/repo", "https://git.example.com/Team/repo"),
+        ("https://git.example.com:/r", "https://git.example.com/r"),
+        ("https://git.example.com:08443/r", "https://git.example.com:8443/r"),
+        ("https://[2001:DB8:0::1]:443/r", "https://[2001:db8::1]/r"),
+        ("ssh://git@GIT.example.com:022/r", "ssh://git@git.example.com/r"),
+        ("ssh://git@ssh.github.com:443/r", "ssh://git@ssh.github.com:443/r"),
+        ("git@GIT.example.com:Team/r", "git@git.example.com:Team/r"),
+    ] {
+        assert_eq!(Address::parse(url, Allow::default()).unwrap().url, want, "{url}");
     }
 }
 

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 use super::failure::{has_code, reason};
 use super::follow::{follow_listings, with_log};
 use super::object::{Object, api, resource};
+use super::trust::Trust;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 
 use crate::api::cluster::ClusterSecret;
@@ -114,6 +115,8 @@ pub struct ControlPlane {
     /// Secrets of clusters and repositories.
     pub secrets: Arc<Cache>,
     unread: tokio::sync::watch::Sender<Unread>,
+    /// Keys and certificates of Git servers.
+    pub trust: Arc<Trust>,
 }
 
 impl ControlPlane {
@@ -126,6 +129,7 @@ impl ControlPlane {
             projects: Arc::new(Cache::new(Kind::Project)),
             secrets: Arc::new(Cache::new(Kind::Secret)),
             unread: tokio::sync::watch::Sender::default(),
+            trust: Arc::default(),
         }
     }
 
@@ -146,6 +150,7 @@ impl ControlPlane {
         self.applications.listed().await;
         self.projects.listed().await;
         self.secrets.listed().await;
+        self.trust.listed().await;
     }
 
     /// The cluster Secrets, without their credentials, by name.
@@ -169,7 +174,11 @@ impl ControlPlane {
             let [sets, applications, projects, secrets] =
                 [&self.sets, &self.applications, &self.projects, &self.secrets]
                     .map(|cache| self.follow(client, cache));
-            tokio::try_join!(sets, applications, projects, secrets).map(drop)
+            let trust = async {
+                self.trust.follow(client, &self.scope.namespace).await;
+                Ok(())
+            };
+            tokio::try_join!(sets, applications, projects, secrets, trust).map(drop)
         };
         stop.run_until_cancelled(watches).await.unwrap_or(Ok(()))
     }

@@ -59,3 +59,126 @@ async fn forty_unavailable_repositories_delay_no_other_application() {
         world.until(name, "reported", reported).await;
     }
 }
+
+/// SE-070: whatever spelling of a denied repository Git would resolve to the same place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_repository_is_denied_in_every_spelling_as_070() {
+    let world = World::start().await;
+    let project = json!({
+        "metadata": {"name": "closed", "namespace": super::NAMESPACE},
+        "spec": {
+            "sourceRepos": ["*", "!https://git.invalid/team/secret", "!git@git.invalid:team/*"],
+            "destinations": [{"server": "*", "namespace": "*"}],
+        },
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    let spellings = [
+        "https://git.invalid/team/secret",
+        "https://git.invalid:0443/team/secret",
+        "https://git.invalid:/team/secret.git",
+        "https://me@GIT.invalid//team/Secret/",
+        "https://git.invalid/team/secret/.git",
+        "https://git.invalid./team/secret",
+        "https://git.invalid/team/%73ecret",
+        "https://[git.invalid]/team/secret",
+        "https://git.invalid/team/secret?x",
+        "http://git.invalid/team/secret",
+        "git@git.invalid:team/secret",
+        "git@git.invalid:/team/secret",
+        "ssh://git.invalid:022/team//secret.git",
+        "[git@git.invalid:22]:team/secret",
+        "git+ssh://git@git.invalid/team/secret",
+    ];
+    for (index, url) in spellings.into_iter().enumerate() {
+        let name = format!("app-{index}");
+        let mut app = world.application(&name, "app");
+        app["spec"]["project"] = "closed".into();
+        app["spec"]["source"]["repoURL"] = url.into();
+        world.create_app(&app).await;
+    }
+    for (index, url) in spellings.into_iter().enumerate() {
+        let name = format!("app-{index}");
+        let denied =
+            |app: &Value| condition(app, "InvalidSpecError", "is not permitted in project");
+        world.until(&name, url, denied).await;
+    }
+}
+
+/// SE-115: claims keep the labels of their StatefulSet, and its data.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn claims_of_a_stateful_set_are_not_pruned_under_label_tracking_as_115() {
+    let settings = wavegate::settings::ApplicationSettings {
+        tracking_method: wavegate::api::tracking::TrackingMethod::Label,
+        ..Default::default()
+    };
+    let mut world = World::with(settings).await;
+    let labels = json!({"app.kubernetes.io/instance": "app"});
+    let set = json!({
+        "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "db"},
+        "spec": {
+            "serviceName": "db", "replicas": 0, "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"containers": [{"name": "db", "image": "db"}]},
+            },
+            "volumeClaimTemplates": [{
+                "metadata": {"name": "data"},
+                "spec": {
+                    "accessModes": ["ReadWriteOnce"],
+                    "resources": {"requests": {"storage": "1Gi"}},
+                },
+            }],
+        },
+    });
+    world.write("app/db.json", &set.to_string());
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.sync("app", json!({})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+
+    let metadata = |name: &str| json!({"name": name, "namespace": "web", "labels": labels});
+    let claim = json!({
+        "metadata": metadata("data-db-0"), "spec": set["spec"]["volumeClaimTemplates"][0]["spec"],
+    });
+    world.create("v1", "PersistentVolumeClaim", &claim).await;
+    let mut slice = json!({"metadata": metadata("db-x"), "addressType": "IPv4", "endpoints": []});
+    slice["metadata"]["labels"]["endpointslice.kubernetes.io/managed-by"] =
+        "endpointslice-controller.k8s.io".into();
+    world.create("discovery.k8s.io/v1", "EndpointSlice", &slice).await;
+    let revision = json!({"metadata": metadata("db-1"), "revision": 1});
+    world.create("apps/v1", "ControllerRevision", &revision).await;
+    // What is pruned, so that pruning is seen to work.
+    world.create("v1", "ConfigMap", &json!({"metadata": metadata("stray")})).await;
+
+    // A sync prunes what has left the source, and nothing of a controller.
+    let pruned = async |world: &World, api: &str, kind: &str, name: &str, when: &str| {
+        world.refresh("app").await;
+        world.sync("app", json!({"prune": true})).await;
+        let wait = async {
+            while !world.get(api, kind, "web", name).await.is_null() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        let gone = tokio::time::timeout(LIMIT, wait).await;
+        gone.unwrap_or_else(|_| panic!("{when}: {kind} {name} is not pruned"));
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        for (api, kind, name) in [
+            ("v1", "PersistentVolumeClaim", "data-db-0"),
+            ("discovery.k8s.io/v1", "EndpointSlice", "db-x"),
+            ("apps/v1", "ControllerRevision", "db-1"),
+        ] {
+            let live = world.get(api, kind, "web", name).await;
+            assert!(!live.is_null(), "{when}: {kind} {name} is gone");
+            assert!(live["metadata"]["deletionTimestamp"].is_null(), "{when}: {kind} {name}");
+        }
+    };
+    pruned(&world, "v1", "ConfigMap", "stray", "beside the StatefulSet").await;
+    world.remove("app/db.json");
+    world.commit();
+    pruned(&world, "apps/v1", "StatefulSet", "db", "without the StatefulSet").await;
+    world.crash().await;
+    world.create("v1", "ConfigMap", &json!({"metadata": metadata("stray")})).await;
+    world.run();
+    pruned(&world, "v1", "ConfigMap", "stray", "after a restart").await;
+}

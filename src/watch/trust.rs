@@ -1,0 +1,176 @@
+//! Whom Git servers are trusted to be: the ConfigMaps `argocd-ssh-known-hosts-cm` and
+//! `argocd-tls-certs-cm`, followed live.
+
+use std::collections::BTreeMap;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client};
+use parking_lot::RwLock;
+use tokio::sync::watch;
+
+use super::failure::has_code;
+use super::follow::{follow, with_log};
+
+/// The ConfigMap with the host keys of ssh servers.
+pub const KNOWN_HOSTS: &str = "argocd-ssh-known-hosts-cm";
+/// The ConfigMap with the certificates of https servers, by host name.
+pub const CERTIFICATES: &str = "argocd-tls-certs-cm";
+/// The key of the host keys, as lines of `known_hosts`.
+const KNOWN_HOSTS_KEY: &str = "ssh_known_hosts";
+
+/// The keys and certificates of Git servers.
+#[derive(Debug)]
+pub struct Trust {
+    known: RwLock<Known>,
+    /// How often they have changed, and which ConfigMaps were listed.
+    changes: watch::Sender<(u64, [bool; 2])>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// `None` without the ConfigMap.
+    hosts: Option<String>,
+    certificates: BTreeMap<String, String>,
+}
+
+impl Default for Trust {
+    fn default() -> Self {
+        Self { known: RwLock::default(), changes: watch::channel((0, [false; 2])).0 }
+    }
+}
+
+impl Trust {
+    /// The lines of `known_hosts`; `None` when there is no such ConfigMap, so that those of
+    /// the machine count.
+    pub fn known_hosts(&self) -> Option<String> {
+        self.known.read().hosts.clone()
+    }
+
+    /// The certificates for a host, in PEM; `None` for those of the machine.
+    pub fn certificates(&self, host: &str) -> Option<String> {
+        let known = self.known.read();
+        let mut all = known.certificates.iter();
+        let found = all.find(|(name, _)| name.eq_ignore_ascii_case(host));
+        found.map(|(_, pem)| pem.clone()).filter(|pem| !pem.trim().is_empty())
+    }
+
+    /// Notified about each change.
+    pub fn subscribe(&self) -> watch::Receiver<(u64, [bool; 2])> {
+        self.changes.subscribe()
+    }
+
+    /// Waits until both ConfigMaps were listed once, or must not be listed.
+    pub async fn listed(&self) {
+        let mut changes = self.changes.subscribe();
+        // The sender is part of `self`.
+        let _ = changes.wait_for(|(_, listed)| *listed == [true; 2]).await;
+    }
+
+    /// Follows both ConfigMaps; never ends.
+    pub async fn follow(&self, client: &Client, namespace: &str) {
+        let both = [KNOWN_HOSTS, CERTIFICATES].map(|name| self.follow_one(client, namespace, name));
+        futures::future::join_all(both).await;
+    }
+
+    async fn follow_one(&self, client: &Client, namespace: &str, name: &'static str) {
+        let api: Api<ConfigMap> = Api::namespaced(client.clone(), namespace);
+        let config = watcher::Config::default().fields(&format!("metadata.name={name}"));
+        let mut events = with_log(follow(api, config), format!("ConfigMap {name}"));
+        let mut found = None;
+        while let Some(event) = events.next().await {
+            match event {
+                Ok(Event::Init) => found = None,
+                Ok(Event::InitApply(map)) => found = Some(map),
+                Ok(Event::InitDone) => self.take(name, found.take()),
+                Ok(Event::Apply(map)) => self.take(name, Some(map)),
+                Ok(Event::Delete(_)) => self.take(name, None),
+                Err(watcher::Error::InitialListFailed(error)) if has_code(&error, 403) => {
+                    self.is_listed(name);
+                }
+                // It is retried.
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn take(&self, name: &str, map: Option<ConfigMap>) {
+        let is_there = map.is_some();
+        let data = map.and_then(|map| map.data).unwrap_or_default();
+        let mut known = self.known.write();
+        let has_changed = if name == KNOWN_HOSTS {
+            let hosts = data.get(KNOWN_HOSTS_KEY).cloned().unwrap_or_default();
+            let hosts = is_there.then_some(hosts);
+            std::mem::replace(&mut known.hosts, hosts.clone()) != hosts
+        } else {
+            std::mem::replace(&mut known.certificates, data.clone()) != data
+        };
+        drop(known);
+        if has_changed {
+            self.changes.send_modify(|(count, _)| *count += 1);
+        }
+        self.is_listed(name);
+    }
+
+    fn is_listed(&self, name: &str) {
+        let at = usize::from(name != KNOWN_HOSTS);
+        self.changes.send_if_modified(|(_, listed)| !std::mem::replace(&mut listed[at], true));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+    use serde_json::json;
+
+    use super::*;
+    use crate::embedded::Server;
+
+    async fn until(trust: &Trust, holds: impl Fn(&Trust) -> bool) {
+        let mut changes = trust.subscribe();
+        let wait = async {
+            while !holds(trust) {
+                changes.changed().await.unwrap();
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(60), wait).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn keys_and_certificates_are_followed_live() {
+        let server = Server::new();
+        let client = server.client_as("test");
+        let namespace = serde_json::from_value(json!({"metadata": {"name": "argocd"}})).unwrap();
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
+        let trust = Arc::new(Trust::default());
+        let follower = tokio::spawn({
+            let (trust, client) = (Arc::clone(&trust), client.clone());
+            async move { trust.follow(&client, "argocd").await }
+        });
+        tokio::time::timeout(Duration::from_secs(60), trust.listed()).await.unwrap();
+        assert_eq!(trust.known_hosts(), None, "without the ConfigMap, those of the machine count");
+
+        let maps: Api<ConfigMap> = Api::namespaced(client, "argocd");
+        let put = async |name: &str, data: serde_json::Value| {
+            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "data": data});
+            let params = PatchParams::apply("test").force();
+            maps.patch(name, &params, &Patch::Apply(map)).await.unwrap();
+        };
+        put(KNOWN_HOSTS, json!({})).await;
+        until(&trust, |trust| trust.known_hosts().as_deref() == Some("")).await;
+        put(KNOWN_HOSTS, json!({"ssh_known_hosts": "h ssh-ed25519 AAAA"})).await;
+        until(&trust, |trust| trust.known_hosts().as_deref() == Some("h ssh-ed25519 AAAA")).await;
+        put(CERTIFICATES, json!({"git.example.com": "PEM"})).await;
+        until(&trust, |trust| trust.certificates("GIT.example.com").is_some()).await;
+        assert_eq!(trust.certificates("example.com"), None);
+        maps.delete(KNOWN_HOSTS, &DeleteParams::default()).await.unwrap();
+        until(&trust, |trust| trust.known_hosts().is_none()).await;
+        follower.abort();
+    }
+}
