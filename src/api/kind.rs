@@ -1,7 +1,6 @@
 //! Which kind of object is meant: group, version and kind, and what is known
 //! of it.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -51,8 +50,9 @@ pub enum Served {
     ClusterScoped,
     /// It does not exist in this version.
     Missing {
-        /// The versions that do exist.
-        other_versions: BTreeSet<String>,
+        /// A kind of this name that does exist, as group and preferred version: of the same
+        /// group if there is one.
+        installed: Option<(String, String)>,
     },
     /// The question was not answered; the text says why.
     Failed(String),

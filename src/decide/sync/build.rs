@@ -215,7 +215,7 @@ impl<'a> Builder<'a, '_> {
         let missing = match self.fact(view) {
             None | Some(Served::Namespaced | Served::ClusterScoped) => return (false, None),
             Some(Served::Failed(error)) => return (false, Some(error.clone())),
-            Some(Served::Missing { other_versions }) => other_versions,
+            Some(Served::Missing { installed }) => installed.as_ref(),
         };
         let tolerated = self.app.skip_dry_run_on_missing
             || ResourceOptions::of(view).skip_dry_run_on_missing

@@ -113,22 +113,24 @@ pub(super) fn namespace_denied(key: &ResourceKey, denial: &Denial, project: &str
 }
 
 /// A kind that the API server does not have, at all or in this version (SE-208).
-pub(super) fn missing_kind(key: &ResourceKey, version: &str, others: &BTreeSet<String>) -> String {
+pub(super) fn missing_kind(
+    key: &ResourceKey,
+    version: &str,
+    installed: Option<&(String, String)>,
+) -> String {
     let ResourceKey { group, kind, namespace, name } = key;
-    if others.is_empty() {
-        return format!(
+    match installed {
+        None => format!(
             "The Kubernetes API could not find {group}/{kind} for requested resource \
              {namespace}/{name}. Make sure the \"{kind}\" CRD is installed on the destination \
              cluster."
-        );
+        ),
+        Some((other_group, other_version)) => format!(
+            "The Kubernetes API could not find version \"{version}\" of {group}/{kind} for \
+             requested resource {namespace}/{name}. Version \"{other_version}\" of \
+             {other_group}/{kind} is installed on the destination cluster."
+        ),
     }
-    let others: Vec<&str> = others.iter().map(String::as_str).collect();
-    format!(
-        "The Kubernetes API could not find version \"{version}\" of {group}/{kind} for requested \
-         resource {namespace}/{name}. Version \"{}\" of {group}/{kind} is installed on the \
-         destination cluster.",
-        others.join("\", \"")
-    )
 }
 
 pub(super) fn namespace_unreadable(error: &str) -> String {

@@ -278,15 +278,14 @@ fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {
         Some((_, capabilities)) if capabilities.scope == Scope::Namespaced => Served::Namespaced,
         Some(_) => Served::ClusterScoped,
         None => {
-            let group = discovery.get(&kind.group);
-            let versions = group.into_iter().flat_map(|group| {
-                let has = |version: &&str| {
-                    let resources = group.versioned_resources(version);
-                    resources.iter().any(|(resource, _)| resource.kind == kind.kind)
-                };
-                group.versions().filter(has).map(str::to_owned).collect::<Vec<_>>()
-            });
-            Served::Missing { other_versions: versions.collect() }
+            let own = discovery.get(&kind.group).into_iter();
+            // Of another group, the same one each time.
+            let mut others: Vec<_> = discovery.groups().collect();
+            others.sort_by_key(|group| group.name());
+            let kinds = own.chain(others).flat_map(|group| group.resources_by_stability());
+            let found = kinds.map(|(resource, _)| resource).find(|found| found.kind == kind.kind);
+            let installed = found.map(|found| (found.group, found.version));
+            Served::Missing { installed }
         }
     }
 }

@@ -116,3 +116,42 @@ async fn a_kind_whose_definition_comes_or_goes_is_listed_again_before_it_is_repo
         })
         .await;
 }
+
+/// The message names what is installed instead, also in another group (SE-208, K-09).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_version_that_is_not_installed_is_named_with_the_one_that_is() {
+    for (api_version, kind, want) in [
+        (
+            "apps/v1alpha1",
+            "Deployment",
+            "The Kubernetes API could not find version \"v1alpha1\" of apps/Deployment for \
+             requested resource web/one. Version \"v1\" of apps/Deployment is installed on the \
+             destination cluster.",
+        ),
+        (
+            "wrong.group/v1alpha1",
+            "Deployment",
+            "The Kubernetes API could not find version \"v1alpha1\" of wrong.group/Deployment \
+             for requested resource web/one. Version \"v1\" of apps/Deployment is installed on \
+             the destination cluster.",
+        ),
+        (
+            "wrong.group/v1alpha1",
+            "Fake",
+            "The Kubernetes API could not find wrong.group/Fake for requested resource web/one. \
+             Make sure the \"Fake\" CRD is installed on the destination cluster.",
+        ),
+    ] {
+        let mut world = World::start().await;
+        let manifest =
+            json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "one"}});
+        world.write("app/one.json", &manifest.to_string());
+        let revision = world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        world.sync("app", json!({"revision": revision})).await;
+        let app = world.until("app", "failed", |app| phase(app) == "Failed").await;
+        let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
+        assert_eq!(rows[0]["message"], want, "{rows:#?}");
+        world.crash().await;
+    }
+}

@@ -1,8 +1,6 @@
 //! How operations begin and end (A.4, V-085 to V-109): validation, dry run,
 //! namespaces, partial operations, termination.
 
-use std::collections::BTreeSet;
-
 use jiff::SignedDuration;
 
 use super::super::*;
@@ -12,16 +10,16 @@ use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::operation::{OperationPhase, ResultCode, SyncOperationResource, SyncPhase};
 use crate::decide::health::Status;
 
-fn missing(world: &mut World, kind: &str, others: &[&str]) {
+fn missing(world: &mut World, kind: &str, others: Option<(&str, &str)>) {
     let gvk = GroupVersionKind { group: "x.io".into(), version: "v1".into(), kind: kind.into() };
-    let other_versions: BTreeSet<String> = others.iter().map(|v| (*v).to_owned()).collect();
-    world.seen.kinds.insert(gvk, Served::Missing { other_versions });
+    let installed = others.map(|(group, version)| (group.to_owned(), version.to_owned()));
+    world.seen.kinds.insert(gvk, Served::Missing { installed });
 }
 
 #[test]
 fn v085_a_kind_that_does_not_exist() {
     let mut world = World::new([manifest("Widget", "w"), manifest("ConfigMap", "c")])
-        .with(|world| missing(world, "Widget", &[]));
+        .with(|world| missing(world, "Widget", None));
     let plan = world.run();
     assert_eq!(plan.phase, OperationPhase::Failed);
     assert_eq!(
@@ -33,7 +31,7 @@ fn v085_a_kind_that_does_not_exist() {
     assert!(world.log.is_empty(), "no request is sent");
     assert_eq!(world.result("w").unwrap().status, ResultCode::SyncFailed);
     let mut world = World::new([manifest("Widget", "w")]);
-    missing(&mut world, "Widget", &["v2"]);
+    missing(&mut world, "Widget", Some(("x.io", "v2")));
     let message = world.run().message;
     assert!(message.contains("version \"v1\"") && message.contains("\"v2\""), "SE-208: {message}");
 }
@@ -42,7 +40,7 @@ fn v085_a_kind_that_does_not_exist() {
 fn v086_to_v088_kinds_that_come_later() {
     let crd = manifest("CustomResourceDefinition", "widgets").defines("x.io", "Widget");
     let mut world = World::new([manifest("Widget", "w"), crd]);
-    missing(&mut world, "Widget", &[]);
+    missing(&mut world, "Widget", None);
     world.run();
     let (a, b) = ("CustomResourceDefinition", "x.io/Widget/w");
     assert_eq!(world.log.len(), 3, "V-086: {:?}", world.log);
@@ -56,7 +54,7 @@ fn v086_to_v088_kinds_that_come_later() {
     assert!(waits(&world.last.unwrap().actions[0].actions[0]), "SE-254");
 
     let tolerant = || manifest("Widget", "w").options("SkipDryRunOnMissingResource=true");
-    let mut world = World::new([tolerant()]).with(|world| missing(world, "Widget", &[]));
+    let mut world = World::new([tolerant()]).with(|world| missing(world, "Widget", None));
     world.run();
     assert_eq!(world.log, ["Apply x.io/Widget/w"], "V-087");
     let mut world = World::new([tolerant()]);
