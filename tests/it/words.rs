@@ -29,9 +29,9 @@ async fn rejections_have_the_servers_message_and_requests_a_user_agent() {
     // Permanently rejected at first: reported by condition, Event and log.
     let refuse = of("create", "applications", "");
     server.inject(Fault::new(Effect::Status(422), refuse).times(6));
-    // A patch that no longer applies is only a reason to decide again.
-    let misfit = of("patch", "applicationsets", "status");
-    server.inject(Fault::new(Effect::Status(422), misfit).times(2));
+    // A conflict is only a reason to decide again.
+    let conflict = of("patch", "applicationsets", "status");
+    server.inject(Fault::new(Effect::Status(409), conflict).times(2));
     let troubled = of("create", "events", "");
     server.inject(Fault::new(Effect::Status(500), troubled).times(3));
     let troubled = of("watch", "applications", "");

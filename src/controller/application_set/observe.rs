@@ -151,6 +151,8 @@ impl Memory {
         if may_read.again && !set.is_deleting {
             self.check_answers(&set, now)?;
         }
+        // A refresh that was put off after an error must not end without a read.
+        let is_put_off = set.is_refreshing && self.has_failed();
         let is_current = |made: &Arc<Generated>| made.generation == set.generation;
         let current = self.generated.clone().filter(is_current);
         let is_new = current.is_none() || (!set.is_deleting && self.inputs_moved());
@@ -159,6 +161,10 @@ impl Memory {
             _ => Arc::new(self.generate(object, &set, context, may_read, now)?),
         };
         self.generated = Some(Arc::clone(&generated));
+        let requests = self.answers.requests();
+        if may_read.again && is_put_off && generated.error.is_none() && !requests.is_empty() {
+            return Err(Unread { requests, freshness: Freshness::NOW });
+        }
         if set.is_deleting {
             self.observe_leaving(&set, &generated, context);
             return Ok(());
@@ -183,9 +189,8 @@ impl Memory {
         let is_due = self.read_at().is_some_and(|at| at <= now);
         let interval = self.generated.as_ref().and_then(|made| made.reads.requeue_after);
         // The annotation stays after an error; events must not read them without a pause.
-        let failed = self.generated.as_ref().is_some_and(|made| made.error.is_some());
         let is_early = self.answers.due_at(REFRESH_PAUSE).is_some_and(|at| at > now);
-        let is_asked = set.is_refreshing && !(failed && is_early);
+        let is_asked = set.is_refreshing && !(self.has_failed() && is_early);
         if requests.is_empty() || !(is_due || is_asked) {
             return Ok(());
         }
@@ -194,6 +199,11 @@ impl Memory {
             false => fresh(interval),
         };
         Err(Unread { requests, freshness })
+    }
+
+    /// Whether the last generation failed.
+    fn has_failed(&self) -> bool {
+        self.generated.as_ref().is_some_and(|made| made.error.is_some())
     }
 
     /// When repositories are read again: at the interval of the generators, and after an
