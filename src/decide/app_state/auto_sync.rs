@@ -171,8 +171,14 @@ pub fn refuses_to_empty(
         operation::is_automated(request) || (retried && operation::is_refreshed(application));
     let prunes = unasked && request["sync"]["prune"] == true && request["sync"]["dryRun"] != true;
     let something = own(comparison).next().is_some();
-    (prunes && !permitted && something && nothing_is_left(comparison))
-        .then(|| wipes_out(&given(&state["syncResult"]).join(" ")))
+    (prunes && !permitted && something && nothing_is_left(comparison)).then(|| {
+        // Argo CD has no such refusal of an operation, so its words can say what to do.
+        let refused = wipes_out(&given(&state["syncResult"]).join(" "));
+        format!(
+            "{refused}. To allow this, set spec.syncPolicy.automated.allowEmpty, or sync \
+                 manually with prune"
+        )
+    })
 }
 
 fn refuse(message: String) -> Decision {
