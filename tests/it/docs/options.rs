@@ -16,7 +16,7 @@ pub fn pages() -> Vec<Page> {
 }
 
 /// Options of other programs that the prose of the pages names.
-const OF_OTHERS: [(&str, &str); 10] = [
+const OF_OTHERS: [(&str, &str); 11] = [
     ("--from", "kubectl create job"),
     ("--applications", "cargo bench"),
     ("--application-namespaces", "argocd-application-controller"),
@@ -27,6 +27,7 @@ const OF_OTHERS: [(&str, &str); 10] = [
     ("--token", "flags of a Go client, which are refused"),
     ("--server-side", "kubectl apply"),
     ("--binary", "cargo bench"),
+    ("--oldest", "tests/cluster/up"),
 ];
 
 static OPTION: LazyLock<Regex> =

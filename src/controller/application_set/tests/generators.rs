@@ -49,7 +49,8 @@ impl ClusterState {
         };
         let waited = tokio::time::timeout(LIMIT, look).await;
         let names = self.names().await;
-        waited.unwrap_or_else(|_| panic!("{wanted:?} expected, {names:?} exist"));
+        let set = self.until("ApplicationSet", "set", |_| true).await;
+        waited.unwrap_or_else(|_| panic!("{wanted:?} expected, {names:?} exist: {set:#}"));
     }
 
     async fn refresh(&self) {
@@ -209,7 +210,9 @@ async fn a_project_that_is_created_later_is_noticed_as_091() {
 #[tokio::test]
 async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se_080() {
     let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name).join("file.yaml");
     std::fs::create_dir(folder.path().join("a")).unwrap();
+    std::fs::write(file("a"), "").unwrap();
     let world = ClusterState::start(ApplicationSetSettings::default()).await;
     world.create("AppProject", "signed", json!({})).await;
     let mut spec = directories(folder.path(), json!({}));
@@ -221,7 +224,8 @@ async fn a_project_that_demands_signatures_is_refused_by_the_git_generator_as_se
     world.patch("AppProject", "signed", keys).await;
     world.until_error("spec.signatureKeys of AppProject signed").await;
     std::fs::create_dir(folder.path().join("b")).unwrap();
-    std::fs::remove_dir(folder.path().join("a")).unwrap();
+    std::fs::write(file("b"), "").unwrap();
+    std::fs::remove_dir_all(folder.path().join("a")).unwrap();
     world.refresh().await;
     let policies = json!([{"repos": [{"url": "*"}], "gpg": {"mode": "strict", "keys": ["x"]}}]);
     let integrity = json!({"git": {"policies": policies}});
