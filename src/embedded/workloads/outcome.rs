@@ -12,7 +12,7 @@ pub const OUTCOME_ANNOTATION: &str = "simulate.wavegate.dev/outcome";
 /// Sets how long an object progresses, as a duration such as `2s`.
 pub const DELAY_ANNOTATION: &str = "simulate.wavegate.dev/delay";
 
-/// Chooses how Pods fail, with the outcome `fail`: one of [`Failure`].
+/// Chooses how Pods fail, with the outcome `fail`: one of the names of `Failure`.
 pub const FAILURE_ANNOTATION: &str = "simulate.wavegate.dev/failure";
 
 /// The termination message of containers that fail.
