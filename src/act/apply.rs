@@ -422,7 +422,12 @@ impl Applier<'_> {
                     && let Ok(Some(found)) = self.cluster.read(&resource, key).await
                     && is_established(&found)
                 {
-                    return;
+                    // Discovery names the kind somewhat later than the condition.
+                    self.cluster.forget_kinds().await;
+                    let kind = defined_kind(&found);
+                    if let Ok(Some(_)) = self.cluster.resource(&kind, false).await {
+                        return;
+                    }
                 }
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
@@ -434,6 +439,19 @@ impl Applier<'_> {
             tracing::warn!(definition = %key.name, "the definition is not established in time");
         }
         happened
+    }
+}
+
+/// The kind of a definition, in a version that is served.
+fn defined_kind(definition: &Value) -> crate::api::kind::GroupVersionKind {
+    let spec = &definition["spec"];
+    let versions = spec["versions"].as_array().into_iter().flatten();
+    let served = versions.into_iter().find(|version| version["served"] == true);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    crate::api::kind::GroupVersionKind {
+        group: text(&spec["group"]),
+        version: served.map(|version| text(&version["name"])).unwrap_or_default(),
+        kind: text(&spec["names"]["kind"]),
     }
 }
 

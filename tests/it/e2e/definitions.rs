@@ -46,7 +46,7 @@ pub async fn definitions_return_with_their_objects(mut world: World) {
     commit(&world, "dev", &manifests);
     application(&world, "dev").await;
     world.start(&crate::support::Setup::default()).await;
-    for round in 0..3 {
+    for round in 0..2 {
         let app = sync(&world, "dev", &[]).await;
         assert_eq!(phase(&app).0, "Succeeded", "round {round}: {}", phase(&app).1);
         let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
