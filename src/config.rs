@@ -125,6 +125,10 @@ pub struct Flags {
         hide_short_help = true
     )]
     pub preserved_labels: Option<Vec<String>>,
+    /// Delete no Applications while a generator finds nothing where it found something, until
+    /// a person approves it [default: true]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", value_parser = switch, help_heading = "ApplicationSets", hide_short_help = true)]
+    pub hold_deletions: Option<bool>,
     /// The most Applications that a status lists; 0 is all [default: 5000]
     #[arg(long, value_name = "N", help_heading = "ApplicationSets", hide_short_help = true)]
     pub max_resources_status_count: Option<u32>,
@@ -502,6 +506,7 @@ fn application_sets(
             |text| text.parse().ok(),
             5000,
         ) as usize,
+        hold_deletions: read.flag(flags.hold_deletions, ("HOLD_DELETIONS", "hold.deletions"), true),
         metrics_labels: read.list_in_full(flags.metrics_applicationset_labels.clone(), ("", "")),
         webhook_parallelism: usize::from(read.pick(
             flags.webhook_parallelism_limit,

@@ -57,6 +57,11 @@ pub const NOTIFIED: &str = "notified.notifications.argoproj.io";
 /// On an Application: what the rollout records of it where the status of its
 /// ApplicationSet has no room. Specific to Wavegate; never taken from a template.
 pub const ROLLOUT: &str = "wavegate.dev/rollout";
+/// On an ApplicationSet: which of its generators found something. Specific to Wavegate.
+pub const FOUND: &str = "wavegate.dev/found";
+/// On an ApplicationSet: a person approves the deletion of the Applications with this hash
+/// (ST-050). Specific to Wavegate.
+pub const APPROVED_DELETIONS: &str = "wavegate.dev/approved-deletions";
 /// Helm's annotation for hooks (SE-181).
 pub const HELM_HOOK: &str = "helm.sh/hook";
 /// Helm's annotation for waves (SE-186).

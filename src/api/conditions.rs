@@ -16,8 +16,13 @@ pub mod application_set {
     /// Specific to Wavegate.
     pub const ROLLOUT_STATUS: &str = "RolloutStatus";
 
+    /// Whether Applications are not deleted until a person approves it. Specific to Wavegate.
+    pub const DELETIONS_HELD: &str = "DeletionsHeld";
+
     /// Reasons of these conditions.
     pub mod reason {
+        /// A generator finds nothing where it found something.
+        pub const GENERATOR_FOUND_NOTHING: &str = "GeneratorFoundNothing";
         /// Parameters were generated.
         pub const PARAMETERS_GENERATED: &str = "ParametersGenerated";
         /// The error is described in `ErrorOccurred`.

@@ -422,7 +422,11 @@ fn or_unknown(text: &str) -> &str {
 
 fn conditions(set: &Value) -> Vec<Condition> {
     let wrong = |found: &&Value| {
-        let kinds = [condition::ERROR_OCCURRED, condition::INVALID_ROLLOUT_CONFIG];
+        let kinds = [
+            condition::ERROR_OCCURRED,
+            condition::INVALID_ROLLOUT_CONFIG,
+            condition::DELETIONS_HELD,
+        ];
         kinds.contains(&found.field("type")) && found.field("status") == "True"
     };
     let condition = |found: &Value| Condition {

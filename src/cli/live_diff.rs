@@ -154,6 +154,7 @@ pub(super) fn compare(seen: &Seen<'_>) -> Vec<Live> {
         operations: &BTreeMap::new(),
         records: &BTreeMap::new(),
         refreshes: &[],
+        others: &[],
     });
     let gate = Gate::of(
         !generated.misspelt.is_empty(),

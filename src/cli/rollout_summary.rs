@@ -183,6 +183,11 @@ impl RolloutSummary {
             finalizers: annotations::finalizers(set).map(str::to_owned).collect(),
         };
         summary.message = summary.message(set);
+        if true_condition(set, condition::DELETIONS_HELD).is_some() {
+            summary
+                .message
+                .push_str("; deletions are held until a person approves them, see explain");
+        }
         // Argo CD's word for every rollout that is not complete is Progressing (AS-190).
         let is_moving = summary.health == HealthStatus::Progressing.as_str();
         if is_moving && summary.is_stuck(set, applications) {

@@ -406,6 +406,24 @@ b           x        RollingSync   1/2    1/3    -        running
     assert_eq!(status::list(&summaries), want);
 }
 
+/// Deletions that wait for a person (C16) show in the row, and with the command in `explain`.
+#[test]
+fn held_deletions_are_told() {
+    let held = json!({
+        "type": "DeletionsHeld", "status": "True", "reason": "GeneratorFoundNothing",
+        "message": "spec.generators[0].git found nothing; to delete them: kubectl annotate",
+    });
+    let status = json!({
+        "rollout": {"step": 1, "steps": 2, "progress": "1/3", "message": "running"},
+        "conditions": [held],
+    });
+    let summary = RolloutSummary::read(&set(status.clone()), &Applications::new());
+    assert!(summary.message.starts_with("running; deletions are held"), "{}", summary.message);
+    let shown = show(&explained(status, &[]));
+    let line = "DeletionsHeld (GeneratorFoundNothing): spec.generators[0].git found nothing;";
+    assert!(shown.contains(line), "{shown}");
+}
+
 #[test]
 fn offline_validation_checks_names_and_destinations() {
     let application = |name: &str, destination: Value| {

@@ -136,6 +136,9 @@ pub struct Reads {
     pub git: BTreeSet<GitRequest>,
     /// After how long to generate again without a change (AS-047); `None` for never.
     pub requeue_after: Option<Duration>,
+    /// Whether each generator found something, by its path; of one inside of a matrix, any
+    /// of its evaluations.
+    pub found: BTreeMap<String, bool>,
     /// What was ignored, with the field; at most 20.
     pub warnings: BTreeSet<String>,
 }
@@ -149,6 +152,11 @@ impl Reads {
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.insert(warning);
         }
+    }
+
+    /// Adds what an evaluation of a generator found.
+    pub fn found(&mut self, place: String, found: bool) {
+        *self.found.entry(place).or_default() |= found;
     }
 
     /// Shortens the interval; zero means no interval.

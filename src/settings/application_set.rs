@@ -45,6 +45,9 @@ pub struct ApplicationSetSettings {
     pub git_file_globbing: Globbing,
     /// Interval at which repositories are read again (AS-503).
     pub requeue_after: Duration,
+    /// Whether Applications of generators that find nothing any more are kept until a person
+    /// approves their deletion.
+    pub hold_deletions: bool,
     /// Labels of ApplicationSets that a metric shows (AS-602).
     pub metrics_labels: Vec<String>,
     /// Webhook events that are processed in parallel (AS-421).
@@ -78,6 +81,7 @@ impl ApplicationSetSettings {
             max_resources: self.max_resources,
             windows_by_hand: self.windows_by_hand,
             room: self.room,
+            hold_deletions: self.hold_deletions,
         }
     }
 }
@@ -101,6 +105,7 @@ impl Default for ApplicationSetSettings {
             room: Room::default(),
             git_file_globbing: Globbing::default(),
             requeue_after: REQUEUE_AFTER,
+            hold_deletions: true,
             metrics_labels: Vec::new(),
             webhook_parallelism: 50,
         }

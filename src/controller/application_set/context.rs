@@ -1,20 +1,34 @@
 //! The state that all reconciles of ApplicationSets share.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::Memory;
 use super::log::Logged;
 use super::namespaces::Namespaces;
+use super::{Memory, Request};
 use crate::act::events::Events;
 use crate::api::ObjectKey;
 use crate::controller::context::Core;
-use crate::controller::runtime::Slots;
+use crate::controller::runtime::{Queue, Slots};
 use crate::decide::application_set;
+use crate::decide::application_set::generated::Generated;
+use crate::decide::application_set::others::Other;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
+
+/// What an ApplicationSet generates.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// Its UID.
+    pub uid: String,
+    /// The result of reading its spec.
+    pub generated: Arc<Generated>,
+    /// Whether it waits for others: one of its Applications is owned by another object, or is
+    /// to be deleted unless another set generates it.
+    pub waits: bool,
+}
 
 /// The state that all reconciles share.
 pub struct Context {
@@ -29,6 +43,10 @@ pub struct Context {
     pub memory: Mutex<HashMap<ObjectKey, Memory>>,
     /// The names of Applications that changed since the last reconcile of their ApplicationSet.
     pub changed: Mutex<HashMap<ObjectKey, BTreeSet<String>>>,
+    /// What each ApplicationSet generates: an Application of one may become that of another.
+    pub claims: Mutex<BTreeMap<ObjectKey, Claim>>,
+    /// The queue of reconciles.
+    pub(super) queue: Arc<Queue<Request>>,
     /// What was logged about each ApplicationSet.
     pub logged: Mutex<HashMap<ObjectKey, Logged>>,
     /// The namespaces of sets whose policy forbids deletion.
@@ -69,6 +87,49 @@ impl Context {
         self.logged.lock().remove(key);
         self.memory.lock().remove(key);
         self.changed.lock().remove(key);
+        self.claims.lock().remove(key);
+    }
+
+    /// Records what an ApplicationSet generates, and reconciles those that wait for an
+    /// Application of another one if that has changed.
+    pub fn claim(&self, key: &ObjectKey, claim: Claim) {
+        let mut claims = self.claims.lock();
+        let old = claims.insert(key.clone(), claim.clone());
+        if old.is_some_and(|old| Arc::ptr_eq(&old.generated, &claim.generated)) {
+            return;
+        }
+        let waiting = in_namespace(&claims, key).filter(|(_, other)| other.waits);
+        waiting.for_each(|(other, _)| self.queue.enqueue(other, Request(true)));
+    }
+
+    /// The ApplicationSets that generate an Application, besides its owner.
+    pub fn claimants(&self, application: &ObjectKey, owner: &str) -> Vec<ObjectKey> {
+        let claims = self.claims.lock();
+        let wants = |(key, claim): &(&ObjectKey, &Claim)| {
+            key.name != owner && claim.generated.get(&application.name).is_some()
+        };
+        let from = ObjectKey::new(&application.namespace, "");
+        in_namespace(&claims, &from).filter(wants).map(|(key, _)| key.clone()).collect()
+    }
+
+    /// The other ApplicationSets of the namespace, apart from those that are being deleted.
+    pub fn others(&self, key: &ObjectKey) -> Vec<Other> {
+        let sets = self.core.control_plane.sets.in_namespace(&key.namespace);
+        let claims = self.claims.lock();
+        let other = |(name, object): (String, crate::watch::object::Object)| {
+            let set = object.parse();
+            if name == key.name || !set["metadata"]["deletionTimestamp"].is_null() {
+                return None;
+            }
+            let claim = claims.get(&ObjectKey::new(&key.namespace, &name));
+            let is_current = |claim: &&Claim| {
+                claim.uid == object.uid()
+                    && set["metadata"]["generation"].as_i64() == Some(claim.generated.generation)
+            };
+            let generated = claim.filter(is_current).map(|claim| Arc::clone(&claim.generated));
+            Some(Other { name: name.into(), uid: object.uid().into(), generated })
+        };
+        sets.into_iter().filter_map(other).collect()
     }
 
     /// Records that Applications of an ApplicationSet have changed.
@@ -82,4 +143,15 @@ impl Context {
     pub fn take_changed(&self, key: &ObjectKey) -> BTreeSet<String> {
         self.changed.lock().remove(key).unwrap_or_default()
     }
+}
+
+/// The other claims of a namespace.
+fn in_namespace<'a>(
+    claims: &'a BTreeMap<ObjectKey, Claim>,
+    key: &'a ObjectKey,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a Claim)> {
+    let from = ObjectKey::new(&key.namespace, "");
+    let is_near = move |(other, _): &(&ObjectKey, &Claim)| other.namespace == key.namespace;
+    let all = claims.range(from..).take_while(is_near);
+    all.filter(move |(other, _)| *other != key)
 }

@@ -38,7 +38,7 @@ use crate::api::ObjectKey;
 use crate::decide::application_set::reconcile::Next;
 use crate::settings::ApplicationSetSettings;
 use crate::source::Repositories;
-use crate::watch::control_plane::{Change, Kind, Origin, owner};
+use crate::watch::control_plane::{Change, Kind, Origin, Owner, owner};
 use crate::watch::object::resource;
 use context::Context;
 pub use observe::Memory;
@@ -91,11 +91,14 @@ async fn run_with<C: Reconciler<Request = Request>>(
         .chain([&caches.projects, &caches.secrets])
         .map(|cache| cache.subscribe());
     let changes: Vec<UnboundedReceiver<Change>> = changes.collect();
+    let queue = Arc::new(Queue::new(BACKOFF));
     let context = Arc::new(Context {
         core,
         events,
         memory: Mutex::default(),
         changed: Mutex::default(),
+        claims: Mutex::default(),
+        queue: Arc::clone(&queue),
         logged: Mutex::default(),
         namespaces: namespaces::Namespaces::default(),
         sources,
@@ -103,7 +106,6 @@ async fn run_with<C: Reconciler<Request = Request>>(
         rules: settings.rules(),
         settings,
     });
-    let queue = Arc::new(Queue::new(BACKOFF));
     context.core.metrics.show(&context.settings);
     context.core.metrics.queue("applicationset", queue.clone());
     let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
@@ -143,6 +145,12 @@ async fn enqueue_changes(
                     .map(|owner| ObjectKey::new(&change.key.namespace, &owner.name))
                     .collect();
                 keys.dedup();
+                let [new, old] = [&change.new, &change.old].map(|one| one.as_ref().and_then(owner));
+                let uid = |owner: &Option<Owner>| owner.as_ref().map(|owner| owner.uid.clone());
+                if change.new.is_none() || uid(&new) != uid(&old) {
+                    let owner = new.map(|owner| owner.name).unwrap_or_default();
+                    keys.extend(context.claimants(&change.key, &owner));
+                }
                 for key in &keys {
                     context.changed(key, [change.key.name.as_str()]);
                     enqueue(key);

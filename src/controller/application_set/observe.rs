@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Secret;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-use super::context::Context;
+use super::context::{Claim, Context};
 use super::repositories::Answers;
 use crate::api::cluster::ClusterSecret;
 use crate::api::{AppProject, AppProjectSpec, ObjectKey};
@@ -19,6 +19,7 @@ use crate::decide::app_state::{project, unsupported};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
+use crate::decide::application_set::others::Other;
 use crate::decide::application_set::reconcile::{self, Snapshot};
 use crate::decide::application_set::report::Reported;
 use crate::decide::application_set::stored::{Set, Status};
@@ -67,6 +68,10 @@ pub struct Memory {
     pub reported: Reported,
     /// The last logged lines of a dry run.
     pub would: BTreeSet<String>,
+    /// The other ApplicationSets, while an Application may change its owner.
+    others: Vec<Other>,
+    /// Since when there are Applications to delete.
+    deletes_since: Option<Timestamp>,
     /// When the last reconcile ended, and how long the decision took.
     pub last: Option<(tokio::time::Instant, std::time::Duration)>,
 }
@@ -179,7 +184,32 @@ impl Memory {
             let names = self.not_owned(&generated).chain(changed).collect();
             self.observe_some(&set, &generated, names, context);
         }
+        self.observe_others(object, &generated, context, now);
         Ok(())
+    }
+
+    /// Reads the other ApplicationSets of the namespace if an Application may change its owner.
+    fn observe_others(
+        &mut self,
+        object: &Object,
+        generated: &Arc<Generated>,
+        context: &Context,
+        now: Timestamp,
+    ) {
+        let mut wanted = generated.applications.iter().peekable();
+        let (mut deletes, mut wants_more) = (false, false);
+        for existing in &self.existing {
+            while wanted.next_if(|wanted| wanted.name < existing.name).is_some() {}
+            let is_wanted = wanted.peek().is_some_and(|wanted| wanted.name == existing.name);
+            deletes |= existing.is_owned() && !is_wanted && !existing.is_going;
+            wants_more |= is_wanted && !existing.is_owned();
+        }
+        let (key, waits) = (object.key(), deletes || wants_more);
+        self.deletes_since = deletes.then(|| self.deletes_since.unwrap_or(now));
+        // First, so that no change of the others is missed.
+        let (uid, generated) = (object.uid().to_owned(), Arc::clone(generated));
+        context.claim(&key, Claim { uid, generated, waits });
+        self.others = if waits { context.others(&key) } else { Vec::new() };
     }
 
     /// Whether repositories are read again: at their interval, after a failure, and when a
@@ -408,6 +438,8 @@ impl Memory {
             written_at: self.written_at,
             generate_at: self.read_at(),
             refresh_failure: self.refresh_failure.as_deref(),
+            others: &self.others,
+            deletes_since: self.deletes_since,
             now,
         })
     }

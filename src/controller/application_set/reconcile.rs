@@ -109,6 +109,18 @@ pub async fn reconcile(
         let first = format!("{} {}", first.name, first.why());
         return Err(Error::DeletionStuck { name, count, first });
     }
+    if let Some(annotations) = &decision.annotations {
+        let patch = json!({ "metadata": { "annotations": annotations } });
+        patch_set(&set, context, patch).await?;
+        if decision.ends_refresh {
+            // It ends with the version that this has written.
+            return Ok(Reconciled {
+                next: Next::After(WaitFor::PostponedWrites, Duration::ZERO),
+                has_changed: true,
+            });
+        }
+        return Ok(Reconciled { next: recorded.next, has_changed: true });
+    }
     if decision.ends_refresh {
         let next = end_refresh(&set, context, memory, recorded.next, now).await?;
         return Ok(Reconciled { next, has_changed: true });
@@ -286,6 +298,8 @@ fn take_over(
         is_deleting: set.is_deleting,
         finalizers: set.finalizers.clone(),
         is_refreshing: set.is_refreshing,
+        found: set.found.clone(),
+        approved_deletions: set.approved_deletions.clone(),
         status,
     });
     memory.wrote(Arc::clone(&new), now);

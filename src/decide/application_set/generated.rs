@@ -47,6 +47,8 @@ pub struct Generated {
     pub ignore_problems: Vec<ignore::Problem>,
     /// Why generating failed, if it did.
     pub error: Option<desired::Error>,
+    /// A digest of `spec.generators`.
+    pub generators: Box<str>,
     /// What the generators used.
     pub reads: Reads,
     /// How many Applications each generator generated, by its path in the order of the spec.
@@ -220,6 +222,7 @@ impl Collector {
             .collect();
         Generated {
             generation: set["metadata"]["generation"].as_i64().unwrap_or_default(),
+            generators: digest(&set["spec"]["generators"]),
             rollout_problems: rollout::all_problems(&strategy_problems, &strategy, &memberships),
             misspelt: steps::misspelt(set),
             has_steps: settings.progressive_syncs && !strategy.steps().is_empty(),

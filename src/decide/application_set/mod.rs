@@ -11,11 +11,14 @@
 //! that shows elsewhere. So deletions wait until every generated Application is
 //! valid and may be written ([`WritePlan::held`]), and then until each create
 //! and update of the reconcile has succeeded, which the caller ensures
-//! (AS-148).
+//! (AS-148). A generator that finds nothing where it found something holds them,
+//! too ([`emptied`]), and an Application that another set generates is not
+//! deleted, but changes its owner ([`others`]).
 
 pub mod autosync;
 mod delete_set;
 pub mod deletion;
+pub mod emptied;
 pub mod events;
 pub mod failed;
 pub mod failing;
@@ -24,6 +27,7 @@ pub mod ignore;
 pub mod normalize;
 pub mod observe;
 pub mod operation;
+pub mod others;
 pub mod outcome;
 pub mod owner;
 pub mod pace;
@@ -51,6 +55,7 @@ use serde_json::{Value, json};
 
 use self::generated::Wanted;
 use self::observe::Existing;
+use self::others::Other;
 pub use self::owner::{Identity, Owner, is_owned, set_of};
 use self::policy::Policy;
 pub use self::update::{Comparison, Update};
@@ -86,6 +91,8 @@ pub struct Settings {
     pub windows_by_hand: bool,
     /// The size limits of a status.
     pub room: Room,
+    /// Whether emptied generators hold deletions ([`emptied`]).
+    pub hold_deletions: bool,
 }
 
 impl Default for Settings {
@@ -100,6 +107,7 @@ impl Default for Settings {
             max_resources: 5000,
             windows_by_hand: true,
             room: Room::default(),
+            hold_deletions: true,
         }
     }
 }
@@ -145,6 +153,8 @@ pub struct Snapshot<'a> {
     pub records: &'a BTreeMap<String, Record>,
     /// Applications to refresh, the most urgent first.
     pub refreshes: &'a [String],
+    /// The other sets of the namespace.
+    pub others: &'a [Other],
 }
 
 /// Plans the writes of one reconcile.
@@ -227,7 +237,8 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     for existing in snapshot.existing {
         while generated.next_if(|wanted| wanted.name < existing.name).is_some() {}
         let is_generated = generated.peek().is_some_and(|wanted| wanted.name == existing.name);
-        if existing.is_owned() && !is_generated && !existing.is_going {
+        let is_deleted = existing.is_owned() && !is_generated && !existing.is_going;
+        if is_deleted && !others::is_taken(snapshot.others, existing) {
             let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
             deletes.push(Delete { name, uid, release: release(snapshot, existing) });
         }
@@ -330,6 +341,11 @@ fn refusal(existing: &Existing) -> Option<String> {
 /// when it must not be changed.
 fn body<'a>(snapshot: &Snapshot<'_>, existing: &'a Existing) -> Result<Option<Body<'a>>, String> {
     if let Owner::Other(_) = existing.owner {
+        if let Some(takeover) = others::takeover(snapshot.others, existing) {
+            let update = &*takeover.patch;
+            let more = json!({});
+            return Ok(Some(Body { update, more, existing, starts: false, refreshes: false }));
+        }
         return refusal(existing).map_or(Ok(None), Err);
     }
     if existing.is_going {

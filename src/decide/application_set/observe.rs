@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::ignore::Ignore;
-use super::owner::{Identity, Owner};
+use super::others::Takeover;
+use super::owner::{self, Identity, Owner};
 use super::policy::Policy;
 use super::preserve::Preserve;
 use super::update::{Comparison, Update};
@@ -52,6 +53,8 @@ pub struct Existing {
     pub health: Option<(Box<str>, Option<Box<str>>)>,
     /// The resource that it waits for, as `group/Kind namespace/name`.
     pub blocking_resource: Option<Box<str>>,
+    /// How to take it over from the set that owns it.
+    pub takeover: Option<Box<Takeover>>,
     /// The finalizer for its resources, if it has that and is no longer generated.
     pub held: Option<Box<HeldResources>>,
 }
@@ -125,6 +128,9 @@ impl Existing {
                 .map(|resource| resource.key().to_string().into()),
             held: (wanted.is_none() && owner == Owner::Set && !is_going)
                 .then(|| HeldResources::read(live).map(Box::new))
+                .flatten(),
+            takeover: (wanted.is_some() && !is_going && rules.policy.updates())
+                .then(|| owner::takeover(live, rules.set).map(Box::new))
                 .flatten(),
             owner,
         }

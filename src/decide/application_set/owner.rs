@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::others::Takeover;
 use super::policy::Policy;
 use crate::api::API_VERSION;
 
@@ -93,6 +94,21 @@ pub fn set_of(application: &Value) -> Option<&str> {
 fn controller_of(object: &Value) -> Option<&Value> {
     let owners = object["metadata"]["ownerReferences"].as_array()?;
     owners.iter().find(|owner| owner["controller"] == Value::Bool(true))
+}
+
+/// How a set takes over an Application that another set controls; `None` when none does.
+pub(super) fn takeover(live: &Value, set: &Identity) -> Option<Takeover> {
+    let owner = controller_of(live)?;
+    let is_set = owner["kind"] == "ApplicationSet" && owner["apiVersion"] == API_VERSION;
+    let from = owner["uid"].as_str().filter(|uid| is_set && *uid != set.uid)?;
+    let references = live["metadata"]["ownerReferences"].as_array()?.iter();
+    let mut references: Vec<Value> =
+        references.filter(|one| one["uid"] != from && one["uid"] != *set.uid).cloned().collect();
+    references.push(owner_reference(set));
+    let version = &live["metadata"]["resourceVersion"];
+    let patch =
+        json!({ "metadata": { "ownerReferences": references, "resourceVersion": version } });
+    Some(Takeover { from: from.into(), patch: patch.to_string().into() })
 }
 
 pub(super) fn owner_reference(set: &Identity) -> Value {

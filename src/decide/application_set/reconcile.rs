@@ -14,14 +14,16 @@ use serde_json::Value;
 
 use super::delete_set;
 use super::deletion::{Leaving, Stuck, Unsure};
+use super::emptied::Emptied;
 use super::events::{self, Event};
 use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
+use super::others::{self, Other};
 use super::status::{self, Failure, Findings, Rollout};
 use super::stored::{Set, Status};
 use super::validate::{self, Known};
-use super::{Gate, Settings, WritePlan, operation, pace, windows};
+use super::{Gate, Settings, WritePlan, emptied, operation, pace, windows};
 use crate::api::annotations::RESOURCES_FINALIZER;
 use crate::api::conditions::application_set::reason;
 use crate::decide::rollout::listed::{self, Listed, Record, RecordKind};
@@ -59,6 +61,10 @@ pub struct Snapshot<'a> {
     pub generate_at: Option<Timestamp>,
     /// Why the refresh annotation could not be removed, if that failed.
     pub refresh_failure: Option<&'a str>,
+    /// The other sets of the namespace, if an Application may change its owner.
+    pub others: &'a [Other],
+    /// Since when there are Applications to delete, as far as this controller knows.
+    pub deletes_since: Option<Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
@@ -73,6 +79,8 @@ pub struct Decision {
     pub status: Option<Status>,
     /// The Applications to write.
     pub writes: WritePlan,
+    /// The annotations of the set to write after that, as a merge patch of them.
+    pub annotations: Option<Value>,
     /// Whether the refresh annotation of the set is removed by that (AS-420).
     pub ends_refresh: bool,
     /// The Events, sent once the status is written.
@@ -91,6 +99,8 @@ pub struct Decision {
     pub stuck: Vec<Stuck>,
     /// What follows if all writes succeed.
     pub next: Next,
+    /// The deletions that emptied generators hold.
+    pub emptied: Option<Emptied>,
     pub(super) listed: Listed,
     pub(super) failure: Option<Failure>,
 }
@@ -154,7 +164,15 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     let decided = generated.is_rolling().then(|| decide_rollout(snapshot, &unwritable));
     let (mut plan, listed) = decided.unzip();
     let listed = listed.unwrap_or_default();
-    let writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
+    let mut writes = decide_writes(snapshot, &unwritable, plan.as_ref(), &listed);
+    let emptied = emptied::hold(set, generated, settings, &mut writes);
+    let others_at = match writes.deletes.is_empty() {
+        true => None,
+        false => others::wait(snapshot.others, snapshot.deletes_since, now),
+    };
+    if others_at.is_some() {
+        writes = writes.without_deletes("the other ApplicationSets of the namespace are read");
+    }
     // Otherwise the reconcile did not get as far as to end a refresh (AS-420).
     let is_complete = generated.error.is_none()
         && generated.misspelt.is_empty()
@@ -174,6 +192,7 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         failure: failure.clone(),
         rollout: plan.as_ref().map(|plan| Rollout { plan, listed: &listed, stalled: &reported }),
         held: writes.held.as_ref(),
+        emptied: emptied.held.as_ref(),
         redact: snapshot.redact,
     };
     let status = status::compute(&findings, now);
@@ -203,7 +222,11 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .iter()
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
-    let postponed = (writes.postponed > 0 || moves_on).then_some(Duration::ZERO);
+    let is_postponed = writes.postponed > 0 || moves_on || emptied.is_approved;
+    // Deletions wait for the other sets of the namespace.
+    let others = others_at
+        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
+    let postponed = if is_postponed { Some(Duration::ZERO) } else { others };
     let generate = snapshot
         .generate_at
         .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
@@ -219,6 +242,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     Decision {
         finalizers: None,
         status: due_at.is_none().then_some(status),
+        annotations: emptied.annotations,
+        emptied: emptied.held,
         ends_refresh: set.is_refreshing && is_complete,
         events,
         stalled,
@@ -334,7 +359,8 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
 /// Why a generated Application could not be written, or must not be.
 fn unwritten(snapshot: &Snapshot<'_>, name: &str, found: Option<&Existing>) -> Option<String> {
     let failed = || snapshot.failing.why(name).map(ToString::to_string);
-    found.and_then(super::refusal).or_else(failed)
+    let is_taken = found.is_some_and(|found| others::takeover(snapshot.others, found).is_some());
+    found.filter(|_| !is_taken).and_then(super::refusal).or_else(failed)
 }
 
 fn decide_writes(
@@ -372,6 +398,7 @@ fn decide_writes(
         operations: &starts.collect::<BTreeMap<_, (Value, Option<Record>)>>(),
         records: &listed.records.iter().cloned().collect(),
         refreshes: plan.map_or(&[], |plan| &plan.refreshes),
+        others: snapshot.others,
     });
     if let Some(plan) = plan {
         windows::withdraw(&mut writes, &plan.withdrawals, snapshot.existing);
@@ -398,6 +425,7 @@ fn protect(snapshot: &Snapshot<'_>) -> WritePlan {
         operations: &BTreeMap::new(),
         records: &BTreeMap::new(),
         refreshes: &[],
+        others: &[],
     })
 }
 

@@ -115,6 +115,7 @@ pub fn record(
             stalled: &stalled,
         }),
         held: written.or(decision.writes.held.as_ref()),
+        emptied: decision.emptied.as_ref(),
         redact: snapshot.redact,
         failure: failure.clone().or_else(|| decision.failure.clone()),
     };

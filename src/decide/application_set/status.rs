@@ -6,6 +6,7 @@ use std::borrow::Cow;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::emptied::Emptied;
 use super::generated::Generated;
 use super::observe::Existing;
 use super::stored::{self, Resource, Set, Status};
@@ -66,6 +67,8 @@ pub struct Findings<'a> {
     pub rollout: Option<Rollout<'a>>,
     /// Deletions that wait.
     pub held: Option<&'a Held>,
+    /// Why they wait for a person.
+    pub emptied: Option<&'a Emptied>,
     /// Removes credentials from a text.
     pub redact: fn(&str) -> String,
 }
@@ -324,6 +327,12 @@ fn conditions(findings: &Findings<'_>, truncated: Option<&str>, now: Timestamp) 
                        applications are updated at once";
         let reason = reason::APPLICATION_SET_ROLLOUT_DISABLED;
         wanted.push((condition::ROLLOUT_PROGRESSING, false, reason, message.to_owned()));
+    }
+    if let Some(emptied) = findings.emptied {
+        let reason = reason::GENERATOR_FOUND_NOTHING;
+        wanted.push((condition::DELETIONS_HELD, true, reason, emptied.message.clone()));
+    } else if is_generated {
+        conditions.retain(|condition| condition["type"] != condition::DELETIONS_HELD);
     }
     let held = !generated.misspelt.is_empty();
     let has_ended = (is_generated || !is_selected) && findings.rollout.is_none();

@@ -7,12 +7,15 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use super::emptied::Found;
 use super::generated::labels_of;
 use super::observe::observe;
 use super::rollout_storage::Storage;
 use super::{Identity, is_owned, record};
 use crate::api::SyncStatusCode;
-use crate::api::annotations::{APPLICATION_SET_REFRESH, annotation, finalizers};
+use crate::api::annotations::{
+    APPLICATION_SET_REFRESH, APPROVED_DELETIONS, annotation, finalizers,
+};
 use crate::api::conditions::application_set as condition;
 use crate::decide::rollout::listed;
 use crate::decide::rollout::phase::{Compared, Entry};
@@ -37,6 +40,10 @@ pub struct Set {
     pub finalizers: Vec<String>,
     /// Whether a refresh is requested (AS-420).
     pub is_refreshing: bool,
+    /// What its generators found last, if that is stored.
+    pub found: Option<Found>,
+    /// The deletions that a person approves, as their hash.
+    pub approved_deletions: Option<String>,
     /// Its status.
     pub status: Status,
 }
@@ -52,6 +59,8 @@ impl Set {
             is_deleting: !metadata["deletionTimestamp"].is_null(),
             finalizers: finalizers(set).map(str::to_owned).collect(),
             is_refreshing: annotation(set, APPLICATION_SET_REFRESH).is_some(),
+            found: Found::read(set),
+            approved_deletions: annotation(set, APPROVED_DELETIONS).map(str::to_owned),
             status: Status::read(&set["status"]),
         }
     }

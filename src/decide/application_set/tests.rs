@@ -86,6 +86,7 @@ fn plan_with<'a>(
         operations,
         records: &BTreeMap::new(),
         refreshes,
+        others: &[],
     })
 }
 

@@ -223,7 +223,8 @@ impl<'a> Evaluation<'a> {
                 values,
                 texts,
             });
-            let sets = sets.collect();
+            let sets: Vec<Parameters> = sets.collect();
+            self.reads.found(place.clone(), !sets.is_empty());
             outputs.push(Output { template: element[key]["template"].clone(), sets, place });
         }
         Ok(outputs)

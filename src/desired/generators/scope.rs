@@ -18,6 +18,8 @@ pub struct Scope<'s, 'e> {
     evaluation: &'s mut Evaluation<'e>,
     /// The path of its element of `spec.generators`.
     element: &'s str,
+    /// The path of the generator around it below that; empty without one.
+    around: String,
     /// The number of matrix and merge generators around it.
     depth: usize,
     /// Whether it contains parameters of another generator.
@@ -27,7 +29,7 @@ pub struct Scope<'s, 'e> {
 impl<'s, 'e> Scope<'s, 'e> {
     /// The scope of a generator in `spec.generators`; `element` is its path.
     pub fn top(evaluation: &'s mut Evaluation<'e>, element: &'s str) -> Self {
-        Self { evaluation, element, depth: 0, is_interpolated: false }
+        Self { evaluation, element, around: String::new(), depth: 0, is_interpolated: false }
     }
 
     /// The scope of a generator inside of this one.
@@ -35,6 +37,7 @@ impl<'s, 'e> Scope<'s, 'e> {
         Scope {
             evaluation: &mut *self.evaluation,
             element: self.element,
+            around: self.around.clone(),
             depth: self.depth + 1,
             is_interpolated: self.is_interpolated,
         }
@@ -135,9 +138,16 @@ impl<'s, 'e> Scope<'s, 'e> {
         let selector = shape(element).map_err(|failure| failure.below(place))?;
         let generator = self.only(element).map_err(|failure| failure.below(place))?;
         let fields = &element[generator.key()];
-        let sets = self.inner().generate(generator, fields).map_err(|f| f.below(place))?;
+        let path = join(&join(&self.around, place), generator.key());
+        let mut inner = self.inner();
+        inner.around.clone_from(&path);
+        let sets = inner.generate(generator, fields).map_err(|f| f.below(place))?;
         let sets = sets.into_iter().filter(|set| selector.matches(&set.values));
-        Ok(sets.map(|set| Element { field: join(place, &set.field), ..set }).collect())
+        let sets = sets.map(|set| Element { field: join(place, &set.field), ..set });
+        let sets: Vec<Element> = sets.collect();
+        let path = join(self.element, &path);
+        self.evaluation.reads.found(path, !sets.is_empty());
+        Ok(sets)
     }
 
     /// As [`Self::child`], of the result of [`Self::interpolate`].

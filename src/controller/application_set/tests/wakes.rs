@@ -226,8 +226,12 @@ async fn a_cluster_secret_wakes_sets_with_a_clusters_generator_as_404() {
     world.create("ApplicationSet", "deep", named("deep", deep)).await;
     let labels = json!({"argocd.argoproj.io/secret-type": "cluster", "env": "dev"});
     world.secret("east", labels.clone(), json!({"name": "east", "server": "https://east"})).await;
+    // One stays: what remains of a generator that finds nothing is not deleted.
+    world.secret("west", labels.clone(), json!({"name": "west", "server": "https://west"})).await;
     for set in ["top", "nested", "deep"] {
-        world.until("Application", &format!("{set}-east"), |_| true).await;
+        for cluster in ["east", "west"] {
+            world.until("Application", &format!("{set}-{cluster}"), |_| true).await;
+        }
     }
     // The label is removed: the cluster is selected no longer.
     let other = json!({"argocd.argoproj.io/secret-type": "cluster", "env": null});

@@ -33,6 +33,7 @@ fn compute(set: &Value, findings: &Findings, now: jiff::Timestamp) -> Value {
         up_to_date: findings.up_to_date,
         rollout: None,
         held: None,
+        emptied: None,
         redact: str::to_owned,
     };
     let status: Status = status::compute(&findings, now);
@@ -194,6 +195,8 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             written_at: None,
             generate_at: None,
             refresh_failure: None,
+            others: &[],
+            deletes_since: None,
             now: at(0),
         };
         reconcile::reconcile(&snapshot).next

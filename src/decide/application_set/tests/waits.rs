@@ -48,6 +48,8 @@ fn next(case: &Case) -> Next {
         written_at: None,
         generate_at: *generate_at,
         refresh_failure: None,
+        others: &[],
+        deletes_since: None,
         now: at(0),
     };
     reconcile::reconcile(&snapshot).next

@@ -284,6 +284,8 @@ impl World {
             written_at: self.memory.written_at,
             generate_at: None,
             refresh_failure: None,
+            others: &[],
+            deletes_since: None,
             now: self.cluster.now,
         }
     }

@@ -1,0 +1,90 @@
+//! The other sets of the namespace: an Application that one set generates no
+//! longer while another one does changes its owner.
+//!
+//! - The set that does not generate it any more does not delete it.
+//! - The set that generates it takes it over with one write, of the owner
+//!   reference only, so that it is never without an owner and its objects are
+//!   not touched. Its spec follows with the next reconcile.
+//! - Sets are often changed together. So a deletion waits for [`PAUSE`] if there
+//!   are other sets in the namespace, and until their current specs are read, at
+//!   most for [`LONGEST_PAUSE`].
+//!
+//! A set that is being deleted, or whose generators fail, takes and gives nothing; one whose
+//! policy forbids deletions keeps its Applications, and one whose policy forbids updates takes
+//! none.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::generated::Generated;
+use super::observe::Existing;
+
+/// How long a deletion waits for another set to generate the Application: for the changes of
+/// one `kubectl apply`.
+pub const PAUSE: SignedDuration = SignedDuration::from_secs(1);
+
+/// How long it waits for another set to be read.
+pub const LONGEST_PAUSE: SignedDuration = SignedDuration::from_secs(30);
+
+/// Another set of the namespace.
+#[derive(Clone, Debug)]
+pub struct Other {
+    /// Its name.
+    pub name: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// What its current spec generates; `None` while that is unknown.
+    pub generated: Option<Arc<Generated>>,
+}
+
+impl Other {
+    fn readable(&self) -> Option<&Generated> {
+        self.generated.as_deref().filter(|made| made.error.is_none() && made.misspelt.is_empty())
+    }
+
+    fn generates(&self, name: &str) -> bool {
+        self.readable().is_some_and(|made| made.policy.updates() && made.get(name).is_some())
+    }
+
+    fn has_released(&self, uid: &str, name: &str) -> bool {
+        let would_delete = |made: &Generated| made.policy.deletes() && made.get(name).is_none();
+        *self.uid == *uid && self.readable().is_some_and(would_delete)
+    }
+}
+
+/// The change of the owner of an Application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Takeover {
+    /// The UID of the set that owns it.
+    pub from: Box<str>,
+    /// The merge patch, with the observed version as a precondition.
+    pub patch: Box<str>,
+}
+
+/// Whether another set takes an Application over that this one generates no longer.
+pub(super) fn is_taken(others: &[Other], existing: &Existing) -> bool {
+    others.iter().any(|other| other.generates(&existing.name))
+}
+
+/// How to take an Application over that its owner generates no longer.
+pub(super) fn takeover<'a>(others: &[Other], existing: &'a Existing) -> Option<&'a Takeover> {
+    let takeover = existing.takeover.as_deref()?;
+    let is_released = |other: &Other| other.has_released(&takeover.from, &existing.name);
+    others.iter().any(is_released).then_some(takeover)
+}
+
+/// Until when deletions wait for other sets; `None` when they need not wait any more.
+pub(super) fn wait(
+    others: &[Other],
+    since: Option<Timestamp>,
+    now: Timestamp,
+) -> Option<Timestamp> {
+    if others.is_empty() {
+        return None;
+    }
+    let is_unknown = others.iter().any(|other| other.generated.is_none());
+    let pause = if is_unknown { LONGEST_PAUSE } else { PAUSE };
+    let until = since.unwrap_or(now).checked_add(pause).ok()?;
+    (until > now).then_some(until)
+}
