@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -218,6 +219,90 @@ fn signatures_tokens_and_passwords_are_verified_as_421() {
     assert_eq!(none.unverified(Provider::GitHub), Some("webhook.github.secret"));
     assert!(none.verify(Provider::GitHub, &headers(&[]), b"").is_ok());
     assert!(!format!("{secrets:?}").contains("token"));
+}
+
+/// Bodies that a server of this kind may send: fields of any type and any text (AS-421).
+fn bodies() -> impl Strategy<Value = serde_json::Value> {
+    let texts = [
+        "refs/heads/main",
+        "refs/tags/\u{0}",
+        "https://g.example/a/b",
+        "git@g:a",
+        "[",
+        "{{",
+        "%zz",
+        "//:0@",
+    ];
+    let text = proptest::sample::select(texts.to_vec()).prop_map(serde_json::Value::from);
+    let leaf = prop_oneof![
+        4 => text,
+        2 => "\\PC{0,40}".prop_map(serde_json::Value::from),
+        1 => Just(json!(null)),
+        1 => any::<f64>().prop_map(|number| json!(number)),
+    ];
+    let keys = [
+        "ref",
+        "repository",
+        "html_url",
+        "clone_url",
+        "ssh_url",
+        "default_branch",
+        "object_kind",
+        "event_name",
+        "project",
+        "web_url",
+        "git_http_url",
+        "git_ssh_url",
+        "eventType",
+        "resource",
+        "refUpdates",
+        "name",
+        "remoteUrl",
+        "sshUrl",
+        "defaultBranch",
+    ];
+    let key = proptest::sample::select(keys.to_vec()).prop_map(str::to_owned);
+    leaf.prop_recursive(5, 60, 8, move |inner| {
+        prop_oneof![
+            1 => proptest::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+            4 => proptest::collection::hash_map(key.clone(), inner, 0..8)
+                .prop_map(|map| json!(map)),
+        ]
+    })
+}
+
+fn cases() -> u32 {
+    let given = std::env::var("WAVEGATE_FUZZ_CASES").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or(1000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
+
+    /// Whatever is sent is read or refused, and compared with whatever a set has written.
+    #[test]
+    fn hostile_bodies_are_read_or_refused_as_421(
+        body in bodies(), generators in bodies(), cut in any::<proptest::sample::Index>(),
+    ) {
+        let whole = body.to_string();
+        let text = whole.as_bytes();
+        for headers in [
+            [("x-github-event", "push")],
+            [("x-gitlab-event", "System Hook")],
+            [("x-gitlab-event", "Push Hook")],
+            [("x-vss-activityid", "1")],
+        ] {
+            let headers = self::headers(&headers);
+            let provider = Provider::of(&headers).unwrap();
+            let _ = read(provider, &headers, &text[..cut.index(text.len() + 1)]);
+            if let Ok(Some(push)) = read(provider, &headers, text) {
+                prop_assert!(!push.repositories.is_empty() && !push.refs.is_empty());
+                let _ = uses(&json!([{"git": generators}]), &push);
+                let git = json!({"repoURL": generators["ref"], "revision": generators["name"]});
+                let _ = uses(&json!([{ "git": git }]), &push);
+            }
+        }
+    }
 }
 
 fn hmac_sha1(key: &[u8], body: &[u8]) -> String {

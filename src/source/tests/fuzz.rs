@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::super::build_environment::BuildEnvironment;
 use super::super::directory::SourceDirectory;
 use super::super::manifests::Sink;
+use super::super::refs::{Found, Refs, Target};
 use super::super::remote::stays_inside;
 use super::super::{RenderError, RenderFor, chart, helm};
 use super::write;
@@ -211,6 +212,26 @@ fn hostile_output_is_read_or_refused() {
         let mut sink = Sink::new(1 << 20);
         if sink.output(text, "helm").is_ok() {
             prop_assert!(sink.manifests.iter().all(|manifest| manifest.object.is_object()));
+        }
+        Ok(())
+    });
+}
+
+/// What a Git server answers names commits by full hashes, whatever is asked for.
+#[test]
+fn hostile_listings_of_references_name_commits_or_nothing() {
+    check("refs", |text| {
+        let refs = Refs::parse(text);
+        let names = text.lines().filter_map(|line| line.split('\t').nth(1));
+        let wanted = ["", "main", "v1.x", ">=0.0.0-0 <99", "0123456", "refs/tags/a^{}"];
+        for revision in wanted.into_iter().chain(names) {
+            for tag_prefix in ["", "v", "app-"] {
+                if let Found::One(found) = refs.find(&Target { revision, tag_prefix }) {
+                    let is_hash = found.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+                    prop_assert!(is_hash && matches!(found.sha.len(), 40 | 64), "{found:?}");
+                    prop_assert!(text.to_ascii_lowercase().contains(&found.sha), "{found:?}");
+                }
+            }
         }
         Ok(())
     });
