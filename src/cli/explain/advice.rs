@@ -194,7 +194,7 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
         && member.is_some_and(|member| member.message.starts_with(HELD))
     {
         return vec![
-            "it is left as it is until the next revision or spec; whoever may sync it can take it back"
+            "it is left as it is until the next revision or spec; to take it back, sync it"
                 .to_owned(),
             take_back(live, name),
         ];

@@ -177,8 +177,8 @@ impl Observed {
         self.operation.as_ref().filter(is_own).or_else(|| self.failed_sync())
     }
 
-    /// The last operation, if it failed to sync the observed revisions, whoever requested
-    /// it.
+    /// The last operation, if it failed to sync the observed revisions, regardless of who
+    /// requested it.
     pub(super) fn failed_sync(&self) -> Option<&ObservedOperation> {
         let failed = |last: &&ObservedOperation| {
             let is_of_these = !last.revisions.is_empty() && last.revisions == self.revisions;

@@ -460,7 +460,7 @@ fn from_progressing(entry: &mut Entry, seen: &Observed, now: Timestamp) {
     if let Some(failure) = failure(entry, failed, seen) {
         // Stricter than Argo CD: after a failed PostSync hook (such as a smoke
         // test) an Application may be Synced and Healthy, but must not complete
-        // its step. A later successful sync does, whoever requests it.
+        // its step. A later successful sync does, regardless of who requests it.
         entry.fail(failure);
     } else if !found_synced
         && seen.hides_its_result(entry.since.saturating_sub(OBSERVED_AFTER).unwrap_or(entry.since))

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service};
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
@@ -52,12 +52,7 @@ impl Shop {
         let dir = tempfile::tempdir().unwrap();
         let repository = Repository::new(dir.path().join("repository"));
         repository.commit("first", &manifests("red"));
-        let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-        let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
-        namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-        let everything =
-            json!({"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]});
-        cluster.create("AppProject", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"}, "spec": everything})).await;
+        cluster.permits("shop").await;
         let spec = json!({
             "project": "default",
             "source": {"repoURL": repository.url(), "targetRevision": "main", "path": "shop"},

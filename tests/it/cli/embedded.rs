@@ -65,6 +65,25 @@ impl Cluster {
         secrets.create(&PostParams::default(), &secret).await.unwrap();
     }
 
+    /// Adds a project that permits everything, and a namespace to deploy to.
+    pub async fn permits(&self, namespace: &str) {
+        let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(self.client.clone());
+        let object = serde_json::from_value(json!({"metadata": {"name": namespace}})).unwrap();
+        namespaces.create(&PostParams::default(), &object).await.unwrap();
+        let everything =
+            json!({"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]});
+        self.create("AppProject", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"}, "spec": everything})).await;
+    }
+
+    /// Adds settings of the control plane.
+    pub async fn sets(&self, data: Value) {
+        let maps: Api<k8s_openapi::api::core::v1::ConfigMap> =
+            Api::namespaced(self.client.clone(), "argocd");
+        let object = json!({"metadata": {"name": "argocd-cmd-params-cm"}, "data": data});
+        let object = serde_json::from_value(object).unwrap();
+        maps.create(&PostParams::default(), &object).await.unwrap();
+    }
+
     /// Path of the kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.files.path().join("config")

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::DynamicObject;
@@ -31,12 +30,7 @@ async fn after_a_push_a_watch_is_about_the_new_commit() {
     let dir = tempfile::tempdir().unwrap();
     let repository = Repository::new(dir.path().join("repository"));
     repository.commit("first", &[config_map("red")]);
-    let namespaces: Api<Namespace> = Api::all(cluster.client.clone());
-    let namespace = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
-    namespaces.create(&PostParams::default(), &namespace).await.unwrap();
-    let everything =
-        json!({"sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}]});
-    cluster.create("AppProject", json!({"apiVersion": "argoproj.io/v1alpha1", "kind": "AppProject", "metadata": {"name": "default"}, "spec": everything})).await;
+    cluster.permits("shop").await;
     let template = json!({
         "metadata": {"name": "{{app}}", "labels": {"app": "{{app}}"}},
         "spec": {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
 use kube::api::PostParams;
 use wavegate::embedded::{Effect, Fault, RequestRecord};
@@ -42,15 +41,12 @@ async fn settings_are_waited_for_while_the_server_does_not_answer() {
     cluster.knows("default", "https://1").await;
     let set: Value = serde_json::from_str(&set(&["a"], json!([]))).unwrap();
     cluster.create("ApplicationSet", set).await;
-    let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
-    let settings = serde_json::from_value(json!({
-        "metadata": {"name": "argocd-cmd-params-cm"},
-        "data": {
+    cluster
+        .sets(json!({
             "applicationsetcontroller.dryrun": "true",
             "applicationsetcontroller.log.format": "text",
-        },
-    }));
-    maps.create(&PostParams::default(), &settings.unwrap()).await.unwrap();
+        }))
+        .await;
     let before = writes(&cluster);
 
     let proxy = Proxy::in_front_of(&cluster).await;
@@ -137,12 +133,7 @@ async fn settings_that_are_forbidden_are_read_again_until_they_are_shown_as_500(
         cluster.knows("default", "https://1").await;
         let set: Value = serde_json::from_str(&set(&["a"], json!([]))).unwrap();
         cluster.create("ApplicationSet", set).await;
-        let maps: Api<ConfigMap> = Api::namespaced(cluster.client.clone(), "argocd");
-        let settings = serde_json::from_value(json!({
-            "metadata": {"name": "argocd-cmd-params-cm"},
-            "data": {"applicationsetcontroller.dryrun": "true"},
-        }));
-        maps.create(&PostParams::default(), &settings.unwrap()).await.unwrap();
+        cluster.sets(json!({"applicationsetcontroller.dryrun": "true"})).await;
         elsewhere(&cluster).await;
         let switch = refuse(&cluster, "configmaps", code);
         let probes = unused_address();

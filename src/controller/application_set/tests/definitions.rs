@@ -211,7 +211,7 @@ async fn a_stall_is_reported_once_where_the_definition_prunes_it() {
     assert!(stalls.count() < 10, "it is not sent with each reconcile");
 }
 
-/// A definition that refuses the status: said aloud, and tried again with pauses.
+/// A definition that refuses the status: reported, and retried with a back-off.
 #[tokio::test]
 async fn a_status_that_is_refused_with_422_is_reported_as_184() {
     let narrow: fn(&mut Value) = |fields| {

@@ -1,5 +1,5 @@
 //! A policy that forbids deletion also protects the Applications when the set is deleted
-//! (AS-150, AS-167, AS-169), whoever deletes it and whether the controller runs or not.
+//! (AS-150, AS-167, AS-169), regardless of who deletes it and whether the controller runs.
 
 use super::*;
 use crate::api::annotations::{RESOURCES_FINALIZER, finalizers};
