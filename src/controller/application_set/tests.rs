@@ -284,7 +284,13 @@ impl ClusterState {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(LIMIT, look).await.unwrap()
+        match tokio::time::timeout(LIMIT, look).await {
+            Ok(object) => object,
+            Err(_) => {
+                let last = api.get_opt(name).await.unwrap().map(|object| object.parse());
+                panic!("{kind} {name}: {:#}", last.map_or(Value::Null, definitions::shown));
+            }
+        }
     }
 
     /// Writes a comparison result to the Application.

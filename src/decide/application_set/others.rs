@@ -5,9 +5,9 @@
 //! - The set that generates it takes it over with one write, of the owner
 //!   reference only, so that it is never without an owner and its objects are
 //!   not touched. Its spec follows with the next reconcile.
-//! - Sets are often changed together. So a deletion waits for [`PAUSE`] if there
-//!   are other sets in the namespace, and until their current specs are read, at
-//!   most for [`LONGEST_PAUSE`].
+//! - Sets are often changed together, and one of them may be created by the same
+//!   `kubectl apply`. So a deletion waits for [`PAUSE`], and until the current specs
+//!   of the other sets of the namespace are read, at most for [`LONGEST_PAUSE`].
 //!
 //! A set that is being deleted, or whose generators fail, takes and gives nothing; one whose
 //! policy forbids deletions keeps its Applications, and one whose policy forbids updates takes
@@ -80,9 +80,6 @@ pub(super) fn wait(
     since: Option<Timestamp>,
     now: Timestamp,
 ) -> Option<Timestamp> {
-    if others.is_empty() {
-        return None;
-    }
     let is_unknown = others.iter().any(|other| other.generated.is_none());
     let pause = if is_unknown { LONGEST_PAUSE } else { PAUSE };
     let until = since.unwrap_or(now).checked_add(pause).ok()?;

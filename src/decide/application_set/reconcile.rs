@@ -171,12 +171,13 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         false => others::wait(snapshot.others, snapshot.deletes_since, now),
     };
     if others_at.is_some() {
-        writes = writes.without_deletes("the other ApplicationSets of the namespace are read");
+        writes = writes.without_deletes("it is known that no other ApplicationSet generates them");
     }
     // Otherwise the reconcile did not get as far as to end a refresh (AS-420).
     let is_complete = generated.error.is_none()
         && generated.misspelt.is_empty()
         && !generated.is_stuck(settings)
+        && others_at.is_none()
         && writes.refused.is_empty();
     let failure = bad_input(snapshot, &writes).or_else(|| {
         let message = snapshot.refresh_failure.filter(|_| set.is_refreshing)?.to_owned();

@@ -77,3 +77,15 @@ async fn the_old_set_stops_before_the_new_one_starts() {
         }
     }
 }
+
+/// One `kubectl apply` may change a set and create the one that its Applications go to.
+#[tokio::test]
+async fn a_deletion_leaves_time_for_a_set_that_is_about_to_be_created() {
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    world.create("ApplicationSet", "old", listing(&["x"], &json!(null), true)).await;
+    world.until("Application", "x", |live| owner(live) == "old").await;
+    let start = std::time::Instant::now();
+    world.patch("ApplicationSet", "old", of(&[])).await;
+    world.until_gone("Application", "x").await;
+    assert!(start.elapsed() >= Duration::from_secs(1), "{:?}", start.elapsed());
+}

@@ -32,10 +32,21 @@ fn replacing(old: &Value, new: &Value) -> Value {
 }
 
 impl ClusterState {
-    /// The application controller reports the end of an operation, and compares.
+    /// The application controller reports the end of an operation and the comparison after
+    /// it, in one write: times are whole seconds, so a comparison of the same second that was
+    /// made before would count as one after it.
     async fn ended(&self, name: &str, state: &Value, sync: &str, revision: &str) {
-        self.reports(name, state).await;
-        self.compared_after(name, state, sync, revision).await;
+        let live = self.until("Application", name, |_| true).await;
+        let spec = &live["spec"];
+        let status = json!({
+            "operationState": replacing(&live["status"]["operationState"], state),
+            "sync": {
+                "status": sync, "revision": revision,
+                "comparedTo": {"source": spec["source"], "destination": spec["destination"]},
+            },
+            "health": {"status": "Healthy"}, "reconciledAt": state["finishedAt"],
+        });
+        self.patch("Application", name, json!({"operation": null, "status": status})).await;
     }
 
     /// Replaces the state of the operation, in one write.

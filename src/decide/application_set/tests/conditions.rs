@@ -196,7 +196,7 @@ fn after_an_error_of_the_user_it_is_tried_again_in_three_minutes_as_505() {
             generate_at: None,
             refresh_failure: None,
             others: &[],
-            deletes_since: None,
+            deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
             now: at(0),
         };
         reconcile::reconcile(&snapshot).next

@@ -49,7 +49,7 @@ fn next(case: &Case) -> Next {
         generate_at: *generate_at,
         refresh_failure: None,
         others: &[],
-        deletes_since: None,
+        deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
         now: at(0),
     };
     reconcile::reconcile(&snapshot).next

@@ -285,7 +285,7 @@ impl World {
             generate_at: None,
             refresh_failure: None,
             others: &[],
-            deletes_since: None,
+            deletes_since: Some(jiff::Timestamp::UNIX_EPOCH),
             now: self.cluster.now,
         }
     }
