@@ -1,10 +1,12 @@
 //! Application: manifests from a source, synced to one destination (SE-001 … SE-031).
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::app_status::ApplicationStatus;
 use super::operation::Operation;
 use super::source::{ApplicationSource, NameValue, SourceHydrator};
+use super::sources;
 
 resource! {
     /// Manifests from a source, kept in sync with a destination.
@@ -129,10 +131,14 @@ lenient! {
 }
 
 impl ApplicationSpec {
-    /// The sources in effect: `sources` when it has items, else `source`
-    /// (SE-010, SE-011).
-    pub fn sources(&self) -> &[ApplicationSource] {
-        if self.sources.is_empty() { self.source.as_slice() } else { &self.sources }
+    /// The sources in effect: that of `sourceHydrator`, else `sources` when it has items,
+    /// else `source` (SE-010, SE-011, SE-029).
+    pub fn sources(&self) -> Cow<'_, [ApplicationSource]> {
+        match &self.source_hydrator {
+            Some(hydrator) => Cow::Owned(vec![sources::typed(hydrator)]),
+            None if self.sources.is_empty() => Cow::Borrowed(self.source.as_slice()),
+            None => Cow::Borrowed(&self.sources),
+        }
     }
 
     /// Whether automated sync is enabled (SE-014, SE-015).

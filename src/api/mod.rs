@@ -34,6 +34,7 @@ pub mod read;
 pub mod resource_filter;
 pub mod resource_key;
 pub mod source;
+pub mod sources;
 pub mod sync_options;
 pub mod time;
 pub mod tracking;

@@ -11,6 +11,7 @@ use super::error::{CHECK_FAILED, Error, fault, note};
 use super::input::Object;
 use super::output::{self, Format, or_dash};
 use super::{generate, input};
+use crate::api::sources::InEffect;
 use crate::api::unknown;
 use crate::decide::application_set::validate;
 use crate::desired::name_of;
@@ -134,9 +135,9 @@ fn table(applications: &[Value]) -> String {
 
 /// Short form of the source; the first of several sources.
 fn source(spec: &Value) -> String {
-    let several = spec["sources"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let source = several.first().unwrap_or(&spec["source"]);
-    let text = |field: &str| source[field].as_str().unwrap_or_default();
+    let several = InEffect::of(spec).list;
+    let source = several.first();
+    let text = |field: &str| source.unwrap_or(&Value::Null)[field].as_str().unwrap_or_default();
     let inner = if text("chart").is_empty() { text("path") } else { text("chart") };
     let revision = text("targetRevision");
     let at = if revision.is_empty() { String::new() } else { format!("@{revision}") };

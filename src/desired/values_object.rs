@@ -30,8 +30,11 @@ pub fn parse(template: &mut Value) -> Result<(), (String, String)> {
     if !parsed.is_empty() {
         spec.insert("sources".to_owned(), parsed.into());
     }
-    match spec.get_mut("source") {
-        Some(source) => parse_source(source, "spec.template.spec.source"),
+    if let Some(source) = spec.get_mut("source") {
+        parse_source(source, "spec.template.spec.source")?;
+    }
+    match spec.get_mut("sourceHydrator").and_then(|hydrator| hydrator.get_mut("drySource")) {
+        Some(source) => parse_source(source, "spec.template.spec.sourceHydrator.drySource"),
         None => Ok(()),
     }
 }

@@ -195,7 +195,7 @@ fn null_and_absent_fields_are_read_alike() {
         "status": {"sync": null, "health": {"status": null}, "operationState": null, "history": null},
     }))
     .unwrap();
-    assert_eq!((app.operation, app.spec.sources()), (None, &[][..]));
+    assert_eq!((app.operation, app.spec.sources()), (None, std::borrow::Cow::Borrowed(&[][..])));
     let status = app.status.unwrap();
     assert_eq!(status, ApplicationStatus::default());
     assert_eq!(status.sync.revisions(), Vec::<String>::new());

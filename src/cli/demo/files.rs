@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use super::fixtures::is_set;
 use crate::api;
+use crate::api::sources::InEffect;
 use crate::cli::cluster::block_on;
 use crate::cli::error::Error;
 use crate::cli::facts::Facts;
@@ -189,10 +190,7 @@ fn check_repositories(generators: &Value) -> Result<(), String> {
 
 /// Whether all sources of an Application are local.
 fn check_sources(application: &Value) -> Result<(), String> {
-    let spec = &application["spec"];
-    let many = spec["sources"].as_array().filter(|sources| !sources.is_empty());
-    let sources = many.map_or(std::slice::from_ref(&spec["source"]), Vec::as_slice);
-    for source in sources {
+    for source in InEffect::of(&application["spec"]).list {
         check_repository(source["repoURL"].as_str().unwrap_or_default())?;
     }
     Ok(())

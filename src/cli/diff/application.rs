@@ -15,6 +15,7 @@ use super::super::output::{self, Format, Output, printable, some_of};
 use super::super::tree::view::short;
 use super::{Args, FieldChange};
 use crate::api::kind::KindRef;
+use crate::api::sources::InEffect;
 use crate::api::sync_options::SyncOptions;
 use crate::api::{Raw, ResourceKey};
 use crate::controller::application::compare_once::{self, Difference, Inputs};
@@ -99,7 +100,7 @@ pub(super) async fn compare(
     let controller = args.controller.in_namespace(&control_plane_of(application));
     let controller = Controller::read(connection, &controller).await?;
     let directory = args.local.as_deref().map(absolute).transpose()?;
-    let count = application.items("/spec/sources").len().max(1);
+    let count = InEffect::of(&application["spec"]).list.len();
     if !args.revisions.is_empty() && args.revisions.len() != count {
         let (given, s) = (args.revisions.len(), if count == 1 { "" } else { "s" });
         let why =

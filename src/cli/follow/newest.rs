@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use crate::act::refresh;
 use crate::api::annotations::{APPLICATION_SET_REFRESH, REFRESH, annotation};
+use crate::api::sources::InEffect;
 use crate::api::{ObjectKey, Raw};
 use crate::decide::application_set::is_owned;
 use crate::watch::failure::reason;
@@ -127,10 +128,10 @@ fn chosen(found: Vec<(ObjectKey, String)>, most: usize) -> Vec<ObjectKey> {
 
 /// What identifies the commits of an Application.
 fn sources_of(live: &Value) -> String {
-    let spec = &live["spec"];
-    let sources = spec.items("/sources").iter().chain([&spec["source"]]);
-    let texts =
-        sources.map(|one| format!("{} {}", one.field("repoURL"), one.field("targetRevision")));
+    let sources = InEffect::of(&live["spec"]).list;
+    let texts = sources
+        .iter()
+        .map(|one| format!("{} {}", one.field("repoURL"), one.field("targetRevision")));
     texts.collect::<Vec<_>>().join("\n")
 }
 

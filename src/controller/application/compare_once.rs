@@ -30,7 +30,7 @@ use super::target_state::revisions;
 use crate::api::annotations::{SECRET_TYPE_CLUSTER, SECRET_TYPE_LABEL};
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::tracking::Tracking;
-use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey};
+use crate::api::{ApplicationSource, ObjectKey, Raw, ResourceKey, sources};
 use crate::clock::Clock;
 use crate::controller::context::Core;
 use crate::decide::app_state::errors::ObserveError;
@@ -126,6 +126,8 @@ pub async fn compare(inputs: Inputs) -> Result<Outcome, ObserveError> {
     if let Some(normal) = spec::normalized(&application["spec"]) {
         application["spec"] = normal;
     }
+    // Another controller may hydrate the manifests: only a sync here is refused.
+    sources::in_place_of_hydrator(&mut application["spec"]);
     let key = ObjectKey::new(application.namespace(), application.name());
     let ctx = context(&inputs, &stop);
     let mut cached = CachedState::default();

@@ -14,6 +14,7 @@ use super::target_state::revisions;
 use crate::api::conditions::application::REPEATED_KEY_WARNING;
 use crate::api::kind::{GroupVersionKind, Served};
 use crate::api::resource_filter::KindFilter;
+use crate::api::sources::InEffect;
 use crate::api::sync_options::CREATE_NAMESPACE;
 use crate::api::tracking::Tracking;
 use crate::api::{ApplicationSpec, ResourceKey};
@@ -154,11 +155,7 @@ fn namespaces() -> GroupVersionKind {
 
 /// The effective sources, as raw JSON.
 pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
-    let spec = &application["spec"];
-    match spec["sources"].as_array().filter(|sources| !sources.is_empty()) {
-        Some(sources) => sources.clone(),
-        None => vec![spec["source"].clone()],
-    }
+    InEffect::of(&application["spec"]).list
 }
 
 /// Whether a sync may have to create or change the destination namespace.
@@ -427,7 +424,7 @@ impl Reconciliation<'_> {
             // Only a permitted source may be read, so hooks need a valid spec (SE-521).
             let permitted = self.destination().await?;
             self.guarded(&permitted)?;
-            let sources = destination.spec.sources();
+            let sources = &destination.spec.sources();
             let known = operation::given(&self.application["status"]["sync"]);
             let age = self.age();
             let of = (self.key, access::project_of(&self.application));

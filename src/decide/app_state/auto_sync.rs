@@ -8,6 +8,7 @@ use super::operation::{self, finished_at, given};
 use super::pairs::{Compared, Comparison};
 use crate::api::ApplicationSpec;
 use crate::api::conditions::application as types;
+use crate::api::sources::InEffect;
 use crate::decide::diff::SyncStatus;
 use crate::decide::sync::Class;
 
@@ -194,13 +195,8 @@ fn is_attempted(application: &Value, revisions: &[String]) -> bool {
     let Some(result) = state.get("syncResult").filter(|result| result.is_object()) else {
         return matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
     };
-    let spec = &application["spec"];
-    let many = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
-    let same_source = match many {
-        true => result["sources"] == spec["sources"],
-        false => result["source"] == spec["source"],
-    };
-    same_source && given(result) == revisions
+    let in_effect = InEffect::of(&application["spec"]);
+    result[in_effect.field] == in_effect.clone().value() && given(result) == revisions
 }
 
 fn operation(
@@ -211,12 +207,12 @@ fn operation(
     resources: Option<Vec<Value>>,
 ) -> Value {
     let spec = &application["spec"];
-    let many = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
-    let mut sync = match many {
-        true => json!({"revisions": revisions, "sources": spec["sources"]}),
+    let in_effect = InEffect::of(spec);
+    let mut sync = match in_effect.is_list() {
+        true => json!({"revisions": revisions, "sources": in_effect.value()}),
         false => json!({
             "revision": revisions.first().map(String::as_str).unwrap_or_default(),
-            "source": spec["source"],
+            "source": in_effect.value(),
         }),
     };
     if prune {

@@ -13,6 +13,7 @@ use crate::api::Raw;
 use crate::api::annotations::is_skipped;
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::operation::SyncOperationResource;
+use crate::api::sources::InEffect;
 use crate::decide::sync::{is_unknown_option, near_option};
 use crate::decide::windows::{self, Evaluation};
 
@@ -192,7 +193,7 @@ fn revisions(
             }
         }
     }
-    let many = spec["sources"].as_array().is_some_and(|list| !list.is_empty());
+    let many = InEffect::of(spec).is_list();
     match given.as_slice() {
         [revision] if !many => sync.insert("revision".to_owned(), revision.as_str().into()),
         all => sync.insert("revisions".to_owned(), json!(all)),

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::status::{object, object_in, revisions};
 use crate::api::operation::{OperationPhase, ResourceResult, SyncPhase};
+use crate::api::sources::InEffect;
 use crate::api::time::{from_rfc3339, stored, to_rfc3339};
 use crate::decide::application_set::operation::promotion_of;
 use crate::decide::sync;
@@ -100,7 +101,12 @@ pub fn pin(application: &mut Value, of: &[String]) {
         list.map(|list| ("sources", Value::Array(list.clone())))
             .or_else(|| from["source"].as_object().map(|_| ("source", from["source"].clone())))
     };
-    let Some((field, sources)) = chosen(&operation).or_else(|| chosen(&spec)) else {
+    let of_spec = || {
+        let in_effect = InEffect::of(&spec);
+        let field = in_effect.field;
+        Some((field, in_effect.value())).filter(|(_, sources)| !sources.is_null())
+    };
+    let Some((field, sources)) = chosen(&operation).or_else(of_spec) else {
         revisions(result, false, of);
         return;
     };
@@ -156,10 +162,10 @@ pub fn sources(application: &Value) -> Vec<Value> {
         let list = from["sources"].as_array().filter(|list| !list.is_empty()).cloned();
         list.or_else(|| from["source"].as_object().map(|_| vec![from["source"].clone()]))
     };
-    of(&state["syncResult"])
-        .or_else(|| of(&state["operation"]["sync"]))
-        .or_else(|| of(&application["spec"]))
-        .unwrap_or_default()
+    of(&state["syncResult"]).or_else(|| of(&state["operation"]["sync"])).unwrap_or_else(|| {
+        let in_effect = InEffect::of(&application["spec"]).list;
+        in_effect.into_iter().filter(Value::is_object).collect()
+    })
 }
 
 /// The stored state of the wave engine: results and progress of this attempt.
@@ -281,8 +287,10 @@ fn goes_back(application: &Value) -> bool {
     if is_automated(request) {
         return false;
     }
-    let (sync, spec) = (&request["sync"], &application["spec"]);
-    let differs = |field: &str| !sync[field].is_null() && sync[field] != spec[field];
+    let sync = &request["sync"];
+    let in_effect = InEffect::of(&application["spec"]);
+    let (field, sources) = (in_effect.field, in_effect.value());
+    let differs = |name: &str| !sync[name].is_null() && (name != field || sync[name] != sources);
     let history = application["status"]["history"].as_array().into_iter().flatten();
     let named = given(sync);
     let newest = given(&application["status"]["sync"]);

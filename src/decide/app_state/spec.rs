@@ -31,7 +31,7 @@ pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
     if sources.is_empty() {
         say("spec.source is missing: set spec.source or spec.sources".to_owned());
     }
-    let many = !spec.sources.is_empty();
+    let many = spec.source_hydrator.is_none() && !spec.sources.is_empty();
     for (index, source) in sources.iter().enumerate() {
         let at = if many { format!("spec.sources[{index}]") } else { "spec.source".to_owned() };
         check_source(&at, source, many, &mut say);
@@ -76,7 +76,8 @@ pub fn denials(
     server: &str,
     name: &str,
 ) -> Vec<Condition> {
-    let urls = spec.sources().iter().map(|source| source.repo_url.as_str());
+    let sources = spec.sources();
+    let urls = sources.iter().map(|source| source.repo_url.as_str());
     let mut denials: Vec<Condition> =
         urls.filter_map(|url| denied_source(url, project_name, project)).collect();
     let namespace = &spec.destination.namespace;

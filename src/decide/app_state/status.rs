@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::condition::{self, Condition, OF_COMPARISON};
 use super::pairs::{Compared, Comparison};
 use crate::api::annotations::sync_wave;
+use crate::api::sources::InEffect;
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
@@ -41,7 +42,7 @@ pub fn write(
     about: &About<'_>,
 ) {
     let spec = application["spec"].clone();
-    let many = spec["sources"].as_array().is_some_and(|sources| !sources.is_empty());
+    let many = InEffect::of(&spec).is_list();
     let options = SyncOptions::from_list(
         spec["syncPolicy"]["syncOptions"]
             .as_array()
@@ -137,11 +138,8 @@ pub fn conditions(
 /// The raw part of a spec that a comparison is made for (SE-056).
 pub fn compared_to(spec: &Value) -> Value {
     let mut part = Map::new();
-    let sources = spec.get("sources").filter(|list| list.as_array().is_some_and(|l| !l.is_empty()));
-    match sources {
-        Some(sources) => part.insert("sources".to_owned(), sources.clone()),
-        None => part.insert("source".to_owned(), spec["source"].clone()),
-    };
+    let in_effect = InEffect::of(spec);
+    part.insert(in_effect.field.to_owned(), in_effect.value());
     part.insert("destination".to_owned(), spec["destination"].clone());
     let ignored = spec.get("ignoreDifferences");
     if let Some(list) = ignored.filter(|list| list.as_array().is_some_and(|l| !l.is_empty())) {

@@ -14,6 +14,7 @@ use super::validate::Target;
 use super::{normalize, operation, person, record};
 use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
 use crate::api::conditions::application as condition;
+use crate::api::sources::InEffect;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
 use crate::decide::app_state::operation::is_full;
 use crate::decide::blocking_resource::{self, Blocking};
@@ -198,7 +199,8 @@ fn deployed(live: &Value) -> Deployed {
     if live["spec"]["revisionHistoryLimit"].as_i64().is_some_and(|limit| limit <= 0) {
         return Deployed::NotKept;
     }
-    let (field, sources) = effective_sources(&live["spec"]);
+    let in_effect = InEffect::of(&live["spec"]);
+    let (field, sources) = (in_effect.field, in_effect.value());
     let is_of_spec =
         |last: &&Value| last[field].is_null() || normalize::equal_parts(&sources, &last[field]);
     let last = live["status"]["history"].as_array().and_then(|history| history.last());
@@ -238,37 +240,12 @@ fn compared(live: &Value) -> Compared {
     }
     // An Argo CD application controller omits zero values.
     let same = |wanted: &Value, field: &str| normalize::equal_parts(wanted, &to[field]);
-    let (field, sources) = effective_sources(spec);
-    let same_source = same(&sources, field);
+    let in_effect = InEffect::of(spec);
+    let field = in_effect.field;
+    let same_source = same(&in_effect.value(), field);
     let same_rest =
         ["destination", "ignoreDifferences"].iter().all(|field| same(&spec[*field], field));
     if same_source && same_rest { Compared::Current } else { Compared::Stale }
-}
-
-/// The source or the sources in effect, and the field that holds them.
-pub(super) fn effective_sources(spec: &Value) -> (&'static str, Value) {
-    match many_sources(spec) {
-        Some(_) => ("sources", spec["sources"].clone()),
-        None => ("source", single_source(spec)),
-    }
-}
-
-/// The list of sources, if it is in effect.
-fn many_sources(spec: &Value) -> Option<&Vec<Value>> {
-    let sources = spec["sources"].as_array().filter(|sources| !sources.is_empty());
-    sources.filter(|_| !spec["sourceHydrator"].is_object())
-}
-
-/// The single source; for hydrated manifests, the branch that they are synced
-/// from.
-fn single_source(spec: &Value) -> Value {
-    let hydrator = &spec["sourceHydrator"];
-    if !hydrator.is_object() {
-        return spec["source"].clone();
-    }
-    let (dry, sync) = (&hydrator["drySource"], &hydrator["syncSource"]);
-    let repository = if sync["repoURL"].is_string() { &sync["repoURL"] } else { &dry["repoURL"] };
-    json!({ "repoURL": repository, "path": sync["path"], "targetRevision": sync["targetBranch"] })
 }
 
 fn sources(spec: &Value) -> Vec<SourceKey> {
@@ -281,10 +258,7 @@ fn sources(spec: &Value) -> Vec<SourceKey> {
             other => other.to_owned(),
         },
     };
-    match many_sources(spec) {
-        Some(sources) => sources.iter().map(key).collect(),
-        None => vec![key(&single_source(spec))],
-    }
+    InEffect::of(spec).list.iter().map(key).collect()
 }
 
 pub(super) fn time(value: &Value) -> Option<Timestamp> {

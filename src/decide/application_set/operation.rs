@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::autosync;
+use crate::api::sources::InEffect;
 use crate::decide::rollout::Start;
 
 /// The `initiatedBy.username` of operations of a rollout.
@@ -25,7 +26,7 @@ pub fn build(start: &Start, set: &str, generated: &Value) -> Value {
     if autosync::prunes(generated) {
         sync["prune"] = true.into();
     }
-    let multiple = generated["spec"]["sources"].as_array().is_some_and(|list| !list.is_empty());
+    let multiple = InEffect::of(&generated["spec"]).is_list();
     match start.revisions.as_slice() {
         [] => {}
         revisions if multiple => sync["revisions"] = revisions.to_vec().into(),

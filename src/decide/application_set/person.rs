@@ -10,9 +10,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use super::normalize;
-use super::observe::{effective_sources, revisions, time};
+use super::observe::{revisions, time};
 use super::operation::{USERNAME, promotion_of};
 use crate::api::OperationPhase;
+use crate::api::sources::InEffect;
 use crate::decide::app_state::operation::is_full;
 use crate::decide::rollout::held::{End, PersonSync};
 
@@ -90,7 +91,8 @@ fn of_history(live: &Value, target: &[String]) -> Option<PersonSync> {
 /// Whether these revisions of the sources of the spec were deployed before the sync that
 /// started at this time, by the same clock.
 fn was_deployed_before(live: &Value, target: &[String], start: Timestamp) -> bool {
-    let (field, sources) = effective_sources(&live["spec"]);
+    let in_effect = InEffect::of(&live["spec"]);
+    let (field, sources) = (in_effect.field, in_effect.value());
     let is_target = |entry: &&Value| {
         revisions(entry) == target
             && (entry[field].is_null() || normalize::equal_parts(&sources, &entry[field]))

@@ -239,6 +239,56 @@ async fn another_revision_and_a_directory_can_be_compared() {
         .fails(2, &["error: cannot read: --local /nonexistent: "]);
 }
 
+/// What is in effect are the manifests of the branch that they are synced from, beside an
+/// engine that hydrates them; that of this program refuses (SE-029).
+#[tokio::test(flavor = "multi_thread")]
+async fn hydrated_manifests_are_compared_with_the_branch_that_they_are_synced_from_as_029() {
+    let shop = Shop::synced().await;
+    let hydrated = file("hydrated/settings.yaml", config_map("settings", "hydrated"));
+    let second = shop.repository.commit_on("environments/prod", "hydrated", &[hydrated]);
+    let url = shop.repository.url();
+    let controller = shop.controller();
+    let hydrator = json!({
+        "drySource": {"repoURL": url, "targetRevision": "main", "path": "shop"},
+        "syncSource": {"targetBranch": "environments/prod", "path": "hydrated"},
+    });
+    // With what was there before the hydrator, which has no effect.
+    let left = json!([{"repoURL": url, "path": "shop"}, {"repoURL": url, "path": "nowhere"}]);
+    let patch = json!({"spec": {"sourceHydrator": hydrator, "sources": left}});
+    let (params, applications) = (PatchParams::default(), shop.applications());
+    applications.patch("shop", &params, &Patch::Merge(&patch)).await.unwrap();
+    let refused = shop
+        .until("the refusal", |app| {
+            let conditions = app["status"]["conditions"].to_string();
+            conditions.contains("spec.sourceHydrator is not supported")
+        })
+        .await;
+    let compared =
+        json!({"repoURL": url, "targetRevision": "environments/prod", "path": "hydrated"});
+    assert_eq!(refused["status"]["sync"]["comparedTo"]["source"], compared);
+    assert_eq!(refused["status"]["sync"]["comparedTo"]["sources"], json!(null));
+    controller.stop().await;
+
+    let diff = shop.cluster.run(&["diff", "shop", "-o", "json"]).await;
+    assert_eq!(diff.code, 1, "{}", diff.err);
+    let found = diff.json();
+    assert_eq!(found["revisions"], json!([second]));
+    let changes =
+        &found["resources"].as_array().unwrap().iter().find(|one| one["name"] == "settings");
+    assert_eq!(changes.unwrap()["changes"][0]["to"], "hydrated", "{found}");
+    shop.cluster
+        .run(&["diff", "shop", "--revision", "main", "--revision", "main"])
+        .await
+        .fails(2, &["2 given for 1 source"]);
+    let local = PathBuf::from(&url).join("shop");
+    let local = shop.cluster.run(&["diff", "shop", "--local", local.to_str().unwrap()]).await;
+    assert_eq!(local.code, 0, "{}{}", local.out, local.err);
+    shop.cluster
+        .run(&["sync", "shop", "--revision", "main", "--revision", "main"])
+        .await
+        .fails(2, &["2 revisions are given for 1 sources"]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_cannot_be_compared_is_no_success() {
     let shop = Shop::synced().await;

@@ -42,6 +42,42 @@ pub async fn an_external_engine_runs_the_syncs(mut world: World) {
     world.finish().await;
 }
 
+/// Hydrated manifests are compared with, and synced from, one branch, also when the template
+/// still has `sources` (AS-351): each rollout of them never began, or its syncs named a list
+/// of revisions for the one source.
+pub async fn hydrated_manifests_are_rolled_out(mut world: World) {
+    let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
+    let mut set = set(&world, "fleet", &[("one", "dev"), ("two", "prod")], &strategy);
+    let spec = set["spec"]["template"]["spec"].as_object_mut().unwrap();
+    let dry = spec.remove("source").unwrap();
+    spec.insert("sources".to_owned(), json!([dry, {"repoURL": dry["repoURL"], "path": "other"}]));
+    let sync = json!({"targetBranch": "environments/{{.env}}", "path": "{{.dir}}"});
+    spec.insert("sourceHydrator".to_owned(), json!({"drySource": dry, "syncSource": sync}));
+    world.create(Kind::ApplicationSet, set).await;
+    let argo = StandIn::start(&world, FIRST, &[]);
+    world.start(&Setup::external()).await;
+    let steps = Steps::default().step(["one"], None).step(["two"], None);
+    for revision in [FIRST, SECOND] {
+        argo.commit(revision);
+        world
+            .until("the revision is everywhere", |log| {
+                let done = invariants::all_done(log, &steps, revision);
+                (done && is_complete(log, "fleet")).then_some(())
+            })
+            .await;
+    }
+    world.recorder.read(|log| {
+        invariants::check(log, &steps);
+        let operations = log.of(Kind::Application).filter_map(|record| {
+            record.object["operation"]["sync"].as_object().map(|sync| sync["revision"].clone())
+        });
+        let named: std::collections::BTreeSet<String> =
+            operations.map(|revision| revision.as_str().unwrap_or_default().to_owned()).collect();
+        assert_eq!(named, [FIRST, SECOND].map(str::to_owned).into());
+    });
+    world.finish().await;
+}
+
 pub async fn a_sync_that_never_starts_times_out(mut world: World) {
     let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
     let all = [("deaf", "dev"), ("hears", "dev"), ("later", "prod")];

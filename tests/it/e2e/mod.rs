@@ -86,6 +86,7 @@ cases! {
     failing::a_prune_that_needs_permission_stops_the_rollout,
     external::an_external_engine_runs_the_syncs,
     external::a_sync_that_never_starts_times_out,
+    external::hydrated_manifests_are_rolled_out,
     external::a_result_that_nobody_saw_is_no_success,
     elsewhere::a_set_in_another_namespace_is_synced_there,
     disabled::disabled_progressive_syncs_are_reported,

@@ -41,6 +41,14 @@ impl Repository {
         self.git(&["rev-parse", "HEAD"]).trim().to_owned()
     }
 
+    /// The same on a new branch; the work tree returns to the one before.
+    pub fn commit_on(&self, branch: &str, message: &str, files: &[(String, String)]) -> String {
+        self.git(&["checkout", "--quiet", "-b", branch]);
+        let revision = self.commit(message, files);
+        self.git(&["checkout", "--quiet", "-"]);
+        revision
+    }
+
     fn git(&self, arguments: &[&str]) -> String {
         let output = Command::new("git")
             .current_dir(&self.dir)

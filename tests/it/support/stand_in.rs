@@ -111,7 +111,7 @@ pub fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
             "finishedAt": null,
             "message": "waiting for completion",
             "operation": application["operation"],
-            "syncResult": { "revision": named, "source": application["spec"]["source"] },
+            "syncResult": { "revision": named, "source": source(&application["spec"]) },
         } } })
     } else if status["sync"]["revision"] != newest || is_stale(application) {
         let synced = state["syncResult"]["revision"] == newest;
@@ -137,11 +137,21 @@ fn compared(application: &Value, status: &str, revision: &str) -> Value {
     json!({
         "status": status,
         "revision": revision,
-        "comparedTo": { "source": spec["source"], "destination": spec["destination"] },
+        "comparedTo": { "source": source(spec), "destination": spec["destination"] },
     })
+}
+
+/// What Argo CD compares: of hydrated manifests the branch that they are synced from.
+fn source(spec: &Value) -> Value {
+    let hydrator = &spec["sourceHydrator"];
+    if hydrator.is_null() {
+        return spec["source"].clone();
+    }
+    let (dry, sync) = (&hydrator["drySource"], &hydrator["syncSource"]);
+    json!({ "repoURL": dry["repoURL"], "path": sync["path"], "targetRevision": sync["targetBranch"] })
 }
 
 fn is_stale(application: &Value) -> bool {
     let (spec, to) = (&application["spec"], &application["status"]["sync"]["comparedTo"]);
-    to["source"] != spec["source"] || to["destination"] != spec["destination"]
+    to["source"] != source(spec) || to["destination"] != spec["destination"]
 }
