@@ -11,6 +11,9 @@ use crate::yaml;
 
 const CUSTOMIZATIONS: &str = "resource.customizations";
 const COMPARE_OPTIONS: &str = "resource.compareoptions";
+/// A type of customization: which changes of a resource cause no comparison. It changes no
+/// result, and Argo CD installs it for many kinds (SE-178).
+const LESS_OFTEN: &str = "ignoreResourceUpdates";
 const RBAC: &str = "rbac.authorization.k8s.io";
 
 /// The settings of a ConfigMap, in the order of their keys.
@@ -31,7 +34,10 @@ fn setting(key: impl Into<String>, group: &str, kind: &str) -> KindSetting {
 /// `resource.customizations.TYPE.GROUP_KIND`; of the core group `…TYPE.KIND`, and `…TYPE.all`.
 fn single(key: &str) -> Option<KindSetting> {
     let rest = key.strip_prefix(CUSTOMIZATIONS)?.strip_prefix('.')?;
-    let (_, about) = rest.split_once('.')?;
+    let (of, about) = rest.split_once('.')?;
+    if of == LESS_OFTEN {
+        return None;
+    }
     Some(match about.rsplit_once('_') {
         Some((group, kind)) => setting(key, group, kind),
         None if about == "all" => setting(key, "*", "*"),
@@ -44,11 +50,15 @@ fn combined(text: &str) -> Vec<KindSetting> {
     let Ok(Value::Object(entries)) = yaml::value(text) else {
         return vec![setting(CUSTOMIZATIONS, "*", "*")];
     };
-    let entry = |about: &String| {
+    let is_harmless = |value: &Value| {
+        let only = value.as_object().filter(|types| !types.is_empty());
+        only.is_some_and(|types| types.keys().all(|of| of == LESS_OFTEN))
+    };
+    let entry = |(about, _): (&String, &Value)| {
         let (group, kind) = about.split_once('/').unwrap_or(("", about));
         setting(format!("{CUSTOMIZATIONS} ({about})"), group, kind)
     };
-    entries.keys().map(entry).collect()
+    entries.iter().filter(|(_, value)| !is_harmless(value)).map(entry).collect()
 }
 
 fn as_text(switch: bool) -> &'static str {
@@ -110,6 +120,8 @@ mod tests {
             "resource.customizations (Secret) /Secret",
         ];
         assert_eq!(read("resource.customizations", map), want);
+        let map = "Secret:\n  ignoreResourceUpdates: {}\nPod:\n  ignoreResourceUpdates: {}\n  health.lua: x\n";
+        assert_eq!(read("resource.customizations", map), ["resource.customizations (Pod) /Pod"]);
         assert_eq!(read("resource.customizations", "- ["), ["resource.customizations */*"]);
         let options = |text: &str| read("resource.compareoptions", text);
         assert_eq!(options("ignoreResourceStatusField: all"), [""; 0]);

@@ -3,6 +3,8 @@
 //! these tables (docs/reference/argocd-settings.md), and a test compares them with the
 //! definitions and with what is read.
 
+use std::collections::BTreeSet;
+
 /// What becomes of something that is not honoured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Effect {
@@ -80,6 +82,10 @@ pub const SETTINGS: &[Unused] = &[
             "controller.sharding.algorithm",
         ],
         "one process handles all clusters; use leader election for more than one replica",
+    ),
+    none(
+        &["resource.customizations.ignoreResourceUpdates."],
+        "each change of a resource of an Application is compared, with the same result",
     ),
     none(
         &["resource.ignoreResourceUpdatesEnabled", "resource.respectRBAC"],
@@ -194,6 +200,8 @@ pub(super) fn without_effect(
 ) -> Vec<String> {
     let is_set = |text: &String| !text.trim().is_empty();
     let mut lines = Vec::new();
+    // The first row about a key counts: the others are about all that begin like it.
+    let mut reported = BTreeSet::new();
     for Unused { names, why, .. } in SETTINGS.iter().chain(TOLD_SETTINGS) {
         for name in *names {
             let line = |name: &str| format!("{name} is accepted without effect: {why}");
@@ -206,7 +214,8 @@ pub(super) fn without_effect(
                 None => key == *name,
             };
             let set = config_map.iter().filter(|(key, text)| matches(key) && is_set(text));
-            lines.extend(set.map(|(key, _)| line(key)));
+            let new = set.filter(|(key, _)| reported.insert(key.as_str()));
+            lines.extend(new.map(|(key, _)| line(key)));
         }
     }
     lines

@@ -104,7 +104,8 @@ async fn impersonation_that_is_switched_on_is_refused_as_se_079() {
 }
 
 /// What has no effect is told on the Applications that it concerns, once, and they are
-/// deployed (SE-078, SE-163, SE-170, SE-178, SE-422, SE-480).
+/// deployed (SE-078, SE-163, SE-170, SE-422, SE-480). What every installation of Argo CD 3 has
+/// in its ConfigMap changes no result, and is not told (SE-178).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn settings_without_effect_are_told_where_they_concern() {
     let world = World::with(settings(&[
@@ -112,6 +113,15 @@ async fn settings_without_effect_are_told_where_they_concern() {
         ("resource.customizations.ignoreDifferences.ConfigMap", "jsonPointers: [/data]"),
         ("resource.customizations.health.example.com_Gadget", "return {}"),
         ("resource.compareoptions", "ignoreAggregatedRoles: true\n"),
+        ("resource.customizations.ignoreResourceUpdates.all", "jsonPointers:\n- /status\n"),
+        (
+            "resource.customizations.ignoreResourceUpdates.ConfigMap",
+            "jqPathExpressions:\n- '.metadata.annotations.\"control-plane.alpha.kubernetes.io/leader\"'\n",
+        ),
+        (
+            "resource.customizations.ignoreResourceUpdates.apps_ReplicaSet",
+            "jqPathExpressions:\n- '.metadata.annotations.\"deployment.kubernetes.io/revision\"'\n",
+        ),
     ]))
     .await;
     world.write("map/one.json", &config_map("one", "1", &[]));
