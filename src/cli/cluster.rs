@@ -430,15 +430,15 @@ impl ClusterConnection {
         Ok(within(place, api.list(&params)).await?.items)
     }
 
-    /// The keys of a ConfigMap; empty when it does not exist.
+    /// The keys of a ConfigMap; `None` when it does not exist.
     pub async fn config_map(
         &self,
         namespace: &str,
         name: &str,
-    ) -> Result<BTreeMap<String, String>, Error> {
+    ) -> Result<Option<BTreeMap<String, String>>, Error> {
         let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), namespace);
         let found = within(format!("ConfigMap {namespace}/{name}"), api.get_opt(name)).await?;
-        Ok(found.and_then(|map| map.data).unwrap_or_default())
+        Ok(found.map(|map| map.data.unwrap_or_default()))
     }
 
     async fn list(&self, kind: &str, namespace: Option<&str>) -> Result<Vec<Arc<Value>>, Error> {

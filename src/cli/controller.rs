@@ -20,6 +20,7 @@ use crate::desired::inputs::Inputs;
 use crate::desired::name_of;
 use crate::settings::{ApplicationSetSettings, ApplicationSettings};
 use crate::watch::control_plane::{cluster_secret, clusters_of};
+use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
 
 /// Flags of the controller that affect generators.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -103,6 +104,8 @@ pub(super) struct Controller {
     projects: Option<BTreeMap<String, Arc<Value>>>,
     /// The Secrets of clusters and repositories, or why they cannot be read.
     secrets: Result<Vec<Secret>, String>,
+    /// Whom Git servers are trusted to be, as far as it can be read.
+    pub trust: Arc<Trust>,
 }
 
 impl Controller {
@@ -132,7 +135,7 @@ impl Controller {
         let mut keys = BTreeMap::new();
         for name in CONFIG_MAPS {
             let found = cluster.config_map(&namespace, name).await;
-            for (key, value) in unless_unreadable(found).unwrap_or_default() {
+            for (key, value) in unless_unreadable(found).flatten().unwrap_or_default() {
                 keys.entry(key).or_insert(value);
             }
         }
@@ -147,8 +150,13 @@ impl Controller {
             note(&format!("{error}; it is ignored"));
             error.to_string()
         });
+        let trust = Arc::new(Trust::default());
+        for name in [KNOWN_HOSTS, CERTIFICATES] {
+            let found = unless_unreadable(cluster.config_map(&namespace, name).await);
+            trust.put(name, found.flatten());
+        }
         let (settings, applications) = (config.application_sets, config.applications);
-        Ok(Self { settings, applications, projects, secrets })
+        Ok(Self { settings, applications, projects, secrets, trust })
     }
 
     /// One project: `None` when the projects cannot be read, `Some(None)` when it does not
@@ -212,10 +220,11 @@ impl Controller {
             |(name, project): (&String, &Arc<Value>)| (name.clone(), unsupported::demand(project));
         let projects = self.projects.as_ref().map(|all| all.iter().map(demand).collect());
         let settings = Inputs { projects, ..self.settings.inputs() };
-        match &self.secrets {
+        let facts = match &self.secrets {
             Ok(secrets) => Facts::of(secrets, settings, Source::Cluster),
             Err(error) => Facts::of(&[], settings, Source::Unknown(error.clone())),
-        }
+        };
+        facts.trusting(Arc::clone(&self.trust))
     }
 }
 

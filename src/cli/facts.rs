@@ -7,6 +7,7 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::Value;
 
 use super::error::Error;
+use crate::api::Raw;
 use crate::clock::Clock;
 use crate::controller::application_set::read_repository;
 use crate::controller::credentials::RepositorySecrets;
@@ -16,6 +17,7 @@ use crate::entropy::environment;
 use crate::source::confine::Confinement;
 use crate::source::{Freshness, Repositories};
 use crate::watch::control_plane::cluster_secret;
+use crate::watch::trust::{CERTIFICATES, KNOWN_HOSTS, Trust};
 
 /// Where the Secrets are from.
 #[derive(Debug, Default)]
@@ -56,14 +58,28 @@ impl Facts {
         }
     }
 
-    /// The facts of the Secrets among some objects, with these settings of generators.
+    /// The same, with the keys and certificates of Git servers.
+    pub fn trusting(self, trust: Arc<Trust>) -> Self {
+        Self { credentials: self.credentials.trusting(trust), ..self }
+    }
+
+    /// The facts of the Secrets among some objects, and of the ConfigMaps with keys and
+    /// certificates of Git servers, with these settings of generators.
     pub fn of_objects<'a>(objects: impl IntoIterator<Item = &'a Value>, settings: Inputs) -> Self {
-        let is_secret =
-            |object: &&Value| object["kind"] == "Secret" && object["apiVersion"] == "v1";
-        let secrets = objects.into_iter().filter(is_secret);
-        let secrets: Vec<Secret> =
-            secrets.filter_map(|object| serde_json::from_value(object.clone()).ok()).collect();
-        Self::of(&secrets, settings, Source::Files)
+        let mut secrets: Vec<Secret> = Vec::new();
+        let trust = Trust::default();
+        for object in objects.into_iter().filter(|object| object["apiVersion"] == "v1") {
+            if object["kind"] == "Secret" {
+                secrets.extend(serde_json::from_value(object.clone()));
+            } else if object["kind"] == "ConfigMap" {
+                let name = object.name();
+                if [KNOWN_HOSTS, CERTIFICATES].contains(&name) {
+                    let data = serde_json::from_value(object["data"].clone());
+                    trust.put(name, Some(data.unwrap_or_default()));
+                }
+            }
+        }
+        Self::of(&secrets, settings, Source::Files).trusting(Arc::new(trust))
     }
 
     /// What is known so far.

@@ -31,10 +31,19 @@ pub struct RepositorySecrets {
     trust: Arc<Trust>,
 }
 
+/// The versions of all credentials, and of the keys and certificates of servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Version {
+    secrets: Vec<(String, String)>,
+    trust: u64,
+}
+
 #[derive(Debug)]
 struct Repository {
     /// Its URL in normal form, so that all spellings of it have the same credentials.
     normal: String,
+    /// UID and version of the Secret.
+    version: (String, String),
     /// The AppProject that it is reserved for; empty for none.
     project: String,
     /// Whether it applies to all repositories with this URL prefix.
@@ -77,6 +86,14 @@ impl RepositorySecrets {
             known.ca_certificates = certificates;
         }
         (found.is_some() || known != Credentials::default()).then_some(known)
+    }
+
+    /// What the answers of servers depend on: a request that was refused may succeed with
+    /// another version.
+    pub fn version(&self) -> Version {
+        let all = self.all.read();
+        let secrets = all.values().map(|entry| entry.version.clone()).collect();
+        Version { secrets, trust: self.trust.version() }
     }
 
     /// Whether there are credentials for a repository, but only of other projects.
@@ -148,7 +165,10 @@ impl RepositorySecrets {
         redact::know_secret(&credentials.password);
         redact::know_secret(&credentials.bearer_token);
         let normal = RepositoryUrl::of(&url).folded();
-        let entry = Repository { normal, project: line("project"), prefix, credentials };
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        let version = (text(&secret.metadata.uid), text(&secret.metadata.resource_version));
+        let project = line("project");
+        let entry = Repository { normal, version, project, prefix, credentials };
         self.all.write().insert(name(secret), entry);
         true
     }

@@ -56,6 +56,11 @@ impl Trust {
         found.map(|(_, pem)| pem.clone()).filter(|pem| !pem.trim().is_empty())
     }
 
+    /// Increased by each change.
+    pub fn version(&self) -> u64 {
+        self.changes.borrow().0
+    }
+
     /// Notified about each change.
     pub fn subscribe(&self) -> watch::Receiver<(u64, [bool; 2])> {
         self.changes.subscribe()
@@ -66,6 +71,14 @@ impl Trust {
         let mut changes = self.changes.subscribe();
         // The sender is part of `self`.
         let _ = changes.wait_for(|(_, listed)| *listed == [true; 2]).await;
+    }
+
+    /// Takes over what another one knows.
+    pub fn take_over(&self, other: &Self) {
+        let known = other.known.read();
+        let hosts = known.hosts.clone().map(|hosts| [(KNOWN_HOSTS_KEY.to_owned(), hosts)].into());
+        self.put(KNOWN_HOSTS, hosts);
+        self.put(CERTIFICATES, Some(known.certificates.clone()));
     }
 
     /// Follows both ConfigMaps; never ends.
@@ -96,8 +109,14 @@ impl Trust {
     }
 
     fn take(&self, name: &str, map: Option<ConfigMap>) {
-        let is_there = map.is_some();
-        let data = map.and_then(|map| map.data).unwrap_or_default();
+        self.put(name, map.map(|map| map.data.unwrap_or_default()));
+    }
+
+    /// Sets the content of one of the ConfigMaps, which counts as listed then; `None` when it
+    /// does not exist.
+    pub fn put(&self, name: &str, data: Option<BTreeMap<String, String>>) {
+        let is_there = data.is_some();
+        let data = data.unwrap_or_default();
         let mut known = self.known.write();
         let has_changed = if name == KNOWN_HOSTS {
             let hosts = data.get(KNOWN_HOSTS_KEY).cloned().unwrap_or_default();

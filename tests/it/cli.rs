@@ -31,6 +31,7 @@ mod secrets;
 mod starting;
 mod templates;
 mod tree;
+mod trust;
 mod typos;
 mod unwritten;
 mod watching;

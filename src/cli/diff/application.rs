@@ -122,6 +122,7 @@ pub(super) async fn compare(
         sources,
         project: project(&controller, access::project_of(application)),
         secrets: secrets.map(<[_]>::to_vec).unwrap_or_default(),
+        trust: Arc::clone(&controller.trust),
         application: application.clone(),
         revisions: args.revisions.clone(),
         directory,

@@ -248,7 +248,7 @@ async fn labelled(
 async fn by_label(cluster: &ClusterConnection) -> Option<ByLabel> {
     let control_plane = control_plane_namespace();
     // Where it cannot be read, the tracking is the default one as far as is known.
-    let settings = cluster.config_map(&control_plane, "argocd-cm").await.ok()?;
+    let settings = cluster.config_map(&control_plane, "argocd-cm").await.ok()?.unwrap_or_default();
     let setting = |key: &str| settings.get(key).map(String::as_str).unwrap_or_default();
     let method = TrackingMethod::from_setting(setting("application.resourceTrackingMethod"));
     let label = match setting("application.instanceLabelKey") {

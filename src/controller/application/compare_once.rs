@@ -45,6 +45,7 @@ use crate::watch::cluster_cache::{ClusterCache, Mark, kind_of};
 use crate::watch::clusters::Clusters;
 use crate::watch::control_plane::{Origin, Scope};
 use crate::watch::failure::{has_code, reason};
+use crate::watch::trust::Trust;
 
 /// Requests that are sent in parallel.
 const PARALLEL: usize = 10;
@@ -67,6 +68,8 @@ pub struct Inputs {
     pub project: Option<Value>,
     /// The Secrets of clusters and repositories.
     pub secrets: Vec<Secret>,
+    /// Whom Git servers are trusted to be.
+    pub trust: Arc<Trust>,
     /// The Application as it is stored.
     pub application: Value,
     /// Revisions to compare with, by source; empty for those of the spec.
@@ -233,6 +236,7 @@ fn context(inputs: &Inputs, stop: &CancellationToken) -> Context {
         syncs: true,
     };
     let core = Core::new(inputs.client.clone(), scope, Clock::system());
+    core.control_plane.trust.take_over(&inputs.trust);
     if let Some(project) = &inputs.project {
         core.control_plane.projects.wrote(project.clone().into(), Origin::Watch);
     }

@@ -110,6 +110,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
     context.core.metrics.queue("applicationset", queue.clone());
     let triggers = changes.into_iter().map(|changes| enqueue_changes(&context, &queue, changes));
     let triggers = futures::future::join_all(triggers);
+    let trust = enqueue_all(&context, &queue);
     let work = async {
         // With incomplete caches, existing objects would look absent.
         if shutdown.run_until_cancelled(context.core.control_plane.listed()).await.is_some() {
@@ -120,6 +121,7 @@ async fn run_with<C: Reconciler<Request = Request>>(
     tokio::select! {
         () = work => {}
         _ = triggers => {}
+        () = trust => {}
     }
 }
 
@@ -159,6 +161,23 @@ async fn enqueue_changes(
             Kind::Project | Kind::Secret => {
                 context.core.control_plane.sets.keys().iter().for_each(enqueue);
             }
+        }
+    }
+}
+
+/// Triggers all ApplicationSets when keys or certificates of Git servers change.
+async fn enqueue_all(context: &Context, queue: &Queue<Request>) {
+    let plane = &context.core.control_plane;
+    let mut changes = plane.trust.subscribe();
+    let mut last = changes.borrow_and_update().0;
+    // The sender is part of the context.
+    while changes.changed().await.is_ok() {
+        let now = changes.borrow_and_update().0;
+        if std::mem::replace(&mut last, now) == now {
+            continue;
+        }
+        for key in plane.sets.keys().iter().filter(|key| context.is_watched(&key.namespace)) {
+            queue.enqueue(key, Request(true));
         }
     }
 }

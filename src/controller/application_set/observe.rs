@@ -212,8 +212,8 @@ impl Memory {
         self.others = if waits { context.others(&key) } else { Vec::new() };
     }
 
-    /// Whether repositories are read again: at their interval, after a failure, and when a
-    /// user asks for it (AS-097).
+    /// Whether repositories are read again: at their interval, after a failure, when a user
+    /// asks for it (AS-097), and when credentials have changed after a failure.
     fn check_answers(&self, set: &Set, now: Timestamp) -> Result<(), Unread> {
         let requests = self.answers.requests();
         let is_due = self.read_at().is_some_and(|at| at <= now);
@@ -221,10 +221,11 @@ impl Memory {
         // The annotation stays after an error; events must not read them without a pause.
         let is_early = self.answers.due_at(REFRESH_PAUSE).is_some_and(|at| at > now);
         let is_asked = set.is_refreshing && !(self.has_failed() && is_early);
-        if requests.is_empty() || !(is_due || is_asked) {
+        let is_admitted = self.answers.may_succeed(&self.surroundings.credentials);
+        if requests.is_empty() || !(is_due || is_asked || is_admitted) {
             return Ok(());
         }
-        let freshness = match is_asked {
+        let freshness = match is_asked || is_admitted {
             true => Freshness::NOW,
             false => fresh(interval),
         };

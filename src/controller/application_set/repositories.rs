@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures::StreamExt;
 use jiff::Timestamp;
 
-use crate::controller::credentials::RepositorySecrets;
+use crate::controller::credentials::{RepositorySecrets, Version};
 use crate::desired::inputs::{GitAnswer, GitRead, GitRequest};
 use crate::source::{self, Freshness, Repositories};
 
@@ -25,6 +25,8 @@ pub type Answered = Result<Arc<GitAnswer>, String>;
 pub struct Answers {
     known: BTreeMap<GitRequest, Known>,
     read_at: Option<Timestamp>,
+    /// The credentials that they were read with.
+    read_with: Version,
     /// Increased when an answer changes.
     pub version: u64,
 }
@@ -54,6 +56,12 @@ impl Answers {
         self.read_at?.checked_add(interval).ok()
     }
 
+    /// Whether a request has failed that may succeed with these credentials.
+    pub fn may_succeed(&self, credentials: &RepositorySecrets) -> bool {
+        self.known.values().any(|known| known.answer.is_err())
+            && self.read_with != credentials.version()
+    }
+
     /// The size of all answers in bytes.
     fn size(&self) -> usize {
         self.known.values().filter_map(|known| known.answer.as_ref().ok()).map(|a| a.size()).sum()
@@ -73,6 +81,8 @@ impl Answers {
         freshness: Freshness,
         now: Timestamp,
     ) {
+        // Before them: what changes meanwhile may not have been used.
+        self.read_with = credentials.version();
         let reads = requests.into_iter().map(|request| {
             let known = self.known.get(&request).filter(|known| known.answer.is_ok());
             let commit = known.map(|known| known.commit.clone());

@@ -30,6 +30,7 @@ mod reverse_deletion;
 mod rollouts;
 mod room;
 mod steps;
+mod trust;
 mod wakes;
 mod writes;
 
@@ -91,12 +92,20 @@ impl ClusterState {
     }
 
     fn run_at(server: &Server, settings: ApplicationSetSettings, clock: Clock) -> DropGuard {
-        Self::run_with(server, settings, clock, Controller)
+        Self::run_with(server, settings, Self::local(), clock, Controller)
+    }
+
+    /// Repositories that may be local.
+    fn local() -> crate::source::Settings {
+        let mut allowed = crate::source::Settings::default();
+        allowed.allow.local = true;
+        allowed
     }
 
     fn run_with<C: Reconciler<Request = Request>>(
         server: &Server,
         settings: ApplicationSetSettings,
+        allowed: crate::source::Settings,
         clock: Clock,
         controller: impl FnOnce(Arc<Context>) -> C + Send + 'static,
     ) -> DropGuard {
@@ -113,8 +122,6 @@ impl ClusterState {
         let token = stop.clone();
         tokio::spawn(async move {
             let folder = tempfile::tempdir().unwrap();
-            let mut allowed = crate::source::Settings::default();
-            allowed.allow.local = true;
             let sources = Arc::new(Repositories::open(folder.path(), allowed).unwrap());
             let run = super::run_with(core.clone(), settings, sources, token.clone(), controller);
             let watches = core.control_plane.run(&core.client, &token);

@@ -49,7 +49,13 @@ async fn a_panic_is_reported_and_tried_again_and_spares_others_as_149() {
     let mut world = ClusterState::start(ApplicationSetSettings::default()).await;
     let buggy = |context| Buggy { inner: Controller(context), left: AtomicUsize::new(2) };
     let settings = ApplicationSetSettings::default();
-    world._stop = ClusterState::run_with(&world.server, settings, Clock::system(), buggy);
+    world._stop = ClusterState::run_with(
+        &world.server,
+        settings,
+        ClusterState::local(),
+        Clock::system(),
+        buggy,
+    );
     world.create("ApplicationSet", "bad", fleet(&[("of-bad", "x")], Value::Null)).await;
     world.create("ApplicationSet", "good", fleet(&[("of-good", "x")], Value::Null)).await;
     world.until("Application", "of-good", |_| true).await;
