@@ -8,17 +8,22 @@ pub const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
 pub const IN_CLUSTER_NAME: &str = "in-cluster";
 
 /// Name and address of a cluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cluster {
     /// Its name.
     pub name: String,
     /// Its address, without a trailing slash.
     pub server: String,
+    /// Namespace and name of the Secret with an annotation that excludes the cluster from
+    /// reconciling; empty for none.
+    pub excluded_by: String,
 }
 
 /// A cluster Secret without its credentials, as the clusters generator uses it (AS-060).
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterSecret {
+    /// Namespace and name of the Secret, with a slash in between.
+    pub secret: String,
     /// `name`.
     pub name: String,
     /// `server`, without a trailing slash.

@@ -112,6 +112,7 @@ pub(super) fn assumed(generation: &Generation) -> Known {
         known.clusters.push(Cluster {
             name: text("/spec/destination/name"),
             server: text("/spec/destination/server").trim_end_matches('/').to_owned(),
+            ..Cluster::default()
         });
     }
     known.clusters.sort();

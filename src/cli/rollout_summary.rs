@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::explain::take_back;
 use super::output::some_of;
-use crate::api::annotations;
+use crate::api::annotations::{self, SKIP_RECONCILE};
 use crate::api::conditions::application_set::{self as condition, reason};
 use crate::api::time::to_rfc3339;
 use crate::api::{HealthStatus, OperationPhase, Raw};
@@ -122,7 +122,10 @@ pub(super) fn left_outside(names: &[&str]) -> Option<String> {
 /// it by up to a second. `phase` is its phase in the rollout, `known` the reason there.
 pub(super) fn current_reason(phase: &str, known: &str, live: Option<&Value>) -> String {
     const ANOTHER: &str = "another operation is running";
-    let Some(live) = live else { return known.to_owned() };
+    // The Application does not say that its cluster is excluded.
+    let Some(live) = live.filter(|_| !known.contains(SKIP_RECONCILE)) else {
+        return known.to_owned();
+    };
     let state = OperationPhase::from_word(live.text("/status/operationState/phase"));
     let is_running = state.is_running() || !live["operation"].is_null();
     let follows = match phase {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::api::annotations::DELETION_APPROVED;
+use crate::api::annotations::{DELETION_APPROVED, SKIP_RECONCILE};
 use crate::api::cluster::{IN_CLUSTER_NAME, IN_CLUSTER_SERVER};
 use crate::api::conditions::application as condition;
 use crate::api::{OperationPhase, Raw};
@@ -10,6 +10,7 @@ use crate::cli::cluster;
 use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
 use crate::decide::app_state::access::project_of;
+use crate::decide::application_set::excluded::{self, Excluded};
 use crate::decide::application_set::observe::revisions;
 use crate::decide::application_set::{autosync, is_owned};
 use crate::decide::blocking_resource::below::Cause;
@@ -149,6 +150,27 @@ fn about_project(live: &Value, message: &str) -> Option<String> {
     ))
 }
 
+/// How to reconcile an excluded Application again.
+fn included_again(live: &Value, name: &str, excluded: &Excluded<'_>) -> String {
+    match excluded {
+        Excluded::ByItself => format!(
+            "remove the annotation, in the template of the ApplicationSet if it is from there: kubectl \
+             {}annotate application {} {SKIP_RECONCILE}-",
+            in_namespace(live.namespace()),
+            word(name)
+        ),
+        Excluded::BySecret(secret) => {
+            let (namespace, name) = secret.split_once('/').unwrap_or(("", secret));
+            format!(
+                "whoever has excluded the cluster can include it again: kubectl {}annotate secret \
+                 {} {SKIP_RECONCILE}-",
+                in_namespace(namespace),
+                word(name)
+            )
+        }
+    }
+}
+
 /// What to do about a sync window.
 fn about_window(live: &Value, sync: &str) -> String {
     let project = project_of(live);
@@ -182,6 +204,9 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
             "give it another name in the ApplicationSet, or remove it from its other owner"
                 .to_owned(),
         ];
+    }
+    if let Some(excluded) = excluded::read(reason) {
+        return vec![included_again(live, name, &excluded)];
     }
     let strategy = Strategy::read(set["spec"].get("strategy")).0;
     let step = member.and_then(|member| member.step);

@@ -20,6 +20,7 @@ mod delete_set;
 pub mod deletion;
 pub mod emptied;
 pub mod events;
+pub mod excluded;
 pub mod failed;
 pub mod failing;
 pub mod generated;

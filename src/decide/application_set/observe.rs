@@ -12,7 +12,7 @@ use super::preserve::Preserve;
 use super::update::{Comparison, Update};
 use super::validate::Target;
 use super::{normalize, operation, person, record};
-use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers};
+use crate::api::annotations::{REFRESH, RESOURCES_FINALIZER, annotation, finalizers, is_skipped};
 use crate::api::conditions::application as condition;
 use crate::api::sources::InEffect;
 use crate::api::{HealthStatus, OperationPhase, SyncStatusCode};
@@ -39,6 +39,8 @@ pub struct Existing {
     pub owner: Owner,
     /// Whether a refresh is requested.
     pub is_refreshing: bool,
+    /// Whether an annotation of its own excludes it from reconciling.
+    pub is_skipped: bool,
     /// Whether its operation is running: then it is withdrawn by a different
     /// write.
     pub is_running: bool,
@@ -117,6 +119,7 @@ impl Existing {
             version: text(&metadata["resourceVersion"]).unwrap_or_default(),
             is_going,
             is_refreshing: annotation(live, REFRESH).is_some(),
+            is_skipped: is_skipped(live),
             is_running: status["operationState"]["phase"] == "Running",
             observed: observe(live, spec_differs),
             update: update.unwrap_or(Update::None),

@@ -16,6 +16,7 @@ use super::delete_set;
 use super::deletion::{Leaving, Stuck, Unsure};
 use super::emptied::Emptied;
 use super::events::{self, Event};
+use super::excluded;
 use super::failing::Failing;
 use super::generated::{Generated, Wanted};
 use super::observe::Existing;
@@ -284,6 +285,7 @@ struct Joined<'a> {
     stored: Option<&'a Entry>,
     implied: Option<Entry>,
     denied: Option<Denied>,
+    excluded: Option<String>,
     unwritten: Option<String>,
 }
 
@@ -303,6 +305,7 @@ fn decide_rollout(
             invalid: unwritable.get(one.name).map(String::as_str),
             unwritten: one.unwritten.as_deref(),
             denied: one.denied.as_ref(),
+            excluded: one.excluded.as_deref(),
             observed: one.existing.map(|existing| &existing.observed),
             entry: one.stored.or(one.implied.as_ref()),
             is_listed: one.stored.is_some(),
@@ -352,8 +355,20 @@ fn join<'a>(snapshot: &Snapshot<'a>) -> Vec<Joined<'a>> {
         let denied = wanted.zip(observed).and_then(|(wanted, observed)| {
             windows::denied(wanted, observed, &snapshot.windows, now)
         });
+        let excluded = wanted.zip(existing).and_then(|(wanted, existing)| {
+            excluded::why(&wanted.target, existing, snapshot.windows.clusters)
+        });
         let unwritten = wanted.and_then(|_| unwritten(snapshot, name, found));
-        joined.push(Joined { name, wanted, existing, stored, implied, denied, unwritten });
+        joined.push(Joined {
+            name,
+            wanted,
+            existing,
+            stored,
+            implied,
+            denied,
+            excluded,
+            unwritten,
+        });
     }
 }
 

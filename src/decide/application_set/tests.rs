@@ -403,15 +403,19 @@ fn a_start_contains_the_version_that_it_was_decided_on() {
     assert!(plan.patches[0].starts && !plan.patches[0].changes_spec);
 }
 
+fn cluster(name: &str, server: &str) -> Cluster {
+    Cluster { name: name.into(), server: server.into(), ..Cluster::default() }
+}
+
 #[test]
 fn invalid_applications_are_named_as_in_table_a_11() {
     let known = Known {
         projects: ["default".to_owned()].into(),
         namespace: "argocd".to_owned(),
         clusters: vec![
-            Cluster { name: "in-cluster".into(), server: "https://kubernetes.default.svc".into() },
-            Cluster { name: "twin".into(), server: "https://1".into() },
-            Cluster { name: "twin".into(), server: "https://2".into() },
+            cluster("in-cluster", "https://kubernetes.default.svc"),
+            cluster("twin", "https://1"),
+            cluster("twin", "https://2"),
         ],
     };
     let problem = |name: &str, project: &str, destination: Value| {

@@ -77,6 +77,14 @@ pub struct Target {
 }
 
 impl Target {
+    /// Its cluster among the known ones.
+    pub fn cluster_in<'a>(&self, clusters: &'a [Cluster]) -> Option<&'a Cluster> {
+        clusters.iter().find(|known| match &*self.cluster {
+            "" => *known.server == *self.server,
+            cluster => known.name == cluster,
+        })
+    }
+
     /// From an Application.
     pub fn of(application: &Value) -> Self {
         let spec = &application["spec"];

@@ -39,10 +39,7 @@ pub fn denied(
     if !observed.may_be_started() {
         return None;
     }
-    let full = facts.clusters.iter().find(|known| match &*target.cluster {
-        "" => *known.server == *target.server,
-        cluster => known.name == cluster,
-    });
+    let full = target.cluster_in(facts.clusters);
     let attempt = SyncAttempt {
         application: &wanted.name,
         server: full.map_or(&*target.server, |known| &known.server),

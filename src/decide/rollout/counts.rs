@@ -132,6 +132,27 @@ impl WaitKind {
         }
     }
 
+    /// Whether the application controller ends the wait, by a comparison or a sync.
+    pub(super) const fn is_for_the_controller(self) -> bool {
+        match self {
+            Self::Comparison
+            | Self::OtherOperation
+            | Self::OperationStart
+            | Self::Operation
+            | Self::FailedOperation
+            | Self::Health => true,
+            Self::Creating
+            | Self::FailedWrite
+            | Self::Invalid
+            | Self::HeldByPerson
+            | Self::SyncWindow
+            | Self::ManualSync
+            | Self::MaxUpdate
+            | Self::StatusFull
+            | Self::Promotion => false,
+        }
+    }
+
     /// The kind as the value of a label.
     pub const fn name(self) -> &'static str {
         match self {

@@ -232,6 +232,12 @@ impl Gate {
                 _ => text::UNKNOWN.to_owned(),
             },
         };
+        let reason = match row.member.excluded {
+            Some(why) if self.kind(row, obstacle, step, in_flight).is_for_the_controller() => {
+                format!("{reason}; {why}")
+            }
+            _ => reason,
+        };
         let wait = Waiting {
             application: row.member.name.to_owned(),
             step,

@@ -111,6 +111,9 @@ pub struct Member<'a> {
     pub unwritten: Option<&'a str>,
     /// Why sync windows deny a sync now, if they do.
     pub denied: Option<&'a Denied>,
+    /// Why no application controller reconciles it, if that is known: it is waited for all
+    /// the same, and the reason is reported.
+    pub excluded: Option<&'a str>,
     /// What is observed, if it exists and is owned by the set.
     pub observed: Option<&'a Observed>,
     /// Its entry of the last reconcile, listed in the status or implied by the

@@ -46,6 +46,7 @@ fn with_members<T>(snapshot: &Snapshot<'_>, call: impl FnOnce(&[Member<'_>]) -> 
             steps: memberships.get(name),
             invalid: generated.and_then(|app| app.invalid.as_deref()),
             unwritten: None,
+            excluded: None,
             denied: generated.and_then(|app| app.denied.as_ref()),
             observed: snapshot.current.get(name),
             entry: snapshot.entries.get(name),

@@ -110,6 +110,7 @@ fn directories(paths: &[&str]) -> Value {
 /// The clusters of table A.16.
 fn clusters() -> Vec<ClusterSecret> {
     let cluster = |name: &str, server: &str, project: &str, env: &str, org: &str| ClusterSecret {
+        secret: String::new(),
         name: name.to_owned(),
         server: server.to_owned(),
         project: project.to_owned(),

@@ -89,6 +89,8 @@ cases! {
     external::hydrated_manifests_are_rolled_out,
     external::a_result_that_nobody_saw_is_no_success,
     elsewhere::a_set_in_another_namespace_is_synced_there,
+    elsewhere::an_excluded_cluster_is_the_reason_of_a_wait_as_380,
+    elsewhere::a_set_reads_no_repository_of_a_project_that_is_closed_to_its_namespace_as_091,
     disabled::disabled_progressive_syncs_are_reported,
     deletion::a_deleted_set_deletes_its_applications,
     deletion::a_policy_without_deletion_keeps_the_applications_as_167,

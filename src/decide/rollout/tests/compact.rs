@@ -103,6 +103,7 @@ impl Fleet {
                 steps: self.memberships.get(name),
                 invalid: None,
                 unwritten: None,
+                excluded: None,
                 denied: None,
                 observed: Some(&app.observed),
                 entry: self.stored.get(name).or(implied.as_ref()),
