@@ -20,6 +20,7 @@ use serde_json::Value;
 use super::outcome::{done, failed, message};
 use super::retry::{TRIES, pause};
 use super::{delete, secrets};
+use crate::api::Raw;
 use crate::api::kind::GroupVersionKind;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::app_state::owner::Owner;
@@ -254,7 +255,7 @@ impl Applier<'_> {
     ) -> Happened {
         let Method { force, .. } = apply.method;
         let target = apply.manifest.as_ref();
-        let mut refused = None;
+        let (mut refused, mut newest) = (None, false);
         let new = match how {
             How::ClientSide => merge::with_last_applied(target),
             How::ServerSide | How::Replace | How::Update | How::Create => target.clone(),
@@ -263,9 +264,25 @@ impl Applier<'_> {
             return self.recreate(apply, &new, send).await;
         }
         for attempt in 1..=ATTEMPTS {
+            let goes = live.as_ref().is_some_and(|live| live.is_deleting());
+            if goes && apply.stamp.is_none() && !send.dry_run {
+                return leaving(send.key);
+            }
             let (verb, answer) = match self.send_once(how, apply, live.as_ref(), send).await {
                 Attempt::Answered(verb, answer) => (verb, answer),
                 Attempt::Ended(happened) => return happened,
+                Attempt::Unchanged(live) if newest || send.dry_run => {
+                    return done(send.key, "unchanged", &live, send.dry_run);
+                }
+                // The copy may be of an object that was deleted a moment ago.
+                Attempt::Unchanged(_) => {
+                    newest = true;
+                    live = match self.cluster.read(send.resource, send.key).await {
+                        Ok(live) => live,
+                        Err(error) => return Happened::Unknown(error.to_string()),
+                    };
+                    continue;
+                }
                 Attempt::Outdated => {
                     live = match self.read_again(attempt, send).await {
                         Ok(live) => live,
@@ -276,7 +293,12 @@ impl Applier<'_> {
             };
             let error = match answer {
                 Ok(object) if send.dry_run => return done(send.key, verb, &object, true),
-                Ok(object) => return self.answer(send.key, verb, Ok(object)),
+                Ok(object) => {
+                    // It was accepted, but the object goes, and what was applied with it.
+                    let goes = object.is_deleting() && apply.stamp.is_none();
+                    let answered = self.answer(send.key, verb, Ok(object));
+                    return if goes { leaving(send.key) } else { answered };
+                }
                 Err(error) => error,
             };
             let immutable = has_code(&error, 422);
@@ -415,44 +437,56 @@ impl Applier<'_> {
         }
         let key = &apply.key;
         let kind = crate::watch::cluster_cache::kind_of(&apply.manifest);
-        let established = async {
+        let usable = async {
             let mut pause = Duration::from_millis(20);
-            loop {
-                if let Ok(Some((resource, _))) = self.cluster.resource(&kind, false).await
-                    && let Ok(Some(found)) = self.cluster.read(&resource, key).await
-                    && is_established(&found)
-                {
-                    // Discovery names the kind somewhat later than the condition.
-                    self.cluster.forget_kinds().await;
-                    let kind = defined_kind(&found);
-                    if let Ok(Some(_)) = self.cluster.resource(&kind, false).await {
-                        return;
-                    }
-                }
+            while !self.is_usable(&kind, key).await {
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(Duration::from_secs(1));
             }
         };
-        let in_time = tokio::time::timeout(ESTABLISHED_WITHIN, established).await.is_ok();
-        self.cluster.forget_kinds().await;
-        if !in_time {
+        if tokio::time::timeout(ESTABLISHED_WITHIN, usable).await.is_err() {
+            self.cluster.forget_kinds().await;
             tracing::warn!(definition = %key.name, "the definition is not established in time");
         }
         happened
     }
+
+    /// Whether objects of a definition can be created: it is established, and discovery
+    /// names its kind, which happens somewhat later. A definition without a version that is
+    /// served has no kind to wait for. Afterwards the discovery is that of now.
+    async fn is_usable(&self, kind: &GroupVersionKind, key: &ResourceKey) -> bool {
+        let Ok(Some((resource, _))) = self.cluster.resource(kind, false).await else {
+            return false;
+        };
+        let Ok(Some(found)) = self.cluster.read(&resource, key).await else { return false };
+        if found.is_deleting() || !is_established(&found) {
+            return false;
+        }
+        self.cluster.forget_kinds().await;
+        match defined_kind(&found) {
+            Some(kind) => matches!(self.cluster.resource(&kind, false).await, Ok(Some(_))),
+            None => true,
+        }
+    }
 }
 
-/// The kind of a definition, in a version that is served.
-fn defined_kind(definition: &Value) -> crate::api::kind::GroupVersionKind {
+/// The outcome for an object that is being deleted: nothing can be applied to it. The engine
+/// waits until it is gone.
+fn leaving(key: &ResourceKey) -> Happened {
+    Happened::Unknown(format!("{key} is being deleted"))
+}
+
+/// The kind of a definition, in the first version that is served; `None` without one.
+fn defined_kind(definition: &Value) -> Option<GroupVersionKind> {
     let spec = &definition["spec"];
-    let versions = spec["versions"].as_array().into_iter().flatten();
-    let served = versions.into_iter().find(|version| version["served"] == true);
+    let mut versions = spec["versions"].as_array()?.iter();
+    let served = versions.find(|version| version["served"] == true)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    crate::api::kind::GroupVersionKind {
+    Some(GroupVersionKind {
         group: text(&spec["group"]),
-        version: served.map(|version| text(&version["name"])).unwrap_or_default(),
+        version: text(&served["name"]),
         kind: text(&spec["names"]["kind"]),
-    }
+    })
 }
 
 fn is_established(definition: &Value) -> bool {

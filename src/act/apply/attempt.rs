@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::super::outcome::{done, words};
+use super::super::outcome::words;
 use super::send::Sender;
 use super::{Applier, merge, migrate};
 use crate::decide::sync::{ApplyRequest, Happened, How};
@@ -18,6 +18,8 @@ pub(super) enum Attempt {
     Ended(Happened),
     /// The live object is outdated.
     Outdated,
+    /// `live` is as the target wants it; no request was sent.
+    Unchanged(Arc<Value>),
 }
 
 impl Applier<'_> {
@@ -52,9 +54,7 @@ impl Applier<'_> {
                 ("created", send.create(&merge::with_last_applied(target)).await)
             }
             (How::ClientSide, Some(live)) => match merge::three_way(target, live) {
-                None => {
-                    return Attempt::Ended(done(send.key, "unchanged", live, send.dry_run));
-                }
+                None => return Attempt::Unchanged(live.clone()),
                 Some(patch) => ("configured", send.merge(&patch, live).await),
             },
             (How::Replace | How::Update | How::Create, None) => {

@@ -316,7 +316,16 @@ impl Reconciliation<'_> {
         if !creates_namespace(&self.application) {
             return (NamespaceFact::Exists, None);
         }
-        match cluster.get(&namespaces(), &key).await {
+        // The cache may lag behind a deletion, which would be found by the first object only.
+        let results = &self.application["status"]["operationState"]["syncResult"]["resources"];
+        let begins = results.as_array().is_none_or(Vec::is_empty);
+        let found = match self.ctx.aside(cluster.resource(&namespaces(), true)).await {
+            Ok(Some((resource, _))) if begins => {
+                self.ctx.aside(cluster.read(&resource, &key)).await
+            }
+            _ => cluster.get(&namespaces(), &key).await,
+        };
+        match found {
             Ok(Some(found)) => (NamespaceFact::Exists, Some(found)),
             Ok(None) => (NamespaceFact::Missing, None),
             Err(error) => (NamespaceFact::Failed(error.to_string()), None),

@@ -310,11 +310,14 @@ impl<'a> Builder<'a, '_> {
         let begun = answered.map(|outcome| &outcome.action.task).any(|task| *task == task_key)
             || in_flight.iter().any(|action| action.task == task_key)
             || self.snapshot.results.iter().any(|result| TaskKey::of(result) == task_key);
+        let found = self.find(&key);
+        let goes = found.is_some_and(|(_, live)| live.object.is_deleting());
         let failed = match &self.snapshot.namespace {
             NamespaceFact::Failed(error) if !begun => {
                 Some((OperationPhase::Error, messages::namespace_unreadable(error)))
             }
-            NamespaceFact::Exists if metadata.is_none() && !begun => return,
+            // One that is being deleted is created again when it is gone.
+            NamespaceFact::Exists if metadata.is_none() && !begun && !goes => return,
             _ => None,
         };
         let mut target = json!({
@@ -328,7 +331,6 @@ impl<'a> Builder<'a, '_> {
             target["metadata"]["annotations"] = json!(all);
             target["metadata"]["labels"] = json!(metadata.labels);
         }
-        let found = self.find(&key);
         self.claim(found);
         let stamp = self.stamp(SyncPhase::PreSync, None);
         let live = found.map(|(_, live)| live);

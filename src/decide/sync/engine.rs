@@ -414,7 +414,9 @@ impl<'a> Engine<'a> {
                 let unmodified = self.app.out_of_sync_only
                     && !task.hook
                     && !task.is_prune()
-                    && task.live.is_some_and(|live| !live.out_of_sync)
+                    && task
+                        .live
+                        .is_some_and(|live| !live.out_of_sync && !live.object.is_deleting())
                     && !self.in_flight.contains_key(&task.key);
                 task.is_pending() && !task.is_sync_fail() && !unmodified
             })

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::engine::Engine;
 use super::hooks;
 use super::messages;
-use super::object::defines;
+use super::object::{defines, is_namespace};
 use super::options;
 use super::plan::{
     Action, Apply, ApplyRequest, DeleteReason, Ending, Group, Happened, Object, SyncPlan, Verb,
@@ -28,6 +28,12 @@ impl Engine<'_> {
             if task.has_failed() {
                 let message = messages::failure(messages::FAILED_NAMESPACE, &self.results);
                 return Some(self.complete(OperationPhase::Failed, message));
+            }
+            if task.is_pending() && task.live_view().is_some_and(Raw::is_deleting) {
+                let message = messages::waiting(WaitReason::Deletion, &[task]);
+                let waiting = vec![self.wait(at, WaitReason::Deletion)];
+                let groups = Vec::new();
+                return Some(self.plan(OperationPhase::Running, message, groups, waiting, None));
             }
             let missing = task.live.is_none() && self.snapshot.namespace == NamespaceFact::Missing;
             if task.is_pending() && missing {
@@ -188,8 +194,9 @@ impl Engine<'_> {
 
         let mut groups = std::mem::take(&mut self.cleanup);
         groups.push(Group { actions: prunes, stops_on_failure: true });
+        let (ready, leaving) = self.without_leaving(wave);
         if blocked.is_empty() {
-            groups.extend(self.creations(wave));
+            groups.extend(self.creations(&ready));
         } else {
             groups.extend([released, deleted]);
         }
@@ -198,13 +205,36 @@ impl Engine<'_> {
         let (reason, tasks) = match (blocked.is_empty(), unapproved.is_empty()) {
             (false, _) => (WaitReason::HookDeletion, blocked),
             (true, false) => (WaitReason::PruneConfirmation, unapproved),
-            (true, true) if groups.is_empty() => return None,
-            (true, true) => return Some(self.act(groups)),
+            (true, true) if !groups.is_empty() => return Some(self.act(groups)),
+            (true, true) if leaving.is_empty() => return None,
+            (true, true) => (WaitReason::Deletion, leaving),
         };
         let named: Vec<_> = tasks.iter().map(|at| &self.tasks[*at]).collect();
         let message = messages::waiting(reason, &named);
         let waiting = tasks.iter().map(|at| self.wait(*at, reason)).collect();
         Some(self.plan(OperationPhase::Running, message, groups, waiting, None))
+    }
+
+    /// The tasks of a wave that can be applied, and those whose object is being deleted: what
+    /// is applied to it goes with it, so it is applied when it is gone. A namespace or a
+    /// definition also holds what comes after it, which may belong to it; other objects hold
+    /// nothing else, since it may be the old state of others that holds them.
+    fn without_leaving(&self, wave: &[usize]) -> (Vec<usize>, Vec<usize>) {
+        let (mut ready, mut leaving) = (Vec::new(), Vec::new());
+        for at in wave.iter().copied() {
+            let task = &self.tasks[at];
+            let applied = task.target.as_deref().filter(|_| task.is_pending() && !task.hook);
+            let goes = task.live_view().is_some_and(Raw::is_deleting);
+            let Some(target) = applied.filter(|_| goes) else {
+                ready.push(at);
+                continue;
+            };
+            leaving.push(at);
+            if is_namespace(target) || defines(target).is_some() {
+                break;
+            }
+        }
+        (ready, leaving)
     }
 
     /// Deletions of a wave, and those that still need confirmation. Kept

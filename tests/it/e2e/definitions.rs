@@ -9,7 +9,7 @@ use super::dry_run::{application, commit, phase, sync};
 
 /// The definition of a cluster-scoped and of a namespaced kind, and an object of each: one in
 /// a namespace that is not that of the destination.
-fn objects(group: &str, namespace: &str) -> Vec<Value> {
+pub fn objects(group: &str, namespace: &str) -> Vec<Value> {
     let definition = |kind: &str, scope: &str| {
         let singular = kind.to_lowercase();
         json!({
@@ -46,7 +46,7 @@ pub async fn definitions_return_with_their_objects(mut world: World) {
     commit(&world, "dev", &manifests);
     application(&world, "dev").await;
     world.start(&crate::support::Setup::default()).await;
-    for round in 0..2 {
+    for round in 0..3 {
         let app = sync(&world, "dev", &[]).await;
         assert_eq!(phase(&app).0, "Succeeded", "round {round}: {}", phase(&app).1);
         let rows = app["status"]["operationState"]["syncResult"]["resources"].as_array().unwrap();
@@ -60,8 +60,27 @@ pub async fn definitions_return_with_their_objects(mut world: World) {
     world.finish().await;
 }
 
+/// Regression: a sync waited half a minute for the kind of a definition that serves none (SE-603).
+pub async fn a_definition_without_a_served_version_is_not_waited_for(mut world: World) {
+    let group = format!("{}.example.com", world.namespace);
+    let mut definition = objects(&group, &world.namespace).swap_remove(0);
+    definition["spec"]["versions"][0]["served"] = false.into();
+    commit(&world, "dev", &[definition]);
+    application(&world, "dev").await;
+    world.start(&crate::support::Setup::default()).await;
+    let app = sync(&world, "dev", &[]).await;
+    assert_eq!(phase(&app).0, "Succeeded", "{}", phase(&app).1);
+    let state = &app["status"]["operationState"];
+    let at = |field: &str| state[field].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    let took = at("finishedAt").duration_since(at("startedAt")).as_secs();
+    assert!(took < 25, "{took} s");
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    delete_and_wait(&world, &format!("{path}/regions.{group}")).await;
+    world.finish().await;
+}
+
 /// Deletes an object, and waits until it is gone.
-async fn delete_and_wait(world: &World, path: &str) {
+pub async fn delete_and_wait(world: &World, path: &str) {
     let request = |method| Request::builder().method(method).uri(path).body(Vec::new()).unwrap();
     let _: Value = world.client.request(request(Method::DELETE)).await.unwrap();
     let gone = async {

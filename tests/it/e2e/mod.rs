@@ -22,6 +22,7 @@ mod faults;
 mod guards;
 mod hooks;
 mod idle;
+mod leaving;
 mod mistakes;
 mod seed_example;
 mod sixty;
@@ -100,6 +101,10 @@ cases! {
     guards::a_commit_without_manifests_prunes_nothing,
     dry_run::a_definition_and_the_use_of_its_new_field_are_applied_together,
     definitions::definitions_return_with_their_objects,
+    definitions::a_definition_without_a_served_version_is_not_waited_for,
+    leaving::what_the_cache_still_shows_is_created_again,
+    leaving::what_is_being_deleted_is_applied_when_it_is_gone,
+    leaving::a_namespace_that_goes_is_created_again,
     dry_run::errors_of_the_apply_fail_in_their_wave,
     dry_run::an_invalid_field_is_rejected_before_the_first_write,
     guards::a_removed_field_is_removed_after_a_change_to_server_side_apply,

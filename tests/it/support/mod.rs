@@ -6,6 +6,7 @@
 
 pub mod controller;
 pub mod definitions;
+pub mod held;
 pub mod invariants;
 pub mod kubectl;
 pub mod manifests;

@@ -13,6 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use wavegate::embedded::{RequestRecord, Server, workloads};
 
 use super::controller::{Process, Setup, Task};
+use super::held::Watches;
 use super::recorder::{Kind, Log, Recorder};
 use super::repository::Repository;
 
@@ -187,10 +188,16 @@ impl World {
 
     /// Starts the controller in this process.
     pub async fn start(&mut self, setup: &Setup) {
+        self.start_with(setup, &Watches::default()).await;
+    }
+
+    /// Starts the controller in this process, with watches that can be held back.
+    pub async fn start_with(&mut self, setup: &Setup, watches: &Watches) {
         let client = match &self.backend {
             Backend::Embedded(server) => server.client_as("controller"),
             Backend::Cluster(path) => cluster_client(path).await,
         };
+        let client = watches.of(client);
         let checkouts = self.dir.path().join("checkouts");
         self.running = Some(Running::Task(Task::start(client, setup, &self.namespace, &checkouts)));
     }
