@@ -11,11 +11,12 @@ use kube::{Api, Client};
 use serde_json::Value;
 
 use super::error::{Error, NOT_FOUND};
+use super::explain::{in_namespace, word};
 use super::kubeconfig;
 use super::output::some_of;
 use crate::api::annotations::SECRET_TYPE_LABEL;
-use crate::api::path_segment;
 use crate::api::unknown::nearest;
+use crate::api::{Raw, path_segment};
 use crate::config;
 use crate::decide::application_set::set_of;
 use crate::watch::connection::{self, Unusable};
@@ -167,13 +168,15 @@ impl ClusterConnection {
         &self,
         name: &str,
         what: &str,
-        instead: impl FnOnce(&str) -> String,
+        instead: impl FnOnce(&str, &str) -> String,
     ) -> Result<Arc<Value>, Error> {
         match self.expect_application(name).await {
             Err(missing) if missing.is_not_found() => match self.expect_application_set(name).await
             {
-                Ok(_) => {
-                    let why = format!("is an ApplicationSet; {}", instead(name));
+                Ok(set) => {
+                    let options = in_namespace(set.namespace());
+                    let why =
+                        format!("is an ApplicationSet; {}", instead(&options, &word(set.name())));
                     Err(Error::input(what, name, why))
                 }
                 Err(_) => Err(missing),
@@ -313,11 +316,13 @@ impl ClusterConnection {
             return Some(match set_of(&application) {
                 Some(set) => format!(
                     "; {name} is an Application of the ApplicationSet {set}: use that name, or wavegate \
-                     tree {name}"
+                     tree {}{name}",
+                    in_namespace(application.namespace())
                 ),
                 None => format!(
-                    "; {name} is an Application of no ApplicationSet: wavegate tree {name} shows its \
-                     resources"
+                    "; {name} is an Application of no ApplicationSet: wavegate tree {}{name} shows its \
+                     resources",
+                    in_namespace(application.namespace())
                 ),
             });
         }

@@ -135,7 +135,9 @@ async fn refresh(args: &Args, cluster: &ClusterConnection, name: &str) -> Result
     let found = match set {
         Some(name) => cluster.expect_application_set(name).await?,
         None => {
-            let of_set = |name: &str| format!("refresh it with: wavegate refresh appset/{name}");
+            let of_set = |options: &str, name: &str| {
+                format!("refresh it with: wavegate refresh {options}appset/{name}")
+            };
             cluster.expect_member(name, "cannot refresh", of_set).await?
         }
     };

@@ -53,9 +53,9 @@ pub(super) fn run(args: Args) -> anyhow::Result<ExitCode> {
 async fn terminate(args: &Args) -> Result<(u8, Option<OperationResult>), Error> {
     let since = Instant::now();
     let cluster = ClusterConnection::connect(&args.cluster).await?;
-    let of_set = |name: &str| {
+    let of_set = |options: &str, name: &str| {
         format!(
-            "wavegate status {name} lists its Applications; operations are those of Applications"
+            "wavegate status {options}{name} lists its Applications; operations are those of Applications"
         )
     };
     let application = cluster.expect_member(&args.name, "cannot terminate", of_set).await?;

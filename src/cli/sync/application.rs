@@ -170,9 +170,9 @@ async fn applications(cluster: &ClusterConnection, args: &Args) -> Result<Vec<Ar
         }
         let mut applications: Vec<Arc<Value>> = Vec::new();
         for name in &args.names {
-            let of_set = |name: &str| {
+            let of_set = |options: &str, name: &str| {
                 format!(
-                    "wavegate status {name} lists its Applications; sync those, or select them with -l"
+                    "wavegate status {options}{name} lists its Applications; sync those, or select them with -l"
                 )
             };
             let found = cluster.expect_member(name, "cannot sync", of_set).await?;
@@ -238,8 +238,9 @@ fn refused(application: &Value, refusal: Refusal) -> Error {
             let by = if by.is_empty() { String::new() } else { format!(", requested by {by}") };
             let message = if message.is_empty() { String::new() } else { format!(": {message}") };
             format!(
-                "{state}{by}{message}; wait for its end, or end it with: wavegate terminate -n \
-                 {namespace} {name}"
+                "{state}{by}{message}; wait for its end, or end it with: wavegate terminate {}{}",
+                in_namespace(namespace),
+                word(name)
             )
         }
     };

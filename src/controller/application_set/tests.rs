@@ -144,7 +144,16 @@ impl ClusterState {
     fn restart_ahead(&mut self, settings: ApplicationSetSettings, seconds: i64) {
         let now = jiff::Timestamp::now();
         let ahead = now.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
-        self._stop = Self::run_at(&self.server, settings, Clock::standing_at(ahead));
+        let clock = Clock::standing_at(ahead);
+        let (ticking, tick) = (clock.clone(), Duration::from_millis(50));
+        // What is written at most once a second is not written while the time stands.
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(tick).await;
+                ticking.advance(jiff::SignedDuration::try_from(tick).unwrap());
+            }
+        });
+        self._stop = Self::run_at(&self.server, settings, clock);
     }
 
     /// The requests of the controller for this verb and kind, with their responses.

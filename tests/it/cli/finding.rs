@@ -209,8 +209,17 @@ async fn for_an_application_its_set_is_named() {
     world.cluster.create("Application", application("alone")).await;
     for command in ["explain", "status"] {
         let of_set = "; dev-eu is an Application of the ApplicationSet set: use that name, or \
-                      wavegate tree dev-eu";
+                      wavegate tree -n argocd dev-eu";
         world.run(&[command, "dev-eu"]).await.fails(2, &["it does not exist", of_set]);
         world.run(&[command, "alone"]).await.fails(2, &["alone is an Application of no "]);
+    }
+    // A printed command works where it is pasted: in the context and the namespace that were given.
+    for (command, printed) in [
+        ("terminate", "wavegate status --context wavegate -n argocd set lists"),
+        ("sync", "wavegate status --context wavegate -n argocd set lists"),
+        ("refresh", "wavegate refresh --context wavegate -n argocd appset/set"),
+    ] {
+        let given = [command, "set", "--context", "wavegate"];
+        world.run(&given).await.fails(2, &["is an ApplicationSet; ", printed]);
     }
 }
