@@ -17,7 +17,7 @@
 //!   removed when it is used.
 //!
 //! What generators found is stored in an annotation of the set
-//! ([`FOUND`](crate::api::annotations::FOUND)), which every definition keeps, with
+//! ([`FOUND`]), which every definition keeps, with
 //! a digest of `spec.generators`. Only sets that read clusters or repositories
 //! have it: what others generate follows from their spec. Without it, every
 //! generator counts as one that has found something: a controller that did not
