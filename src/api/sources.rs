@@ -1,5 +1,7 @@
 //! The sources of an Application that are in effect.
 
+use std::borrow::Cow;
+
 use serde_json::{Value, json};
 
 use super::ApplicationSource;
@@ -9,23 +11,26 @@ use super::source::SourceHydrator;
 /// manifests the branch that they are synced from, else `sources` when it has items, else
 /// `source` (SE-010, SE-011, SE-029).
 #[derive(Clone, Debug, PartialEq)]
-pub struct InEffect {
+pub struct InEffect<'a> {
     /// The field that holds them in a status, a result or an operation: `source` or
     /// `sources`. That of a hydrated source is `source`, as in Argo CD.
     pub field: &'static str,
     /// One source, which is null when the spec has none, or those of `sources`.
-    pub list: Vec<Value>,
+    pub list: Cow<'a, [Value]>,
 }
 
-impl InEffect {
+impl<'a> InEffect<'a> {
     /// Those of a raw spec.
-    pub fn of(spec: &Value) -> Self {
+    pub fn of(spec: &'a Value) -> Self {
         if let Some(source) = hydrated(&spec["sourceHydrator"]) {
-            return Self { field: "source", list: vec![source] };
+            return Self { field: "source", list: Cow::Owned(vec![source]) };
         }
         match spec["sources"].as_array().filter(|sources| !sources.is_empty()) {
-            Some(sources) => Self { field: "sources", list: sources.clone() },
-            None => Self { field: "source", list: vec![spec["source"].clone()] },
+            Some(sources) => Self { field: "sources", list: Cow::Borrowed(sources) },
+            None => {
+                let source = std::slice::from_ref(&spec["source"]);
+                Self { field: "source", list: Cow::Borrowed(source) }
+            }
         }
     }
 
@@ -35,10 +40,10 @@ impl InEffect {
     }
 
     /// The value of the field.
-    pub fn value(self) -> Value {
-        match self.field {
-            "sources" => Value::Array(self.list),
-            _ => self.list.into_iter().next().unwrap_or_default(),
+    pub fn value(&self) -> Value {
+        match self.is_list() {
+            true => Value::Array(self.list.to_vec()),
+            false => self.list.first().cloned().unwrap_or_default(),
         }
     }
 }

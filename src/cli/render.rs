@@ -136,8 +136,8 @@ fn table(applications: &[Value]) -> String {
 /// Short form of the source; the first of several sources.
 fn source(spec: &Value) -> String {
     let several = InEffect::of(spec).list;
-    let source = several.first();
-    let text = |field: &str| source.unwrap_or(&Value::Null)[field].as_str().unwrap_or_default();
+    let source = several.first().unwrap_or(&Value::Null);
+    let text = |field: &str| source[field].as_str().unwrap_or_default();
     let inner = if text("chart").is_empty() { text("path") } else { text("chart") };
     let revision = text("targetRevision");
     let at = if revision.is_empty() { String::new() } else { format!("@{revision}") };

@@ -190,7 +190,7 @@ fn check_repositories(generators: &Value) -> Result<(), String> {
 
 /// Whether all sources of an Application are local.
 fn check_sources(application: &Value) -> Result<(), String> {
-    for source in InEffect::of(&application["spec"]).list {
+    for source in InEffect::of(&application["spec"]).list.iter() {
         check_repository(source["repoURL"].as_str().unwrap_or_default())?;
     }
     Ok(())

@@ -162,8 +162,8 @@ fn included_again(live: &Value, name: &str, excluded: &Excluded<'_>) -> String {
         Excluded::BySecret(secret) => {
             let (namespace, name) = secret.split_once('/').unwrap_or(("", secret));
             format!(
-                "whoever has excluded the cluster can include it again: kubectl {}annotate secret \
-                 {} {SKIP_RECONCILE}-",
+                "remove the annotation to reconcile its cluster again: kubectl {}annotate secret {} \
+                 {SKIP_RECONCILE}-",
                 in_namespace(namespace),
                 word(name)
             )

@@ -155,7 +155,7 @@ fn namespaces() -> GroupVersionKind {
 
 /// The effective sources, as raw JSON.
 pub(super) fn raw_sources(application: &Value) -> Vec<Value> {
-    InEffect::of(&application["spec"]).list
+    InEffect::of(&application["spec"]).list.into_owned()
 }
 
 /// Whether a sync may have to create or change the destination namespace.

@@ -196,7 +196,7 @@ fn is_attempted(application: &Value, revisions: &[String]) -> bool {
         return matches!(state["phase"].as_str(), Some("Succeeded" | "Failed" | "Error"));
     };
     let in_effect = InEffect::of(&application["spec"]);
-    result[in_effect.field] == in_effect.clone().value() && given(result) == revisions
+    result[in_effect.field] == in_effect.value() && given(result) == revisions
 }
 
 fn operation(

@@ -163,8 +163,8 @@ pub fn sources(application: &Value) -> Vec<Value> {
         list.or_else(|| from["source"].as_object().map(|_| vec![from["source"].clone()]))
     };
     of(&state["syncResult"]).or_else(|| of(&state["operation"]["sync"])).unwrap_or_else(|| {
-        let in_effect = InEffect::of(&application["spec"]).list;
-        in_effect.into_iter().filter(Value::is_object).collect()
+        let in_effect = InEffect::of(&application["spec"]);
+        in_effect.list.iter().filter(|source| source.is_object()).cloned().collect()
     })
 }
 

@@ -1,6 +1,5 @@
 //! Applications that no application controller reconciles, by an annotation of their own or of
-//! the Secret of their cluster (SE-380): whoever waits for one of them waits until it is
-//! removed.
+//! the Secret of their cluster (SE-380): a wait for one of them lasts until it is removed.
 
 use super::observe::Existing;
 use super::validate::Target;

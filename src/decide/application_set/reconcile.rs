@@ -204,10 +204,11 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
     if let Some(plan) = &plan {
         events.extend(events::rollout(&set.status, &status, plan));
     }
-    let wake = plan
-        .as_ref()
-        .and_then(|plan| plan.wake_at)
-        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
+    // What is due already is decided again after a moment.
+    let until = |at: Timestamp| {
+        Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100))
+    };
+    let wake = plan.as_ref().and_then(|plan| plan.wake_at).map(until);
     let bad_input = failure.is_some().then_some(AFTER_BAD_INPUT);
     let urgent =
         plan.as_ref().is_some_and(|plan| pace::is_urgent(&set.status, plan, snapshot.existing));
@@ -225,13 +226,8 @@ fn decide(snapshot: &Snapshot<'_>) -> Decision {
         .flat_map(|plan| &plan.transitions)
         .any(|transition| transition.to == Phase::Progressing);
     let is_postponed = writes.postponed > 0 || moves_on || emptied.is_approved;
-    // Deletions wait for the other sets of the namespace.
-    let others = others_at
-        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
-    let postponed = if is_postponed { Some(Duration::ZERO) } else { others };
-    let generate = snapshot
-        .generate_at
-        .map(|at| Duration::try_from(at.duration_since(now)).unwrap_or(Duration::from_millis(100)));
+    let postponed = if is_postponed { Some(Duration::ZERO) } else { others_at.map(until) };
+    let generate = snapshot.generate_at.map(until);
     let waits = [
         (WaitFor::Rollout, wake),
         (WaitFor::ValidSet, bad_input),

@@ -279,7 +279,7 @@ fn cases() -> u32 {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases()) })]
 
-    /// Whatever is sent is read or refused, and compared with whatever a set has written.
+    /// Each body is read or refused, and compared with the repositories of a set.
     #[test]
     fn hostile_bodies_are_read_or_refused_as_421(
         body in bodies(), generators in bodies(), cut in any::<proptest::sample::Index>(),

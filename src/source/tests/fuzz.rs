@@ -217,7 +217,7 @@ fn hostile_output_is_read_or_refused() {
     });
 }
 
-/// What a Git server answers names commits by full hashes, whatever is asked for.
+/// What a Git server answers names commits by full hashes, for each revision that is requested.
 #[test]
 fn hostile_listings_of_references_name_commits_or_nothing() {
     check("refs", |text| {

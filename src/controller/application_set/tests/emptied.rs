@@ -8,18 +8,12 @@ fn of_clusters(more: Value) -> Value {
     let clusters = json!({"clusters": {"selector": {"matchLabels": {"env": "prod"}}}});
     let mut generators = vec![clusters];
     generators.extend(more.as_array().unwrap().clone());
-    json!({
-        "goTemplate": true, "generators": generators,
-        "template": {
-            "metadata": {"name": "{{.name}}"},
-            "spec": {
-                "project": "default",
-                "source": {"repoURL": "https://example.com/repo", "path": "p"},
-                "destination": {"name": "in-cluster", "namespace": "x"},
-            },
-        },
-        "syncPolicy": {"preserveResourcesOnDeletion": true},
-    })
+    let mut spec = set(Value::Null);
+    spec["goTemplate"] = true.into();
+    spec["generators"] = generators.into();
+    spec["template"]["metadata"]["name"] = "{{.name}}".into();
+    spec["syncPolicy"] = json!({"preserveResourcesOnDeletion": true});
+    spec
 }
 
 impl ClusterState {

@@ -4,9 +4,8 @@
 use super::*;
 
 fn listing(names: &[&str], strategy: &Value, keeps: bool) -> Value {
-    let elements: Vec<Value> = names.iter().map(|name| json!({"n": name})).collect();
     let mut spec = set(strategy.clone());
-    spec["generators"] = json!([{"list": {"elements": elements}}]);
+    spec["generators"] = of(names)["spec"]["generators"].clone();
     spec["syncPolicy"] = json!({"preserveResourcesOnDeletion": keeps});
     spec
 }
