@@ -44,14 +44,16 @@ pub async fn an_external_engine_runs_the_syncs(mut world: World) {
 
 /// Hydrated manifests are compared with, and synced from, one branch, also when the template
 /// still has `sources` (AS-351): each rollout of them never began, or its syncs named a list
-/// of revisions for the one source.
+/// of revisions for the one source. Both steps are hydrated to the same branch: of two branches
+/// nobody knows which revision of the one belongs to which of the other, and a step may begin
+/// when its own has moved.
 pub async fn hydrated_manifests_are_rolled_out(mut world: World) {
     let strategy = rolling(&[("dev", json!(null)), ("prod", json!(null))]);
     let mut set = set(&world, "fleet", &[("one", "dev"), ("two", "prod")], &strategy);
     let spec = set["spec"]["template"]["spec"].as_object_mut().unwrap();
     let dry = spec.remove("source").unwrap();
     spec.insert("sources".to_owned(), json!([dry, {"repoURL": dry["repoURL"], "path": "other"}]));
-    let sync = json!({"targetBranch": "environments/{{.env}}", "path": "{{.dir}}"});
+    let sync = json!({"targetBranch": "environments/next", "path": "{{.dir}}"});
     spec.insert("sourceHydrator".to_owned(), json!({"drySource": dry, "syncSource": sync}));
     world.create(Kind::ApplicationSet, set).await;
     let argo = StandIn::start(&world, FIRST, &[]);
