@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use self::advice::{NOTHING, Waiting, about_cause, actions};
-pub(super) use self::advice::{in_namespace, sync_commands, take_back, word};
+pub(super) use self::advice::{in_namespace, sync_commands, take_back, taking_back, word};
 use super::cluster::{ClusterArgs, ClusterConnection, block_on};
 use super::error::note;
 use super::follow::{self, Request, View, WatchArgs};

@@ -81,7 +81,7 @@ pub(super) fn by_kind(waiting: &Waiting<'_>) -> String {
         ),
         WaitKind::HeldByPerson => match live {
             Some(live) => take_back(live, name),
-            None => format!("{NOTHING}the next revision or spec takes it back"),
+            None => format!("{NOTHING}{TAKEN_BACK}"),
         },
         WaitKind::SyncWindow => match live {
             Some(live) => about_window(live, &own("sync")),
@@ -218,11 +218,7 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
     if phase == Phase::Waiting.name()
         && member.is_some_and(|member| member.message.starts_with(HELD))
     {
-        return vec![
-            "it is left as it is until the next revision or spec; to take it back, sync it"
-                .to_owned(),
-            take_back(live, name),
-        ];
+        return vec![take_back(live, name)];
     }
     // Its status may be that of the spec before.
     if matches!(WaitKind::of_reason(reason), Some(WaitKind::Invalid | WaitKind::SyncWindow)) {
@@ -489,13 +485,21 @@ fn sync_of(live: &Value, name: &str) -> String {
     format!("{}{prune}", sync_commands(&[name], live.namespace()))
 }
 
-/// The command that syncs an Application to what its rollout wants, after a person has synced
-/// it to something else (ST-065).
+/// What ends a sync by a person without anybody's help (ST-065).
+const TAKEN_BACK: &str = "the next revision or spec takes it back";
+
+/// What ends a hold, and the command (ST-065).
+pub(in crate::cli) fn taking_back(command: &str) -> String {
+    format!("{TAKEN_BACK}; to take it back now: {command}")
+}
+
+/// What ends a hold, with the command that syncs an Application to what its rollout wants,
+/// after a person has synced it to something else (ST-065).
 pub(in crate::cli) fn take_back(live: &Value, name: &str) -> String {
     let wanted = revisions(&live["status"]["sync"]);
     let wanted: String =
         wanted.iter().map(|revision| format!(" --revision {}", word(revision))).collect();
-    format!("to take it back: {}{wanted}", sync_of(live, name))
+    taking_back(&format!("{}{wanted}", sync_of(live, name)))
 }
 
 /// The most Applications in one command.

@@ -7,7 +7,7 @@ use super::set::Set;
 use crate::api::application_set::RolloutPhase;
 use crate::api::conditions::application_set::reason;
 use crate::api::{HealthStatus, ObjectKey, OperationPhase, SyncStatusCode};
-use crate::cli::explain::sync_commands;
+use crate::cli::explain::{sync_commands, taking_back};
 use crate::cli::rollout_summary::RETRIED;
 use crate::decide::blocking_resource::{requires_confirmation, requires_pruning};
 use crate::decide::rollout::phase::Mark;
@@ -170,7 +170,7 @@ pub(super) fn member_state(
     }
     if let Some(held) = &member.held {
         let back = sync_commands(&[name], &set.namespace);
-        return MemberState::Failed(format!("{held}; to take it back: {back}"));
+        return MemberState::Failed(format!("{held}; {}", taking_back(&back)));
     }
     if !set.plan.rolling {
         let by_hand = seen.compared && !seen.automated && seen.sync == SyncStatusCode::OutOfSync;

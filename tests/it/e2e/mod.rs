@@ -9,6 +9,7 @@
 mod all_at_once;
 mod bad_input;
 mod by_hand;
+mod by_person;
 mod changes;
 mod commits;
 mod definitions;
@@ -118,6 +119,10 @@ cases! {
     changes::the_spec_changes_twice_in_the_middle,
     changes::a_set_is_deleted_in_reverse_in_the_middle,
     changes::automated_sync_is_disabled_with_a_warning,
+    by_person::a_rollback_by_a_person_stays_as_st_065,
+    by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
+    by_person::a_step_is_held_by_a_person_as_st_065,
+    by_person::a_step_is_held_by_a_person_with_an_external_engine_as_st_065,
     by_hand::a_held_step_is_synced_by_hand,
     by_hand::an_operation_is_followed_interrupted_and_terminated,
     by_hand::a_request_without_a_controller_is_withdrawn,

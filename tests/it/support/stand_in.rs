@@ -110,7 +110,7 @@ pub fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
             "startedAt": at,
             "finishedAt": null,
             "message": "waiting for completion",
-            "operation": application["operation"],
+            "operation": replacing(&state["operation"], &application["operation"]),
             "syncResult": { "revision": named, "source": source(&application["spec"]) },
         } } })
     } else if status["sync"]["revision"] != newest || is_stale(application) {
@@ -130,6 +130,20 @@ pub fn next(application: &Value, newest: &str, deaf: bool) -> Option<Value> {
     };
     patch["metadata"]["resourceVersion"] = application["metadata"]["resourceVersion"].clone();
     Some(patch)
+}
+
+/// The merge patch that makes `new` of `old`.
+fn replacing(old: &Value, new: &Value) -> Value {
+    let (Some(before), Some(after)) = (old.as_object(), new.as_object()) else {
+        return new.clone();
+    };
+    let gone = before.keys().filter(|key| !after.contains_key(*key));
+    let mut patch: serde_json::Map<String, Value> =
+        gone.map(|key| (key.clone(), Value::Null)).collect();
+    for (key, value) in after {
+        patch.insert(key.clone(), replacing(&old[key], value));
+    }
+    patch.into()
 }
 
 fn compared(application: &Value, status: &str, revision: &str) -> Value {
