@@ -13,6 +13,7 @@ use kube::config::AuthInfo;
 use tower::BoxError;
 use tower::util::MapErrLayer;
 
+use super::busy;
 use super::failure::reason;
 
 /// User agent of all requests, as shown in audit logs.
@@ -53,7 +54,7 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
         config.auth_info.token = Some(token.to_owned().into());
     }
     // Retries are done where they are known to be safe: the library would retry any
-    // request for minutes, creations included.
+    // request for minutes, creations included, whatever the error was.
     config.default_retry = false;
     config.headers.push((USER_AGENT, HeaderValue::from_static(AGENT)));
     let server = address(&config.cluster_url);
@@ -65,7 +66,7 @@ pub fn client(mut config: kube::Config) -> Result<kube::Client, Unusable> {
         ClientBuilder::try_from(config).map(|builder| builder.with_layer(&unreachable).build())
     });
     match std::panic::catch_unwind(made) {
-        Ok(Ok(client)) => Ok(client),
+        Ok(Ok(client)) => Ok(busy::client(client)),
         Ok(Err(error)) => Err(Unusable::Credentials(reason(&error))),
         Err(_) => Err(Unusable::Credentials("cannot be used".to_owned())),
     }

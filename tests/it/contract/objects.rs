@@ -2,7 +2,7 @@
 
 use http::Method;
 use kube::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::*;
 
@@ -345,6 +345,40 @@ pub async fn discovery_names_resources(client: Client, _namespace: &str) {
     assert!(get(&client, "/version").await.ok(200)["gitVersion"].is_string());
     let apps = kube::discovery::group(&client, "apps").await.unwrap();
     assert!(apps.recommended_kind("Deployment").is_some());
+}
+
+pub async fn aggregated_discovery_names_all_resources_at_once(client: Client, _namespace: &str) {
+    if lacks(&client, 30, "aggregated discovery").await {
+        return;
+    }
+    let accept =
+        "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
+    for (path, group, version, resource, kind) in [
+        ("/api", "", "v1", "configmaps", "ConfigMap"),
+        ("/apis", "apps", "v1", "deployments", "Deployment"),
+    ] {
+        let list = send(&client, Method::GET, path, JSON, accept, None).await.ok(200);
+        assert_eq!(list["kind"], "APIGroupDiscoveryList", "{path}");
+        assert_eq!(list["apiVersion"], "apidiscovery.k8s.io/v2", "{path}");
+        let find = |list: &Value, field: &str, wanted: &str| {
+            let all = list.as_array().unwrap();
+            let found = all.iter().find(|one| {
+                let at = if field == "name" { &one["metadata"]["name"] } else { &one[field] };
+                at.as_str().unwrap_or_default() == wanted
+            });
+            found.unwrap_or_else(|| panic!("{path}: no {wanted}")).clone()
+        };
+        let group = find(&list["items"], "name", group);
+        let version = find(&group["versions"], "version", version);
+        assert_eq!(version["freshness"], "Current", "{path}");
+        let found = find(&version["resources"], "resource", resource);
+        assert_eq!(found["responseKind"]["kind"], kind, "{path}");
+        assert_eq!(found["scope"], "Namespaced", "{path}");
+        let verbs = found["verbs"].as_array().unwrap();
+        assert!(verbs.iter().any(|verb| verb == "watch"), "{path}: {verbs:?}");
+    }
+    // Without the wish, the groups as ever.
+    assert_eq!(get(&client, "/apis").await.ok(200)["kind"], "APIGroupList");
 }
 
 pub async fn access_can_be_reviewed(client: Client, namespace: &str) {

@@ -113,6 +113,17 @@ pub async fn gone(client: &kube::Client, path: &str) {
     eventually(client, path, "gone", |a| a.code == 404).await;
 }
 
+/// Whether the server is older than Kubernetes 1.`minor`, and so lacks `what`; says it.
+pub async fn lacks(client: &kube::Client, minor: u32, what: &str) -> bool {
+    let version = get(client, "/version").await.ok(200);
+    let digits = version["minor"].as_str().unwrap().trim_end_matches(|c: char| !c.is_ascii_digit());
+    let old = digits.parse::<u32>().unwrap() < minor;
+    if old {
+        eprintln!("skipped: {what} came with Kubernetes 1.{minor}, this is 1.{digits}");
+    }
+    old
+}
+
 pub fn config_maps(namespace: &str) -> String {
     format!("/api/v1/namespaces/{namespace}/configmaps")
 }

@@ -21,13 +21,16 @@ impl Events {
         Self(boxed.lines())
     }
 
+    /// The next event; `None` at the end.
+    async fn line(&mut self) -> Option<Value> {
+        let line = tokio::time::timeout(Duration::from_secs(30), self.0.next()).await;
+        Some(serde_json::from_str(&line.expect("an event in time")?.unwrap()).unwrap())
+    }
+
     /// The next event that is not a bookmark; `None` at the end.
     async fn next(&mut self) -> Option<(String, Value)> {
         loop {
-            let line = tokio::time::timeout(Duration::from_secs(30), self.0.next())
-                .await
-                .expect("an event in time")?;
-            let event: Value = serde_json::from_str(&line.unwrap()).unwrap();
+            let event = self.line().await?;
             if event["type"] != "BOOKMARK" {
                 return Some((event["type"].as_str().unwrap().to_owned(), event["object"].clone()));
             }
@@ -121,4 +124,37 @@ pub async fn a_watch_ends_on_time(client: Client, namespace: &str) {
     );
     let mut events = Events::open(&client, &path).await;
     assert_eq!(events.next().await, None);
+}
+
+pub async fn a_streaming_list_ends_with_a_bookmark_that_says_so(client: Client, namespace: &str) {
+    if lacks(&client, 32, "streaming lists").await {
+        return;
+    }
+    let all = config_maps(namespace);
+    for name in ["a", "b"] {
+        post(&client, &all, &labelled(name)).await.ok(201);
+    }
+    let path = format!("{all}?watch=true&labelSelector=watched%3Dyes&sendInitialEvents=true");
+    get(&client, &path).await.refused(422, "Invalid");
+    let path = format!("{path}&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan");
+    let mut events = Events::open(&client, &path).await;
+    let mut names = Vec::new();
+    let end = loop {
+        let event = events.line().await.expect("an event");
+        if event["type"] == "BOOKMARK" {
+            break event["object"].clone();
+        }
+        assert_eq!(event["type"], "ADDED", "{event}");
+        names.push(event["object"]["metadata"]["name"].as_str().unwrap().to_owned());
+    };
+    names.sort();
+    assert_eq!(names, ["a", "b"]);
+    assert_eq!(end["kind"], "ConfigMap", "{end}");
+    assert_eq!(end["metadata"]["annotations"]["k8s.io/initial-events-end"], "true", "{end}");
+    // The watch goes on from there, here and in another one.
+    post(&client, &all, &labelled("c")).await.ok(201);
+    events.expect("ADDED", "c").await;
+    let path =
+        format!("{all}?watch=true&labelSelector=watched%3Dyes&resourceVersion={}", version(&end));
+    Events::open(&client, &path).await.expect("ADDED", "c").await;
 }

@@ -8,6 +8,7 @@
 
 mod all_at_once;
 mod bad_input;
+mod busy;
 mod by_hand;
 mod by_person;
 mod changes;
@@ -25,6 +26,7 @@ mod hooks;
 mod idle;
 mod leaving;
 mod mistakes;
+mod rules;
 mod seed_example;
 mod sixty;
 mod sources;
@@ -123,6 +125,7 @@ cases! {
     by_person::a_rollback_by_a_person_stays_with_an_external_engine_as_st_065,
     by_person::a_step_is_held_by_a_person_as_st_065,
     by_person::a_step_is_held_by_a_person_with_an_external_engine_as_st_065,
+    busy::a_busy_server_delays_a_rollout_and_breaks_nothing,
     by_hand::a_held_step_is_synced_by_hand,
     by_hand::an_operation_is_followed_interrupted_and_terminated,
     by_hand::a_request_without_a_controller_is_withdrawn,
@@ -133,6 +136,19 @@ cases! {
     without_application::a_dry_run_needs_the_namespaces,
     without_application::a_chart_is_rendered_for_the_cluster,
     without_application::a_failed_run_runs_its_sync_fail_hook,
+}
+
+mod newest {
+    //! Cases that require a real server of today.
+
+    mod cluster {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn a_broken_rule_fails_in_its_wave_with_its_words() {
+            if let Some(world) = crate::support::World::cluster("rules").await {
+                crate::e2e::rules::a_broken_rule_fails_in_its_wave_with_its_words(world).await;
+            }
+        }
+    }
 }
 
 mod embedded_only {

@@ -209,6 +209,19 @@ impl World {
         self.running = Some(Running::Process(process));
     }
 
+    /// The same, as another user of the real server; the embedded one has a single user.
+    pub async fn start_process_as(&mut self, setup: &Setup, user: &str) {
+        let kubeconfig = self.kubeconfig().await;
+        let mut read = Kubeconfig::read_from(&kubeconfig).unwrap();
+        for info in read.auth_infos.iter_mut().filter_map(|named| named.auth_info.as_mut()) {
+            info.impersonate = Some(user.to_owned()).filter(|_| !self.is_embedded());
+        }
+        let path = self.dir.path().join("kubeconfig-of-user");
+        std::fs::write(&path, serde_json::to_string(&read).unwrap()).unwrap();
+        let process = Process::start(&path, setup, &self.namespace, self.dir.path());
+        self.running = Some(Running::Process(process));
+    }
+
     /// A kubeconfig of the server, for other processes.
     pub async fn kubeconfig(&self) -> PathBuf {
         let server = match &self.backend {
