@@ -45,6 +45,10 @@ pub const HYDRATE: &str = "argocd.argoproj.io/hydrate";
 /// On an Application: do not reconcile it (SE-380). On the Secret of a cluster: do not
 /// reconcile the Applications of the cluster.
 pub const SKIP_RECONCILE: &str = "argocd.argoproj.io/skip-reconcile";
+/// How the annotations begin whose values are links for people (SE-061).
+pub const LINK: &str = "link.argocd.argoproj.io/";
+/// On a resource: only links of annotations are its external URLs.
+pub const IGNORE_DEFAULT_LINKS: &str = "argocd.argoproj.io/ignore-default-links";
 /// On an Application: time when deletions were approved (SE-313, SE-315).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
 /// On an Application: field manager whose fields are migrated to server-side apply (SE-346).

@@ -15,6 +15,9 @@ use crate::decide::diff::DEFAULT_MANAGER;
 use crate::decide::sync;
 use crate::source::{DEFAULT_MAX_MEMORY, RenderOptions};
 
+/// Of so many checks of a revision that change nothing, one is written to the status.
+const UNCHANGED: u32 = 4;
+
 /// Settings of the controller. `Default` is the default of an installation.
 #[derive(Clone, Debug)]
 pub struct ApplicationSettings {
@@ -126,6 +129,7 @@ impl ApplicationSettings {
             self_heal: self.self_heal,
             resource_health: self.resource_health,
             repo_error_grace: self.repo_error_grace,
+            reconciled_every: self.reconciliation_timeout.saturating_mul(UNCHANGED),
         }
     }
 

@@ -43,6 +43,8 @@ mod limits;
 mod refusals;
 mod retries;
 mod sources;
+mod status_fields;
+mod unusual_operations;
 mod waits;
 mod writes;
 

@@ -40,6 +40,9 @@ const WRITE_LIMIT: Duration = Duration::from_secs(10);
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
 /// How long a shutdown waits for the Events in the queue.
 const GRACE: Duration = Duration::from_secs(3);
+/// The start of the text that tells of an automated sync: its start is an Event of its own,
+/// however short it is (SE-541).
+const AUTOMATED: &str = "Initiated automated sync";
 /// How often dropped Events are logged.
 const LOG_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
@@ -57,10 +60,17 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
-    /// Whether it is dropped first, and counted together with others of the same reason.
+    /// Whether it is dropped first, and counted together with others of the same subject.
     /// The steps of a rollout are kept individually.
     fn is_routine(&self) -> bool {
         !self.warning && !matches!(self.reason, "StepOpened" | "RolloutComplete")
+    }
+
+    /// What it is about, among Events of the same reason: another field of the status, or
+    /// another start of an operation, is another Event.
+    fn subject(&self) -> &'static str {
+        let starts = ["Updated sync status", "Updated health status", AUTOMATED];
+        starts.into_iter().find(|start| self.text.starts_with(start)).unwrap_or_default()
     }
 }
 

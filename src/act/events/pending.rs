@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 
 use super::EventRecord;
 
-/// Events of an object with the same reason within this time are one Event.
+/// Events of an object with the same reason and subject within this time are one Event.
 pub(super) const WINDOW: SignedDuration = SignedDuration::from_secs(1);
 
 /// Maximum length of the queue.
@@ -25,12 +25,13 @@ pub(super) struct Waiting {
     pub last: Timestamp,
 }
 
-/// Key of Events that are counted together: object, reason and type; for Events that are
-/// not routine, the text, too.
+/// Key of Events that are counted together: object, reason, subject and type; for Events that
+/// are not routine, the text, too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Same {
     uid: String,
     reason: &'static str,
+    subject: &'static str,
     warning: bool,
     text: Option<String>,
 }
@@ -40,6 +41,7 @@ impl Same {
         Self {
             uid: about.uid.clone().unwrap_or_default(),
             reason: record.reason,
+            subject: record.subject(),
             warning: record.warning,
             text: (!record.is_routine()).then(|| record.text.clone()),
         }
@@ -80,10 +82,12 @@ impl Pending {
             (waiting.last, waiting.record) = (now, record);
             return;
         }
-        // The Event at the end of an operation replaces the one at its start.
+        // The Event at the end of an operation replaces the one at its start, unless that is
+        // the only one that tells that nobody has requested it.
         if record.reason == "OperationCompleted" {
             self.forget(&Same {
                 reason: "OperationStarted",
+                subject: "",
                 warning: false,
                 text: None,
                 ..same.clone()

@@ -50,6 +50,22 @@ fn the_same_reason_of_one_object_within_the_window_is_one_event_with_the_last_te
     assert_eq!(rest(&mut pending), [("other".to_owned(), 1), ("three".to_owned(), 1)]);
 }
 
+/// An Event about the sync status and one about the health are not one (SE-541).
+#[test]
+fn each_field_of_the_status_has_its_own_event() {
+    let mut pending = Pending::default();
+    let texts = [
+        "Updated sync status:  -> OutOfSync",
+        "Updated health status:  -> Missing",
+        "Updated sync status: OutOfSync -> Synced",
+    ];
+    for text in texts {
+        pending.add("c", about("a"), record(false, "ResourceUpdated", text), at(0));
+    }
+    let want = [(texts[2].to_owned(), 2), (texts[1].to_owned(), 1)];
+    assert_eq!(rest(&mut pending), want);
+}
+
 #[test]
 fn steps_and_warnings_keep_their_texts_and_wait_for_nothing() {
     let mut pending = Pending::default();
@@ -69,9 +85,12 @@ fn a_short_operation_has_only_the_event_of_its_end() {
     for name in ["a", "b"] {
         pending.add("c", about(name), record(false, "OperationStarted", "begun"), at(0));
     }
+    let automated = "Initiated automated sync to '1'";
+    pending.add("c", about("b"), record(false, "OperationStarted", automated), at(0));
     pending.add("c", about("a"), record(true, "OperationCompleted", "failed"), at(1));
     pending.add("c", about("b"), record(false, "OperationCompleted", "succeeded"), at(1));
-    assert_eq!(rest(&mut pending), [("failed".to_owned(), 1), ("succeeded".to_owned(), 1)]);
+    let want = ["failed", automated, "succeeded"].map(|text| (text.to_owned(), 1));
+    assert_eq!(rest(&mut pending), want);
 }
 
 #[test]

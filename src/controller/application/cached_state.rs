@@ -58,7 +58,7 @@ pub struct CachedState {
     /// The progress of the running operation as last written, for servers whose definition
     /// lacks the field.
     pub progress: Option<StoredProgress>,
-    /// Digest of the Events of the last operation's end.
+    /// Digest of the Events of a write that has not succeeded yet.
     pub announced: Option<u64>,
     /// Digest of the last patch, and the resulting resource version.
     pub last_patch: Option<(u64, Value)>,

@@ -1,4 +1,5 @@
-//! Kubernetes Events about an Application: one per change of its status (SE-540, SE-541).
+//! Kubernetes Events about an Application: one per change of a field of its status (SE-540,
+//! SE-541).
 
 use std::collections::BTreeSet;
 
@@ -7,7 +8,7 @@ use serde_json::Value;
 use super::context::Context;
 use crate::act::events::EventRecord;
 use crate::api::conditions::application::{DELETION_ERROR, ERRORS, SYNC_ERROR};
-use crate::decide::app_state::operation::given;
+use crate::decide::app_state::operation::{self, given};
 use crate::decide::app_state::refresh::digest;
 use crate::watch::object::Object;
 
@@ -28,9 +29,9 @@ pub fn publish(ctx: &Context, before: &Value, after: &Value) {
 }
 
 /// Publishes the differences between a stored version and the one to be stored, when the
-/// latter announces the end of an operation: who sees the end finds the Events. Returns
-/// whether it does; `announced` is the digest of the last Events, which are not repeated
-/// when the write is.
+/// latter announces something that clients wait for: who sees it finds the Events. Returns
+/// whether it does; `announced` is the digest of the Events of a write that has not succeeded
+/// yet, which are not repeated when the write is.
 pub async fn announce(
     ctx: &Context,
     before: &Value,
@@ -38,7 +39,8 @@ pub async fn announce(
     announced: &mut Option<u64>,
 ) -> bool {
     let records = records(before, after);
-    if !records.iter().any(|record| record.reason == COMPLETED) {
+    let ends = records.iter().any(|record| record.reason == COMPLETED);
+    if records.is_empty() || !(ends || is_waited_for(before, after)) {
         return false;
     }
     let texts: Vec<&str> = records.iter().map(|record| record.text.as_str()).collect();
@@ -49,6 +51,20 @@ pub async fn announce(
         ctx.events.publish_now(&Object::from(before.clone()), records).await;
     }
     true
+}
+
+/// Whether a write is what clients wait for after the end of an operation: the first comparison
+/// after it, or a state that is Synced and Healthy.
+fn is_waited_for(before: &Value, after: &Value) -> bool {
+    let finished = operation::finished_at(after);
+    let is_compared = |object: &Value| {
+        finished.is_some_and(|end| operation::reconciled_at(object).is_some_and(|at| at >= end))
+    };
+    let is_good = |object: &Value| {
+        let status = &object["status"];
+        status["sync"]["status"] == "Synced" && status["health"]["status"] == "Healthy"
+    };
+    (is_compared(after) && !is_compared(before)) || (is_good(after) && !is_good(before))
 }
 
 fn log(records: &[EventRecord], after: &Value) {
@@ -80,7 +96,9 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
         let action = "Sync";
         let text = format!("Initiated automated sync to '{revision}'");
         records.push(record(false, "OperationStarted", action, text));
-    } else if new["startedAt"] != old["startedAt"] && new["phase"] == "Running" {
+    } else if new["startedAt"] != old["startedAt"]
+        && new["operation"]["initiatedBy"]["automated"] != true
+    {
         let who = text(&new["operation"]["initiatedBy"]["username"]);
         let by = if who.is_empty() { String::new() } else { format!(" by {who}") };
         records.push(record(
@@ -110,20 +128,14 @@ fn records(before: &Value, after: &Value) -> Vec<EventRecord> {
         let (was, is) = (of(before), of(after));
         (was != is).then_some((was, is))
     };
-    // Several changes in one write are one Event.
-    let mut updates = Vec::new();
-    let mut warning = false;
+    let mut updated = |text| records.push(record(false, "ResourceUpdated", "Compare", text));
     if let Some((was, is)) = changed("/status/sync/status") {
-        updates.push(format!("Updated sync status: {was} -> {is}"));
+        updated(format!("Updated sync status: {was} -> {is}"));
     }
     if let Some((was, is)) = changed("/status/health/status") {
         let why = text(&after["status"]["health"]["message"]);
         let why = if why.is_empty() { why } else { format!(" ({why})") };
-        warning = is == "Degraded";
-        updates.push(format!("Updated health status: {was} -> {is}{why}"));
-    }
-    if !updates.is_empty() {
-        records.push(record(warning, "ResourceUpdated", "Compare", updates.join(". ")));
+        updated(format!("Updated health status: {was} -> {is}{why}"));
     }
     records.extend(errors(before, after));
     records
@@ -140,16 +152,20 @@ fn errors(before: &Value, after: &Value) -> Vec<EventRecord> {
             .collect()
     };
     let mut records = Vec::new();
-    for reason in ERRORS {
-        let action = match reason {
-            DELETION_ERROR => "Delete",
-            SYNC_ERROR => "Sync",
-            _ => "Compare",
+    for type_ in ERRORS {
+        let (reason, action, start) = match type_ {
+            // SE-518, SE-541.
+            DELETION_ERROR => {
+                ("StatusRefreshed", "Delete", "Unable to delete application resources: ")
+            }
+            SYNC_ERROR => (type_, "Sync", ""),
+            _ => (type_, "Compare", ""),
         };
         let mut known: BTreeSet<String> =
-            said(before, reason).iter().map(|text| without_numbers(text)).collect();
-        for text in said(after, reason) {
+            said(before, type_).iter().map(|text| without_numbers(text)).collect();
+        for text in said(after, type_) {
             if known.insert(without_numbers(&text)) {
+                let text = format!("{start}{text}");
                 records.push(EventRecord { warning: true, reason, action, text });
             }
         }
@@ -213,7 +229,12 @@ mod tests {
             ("one less", &both, &path, &[]),
             ("goes", &path, &none, &[]),
             ("a warning", &none, &warning, &[]),
-            ("deletion", &none, &deletion, &["DeletionError: Pod web/a: refused"]),
+            (
+                "deletion",
+                &none,
+                &deletion,
+                &["StatusRefreshed: Unable to delete application resources: Pod web/a: refused"],
+            ),
             ("two", &none, &two, &["InvalidSpecError: spec.a", "InvalidSpecError: spec.b"]),
         ];
         for (name, before, after, expected) in cases {

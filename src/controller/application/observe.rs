@@ -141,7 +141,7 @@ impl Observed {
 
 fn refused(message: String) -> ObserveError {
     let conditions = vec![Condition::invalid_spec(message)];
-    ObserveError::Refused(Refusal { conditions })
+    ObserveError::Refused(Refusal::of(conditions))
 }
 
 pub(super) fn of_cluster(error: cluster_cache::Error) -> ObserveError {
@@ -205,7 +205,7 @@ impl Reconciliation<'_> {
         if conditions.is_empty() {
             return Ok(());
         }
-        Err(ObserveError::Refused(Refusal { conditions }))
+        Err(ObserveError::Refused(Refusal::of(conditions)))
     }
 
     /// Assigns the manifests to the cluster and reads the live objects; also the

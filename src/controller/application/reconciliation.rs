@@ -105,6 +105,7 @@ impl<'a> Reconciliation<'a> {
                 return Err(error.into());
             }
         };
+        self.cached.announced = None;
         let application_status::Sent { object: mut written, merged } = written;
         self.ctx.wrote(&written);
         self.cached.progress = StoredProgress::of(&self.application);

@@ -66,6 +66,39 @@ pub struct Applicant<'a> {
 pub struct Refusal {
     /// The conditions for its status.
     pub conditions: Vec<Condition>,
+    /// What could not be found for it; [`Lacking::Nothing`] when it is refused for another
+    /// reason.
+    pub lacking: Lacking,
+}
+
+impl Refusal {
+    /// A refusal for what the spec or the project says.
+    pub fn of(conditions: Vec<Condition>) -> Self {
+        Self { conditions, lacking: Lacking::Nothing }
+    }
+}
+
+/// What an Application refers to and is not there, or cannot be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lacking {
+    /// Everything is there.
+    #[default]
+    Nothing,
+    /// The project.
+    Project,
+    /// The destination cluster.
+    Cluster,
+}
+
+impl Lacking {
+    /// The words before the reason, in the message of an operation (SE-373).
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Nothing => "",
+            Self::Project => "Failed to load application project: ",
+            Self::Cluster => "Failed to get destination cluster: ",
+        }
+    }
 }
 
 /// Name of the project that a spec refers to.
@@ -94,8 +127,8 @@ pub fn check(
     project: ProjectFact<'_>,
     cluster: ClusterFact<'_>,
 ) -> Result<(), Refusal> {
-    let conditions = refusals(applicant, project, cluster);
-    if conditions.is_empty() { Ok(()) } else { Err(Refusal { conditions }) }
+    let refusal = refusals(applicant, project, cluster);
+    if refusal.conditions.is_empty() { Ok(()) } else { Err(refusal) }
 }
 
 /// Whether an Application may use a project, by its namespace (SE-004).
@@ -107,23 +140,27 @@ fn refusals(
     applicant: &Applicant<'_>,
     project: ProjectFact<'_>,
     cluster: ClusterFact<'_>,
-) -> Vec<Condition> {
+) -> Refusal {
     let Applicant { namespace, name, spec, .. } = *applicant;
     let own = spec::problems(spec);
     if !own.is_empty() {
-        return own;
+        return Refusal::of(own);
     }
-    let invalid = |message: String| vec![Condition::invalid_spec(message)];
+    let lacks = |lacking, message: String| Refusal {
+        conditions: vec![Condition::invalid_spec(message)],
+        lacking,
+    };
     let project_name = project_name(spec);
     let (project, problems) = match project {
         ProjectFact::Known { spec, problems } => (spec, problems),
         ProjectFact::Unreadable(reason) => {
-            return invalid(format!("project {project_name} cannot be read: {reason}"));
+            let message = format!("project {project_name} cannot be read: {reason}");
+            return lacks(Lacking::Project, message);
         }
         ProjectFact::Missing => {
-            return invalid(format!(
-                "Application referencing project {project_name} which does not exist"
-            ));
+            let message =
+                format!("Application referencing project {project_name} which does not exist");
+            return lacks(Lacking::Project, message);
         }
     };
     let with_warnings = |mut refusals: Vec<Condition>| {
@@ -137,13 +174,13 @@ fn refusals(
              '{project_name}': spec.sourceNamespaces does not permit its namespace; add \
              {namespace}, or remove the entry with ! that denies it"
         );
-        return with_warnings(vec![Condition::new(UNKNOWN_ERROR, message)]);
+        return Refusal::of(with_warnings(vec![Condition::new(UNKNOWN_ERROR, message)]));
     }
     let (server, cluster, reserved_for) = match cluster {
         ClusterFact::Known { server, name, project } => (server, name, project),
         ClusterFact::Unknown(error) | ClusterFact::Unusable(error) => {
             let field = if spec.destination.name.is_empty() { "server" } else { "name" };
-            return invalid(format!("spec.destination.{field}: {error}"));
+            return lacks(Lacking::Cluster, format!("spec.destination.{field}: {error}"));
         }
     };
     let mut denials = spec::denials(spec, project_name, project, server, cluster);
@@ -153,7 +190,7 @@ fn refusals(
              such clusters"
         )));
     }
-    if denials.is_empty() { denials } else { with_warnings(denials) }
+    Refusal::of(if denials.is_empty() { denials } else { with_warnings(denials) })
 }
 
 /// The validated environment of an Application.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::access::Refusal;
+use super::access::{Lacking, Refusal};
 use super::condition::Condition;
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
@@ -45,11 +45,20 @@ impl ObserveError {
         }
     }
 
-    /// The message in one line, for an operation.
+    /// The message in one line.
     pub fn message(&self) -> String {
         let conditions = self.conditions();
         let all: Vec<&str> = conditions.iter().map(|c| c.message.as_str()).collect();
         all.join("; ")
+    }
+
+    /// The message of an operation that ends with it (SE-373).
+    pub fn of_operation(&self) -> String {
+        let lacking = match self {
+            Self::Refused(refusal) => refusal.lacking,
+            _ => Lacking::Nothing,
+        };
+        format!("{}{}", lacking.words(), self.message())
     }
 
     /// Whether a retry may succeed soon. An operation that ends with it would

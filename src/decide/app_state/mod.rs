@@ -57,6 +57,7 @@ pub mod reconcile;
 pub mod refresh;
 pub mod spec;
 pub mod status;
+mod summary;
 pub mod targets;
 pub mod unsupported;
 mod warnings;

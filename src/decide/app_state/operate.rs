@@ -180,7 +180,7 @@ pub fn stopped(
         let pause = elapsed.max(FIRST_PAUSE).unsigned_abs();
         return Next::Wait(Wait::for_time(WaitFor::OperationInputs, pause, now));
     }
-    conclude(application, End::of(OperationPhase::Error, error.message()), now)
+    conclude(application, End::of(OperationPhase::Error, error.of_operation()), now)
 }
 
 /// Ends an operation after an internal error of the engine (SE-375).

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::children;
 use super::condition::Condition;
 use super::project::Permits;
+use super::summary::Summary;
 use super::targets::Target;
 use super::warnings::warnings;
 use crate::api::annotations::TRACKING_ID;
@@ -66,7 +67,7 @@ pub struct Compared {
     pub health: Option<Health>,
     /// Whether its tracking id names this object (SE-116).
     pub self_referenced: bool,
-    /// Whether the project permits it.
+    /// Whether the project permits its kind (SE-146).
     pub permitted: bool,
     /// The namespace whose metadata the Application manages (SE-144).
     pub managed_namespace: bool,
@@ -110,8 +111,8 @@ pub struct Comparison {
     pub resources: Vec<Compared>,
     /// The conditions; without those of the targets themselves.
     pub conditions: Vec<Condition>,
-    /// Images of its containers, sorted.
-    pub images: Vec<String>,
+    /// What the status says about all resources together (SE-061).
+    pub summary: Summary,
     /// Messages of `SharedResourceWarning`.
     pub shared: Vec<String>,
 }
@@ -239,7 +240,7 @@ pub fn compare(facts: &Facts<'_>, cache: &mut DiffCache) -> Comparison {
         sync,
         health: health_of(facts, &resources),
         conditions,
-        images: images(&resources),
+        summary: Summary::of(&resources),
         shared,
         resources,
     }
@@ -267,6 +268,12 @@ pub(super) fn has_owner(live: &Value) -> bool {
 pub(super) fn is_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
     let (server, cluster) = facts.cluster;
     Permits { project: facts.project, server, cluster }.denial(key, object).is_none()
+}
+
+/// Whether the project permits the kind; the namespace may be denied nevertheless.
+fn is_kind_permitted(facts: &Facts<'_>, key: &ResourceKey, object: &Value) -> bool {
+    let (server, cluster) = facts.cluster;
+    Permits { project: facts.project, server, cluster }.denies_kind(key, object).is_none()
 }
 
 fn pair(
@@ -310,7 +317,7 @@ fn pair(
     };
     Compared {
         version: split_api_version(api_version).1.to_owned(),
-        permitted: object.or(live).is_some_and(|object| is_permitted(facts, key, object)),
+        permitted: object.or(live).is_some_and(|object| is_kind_permitted(facts, key, object)),
         managed_namespace,
         health: live.and_then(|live| health::of(live)),
         key: key.clone(),
@@ -414,21 +421,4 @@ fn health_of(facts: &Facts<'_>, resources: &[Compared]) -> Health {
         })
         .collect();
     health::combine(&all).health
-}
-
-/// Images of pods and pod templates, of the live objects if they exist.
-fn images(resources: &[Compared]) -> Vec<String> {
-    let paths = [
-        "/spec/containers",
-        "/spec/template/spec/containers",
-        "/spec/jobTemplate/spec/template/spec/containers",
-    ];
-    let mut images = BTreeSet::new();
-    for resource in resources.iter().filter(|resource| !resource.is_hook()) {
-        let Some(object) = resource.live.as_ref().or(resource.target.as_ref()) else { continue };
-        let containers = paths.iter().find_map(|path| object.pointer(path)?.as_array());
-        let names = containers.into_iter().flatten().filter_map(|c| c["image"].as_str());
-        images.extend(names.map(str::to_owned));
-    }
-    images.into_iter().collect()
 }

@@ -326,16 +326,21 @@ impl Permits<'_> {
     /// each live object is checked in its own namespace; the key states whether
     /// it has one.
     pub fn denial(&self, key: &ResourceKey, object: &Value) -> Option<Denial> {
-        let ResourceKey { group, kind, namespace, .. } = key;
-        let namespaced = !namespace.is_empty();
-        let name = Name::of(key, object);
-        if let Some(rule) = kind_rule(self.project, group, kind, name, namespaced) {
+        if let Some(rule) = self.denies_kind(key, object) {
             return Some(Denial::Kind(rule));
         }
-        if !namespaced {
+        let namespace = &key.namespace;
+        if namespace.is_empty() {
             return None;
         }
         destination_rule(self.project, self.server, self.cluster, namespace).map(Denial::Namespace)
+    }
+
+    /// The rule that denies the kind of an object, wherever it is; `None` when it is permitted.
+    pub fn denies_kind(&self, key: &ResourceKey, object: &Value) -> Option<String> {
+        let ResourceKey { group, kind, namespace, .. } = key;
+        let name = Name::of(key, object);
+        kind_rule(self.project, group, kind, name, !namespace.is_empty())
     }
 }
 

@@ -14,6 +14,7 @@ use super::pairs::{Comparison, DiffCache};
 use super::refresh::{Level, Reason, Request};
 use super::{deletion, operation, status};
 use crate::api::annotations;
+use crate::api::time::to_rfc3339;
 use crate::decide::health::{Health, Status};
 use crate::decide::wait::{Wait, WaitFor, WakeEvent};
 
@@ -31,6 +32,9 @@ pub struct Settings {
     /// For how long an unreachable repository does not change the status
     /// (SE-107).
     pub repo_error_grace: Duration,
+    /// After this time a check of the revision that changes nothing moves `reconciledAt`
+    /// nevertheless (SE-061); zero for never.
+    pub reconciled_every: Duration,
 }
 
 /// The observed state for a comparison.
@@ -104,6 +108,37 @@ fn reconciled_at(application: &Value, now: Timestamp) -> Timestamp {
     [operation::finished_at(application), stored].into_iter().flatten().fold(now, Timestamp::max)
 }
 
+/// Whether a comparison that nobody has asked for moves `reconciledAt` (SE-061): one that reads
+/// the revision does, when it changes something else, too, or when the last time is long ago.
+/// Otherwise each Application was written at each check of its revision, although nothing
+/// changes.
+struct Seldom {
+    /// The status before; `None` if it may not move.
+    before: Option<Value>,
+    is_old: bool,
+}
+
+impl Seldom {
+    fn before(application: &Value, reason: &Reason, settings: &Settings, now: Timestamp) -> Self {
+        let reads = reason.request.level >= Level::Revision;
+        let age = operation::reconciled_at(application).map(|at| now.duration_since(at));
+        let age = age.and_then(|age| Duration::try_from(age).ok()).unwrap_or_default();
+        let every = settings.reconciled_every;
+        Self {
+            before: reads.then(|| application["status"].clone()),
+            is_old: reason.is_expired && !every.is_zero() && age >= every,
+        }
+    }
+
+    fn stamp(self, application: &mut Value, at: Timestamp) {
+        if let Some(before) = self.before
+            && (self.is_old || application["status"] != before)
+        {
+            application["status"]["reconciledAt"] = to_rfc3339(at).into();
+        }
+    }
+}
+
 fn compared(
     application: &mut Value,
     seen: &Seen<'_>,
@@ -129,7 +164,9 @@ fn compared(
         now: reconciled_at(application, now),
     };
     let finalizers = deletion::hook_finalizers(application, &observation.placed.targets);
+    let seldom = Seldom::before(application, reason, settings, now);
     status::write(application, comparison, &conditions, &about);
+    seldom.stamp(application, about.now);
     answer(application, reason.request);
     if let Some(finalizers) = finalizers
         && application["metadata"]["deletionTimestamp"].is_null()
@@ -203,7 +240,9 @@ fn failed(
     let known_health = known_health.or_else(|| kept_health(application, error));
     let conditions = error.conditions();
     let at = reconciled_at(application, now);
+    let seldom = Seldom::before(application, reason, settings, now);
     status::write_failure(application, &conditions, known_health.as_ref(), forced, at);
+    seldom.stamp(application, at);
     answer(application, reason.request);
     Reconciled { wait: error.wait(now), tolerated: false }
 }

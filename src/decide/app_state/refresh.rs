@@ -107,6 +107,8 @@ pub struct Reason {
     pub after_operation: bool,
     /// Whether a user requested it, by annotation or by a changed spec.
     pub asked_for: bool,
+    /// Whether the last check of the revision is too old.
+    pub is_expired: bool,
 }
 
 /// Objects that were just applied change several times in a row: a comparison
@@ -159,6 +161,8 @@ pub fn reason(application: &Value, about: &Circumstances) -> Option<Reason> {
         since,
         after_operation: about.after_operation,
         asked_for: wanted.is_some() || respecified,
+        // After a start the last check is not known: nothing is written for that alone.
+        is_expired: about.expired && about.last_spec.is_some(),
     })
 }
 

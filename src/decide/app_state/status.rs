@@ -50,6 +50,7 @@ pub fn write(
             .flatten()
             .filter_map(Value::as_str),
     );
+    let urls = comparison.summary.with_links_of(application);
     let status = object(application, "status");
 
     let sync = object_in(status, "sync");
@@ -89,8 +90,14 @@ pub fn write(
         }
         _ => {}
     }
-    let images = comparison.images.iter().map(|image| image.as_str().into()).collect();
-    set_list(object_in(status, "summary"), "images", images);
+    let summary = object_in(status, "summary");
+    let texts = |list: &[String]| list.iter().map(|text| text.as_str().into()).collect();
+    set_list(summary, "images", texts(&comparison.summary.images));
+    set_list(summary, "externalURLs", texts(&urls));
+    match comparison.summary.is_app_of_apps {
+        true => summary.insert("isAppOfApps".to_owned(), true.into()),
+        false => summary.remove("isAppOfApps"),
+    };
     status.insert("controllerNamespace".to_owned(), about.controller_namespace.into());
     if about.reconciled {
         status.insert("reconciledAt".to_owned(), to_rfc3339(about.now).into());

@@ -48,7 +48,7 @@ pub struct Placed {
     pub conditions: Vec<Condition>,
 }
 
-/// Computes targets (SE-120, SE-131, SE-132, SE-138, SE-139).
+/// Computes targets (SE-112, SE-120, SE-131, SE-132, SE-138, SE-139).
 ///
 /// `scope` returns the scope of a kind (group, version, kind); `filter` has the kinds that
 /// are not managed.
@@ -109,6 +109,16 @@ pub fn place(
         }
         let digest = digest(&object);
         placed.push(Some(Target { object: Arc::new(object), key, class, digest }));
+    }
+    if tracking.method == TrackingMethod::AnnotationAndLabel
+        && !placed.is_empty()
+        && instance_label(&tracking.instance).is_none()
+    {
+        conditions.push(Condition::comparison(format!(
+            "application.resourceTrackingMethod is annotation+label, and nothing of the name {:?} \
+             can be a value of the label {}; use the method annotation",
+            tracking.instance, tracking.label
+        )));
     }
     for (key, (_, times)) in last.iter().filter(|(_, (_, times))| *times > 1) {
         let ResourceKey { group, kind, namespace, name } = key;

@@ -12,7 +12,7 @@ use super::*;
 use crate::api::app_project::{ProjectDestination, ResourcePattern};
 use crate::api::operation::OperationPhase;
 use crate::api::resource_filter::KindFilter;
-use crate::api::tracking::Tracking;
+use crate::api::tracking::{Tracking, TrackingMethod};
 use crate::api::{AppProjectSpec, ApplicationSpec, ResourceKey};
 use crate::decide::diff;
 use crate::decide::merge_patch::merge_patch;
@@ -360,6 +360,23 @@ fn resources_are_synced_out_of_sync_or_extraneous() {
         "SE-115, SE-116, SE-145, SE-149"
     );
     assert_eq!(comparison.sync, diff::SyncStatus::OutOfSync);
+}
+
+/// The label was left out in silence (SE-112). Names of Applications begin with a letter or a
+/// digit, so only another writer than the API server can name one like this.
+#[test]
+fn a_name_of_which_no_label_is_left_is_an_error() {
+    let of = |instance: &str, method| {
+        let tracking = Tracking { instance: instance.to_owned(), method, ..tracking() };
+        let none = KindFilter::default();
+        targets::place(vec![map("one"), map("two")], "web", &tracking, &scope, &none).conditions
+    };
+    let both = TrackingMethod::AnnotationAndLabel;
+    let refused = of("---", both);
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert!(refused[0].is_error() && refused[0].message.contains("\"---\""), "{refused:?}");
+    assert_eq!(of("---", TrackingMethod::Annotation), []);
+    assert_eq!(of("a--", both), []);
 }
 
 #[test]

@@ -41,11 +41,14 @@ impl<'a> Resource<'a> {
 
     /// The resource's sync status (SE-145, SE-146), if it has one.
     pub fn status(&self) -> Option<SyncStatus> {
+        let compared = self.compared()?;
+        Some(if self.permitted { compared } else { SyncStatus::Unknown })
+    }
+
+    /// What the comparison says, whether the kind is permitted or not.
+    fn compared(&self) -> Option<SyncStatus> {
         if self.hook || !self.self_referenced {
             return None;
-        }
-        if !self.permitted {
-            return Some(SyncStatus::Unknown);
         }
         Some(match (self.target, self.live, self.modified) {
             // It is created by the sync itself.
@@ -71,13 +74,14 @@ impl<'a> Resource<'a> {
     }
 
     /// The sync status for the Application (SE-147): a resource that is only in the
-    /// cluster, with the option to ignore it, does not count.
+    /// cluster, with the option to ignore it, does not count. One of a kind that is not
+    /// permitted counts as what it is, or an Application whose sync is refused was Synced.
     fn counted(&self) -> Option<SyncStatus> {
         let extraneous = self.target.is_none()
             && self.live.is_some_and(|live| {
                 compare_options(live).any(|option| option == "IgnoreExtraneous")
             });
-        if extraneous { None } else { self.status() }
+        if extraneous { None } else { self.compared() }
     }
 }
 
@@ -98,15 +102,7 @@ pub fn of_application<'a>(
     if circumstances.failed {
         return SyncStatus::Unknown;
     }
-    let worst = resources
-        .into_iter()
-        .filter_map(|resource| match resource.counted() {
-            // A forbidden kind is shown as Unknown, and its sync will fail; the status of
-            // other resources is not affected.
-            Some(SyncStatus::Unknown) if !resource.permitted => None,
-            counted => counted,
-        })
-        .max()
-        .unwrap_or(SyncStatus::Synced);
+    let worst =
+        resources.into_iter().filter_map(Resource::counted).max().unwrap_or(SyncStatus::Synced);
     if circumstances.namespace_metadata_changed { worst.max(SyncStatus::OutOfSync) } else { worst }
 }

@@ -138,7 +138,7 @@ impl Known {
         if let Some(found) = self.exact.get(kind) {
             return Ok(Some(found.clone()));
         }
-        let found = self.fresh(client).await?.resolve_gvk(&kube_kind(kind));
+        let found = readable(self.fresh(client).await?, kind);
         let found = found
             .map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced));
         if let Some(found) = &found {
@@ -261,7 +261,8 @@ impl Known {
 /// it is 404.
 async fn discover(client: &kube::Client) -> Result<Discovery, kube::Error> {
     let pause = |error: &kube::Error, tries| {
-        (is_transient(error) || has_code(error, 404)).then(|| PAUSE * tries)
+        // 401: credentials that are being replaced (SE-205).
+        (is_transient(error) || has_code(error, 404) || has_code(error, 401)).then(|| PAUSE * tries)
     };
     failure::retry(TRIES, pause, || Discovery::new(client.clone()).run()).await
 }
@@ -273,8 +274,17 @@ fn plain_version(version: &str) -> String {
     version[..end].trim_end_matches('.').to_owned()
 }
 
+/// A kind whose objects can be read (SE-205): not that of a review, which is only created.
+fn readable(
+    discovery: &Discovery,
+    kind: &GroupVersionKind,
+) -> Option<(ApiResource, ApiCapabilities)> {
+    let found = discovery.resolve_gvk(&kube_kind(kind));
+    found.filter(|(_, capabilities)| capabilities.supports_operation(verbs::GET))
+}
+
 fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {
-    match discovery.resolve_gvk(&kube_kind(kind)) {
+    match readable(discovery, kind) {
         Some((_, capabilities)) if capabilities.scope == Scope::Namespaced => Served::Namespaced,
         Some(_) => Served::ClusterScoped,
         None => {
@@ -283,7 +293,8 @@ fn lookup(discovery: &Discovery, kind: &GroupVersionKind) -> Served {
             let mut others: Vec<_> = discovery.groups().collect();
             others.sort_by_key(|group| group.name());
             let kinds = own.chain(others).flat_map(|group| group.resources_by_stability());
-            let found = kinds.map(|(resource, _)| resource).find(|found| found.kind == kind.kind);
+            let mut kinds = kinds.filter(|(_, of)| of.supports_operation(verbs::GET));
+            let found = kinds.find(|(found, _)| found.kind == kind.kind).map(|(found, _)| found);
             let installed = found.map(|found| (found.group, found.version));
             Served::Missing { installed }
         }
@@ -295,7 +306,7 @@ fn path(
     kind: &GroupVersionKind,
     any_version: bool,
 ) -> Option<(ApiResource, bool)> {
-    let exact = discovery.resolve_gvk(&kube_kind(kind));
+    let exact = readable(discovery, kind);
     let preferred = || discovery.get(&kind.group)?.recommended_kind(&kind.kind);
     let found = exact.or_else(|| if any_version { preferred() } else { None });
     found.map(|(resource, capabilities)| (resource, capabilities.scope == Scope::Namespaced))

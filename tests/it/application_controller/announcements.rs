@@ -23,3 +23,128 @@ async fn events_of_an_operation_come_before_the_status_that_announces_its_end_se
     assert!(has("OperationCompleted", "Sync operation to"), "{notes:?}");
     assert!(has("ResourceUpdated", "sync"), "{notes:?}");
 }
+
+/// So it was when the comparison after the end came with a later write, or the health with one
+/// still later: whoever waits for a good state finds the Event of it (K-07).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_come_before_the_state_that_clients_wait_for_k_07() {
+    let world = World::start().await;
+    world.write("app/one.json", &deployment("one", &[]));
+    let first = world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    // One resource is synced while its Deployment is not ready: the good state comes later.
+    let one = json!([{"group": "apps", "kind": "Deployment", "name": "one"}]);
+    world.sync("app", json!({"revision": first, "resources": one})).await;
+    world.until("app", "good", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    let all = events(&world, "app").await;
+    let told = |all: &[String], start: &str, end: &str| {
+        let mut notes =
+            all.iter().filter_map(|event| event.strip_prefix("Normal ResourceUpdated "));
+        notes.any(|note| note.starts_with(start) && note.ends_with(end))
+    };
+    assert!(told(&all, "Updated sync status: ", "-> Synced"), "{all:#?}");
+    assert!(told(&all, "Updated health status: ", "-> Healthy"), "{all:#?}");
+
+    // Again, with the same texts: each good state has its own Event.
+    for round in 0..2 {
+        let count = events(&world, "app").await.len();
+        let api = world.api("apps/v1", "Deployment", "web");
+        let drifted = Patch::Merge(json!({"spec": {"minReadySeconds": 1 + round}}));
+        api.patch("one", &PatchParams::default(), &drifted).await.unwrap();
+        world.write(
+            "app/one.json",
+            &deployment("one", &[("example.com/round", &round.to_string())]),
+        );
+        let revision = world.commit();
+        world.refresh("app").await;
+        world.until("app", "different", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
+        world.sync("app", json!({"revision": revision})).await;
+        let is_new = |app: &Value| {
+            app["status"]["operationState"]["syncResult"]["revision"] == *revision
+                && settled(app)
+                && is(app, "Synced", "Healthy")
+        };
+        world.until("app", "good again", is_new).await;
+        let all = events(&world, "app").await;
+        assert!(told(&all, "Updated sync status: ", "-> Synced"), "{round}: {all:#?}");
+        let ended = format!("Normal OperationCompleted Sync operation to {revision} succeeded");
+        assert!(all.len() > count && all.contains(&ended), "{round}: {all:#?}");
+    }
+}
+
+/// All Events about an Application, as `type reason note`.
+async fn events(world: &World, name: &str) -> Vec<String> {
+    let api = world.api("events.k8s.io/v1", "Event", NAMESPACE);
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let all =
+        api.list(&Default::default()).await.unwrap().items.into_iter().map(|event| event.data);
+    all.filter(|event| event["regarding"]["name"] == name)
+        .map(|event| {
+            format!("{} {} {}", text(&event["type"]), text(&event["reason"]), text(&event["note"]))
+        })
+        .collect()
+}
+
+/// Waits for an Event that begins so.
+async fn until_told(world: &World, name: &str, start: &str) -> Vec<String> {
+    let told = async {
+        loop {
+            let all = events(world, name).await;
+            if all.iter().any(|event| event.starts_with(start)) {
+                return all;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    match tokio::time::timeout(LIMIT, told).await {
+        Ok(all) => all,
+        Err(_) => panic!("no {start:?} in {:#?}", events(world, name).await),
+    }
+}
+
+/// Tools compare whole texts: each field of the status has its own Event, the start of a short
+/// sync is told, health is never a warning, and an error of a deletion is (SE-518, SE-541).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_have_the_words_of_argo_cd_se_541() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    world.create_app(&app).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    for told in [
+        format!("Normal OperationStarted Initiated automated sync to '{revision}'"),
+        format!("Normal OperationCompleted Sync operation to {revision} succeeded"),
+        "Normal ResourceUpdated Updated sync status: OutOfSync -> Synced".to_owned(),
+        "Normal ResourceUpdated Updated health status: Missing -> Healthy".to_owned(),
+    ] {
+        let all = until_told(&world, "app", &told).await;
+        assert!(all.contains(&told), "{told:?}: {all:#?}");
+    }
+
+    world.write("bad/one.json", &deployment("bad", &[("simulate.wavegate.dev/outcome", "fail")]));
+    world.write(
+        "bad/ask.json",
+        &job("ask", &[(HOOK, "PreDelete"), ("simulate.wavegate.dev/outcome", "fail")]),
+    );
+    let revision = world.commit();
+    let mut app = world.application("bad", "bad");
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    world.create_app(&app).await;
+    let one = json!([{"group": "apps", "kind": "Deployment", "name": "bad"}]);
+    world.sync("bad", json!({"revision": revision, "resources": one})).await;
+    world.until("bad", "degraded", |app| is(app, "Synced", "Degraded")).await;
+    let all = until_told(&world, "bad", "Normal ResourceUpdated Updated health status: ").await;
+    assert!(!all.iter().any(|event| event.starts_with("Warning ResourceUpdated")), "{all:#?}");
+    let all = until_told(&world, "bad", "Normal OperationCompleted Partial sync operation").await;
+    let whole = format!("Normal OperationCompleted Partial sync operation to {revision} succeeded");
+    assert!(all.contains(&whole), "{all:#?}");
+
+    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    apps.delete("bad", &DeleteParams::default()).await.unwrap();
+    let start =
+        "Warning StatusRefreshed Unable to delete application resources: PreDelete hook(s) failed";
+    until_told(&world, "bad", start).await;
+}

@@ -31,6 +31,37 @@ async fn a_resource_that_is_not_in_the_cluster_is_missing_se_058() {
     assert!(row(&app, "one").unwrap()["health"].is_null(), "a ConfigMap has no health");
 }
 
+/// Whatever the reason is that it was not applied: a selection, a hook that failed before it, or
+/// a wave that was not reached.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_sync_did_not_reach_is_missing_k_02() {
+    let world = World::start().await;
+    let fails = ("simulate.wavegate.dev/outcome", "fail");
+    for path in ["selected", "hooked", "waved"] {
+        world.write(&format!("{path}/first.json"), &config_map(&format!("first-{path}"), "1", &[]));
+        let last = config_map(&format!("last-{path}"), "1", &[(WAVE, "5")]);
+        world.write(&format!("{path}/last.json"), &last);
+    }
+    world.write("hooked/hook.json", &job("hook", &[(HOOK, "PreSync"), fails]));
+    world.write("waved/job.json", &job("job", &[(WAVE, "1"), fails]));
+    let revision = world.commit();
+    let one = json!([{"kind": "ConfigMap", "name": "first-selected"}]);
+    for (name, sync, first) in [
+        ("selected", json!({"revision": revision, "resources": one}), Value::Null),
+        ("hooked", json!({"revision": revision}), json!("Missing")),
+        ("waved", json!({"revision": revision}), Value::Null),
+    ] {
+        world.create_app(&world.application(name, name)).await;
+        world.sync(name, sync).await;
+        let app = world.until(name, "over", settled).await;
+        let health = |of: &str| {
+            let found = rows(&app).into_iter().find(|row| row["name"] == *format!("{of}-{name}"));
+            found.unwrap_or_else(|| panic!("{app}"))["health"]["status"].clone()
+        };
+        assert_eq!((health("first"), health("last")), (first, json!("Missing")), "{name}: {app}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_source_that_cannot_be_rendered_leaves_the_health_k_03() {
     let world = World::start().await;

@@ -264,7 +264,16 @@ async fn a_failing_delete_hook_is_reported_once_and_blocks_the_deletion() {
     world.until_made(made + 1).await;
     let app = world.app("app").await;
     assert_eq!(deletion_error(&app), Some(said), "it has failed before");
-    assert_eq!(world.warnings("DeletionError", "hook(s) failed").await.len(), 1);
+    assert_eq!(
+        world
+            .warnings(
+                "StatusRefreshed",
+                "Unable to delete application resources: PreDelete hook(s) failed"
+            )
+            .await
+            .len(),
+        1
+    );
     assert!(!world.get("v1", "ConfigMap", "web", "one").await.is_null(), "SE-518");
 
     // Fixed in the source, and refreshed.

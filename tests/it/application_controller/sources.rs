@@ -123,6 +123,30 @@ async fn what_a_chart_misses_is_named() {
     world.until("web", "reported", |app| condition(app, "ComparisonError", missing)).await;
 }
 
+/// Values that do not render say nothing about what is in the cluster: the health of no resource,
+/// and later the last one, stays (K-03).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn values_that_do_not_render_leave_the_health_k_03() {
+    let script = "#!/bin/bash\ngrep -q broken values.yaml && { echo 'Error: values do not meet the \
+                  schema' >&2; exit 1; }\necho 'apiVersion: v1'\necho 'kind: ConfigMap'\n\
+                  echo 'metadata: {name: rendered}'\n";
+    let (world, _programs) = world_with_helm(script).await;
+    world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
+    world.write("chart/values.yaml", "broken: true\n");
+    world.commit();
+    world.create_app(&world.application("web", "chart")).await;
+    let failed = |app: &Value| condition(app, "ComparisonError", "values do not meet the schema");
+    world.until("web", "reported", |app| failed(app) && is(app, "Unknown", "Healthy")).await;
+    world.write("chart/values.yaml", "{}\n");
+    world.commit();
+    world.refresh("web").await;
+    world.until("web", "rendered", |app| !failed(app) && is(app, "OutOfSync", "Missing")).await;
+    world.write("chart/values.yaml", "broken: true\n");
+    world.commit();
+    world.refresh("web").await;
+    world.until("web", "reported", |app| failed(app) && is(app, "Unknown", "Missing")).await;
+}
+
 /// Replaces Helm: tries what a chart must not do, and renders what worked.
 const CURIOUS: &str = r#"#!/bin/bash
 try() { name=$1; shift; if "$@" > /dev/null 2>&1; then echo "  $name: 'yes'"; else echo "  $name: 'no'"; fi; }

@@ -48,7 +48,19 @@ async fn a_failed_generation_changes_nothing_but_its_conditions_as_140_as_141() 
     }
     let started = |set: &Value| entry_of(set, "dev")["status"] == "Pending";
     let before = world.until("ApplicationSet", "set", started).await;
-    assert_eq!(condition(&before, "ParametersGenerated")["status"], "True");
+    // Compared by tools.
+    let generated = "Successfully generated parameters for all Applications";
+    let done = "All applications have been generated successfully";
+    let written = world.until_condition(ERROR, "False", DONE, "").await;
+    for (kind, status, message) in [
+        ("ParametersGenerated", "True", generated),
+        (ERROR, "False", done),
+        (UP_TO_DATE, "True", done),
+    ] {
+        let found = condition(&written, kind);
+        let is = (&found["status"], &found["message"]);
+        assert_eq!(is, (&json!(status), &json!(message)), "{kind}");
+    }
 
     change(&world, json!({"generators": [{"list": {"elementsYaml": "{"}}]})).await;
     let reason = "ApplicationGenerationFromParamsError";

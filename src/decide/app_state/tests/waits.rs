@@ -66,6 +66,7 @@ fn comparison(
         self_heal: SelfHeal::default(),
         resource_health: true,
         repo_error_grace,
+        reconciled_every: std::time::Duration::ZERO,
     };
     let diffs = &mut DiffCache::default();
     match seen {
@@ -141,7 +142,7 @@ fn decided(reason: WaitFor) -> Option<Wait> {
             waits.into_iter().reduce(Wait::or_earlier).unwrap()
         }
         WaitFor::ValidSpec => {
-            let refusal = access::Refusal { conditions: vec![Condition::invalid_spec("wrong")] };
+            let refusal = access::Refusal::of(vec![Condition::invalid_spec("wrong")]);
             let wait = comparison(&mut app, Err(ObserveError::Refused(refusal)), none);
             assert_eq!(wait.at(), None);
             wait

@@ -357,7 +357,7 @@ fn status_of_resources_and_applications() {
         ("SE-147", vec![same, differs], plainly, SyncStatus::OutOfSync),
         ("SE-148", vec![], plainly, SyncStatus::Synced),
         ("SE-145 hooks are ignored", vec![hook, foreign], plainly, SyncStatus::Synced),
-        ("SE-146 forbidden", vec![same, forbidden], plainly, SyncStatus::Synced),
+        ("SE-146 forbidden", vec![same, forbidden], plainly, SyncStatus::OutOfSync),
         ("SE-146 not compared", vec![differs, unread], plainly, SyncStatus::Unknown),
         (
             "SE-146 failed",

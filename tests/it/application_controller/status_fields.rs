@@ -1,0 +1,200 @@
+//! Fields of the status that other programs read.
+
+use super::*;
+
+fn row<'a>(app: &'a Value, name: &str) -> &'a Value {
+    let rows = app["status"]["resources"].as_array().map(Vec::as_slice).unwrap_or_default();
+    rows.iter().find(|row| row["name"] == name).unwrap_or(&Value::Null)
+}
+
+/// They were never written (SE-061).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn external_urls_and_an_app_of_apps_are_in_the_summary_se_061() {
+    let world = World::start().await;
+    let ingress = |name: &str, tls: Value, annotations: &[(&str, &str)]| {
+        let path = |path: &str| {
+            json!({"path": path, "pathType": "Prefix", "backend": {
+                "service": {"name": "web", "port": {"number": 80}}}})
+        };
+        let object = json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": name},
+            "spec": {"tls": tls, "rules": [
+                {"host": format!("{name}.example.com"), "http": {"paths": [path("/"), path("/api/*")]}},
+                {"http": {"paths": [path("/other")]}},
+            ]},
+        });
+        annotated(object, annotations)
+    };
+    world.write("app/plain.json", &ingress("plain", json!(null), &[]));
+    world.write("app/tls.json", &ingress("tls", json!([{"secretName": "key"}]), &[]));
+    let none = ("argocd.argoproj.io/ignore-default-links", "true");
+    world.write("app/none.json", &ingress("none", json!(null), &[none]));
+    let links = [
+        ("link.argocd.argoproj.io/docs", "https://docs.example.com/x"),
+        ("link.argocd.argoproj.io/titled", "Dashboard|http://dash.example.com"),
+        ("link.argocd.argoproj.io/script", "javascript:alert(1)"),
+        ("example.com/link", "https://not.example.com"),
+    ];
+    world.write("app/map.json", &config_map("map", "1", &links));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["metadata"]["annotations"] =
+        json!({"link.argocd.argoproj.io/own": "https://own.example.com"});
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let balanced = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.7"}]}}});
+    for name in ["plain", "tls", "none"] {
+        let api = world.api("networking.k8s.io/v1", "Ingress", "web");
+        let exists = async {
+            while api.get_opt(name).await.unwrap().is_none() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(LIMIT, exists).await.expect("it is applied");
+        api.patch_status(name, &PatchParams::default(), &Patch::Merge(&balanced)).await.unwrap();
+    }
+    let want = json!([
+        "Dashboard|http://dash.example.com",
+        "http://192.0.2.7/other",
+        "http://plain.example.com/",
+        "http://plain.example.com/api/",
+        "https://192.0.2.7/other",
+        "https://docs.example.com/x",
+        "https://own.example.com",
+        "https://tls.example.com/",
+        "https://tls.example.com/api/",
+    ]);
+    let has_all = |app: &Value| app["status"]["summary"]["externalURLs"] == want;
+    let app = world.until("app", "summarised", has_all).await;
+    assert_eq!(app["status"]["summary"]["isAppOfApps"], Value::Null);
+
+    // An Application in the source; gone again, the field is, too.
+    let mut child = world.application("child", "nowhere");
+    child["apiVersion"] = "argoproj.io/v1alpha1".into();
+    child["kind"] = "Application".into();
+    world.write("app/child.json", &child.to_string());
+    world.commit();
+    world.refresh("app").await;
+    let is_parent = |app: &Value| app["status"]["summary"]["isAppOfApps"] == true;
+    world.until("app", "an app of apps", is_parent).await;
+    world.remove("app/child.json");
+    world.commit();
+    world.refresh("app").await;
+    let is_none = |app: &Value| app["status"]["summary"]["isAppOfApps"].is_null();
+    world.until("app", "no app of apps", is_none).await;
+}
+
+/// It stayed where it was for as long as nobody asked, while the revision was checked (SE-061).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn checks_of_the_revision_move_the_time_of_the_comparison_now_and_then_se_061() {
+    let mut world = World::start().await;
+    world.crash().await;
+    world.settings.reconciliation_timeout = Duration::from_millis(500);
+    world.settings.reconciliation_jitter = Duration::ZERO;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    world.run();
+    world.create_app(&world.application("app", "app")).await;
+    let first = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let at = |app: &Value| app["status"]["reconciledAt"].as_str().unwrap_or_default().to_owned();
+    let version = |app: &Value| app["metadata"]["resourceVersion"].clone();
+    let later = world.until("app", "compared again", |app| at(app) > at(&first)).await;
+    assert_eq!(row(&first, "one"), row(&later, "one"));
+    // What changes nothing else is not written each time.
+    let last = world.until("app", "compared again", |app| at(app) > at(&later)).await;
+    assert_ne!(version(&later), version(&last));
+    let seconds = |app: &Value| at(app).parse::<jiff::Timestamp>().unwrap().as_second();
+    assert!(seconds(&last) - seconds(&later) >= 2, "{} {}", at(&later), at(&last));
+}
+
+/// The row is Unknown only for a kind that the project denies; an Application whose sync is
+/// refused is not Synced (SE-146).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_denied_kind_is_unknown_and_a_denied_namespace_is_compared_se_146() {
+    let world = World::start().await;
+    let project = json!({
+        "metadata": {"name": "narrow", "namespace": NAMESPACE},
+        "spec": {
+            "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "web"}],
+            "namespaceResourceBlacklist": [{"group": "", "kind": "Secret"}],
+        },
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    world.create("v1", "Namespace", &json!({"metadata": {"name": "victim"}})).await;
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "denied"}});
+    let mut elsewhere: Value = serde_json::from_str(&config_map("elsewhere", "1", &[])).unwrap();
+    elsewhere["metadata"]["namespace"] = "victim".into();
+    world.write("kind/secret.json", &secret.to_string());
+    world.write("place/map.json", &elsewhere.to_string());
+    world.commit();
+    let refusals = [
+        ("kind", "denied", "Unknown", "resource :Secret is not permitted in project narrow"),
+        (
+            "place",
+            "elsewhere",
+            "OutOfSync",
+            "namespace victim is not permitted in project 'narrow'",
+        ),
+    ];
+    for (name, object, status, why) in refusals {
+        let mut app = world.application(name, name);
+        app["spec"]["project"] = "narrow".into();
+        app["spec"]["syncPolicy"] = json!({"automated": {}, "retry": {"limit": 0}});
+        world.create_app(&app).await;
+        let is_refused = |app: &Value| phase(app) == "Failed" && settled(app);
+        let app = world.until(name, "refused once", is_refused).await;
+        assert_eq!(row(&app, object)["status"], status, "{app}");
+        assert_eq!(app["status"]["sync"]["status"], "OutOfSync", "{name}: it is not Synced");
+        let rows = &app["status"]["operationState"]["syncResult"]["resources"];
+        assert!(rows[0]["message"].as_str().unwrap().starts_with(why), "{rows}");
+    }
+    world.rest().await;
+    assert!(world.get("v1", "ConfigMap", "victim", "elsewhere").await.is_null());
+    assert!(world.get("v1", "Secret", "web", "denied").await.is_null());
+}
+
+/// The option of the Application counted although the resource says otherwise (SE-149): its row
+/// asked for a confirmation, and its deletion waited for one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149() {
+    let world = World::start().await;
+    let option = "argocd.argoproj.io/sync-options";
+    world.write("app/own.json", &config_map("own", "1", &[(option, "Delete=true,Prune=true")]));
+    world.write("app/asks.json", &config_map("asks", "1", &[(option, "Prune=confirm")]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["metadata"]["finalizers"] = json!(["resources-finalizer.argocd.argoproj.io"]);
+    app["spec"]["syncPolicy"] = json!({"syncOptions": ["Delete=confirm"]});
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let app =
+        world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert_eq!(row(&app, "own")["requiresDeletionConfirmation"], Value::Null, "{app}");
+    assert_eq!(row(&app, "asks")["requiresDeletionConfirmation"], true, "{app}");
+
+    // What asks is gone from the source: the rest needs no confirmation.
+    world.patch("app", json!({"spec": {"syncPolicy": {"syncOptions": []}}})).await;
+    let is_plain = |app: &Value| {
+        app["status"]["reconciledAt"].is_string()
+            && row(app, "own")["requiresDeletionConfirmation"].is_null()
+            && row(app, "asks")["requiresDeletionConfirmation"] == true
+    };
+    world.until("app", "compared", is_plain).await;
+    world.patch("app", json!({"spec": {"syncPolicy": {"syncOptions": ["Delete=confirm"]}}})).await;
+    world.remove("app/asks.json");
+    world.commit();
+    world.refresh("app").await;
+    let api = world.api("v1", "ConfigMap", "web");
+    api.delete("asks", &DeleteParams::default()).await.unwrap();
+    let is_alone = |app: &Value| row(app, "asks").is_null() && !row(app, "own").is_null();
+    world.until("app", "alone", is_alone).await;
+    let apps = world.api("argoproj.io/v1alpha1", "Application", NAMESPACE);
+    apps.delete("app", &DeleteParams::default()).await.unwrap();
+    let gone = async {
+        while apps.get_opt("app").await.unwrap().is_some() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(LIMIT, gone).await.expect("it waits for no confirmation");
+    assert!(world.get("v1", "ConfigMap", "web", "own").await.is_null(), "it is deleted, too");
+}
