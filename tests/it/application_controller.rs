@@ -35,7 +35,9 @@ use wavegate::source::{self, Allow, Repositories};
 use wavegate::watch::control_plane::Scope;
 
 mod announcements;
+mod cascades;
 mod clients;
+mod comparisons;
 mod conditions;
 mod deletions;
 mod gaps;

@@ -1,0 +1,147 @@
+//! What a deletion does to the resources, and what holds it.
+
+use futures::StreamExt;
+use kube::api::WatchEvent;
+
+use super::hooks::{delete, deployed};
+use super::*;
+
+const CASCADE: &str = "resources-finalizer.argocd.argoproj.io";
+
+fn finalizers(app: &Value) -> Vec<String> {
+    let all = app["metadata"]["finalizers"].as_array().into_iter().flatten();
+    let mut all: Vec<String> = all.filter_map(|one| one.as_str().map(str::to_owned)).collect();
+    all.sort();
+    all
+}
+
+/// They are added for the hooks that the source has, and removed with them (SE-511).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_finalizers_of_deletion_hooks_follow_the_source_se_511() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.write("app/before.json", &job("before", &[(HOOK, "PreDelete")]));
+    world.write("app/after.json", &job("after", &[(HOOK, "PostDelete")]));
+    world.commit();
+    world.create_app(&world.application("app", "app")).await;
+    let both = |kind: &str| {
+        let name = format!("{kind}-delete-finalizer.argocd.argoproj.io");
+        [name.clone(), format!("{name}/cleanup")]
+    };
+    let all = [both("post"), both("pre")].concat();
+    let app = world.until("app", "held by both", |app| finalizers(app) == all).await;
+    assert!(is(&app, "OutOfSync", "Missing") || app["status"].is_null(), "before the status");
+    world.remove("app/before.json");
+    world.commit();
+    world.refresh("app").await;
+    world.until("app", "held by one", |app| finalizers(app) == both("post")).await;
+    world.remove("app/after.json");
+    world.commit();
+    world.refresh("app").await;
+    world.until("app", "not held", |app| finalizers(app).is_empty()).await;
+}
+
+/// The first finalizer decides how resources are deleted; a definition is never deleted, and with
+/// it all objects of its kind in the cluster (SE-515, SE-516).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cascade_deletes_as_its_finalizer_says_and_no_definition_se_515_se_516() {
+    let world = World::start().await;
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com", "scope": "Namespaced",
+            "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets", "singular": "widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true,
+                "schema": {"openAPIV3Schema": {"type": "object"}}}],
+        },
+    });
+    let held = |name: &str| {
+        let mut object: Value = serde_json::from_str(&config_map(name, "1", &[])).unwrap();
+        // Shows how it is deleted.
+        object["metadata"]["finalizers"] = json!(["example.com/hold"]);
+        object.to_string()
+    };
+    let maps = world.api("v1", "ConfigMap", "web");
+    for (name, finalizer, in_foreground) in [
+        ("foreground", CASCADE.to_owned(), true),
+        ("background", format!("{CASCADE}/background"), false),
+    ] {
+        world.write(&format!("{name}/one.json"), &held(name));
+        world.write(&format!("{name}/definition.json"), &definition.to_string());
+        let revision = world.commit();
+        let mut app = world.application(name, name);
+        app["metadata"]["finalizers"] = json!([finalizer]);
+        world.create_app(&app).await;
+        world.sync(name, json!({"revision": revision})).await;
+        world.until(name, "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        let live = maps.get(name).await.unwrap().metadata.resource_version.unwrap();
+        let mut changes = maps.watch(&Default::default(), &live).await.unwrap().boxed();
+        delete(&world, name).await;
+        let going = async {
+            while let Some(event) = changes.next().await {
+                if let WatchEvent::Modified(map) = event.unwrap()
+                    && map.metadata.name.as_deref() == Some(name)
+                    && map.metadata.deletion_timestamp.is_some()
+                {
+                    return map.metadata.finalizers.unwrap_or_default();
+                }
+            }
+            Vec::new()
+        };
+        let going = tokio::time::timeout(LIMIT, going).await.expect("it is deleted");
+        let is_foreground = going.iter().any(|one| one == "foregroundDeletion");
+        assert_eq!(is_foreground, in_foreground, "{name}: {going:?}");
+        let free = json!({"metadata": {"finalizers": null}});
+        maps.patch(name, &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+        world.until(name, "gone", Value::is_null).await;
+        let kind = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+        let left = world.get(kind.0, kind.1, "", "widgets.example.com").await;
+        assert!(left.is_object() && left["metadata"]["deletionTimestamp"].is_null(), "SE-516");
+    }
+}
+
+/// Nothing of the source is needed to delete what was applied (SE-521).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_source_that_does_not_render_holds_no_plain_cascade_se_521() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    deployed(&world, "app").await;
+    world.write("app/one.json", "{");
+    world.commit();
+    world.refresh("app").await;
+    world.until("app", "failed", |app| condition(app, "ComparisonError", "one.json")).await;
+    delete(&world, "app").await;
+    world.until("app", "gone", Value::is_null).await;
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
+
+/// A window that denies the sync does not keep a person from ending it (SE-584).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operation_that_a_window_blocks_can_be_terminated_se_584() {
+    let world = World::start().await;
+    let project = json!({
+        "metadata": {"name": "closed", "namespace": NAMESPACE},
+        "spec": {
+            "sourceRepos": ["*"], "destinations": [{"server": "*", "namespace": "*"}],
+            "syncWindows": [{"kind": "deny", "schedule": "* * * * *", "duration": "24h",
+                "applications": ["*"], "manualSync": false}],
+        },
+    });
+    world.create("argoproj.io/v1alpha1", "AppProject", &project).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    let revision = world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["project"] = "closed".into();
+    world.create_app(&app).await;
+    world.sync("app", json!({"revision": revision})).await;
+    let is_blocked = |app: &Value| {
+        let said = &app["status"]["operationState"]["message"];
+        phase(app) == "Running" && said.as_str().is_some_and(|said| said.contains("window"))
+    };
+    world.until("app", "blocked", is_blocked).await;
+    world.patch("app", json!({"status": {"operationState": {"phase": "Terminating"}}})).await;
+    let app = world.until("app", "ended", settled).await;
+    assert_eq!(phase(&app), "Failed", "{app}");
+    assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
+}
