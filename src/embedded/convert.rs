@@ -1,6 +1,8 @@
 //! Between served versions of one kind.
 //!
-//! Custom kinds change their `apiVersion` only (conversion strategy `None`).
+//! Custom kinds change their `apiVersion` only (conversion strategy `None`). When their
+//! definition has changed, what was stored before is read as the new schema knows it: without
+//! unknown fields, with defaults. It is stored that way with its next write.
 //! Of the built-in ones, events exist in two groups and autoscalers in two versions.
 
 use std::sync::Arc;
@@ -8,6 +10,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::kinds::Kind;
+use super::schema::Schema;
 use super::stored::{Object, Stored};
 
 /// Field names of an event: core, and `events.k8s.io`.
@@ -24,11 +27,27 @@ const EVENT_FIELDS: &[(&str, &str)] = &[
 /// A stored object in the version of a kind; the same `Arc` when it already is.
 pub(crate) fn served(kind: &Kind, stored: &Arc<Stored>) -> Arc<Stored> {
     let wanted = kind.api_version();
-    if stored.is_of(&wanted) {
+    if stored.is_of(&wanted) && newer_schema(kind, stored).is_none() {
         return stored.clone();
     }
-    let Object { value, managed } = stored.object();
+    let Object { value, managed } = current(kind, stored);
     Stored::new(&Object { value: to_version(kind, &wanted, value), managed })
+}
+
+/// The tree of a stored object, as the schema of a kind knows it.
+pub(crate) fn current(kind: &Kind, stored: &Stored) -> Object {
+    let mut object = stored.object();
+    if let Some(schema) = newer_schema(kind, stored) {
+        schema.prune(&mut object.value, &mut Vec::new());
+        schema.fill_defaults(&mut object.value);
+    }
+    object
+}
+
+/// The schema of a kind, if the object was stored with another one.
+fn newer_schema<'a>(kind: &'a Kind, stored: &Stored) -> Option<&'a Schema> {
+    let custom = kind.custom.as_ref().filter(|custom| stored.revision <= custom.redefined_at)?;
+    custom.schema.as_deref()
 }
 
 /// An object under another `apiVersion` of its kind.

@@ -161,6 +161,19 @@ pub(crate) fn register(state: &mut State, object: &Value) {
     };
     let (group, names) = (text(&spec["group"]), &spec["names"]);
     let plural = text(&names["plural"]);
+    let now = state.store.revision();
+    let former: Vec<Arc<Kind>> =
+        state.kinds.iter().filter(|k| k.is(&group, &plural)).cloned().collect();
+    let redefined_at = |version: &str, schema: &Value| {
+        let same = former.iter().filter(|kind| kind.version == version);
+        let mut same = same.filter_map(|kind| kind.custom.as_ref());
+        let unchanged = same.find(|custom| custom.raw_schema.as_ref() == Some(schema));
+        match (unchanged, former.is_empty()) {
+            (Some(custom), _) => custom.redefined_at,
+            (None, true) => 0,
+            (None, false) => now,
+        }
+    };
     state.kinds.remove(&group, &plural);
     state.kinds_changed += 1;
     let storage = ResourceKey::new(&group, &plural);
@@ -193,6 +206,7 @@ pub(crate) fn register(state: &mut State, object: &Value) {
             custom: Some(Custom {
                 schema,
                 raw_schema: Some(raw.clone()),
+                redefined_at: redefined_at(version["name"].as_str().unwrap_or_default(), raw),
                 columns: columns(version),
             }),
         });

@@ -69,6 +69,8 @@ pub(crate) struct Custom {
     pub schema: Option<Arc<Schema>>,
     /// As written, for the OpenAPI documents.
     pub raw_schema: Option<Value>,
+    /// Objects of this revision, and older ones, were stored with another schema. 0: none.
+    pub redefined_at: u64,
     pub columns: Vec<Column>,
 }
 

@@ -157,7 +157,7 @@ fn server_side_apply(
         now: writer.now,
     };
     let current = match writer.found() {
-        Ok(stored) => Current { object: stored.object(), stored },
+        Ok(stored) => Current { object: convert::current(&kind, &stored), stored },
         Err(_) if writer.subresource.is_empty() => {
             if config["metadata"]["uid"].as_str().is_some_and(|u| !u.is_empty()) {
                 let detail = "uid mismatch: the provided object specified uid, and no existing object was found";

@@ -76,7 +76,7 @@ impl Writer<'_> {
     /// As for [`Self::found`].
     pub fn current(&self) -> Result<Current, ApiError> {
         let stored = self.found()?;
-        Ok(Current { object: stored.object(), stored })
+        Ok(Current { object: convert::current(&self.kind, &stored), stored })
     }
 
     /// Drops unknown fields, fills in defaults; refuses what cannot be read.

@@ -205,6 +205,75 @@ pub async fn unknown_fields_are_pruned_and_defaults_filled_in(client: Client, na
     clean_up(&client, namespace).await;
 }
 
+/// What was stored with another schema is read as the new one knows it, and is still there
+/// when the old one returns; a write stores what the new one knows.
+pub async fn a_changed_definition_changes_what_was_stored_before(client: Client, namespace: &str) {
+    establish(&client, namespace, true).await;
+    let all = widgets(namespace);
+    for name in ["kept", "written"] {
+        let mut object = widget(namespace, name);
+        object["spec"] = json!({"size": 1, "code": "abc", "parts": [{"name": "p", "value": "x"}]});
+        post(&client, &all, &object).await.ok(201);
+        let status = json!({"status": {"phase": "Made", "replicas": 2}});
+        patch(&client, &format!("{all}/{name}/status"), MERGE, &status).await.ok(200);
+    }
+    let redefine = |narrow: bool| {
+        let client = client.clone();
+        async move {
+            let path = format!("{CRDS}/widgets.{namespace}.example.com");
+            let mut spec = definition(namespace, true)["spec"].take();
+            let schema = &mut spec["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
+            if narrow {
+                for place in [
+                    "/spec/properties/code",
+                    "/status/properties/phase",
+                    "/spec/properties/parts/items/properties/value",
+                ] {
+                    let (parent, field) = place.rsplit_once('/').unwrap();
+                    schema.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(field);
+                }
+                schema["spec"]["properties"]["shape"] =
+                    json!({"type": "string", "default": "round"});
+            }
+            patch(&client, &path, MERGE, &json!({"spec": {"versions": spec["versions"]}}))
+                .await
+                .ok(200);
+        }
+    };
+    redefine(true).await;
+    let one = format!("{all}/kept");
+    let narrow =
+        eventually(&client, &one, "pruned", |a| a.body["spec"].get("code").is_none()).await;
+    assert_eq!(
+        narrow["spec"],
+        json!({"size": 1, "color": "red", "shape": "round", "parts": [{"name": "p"}]})
+    );
+    assert_eq!(narrow["status"], json!({"replicas": 2}));
+    let list = get(&client, &all).await.ok(200);
+    for item in list["items"].as_array().unwrap() {
+        assert_eq!(item["spec"], narrow["spec"], "a list shows the same");
+        assert_eq!(item["status"], narrow["status"], "a list shows the same");
+    }
+    // A patch meets what is read, not what is stored.
+    let test = json!([{"op": "test", "path": "/status/phase", "value": "Made"}]);
+    patch(&client, &format!("{one}/status"), JSON_PATCH, &test).await.refused(422, "Invalid");
+    let written = format!("{all}/written");
+    patch(&client, &written, MERGE, &json!({"spec": {"size": 2}})).await.ok(200);
+
+    redefine(false).await;
+    let whole = eventually(&client, &one, "whole", |a| a.body["spec"].get("code").is_some()).await;
+    assert_eq!(
+        whole["spec"],
+        json!({"size": 1, "code": "abc", "color": "red", "parts": [{"name": "p", "value": "x"}]})
+    );
+    assert_eq!(whole["status"], json!({"phase": "Made", "replicas": 2}));
+    assert_eq!(version(&whole), version(&narrow), "nothing was written");
+    let written = get(&client, &written).await.ok(200);
+    assert_eq!(written["spec"], json!({"size": 2, "color": "red", "parts": [{"name": "p"}]}));
+    assert_eq!(written["status"], json!({"replicas": 2}));
+    clean_up(&client, namespace).await;
+}
+
 pub async fn custom_status_and_generation(client: Client, namespace: &str) {
     establish(&client, namespace, true).await;
     let all = widgets(namespace);

@@ -86,6 +86,7 @@ pub fn all() -> Vec<(&'static str, Case)> {
         custom::definitions_are_established_and_served,
         custom::custom_objects_are_validated,
         custom::unknown_fields_are_pruned_and_defaults_filled_in,
+        custom::a_changed_definition_changes_what_was_stored_before,
         custom::custom_status_and_generation,
         custom::without_a_status_subresource_status_is_a_field,
         custom::custom_objects_need_a_version_to_be_replaced,
