@@ -147,8 +147,8 @@ lenient! {
         /// Images of the containers.
         pub images: Vec<String>,
         // The following fields are ours and removed once the task is complete. Argo CD's
-        // definition prunes them: without `resourceVersion` a cache that is older than the
-        // apply may be used, and without `since` waits count from the start of the operation.
+        // definition prunes them: the process keeps them, and after a restart, which reads all
+        // objects anew, waits count again (`decide/sync/restore.rs`).
         /// UID of the object that was applied or deleted.
         pub uid: String,
         /// Resource version of the object after it was applied.

@@ -12,6 +12,7 @@ use super::error::{Error, note};
 use super::facts::{Facts, Source};
 use crate::api::cluster::ClusterSecret;
 use crate::config::{CONFIG_MAPS, Config, Flags, PROGRESSIVE_SYNCS_KEY};
+use crate::decide::app_state::access::project_of;
 use crate::decide::app_state::unsupported;
 use crate::decide::application_set::validate::{self, Known};
 use crate::desired::Generation;
@@ -211,7 +212,17 @@ impl Controller {
                  --control-plane-namespace"
             ));
         }
+        for message in self.refusals(generation) {
+            note(&message);
+        }
         problems
+    }
+
+    /// Why nothing of generated Applications is deployed: guards of their projects.
+    fn refusals(&self, generation: &Generation) -> BTreeSet<String> {
+        let projects = generation.applications.iter().map(project_of);
+        let found = projects.filter_map(|name| self.projects.as_ref()?.get(name));
+        found.filter_map(|project| unsupported::refusal(project)).collect()
     }
 
     /// What generators read.

@@ -209,6 +209,10 @@ impl Progress {
         listed: &BTreeMap<ResourceKey, i64>,
         lines: &mut Vec<Line>,
     ) {
+        // Only announced: whether it happens is not known yet.
+        if result.field("status").is_empty() && result.field("hookPhase").is_empty() {
+            return;
+        }
         let key = key(result);
         let phase = result.field("syncPhase").to_owned();
         let new = (state_of(result).to_owned(), result.field("message").to_owned());

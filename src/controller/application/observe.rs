@@ -201,7 +201,12 @@ impl Reconciliation<'_> {
     pub(super) fn guarded(&self, destination: &Destination) -> Result<(), ObserveError> {
         let name = access::project_name(&destination.spec);
         let impersonation = self.ctx.settings.impersonation;
-        let conditions = unsupported::refusals(name, &destination.project.spec, impersonation);
+        let conditions = unsupported::refusals(
+            name,
+            &destination.project.spec,
+            destination.project.lost.as_ref(),
+            impersonation,
+        );
         if conditions.is_empty() {
             return Ok(());
         }
@@ -489,7 +494,7 @@ impl Reconciliation<'_> {
             known.and_then(Result::ok).filter(|_| place == Place::Cluster(Scope::Tracked));
         let project = project.unwrap_or_else(|| {
             let spec = deletion_scope::without_project();
-            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new() })
+            Arc::new(Project { spec, windows: Vec::new(), problems: Vec::new(), lost: None })
         });
         let application = key.name.clone();
         let destination = resolved.ok();

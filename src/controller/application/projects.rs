@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use super::project_deletion::is_terminating;
 use crate::api::{AppProject, AppProjectSpec, ObjectKey};
+use crate::decide::app_state::lost::Lost;
 use crate::decide::app_state::{Condition, project};
 use crate::decide::windows::{self, Window};
 use crate::redact;
@@ -26,6 +27,8 @@ pub struct Project {
     pub windows: Vec<Window>,
     /// Its invalid fields, with the reasons.
     pub problems: Vec<String>,
+    /// A guard that the API server has dropped.
+    pub lost: Option<Lost>,
 }
 
 impl Project {
@@ -88,11 +91,15 @@ fn read(object: &Value) -> Read {
     problems.extend(windows::warnings(object));
     problems.truncate(MAX_PROBLEMS);
     let windows = windows::windows(object);
-    Ok(Arc::new(Project { spec: project.spec, windows, problems }))
+    Ok(Arc::new(Project { spec: project.spec, windows, problems, lost: Lost::of(object) }))
 }
 
 /// Whether a change of a project is relevant for its Applications.
 pub fn differs(old: Option<&Object>, new: Option<&Object>) -> bool {
-    let spec = |object: &Object| object.parse()["spec"].take();
-    old.map(spec) != new.map(spec)
+    let guards = |object: &Object| {
+        let mut object = object.parse();
+        let lost = Lost::of(&object);
+        (object["spec"].take(), lost)
+    };
+    old.map(guards) != new.map(guards)
 }

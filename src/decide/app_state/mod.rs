@@ -13,6 +13,7 @@
 //! - [`access`]: what the Application may do, used by all other modules;
 //! - [`targets`]: manifests become targets in their namespaces (SE-131 …
 //!   SE-140);
+//! - [`lost`]: guards of a project that the API server has dropped;
 //! - `warnings`: ignored or unsupported settings;
 //! - [`compare`]: pairs, differences, health, warnings (SE-140 … SE-149, SE-490 …);
 //! - [`status`]: the comparison as fields of the Application;
@@ -45,6 +46,7 @@ pub mod deletion;
 pub mod deletion_scope;
 pub mod errors;
 pub mod finalize;
+pub mod lost;
 pub mod manual;
 pub mod observation;
 pub mod operate;

@@ -172,11 +172,13 @@ pub fn sources(application: &Value) -> Vec<Value> {
 pub fn stored_results(application: &Value) -> (Vec<ResourceResult>, sync::Progress) {
     let state = &application["status"]["operationState"];
     let list = state["syncResult"]["resources"].as_array().into_iter().flatten();
-    let results = list.filter_map(|item| serde_json::from_value(item.clone()).ok());
+    let results =
+        list.filter_map(|item| serde_json::from_value::<ResourceResult>(item.clone()).ok());
     // There is no task of an unknown phase.
     let results = results.filter(|result: &ResourceResult| result.sync_phase != SyncPhase::Unknown);
-    let results = results.collect();
-    let progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
+    let mut results = results.collect();
+    let mut progress = serde_json::from_value(state["progress"].clone()).unwrap_or_default();
+    sync::take_announced(&mut results, &mut progress);
     (results, progress)
 }
 
@@ -193,7 +195,8 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
         Value::Object(notes) if notes.is_empty() => state.remove("progress"),
         notes => state.insert("progress".to_owned(), notes),
     };
-    let mut results = json!(plan.results);
+    let rows = sync::with_announced(&plan.results, &plan.progress);
+    let mut results = json!(rows);
     for result in results.as_array_mut().into_iter().flatten() {
         for field in ["group", "kind", "name", "namespace", "version"] {
             // Required even if empty, as for the core group (SE-053).
@@ -203,28 +206,41 @@ pub fn store(application: &mut Value, plan: &sync::SyncPlan) {
         }
     }
     let result = result_of(state);
-    if plan.results.is_empty() {
+    if rows.is_empty() {
         result.remove("resources");
     } else {
         result.insert("resources".to_owned(), results);
     }
 }
 
-/// The progress of the wave engine as written, with the operation that it belongs to. The
-/// definitions of Argo CD lack the field, so the server may drop it.
+/// Fields of a result that the definitions of Argo CD lack.
+const OWN_FIELDS: [&str; 3] = ["uid", "resourceVersion", "since"];
+
+/// The state of the wave engine as written, with the operation that it belongs to. The
+/// definitions of Argo CD lack its fields, so the server may drop them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredProgress {
     /// Start and attempt of the operation.
     of: [Value; 2],
-    progress: Value,
+    progress: Option<Value>,
+    /// Our fields of results, by what identifies a result.
+    results: Vec<([Value; 5], Map<String, Value>)>,
 }
 
 impl StoredProgress {
     /// That of an Application; `None` without any.
     pub fn of(application: &Value) -> Option<Self> {
         let state = &application["status"]["operationState"];
-        let progress = state.get("progress").filter(|progress| progress.is_object())?.clone();
-        Some(Self { of: Self::operation(state), progress })
+        let progress = state.get("progress").filter(|progress| progress.is_object()).cloned();
+        let rows = state["syncResult"]["resources"].as_array().into_iter().flatten();
+        let own = |row: &Value| {
+            let fields = OWN_FIELDS.iter().filter_map(|field| Some((*field, row.get(*field)?)));
+            fields.map(|(field, value)| (field.to_owned(), value.clone())).collect()
+        };
+        let results = rows.map(|row| (Self::identity(row), own(row)));
+        let results: Vec<_> = results.filter(|(_, own): &(_, Map<_, _>)| !own.is_empty()).collect();
+        let is_any = progress.is_some() || !results.is_empty();
+        is_any.then(|| Self { of: Self::operation(state), progress, results })
     }
 
     /// Adds it to the stored version of the Application, where it is missing.
@@ -232,9 +248,25 @@ impl StoredProgress {
         let state = application.pointer_mut("/status/operationState");
         let Some(state) = state.filter(|state| Self::operation(state) == self.of) else { return };
         let is_running = matches!(state["phase"].as_str(), Some("Running" | "Terminating"));
-        if let Some(fields) = state.as_object_mut().filter(|_| is_running) {
-            fields.entry("progress").or_insert_with(|| self.progress.clone());
+        let Some(fields) = state.as_object_mut().filter(|_| is_running) else { return };
+        if let Some(progress) = &self.progress {
+            fields.entry("progress").or_insert_with(|| progress.clone());
         }
+        let rows =
+            fields.get_mut("syncResult").and_then(|result| result["resources"].as_array_mut());
+        for row in rows.into_iter().flatten() {
+            let identity = Self::identity(row);
+            let own = self.results.iter().find(|(of, _)| *of == identity);
+            let (Some((_, own)), Some(row)) = (own, row.as_object_mut()) else { continue };
+            for (field, value) in own {
+                row.entry(field.as_str()).or_insert_with(|| value.clone());
+            }
+        }
+    }
+
+    fn identity(row: &Value) -> [Value; 5] {
+        ["group", "kind", "namespace", "name", "syncPhase"]
+            .map(|field| row.get(field).cloned().unwrap_or_default())
     }
 
     fn operation(state: &Value) -> [Value; 2] {
@@ -323,6 +355,19 @@ pub fn announce_attempt(application: &mut Value, attempt: u64, message: &str, no
     state.insert("finishedAt".to_owned(), to_rfc3339(now).into());
     state.insert("retryCount".to_owned(), attempt.into());
     state.remove("progress");
+    drop_announced(state);
+}
+
+/// Removes what was announced and did not happen, or is not known to have happened.
+fn drop_announced(state: &mut Map<String, Value>) {
+    let result = state.get_mut("syncResult").and_then(Value::as_object_mut);
+    let Some(result) = result.filter(|result| result.contains_key("resources")) else { return };
+    if let Some(rows) = result["resources"].as_array_mut() {
+        rows.retain(|row| row["status"].is_string() || row["hookPhase"].is_string());
+        if rows.is_empty() {
+            result.remove("resources");
+        }
+    }
 }
 
 /// Ends the operation (SE-372): sets phase, time and history, and removes the
@@ -337,6 +382,7 @@ pub fn finish(application: &mut Value, phase: OperationPhase, message: &str, now
         state.insert("message".to_owned(), message.into());
         state.insert("finishedAt".to_owned(), to_rfc3339(finished).into());
         state.remove("progress");
+        drop_announced(state);
     }
     if phase == OperationPhase::Succeeded && is_full(&request) {
         record(application, finished);

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::condition::Condition;
+use super::lost::Lost;
 use super::targets::Target;
 use crate::api::AppProjectSpec;
 use crate::api::annotations::{
@@ -68,18 +69,31 @@ pub fn unverified(project_name: &str, field: &str) -> String {
 pub fn demand(project: &Value) -> Option<String> {
     let name = project["metadata"]["name"].as_str().unwrap_or_default();
     match crate::api::read::<AppProjectSpec>(&project["spec"]) {
-        Ok(spec) => unverifiable(&spec).map(|field| unverified(name, field)),
+        Ok(spec) => unverifiable(&spec).map(|field| unverified(name, field)).or_else(|| {
+            let lost = Lost::of(project).filter(Lost::is_about_commits);
+            lost.map(|lost| lost.message(name))
+        }),
         Err(error) => Some(format!("AppProject {name} cannot be read: spec.{error}")),
     }
+}
+
+/// Why nothing of the Applications of a raw project is deployed; `None` for no reason.
+pub fn refusal(project: &Value) -> Option<String> {
+    let name = project["metadata"]["name"].as_str().unwrap_or_default();
+    demand(project).or_else(|| Lost::of(project).map(|lost| lost.message(name)))
 }
 
 /// The guards of a project that cannot be enforced: nothing is compared or synced.
 pub fn refusals(
     project_name: &str,
     project: &AppProjectSpec,
+    lost: Option<&Lost>,
     impersonation: bool,
 ) -> Vec<Condition> {
     let mut refusals = Vec::new();
+    if let Some(lost) = lost {
+        refusals.push(Condition::comparison(lost.message(project_name)));
+    }
     if let Some(field) = unverifiable(project) {
         refusals.push(Condition::comparison(unverified(project_name, field)));
     }

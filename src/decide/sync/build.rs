@@ -15,6 +15,7 @@ use super::options::{AppOptions, ResourceOptions};
 use super::order::{self, Placed, Slot, kind_rank};
 use super::plan::Verb;
 use super::prune;
+use super::restore;
 use super::snapshot::{LiveObject, NamespaceFact, Snapshot};
 use super::task::{Task, TaskKey};
 use crate::api::Raw;
@@ -49,6 +50,9 @@ pub(super) fn build<'a>(snapshot: &'a Snapshot, app: &AppOptions) -> Built<'a> {
     let Builder { mut tasks, warnings, .. } = builder;
 
     prune::assign_waves(&mut tasks, app);
+    if restore::is_dropped(snapshot) {
+        restore::prune_later(snapshot, &mut tasks);
+    }
     for task in tasks.iter_mut().filter(|task| task.is_prune()) {
         let planned = snapshot.progress.prune_waves.get(&task.key.resource.to_string());
         task.wave = planned.copied().unwrap_or(task.wave);

@@ -13,6 +13,7 @@ use super::options::AppOptions;
 use super::plan::{
     Action, Ending, Group, Happened, InFlight, Progress, SyncPlan, Verb, WaitReason,
 };
+use super::restore;
 use super::snapshot::{NamespaceFact, Snapshot};
 use super::task::{Task, TaskKey};
 use crate::api::Raw;
@@ -26,13 +27,15 @@ pub(super) struct Engine<'a> {
     pub tasks: Vec<Task<'a>>,
     pub results: Vec<ResourceResult>,
     /// The index of a task's result in `results`.
-    index: BTreeMap<TaskKey, usize>,
+    pub index: BTreeMap<TaskKey, usize>,
     pub progress: Progress,
     /// The working copy of `progress.in_flight`.
     pub in_flight: BTreeMap<TaskKey, InFlight>,
     outcomes: BTreeMap<(&'a TaskKey, Verb), &'a Happened>,
     /// Tasks of a wave that were run since the stored state.
     pub ran: Vec<usize>,
+    /// Whether the stored progress was dropped by the server.
+    pub restored: bool,
     /// Tasks with an action whose response was lost.
     pub lost: Vec<usize>,
     /// Groups that run before all others: they release completed hooks.
@@ -62,6 +65,7 @@ impl<'a> Engine<'a> {
             in_flight,
             outcomes,
             ran: Vec::new(),
+            restored: restore::is_dropped(snapshot),
             lost: Vec::new(),
             cleanup: Vec::new(),
             warnings: built.warnings,
@@ -71,6 +75,9 @@ impl<'a> Engine<'a> {
             // An unknown phase is ignored: the task is pending, and its live
             // object shows whether it has run.
             task.state = stored.filter(|phase| *phase != OperationPhase::Unknown);
+        }
+        if engine.restored {
+            engine.restore();
         }
         engine
     }
@@ -251,6 +258,11 @@ impl<'a> Engine<'a> {
             return None;
         }
         let Some(last) = self.ran.last().copied() else {
+            if self.restored
+                && let Some(plan) = self.resume_end()
+            {
+                return Some(plan);
+            }
             let until = self.progress.delay_until.filter(|until| *until > self.now)?;
             return Some(self.pause(until, self.snapshot.message.clone()));
         };

@@ -40,6 +40,11 @@
 //! the task that created it. No prune result is lost, since prunes are
 //! announced in [`Progress::in_flight`]. Everything else is safe to repeat.
 //!
+//! An API server with Argo CD's definitions drops [`Progress`] and the fields of results that
+//! are ours. The process keeps them; after a restart they are restored (`restore.rs`): what
+//! is in flight from results without a phase (`announce.rs`), a failure from the results, times
+//! as if the wave had just been applied, and prunes run later rather than earlier.
+//!
 //! A live object that is older than what was applied (a stale cache) never
 //! completes a task.
 //!
@@ -55,6 +60,7 @@
 
 #![deny(clippy::disallowed_types, clippy::disallowed_methods)]
 
+mod announce;
 mod build;
 mod engine;
 mod finish;
@@ -67,6 +73,7 @@ mod order;
 mod plan;
 mod prune;
 mod record;
+mod restore;
 mod retry;
 mod snapshot;
 mod task;
@@ -77,6 +84,7 @@ mod tests;
 
 use jiff::{SignedDuration, Timestamp};
 
+pub use announce::{take_announced, with_announced};
 pub use hooks::{
     Class, DeletePolicies, OPERATION_ANNOTATION, StampedOperation, classify, generated_name,
     is_stamp_of, operation_id, stamp, wave,

@@ -195,3 +195,75 @@ async fn source_types_that_are_switched_off_are_directories_as_se_091() {
         assert_eq!(app["status"]["sourceType"], "Directory", "{app}");
     }
 }
+
+/// SE-072 … SE-075: Argo CD's definition of AppProjects drops the names of namespaced kinds,
+/// and an older one those of cluster-scoped kinds, too. What is left would permit, or deny,
+/// objects of all names; so nothing is deployed until the project is whole again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_guard_that_the_definition_drops_is_refused_as_se_072() {
+    use crate::support::Definitions;
+    use crate::support::world::install_definitions;
+    let world = World::start().await;
+    let client = world.server.client_as("test");
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"automated": {}});
+    let whole = {
+        let api = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+        serde_json::to_value(api.get("default").await.unwrap()).unwrap()["spec"].take()
+    };
+    // As `kubectl apply` writes it.
+    let apply = async |fields: &Value| {
+        let mut spec = whole.clone();
+        spec.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        let applied = json!({"spec": spec}).to_string();
+        let annotation = json!({"kubectl.kubernetes.io/last-applied-configuration": applied});
+        let patch = json!({"metadata": {"annotations": annotation}, "spec": fields});
+        let api = world.api("argoproj.io/v1alpha1", "AppProject", NAMESPACE);
+        let patched = api.patch("default", &PatchParams::default(), &Patch::Merge(patch)).await;
+        serde_json::to_value(patched.unwrap()).unwrap()
+    };
+    install_definitions(&client, Definitions::BeforeNames).await;
+    let entry = json!({"group": "", "kind": "ConfigMap", "name": "other-*"});
+    let cases = [
+        "namespaceResourceWhitelist",
+        "namespaceResourceBlacklist",
+        "clusterResourceWhitelist",
+        "clusterResourceBlacklist",
+    ];
+    for (round, list) in cases.into_iter().enumerate() {
+        let stored = apply(&json!({ list: [entry.clone()] })).await;
+        assert!(stored["spec"][list][0]["name"].is_null(), "the server drops it: {stored}");
+        if round == 0 {
+            world.create_app(&app).await;
+        }
+        let text = format!("spec.{list}[0].name of AppProject default");
+        let refused =
+            world.until("app", "refused", |app| says(app, "ComparisonError", &text)).await;
+        assert!(says(&refused, "ComparisonError", "other-*"), "{refused}");
+        world.sync("app", json!({})).await;
+        world
+            .until("app", "failed", |app| {
+                let message = app["status"]["operationState"]["message"].as_str();
+                phase(app) == "Error" && message.is_some_and(|message| message.contains(&text))
+            })
+            .await;
+        assert!(!world.has_map("one").await, "{list}");
+        let cleared = match list {
+            "clusterResourceWhitelist" => whole[list].clone(),
+            _ => Value::Null,
+        };
+        apply(&json!({ list: cleared })).await;
+    }
+    // With a definition that has the field, the guard works.
+    apply(&json!({"namespaceResourceBlacklist": [entry.clone()]})).await;
+    let text = "spec.namespaceResourceBlacklist[0].name";
+    world.until("app", "refused", |app| says(app, "ComparisonError", text)).await;
+    install_definitions(&client, Definitions::Ours).await;
+    apply(&json!({"namespaceResourceBlacklist": [entry]})).await;
+    world.until("app", "permitted", |app| !says(app, "ComparisonError", "AppProject")).await;
+    world.sync("app", json!({})).await;
+    world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+    assert!(world.has_map("one").await);
+}

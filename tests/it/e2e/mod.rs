@@ -24,6 +24,7 @@ mod faults;
 mod guards;
 mod hooks;
 mod idle;
+mod kills;
 mod leaving;
 mod mistakes;
 mod rules;
@@ -73,6 +74,7 @@ cases! {
     sixty::sixty_applications_in_four_steps,
     commits::a_second_commit_restarts_from_the_first_step,
     commits::ten_kills_have_no_effect,
+    kills::a_wave_that_was_interrupted_is_continued,
     idle::an_idle_reconcile_writes_nothing,
     bad_input::a_failing_template_is_reported_and_deletes_nothing,
     bad_input::duplicate_names_are_reported_and_others_continue,

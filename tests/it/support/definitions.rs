@@ -19,22 +19,39 @@ pub fn argo_cd(ours: Vec<Value>) -> Vec<Value> {
     ours.into_iter().map(theirs).collect()
 }
 
+/// Those of the versions before `name` in the lists of cluster-scoped kinds.
+#[allow(dead_code, reason = "also included by tests that need only the newest ones")]
+pub fn before_names(mut theirs: Vec<Value>) -> Vec<Value> {
+    for definition in theirs.iter_mut().filter(|one| one["spec"]["names"]["kind"] == "AppProject") {
+        let schema = &mut definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        for list in ["clusterResourceWhitelist", "clusterResourceBlacklist"] {
+            remove(schema, "AppProject", &format!("/spec/{list}/name"));
+        }
+    }
+    theirs
+}
+
+/// Removes a field from a schema; lists are passed through.
+fn remove(schema: &mut Value, kind: &str, path: &str) {
+    let (parents, field) = path[1..].rsplit_once('/').unwrap();
+    let mut node = schema;
+    for name in parents.split('/') {
+        node = &mut node["properties"][name];
+        if node["type"] == "array" {
+            node = &mut node["items"];
+        }
+    }
+    let removed = node["properties"].as_object_mut().unwrap().remove(field);
+    assert!(removed.is_some(), "{kind}{path} is not defined");
+}
+
 fn theirs(mut definition: Value) -> Value {
     definition["apiVersion"] = "apiextensions.k8s.io/v1".into();
     definition["kind"] = "CustomResourceDefinition".into();
     let kind = definition["spec"]["names"]["kind"].as_str().unwrap().to_owned();
     let version = &mut definition["spec"]["versions"][0];
     for (_, path) in OURS.into_iter().filter(|(of, _)| *of == kind) {
-        let (parents, field) = path[1..].rsplit_once('/').unwrap();
-        let mut node = &mut version["schema"]["openAPIV3Schema"];
-        for name in parents.split('/') {
-            node = &mut node["properties"][name];
-            if node["type"] == "array" {
-                node = &mut node["items"];
-            }
-        }
-        let removed = node["properties"].as_object_mut().unwrap().remove(field);
-        assert!(removed.is_some(), "{kind}{path} is not defined");
+        remove(&mut version["schema"]["openAPIV3Schema"], &kind, path);
     }
     let column = |name: &str, path: &str, priority: u8| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
     version["additionalPrinterColumns"] = match kind.as_str() {

@@ -35,6 +35,8 @@ pub enum Definitions {
     Ours,
     /// Argo CD's own: fields of ours are pruned.
     ArgoCd,
+    /// Those of versions whose kinds of a project have no names at all.
+    BeforeNames,
 }
 
 impl Definitions {
@@ -58,6 +60,9 @@ impl Definitions {
         match self {
             Self::Ours => ours.collect(),
             Self::ArgoCd => super::definitions::argo_cd(ours.collect()),
+            Self::BeforeNames => {
+                super::definitions::before_names(super::definitions::argo_cd(ours.collect()))
+            }
         }
     }
 }

@@ -281,10 +281,12 @@ impl World {
         assert_eq!(progress, plan.progress, "progress can be stored and read");
         let mut state = (plan.phase, plan.message.clone(), results, progress);
         if self.drops_progress {
+            state.2 = with_announced(&state.2, &state.3);
             state.3 = Progress::default();
             for result in &mut state.2 {
                 (result.uid, result.resource_version, result.since) = Default::default();
             }
+            take_announced(&mut state.2, &mut state.3);
         }
         if self.stored == state {
             return Ok(());

@@ -1,0 +1,61 @@
+//! State of an operation that survives a server without [`Progress`], whose definition of
+//! Applications drops the field: actions in flight are results without a phase.
+
+use super::messages;
+use super::plan::{InFlight, Progress, Verb};
+use super::task::TaskKey;
+use crate::api::operation::{OperationPhase, ResourceResult, ResultCode};
+
+/// The results to store: those of tasks, and one for each announced action without a result.
+pub fn with_announced(results: &[ResourceResult], progress: &Progress) -> Vec<ResourceResult> {
+    let mut all = results.to_vec();
+    for action in &progress.in_flight {
+        if all.iter().any(|result| TaskKey::of(result) == action.task) {
+            continue;
+        }
+        let key = &action.task.resource;
+        all.push(ResourceResult {
+            group: key.group.clone(),
+            version: action.version.clone(),
+            kind: key.kind.clone(),
+            namespace: key.namespace.clone(),
+            name: key.name.clone(),
+            message: words(action.verb).to_owned(),
+            sync_phase: action.task.phase,
+            uid: action.uid.clone(),
+            ..ResourceResult::default()
+        });
+    }
+    all
+}
+
+/// Takes announced actions out of stored results; `progress` gets those that it lacks.
+pub fn take_announced(results: &mut Vec<ResourceResult>, progress: &mut Progress) {
+    results.retain(|result| {
+        let Some(verb) = announced(result) else { return true };
+        let task = TaskKey::of(result);
+        if !progress.in_flight.iter().any(|action| action.task == task) {
+            let (version, uid) = (result.version.clone(), result.uid.clone());
+            progress.in_flight.push(InFlight { verb, task, wave: 0, version, uid });
+        }
+        false
+    });
+}
+
+/// The action that a result announces; `None` for the result of a task.
+fn announced(result: &ResourceResult) -> Option<Verb> {
+    if result.hook_phase != OperationPhase::Unknown || result.status != ResultCode::Unknown {
+        return None;
+    }
+    let verbs = [Verb::Prune, Verb::CreateNamespace, Verb::Apply];
+    verbs.into_iter().find(|verb| result.message == words(*verb))
+}
+
+/// Only these actions are announced.
+fn words(verb: Verb) -> &'static str {
+    match verb {
+        Verb::Prune => messages::ABOUT_TO_PRUNE,
+        Verb::CreateNamespace => messages::ABOUT_TO_CREATE,
+        _ => messages::ABOUT_TO_APPLY,
+    }
+}

@@ -1,0 +1,91 @@
+//! The state of an operation after a restart, when the server has dropped [`Progress`] and our
+//! fields of the results: what follows from the rest, and otherwise what waits longer.
+
+use super::engine::Engine;
+use super::messages;
+use super::plan::SyncPlan;
+use super::snapshot::Snapshot;
+use super::task::{Task, TaskKey};
+use crate::api::Raw;
+use crate::api::operation::{OperationPhase, ResultCode, SyncPhase};
+
+/// Whether the stored progress was dropped: tasks have run, and it does not say so. The
+/// result of a destination namespace may be stored before.
+pub(super) fn is_dropped(snapshot: &Snapshot) -> bool {
+    let namespace = |key: &TaskKey| {
+        let resource = &key.resource;
+        resource.kind == "Namespace"
+            && resource.group.is_empty()
+            && resource.name == snapshot.destination_namespace
+    };
+    let mut results = snapshot.results.iter();
+    !snapshot.progress.dry_run_done
+        && !snapshot.operation.dry_run
+        && results.any(|result| !namespace(&TaskKey::of(result)))
+}
+
+/// Moves prune tasks behind all others if some objects were pruned already: the waves were
+/// planned with those, so that the waves of the remaining ones would be too early (SE-210).
+pub(super) fn prune_later(snapshot: &Snapshot, tasks: &mut [Task<'_>]) {
+    let mut pruned = snapshot.results.iter().filter(|result| result.status == ResultCode::Pruned);
+    let is_gone = |key: &TaskKey| tasks.iter().all(|task| task.key != *key);
+    if !pruned.any(|result| is_gone(&TaskKey::of(result))) {
+        return;
+    }
+    let applied = tasks.iter().filter(|task| !task.is_prune() && task.key.phase == SyncPhase::Sync);
+    let last = applied.map(|task| task.wave).max();
+    let first = tasks.iter().filter(|task| task.is_prune()).map(|task| task.wave).min();
+    let (Some(last), Some(first)) = (last, first) else { return };
+    let shift = last.saturating_add(1).saturating_sub(first).max(0);
+    for task in tasks.iter_mut().filter(|task| task.is_prune()) {
+        task.wave = task.wave.saturating_add(shift);
+    }
+}
+
+impl Engine<'_> {
+    pub(super) fn restore(&mut self) {
+        let refused = self.results.iter().any(|result| {
+            result.sync_phase != SyncPhase::SyncFail
+                && result.status == ResultCode::SyncFailed
+                && result.hook_phase == OperationPhase::Failed
+        });
+        if refused {
+            self.progress.failure.get_or_insert_with(|| messages::FAILED_TO_APPLY.to_owned());
+        }
+        let mut begun = false;
+        for at in 0..self.tasks.len() {
+            let task = &self.tasks[at];
+            let Some(index) = self.index.get(&task.key).filter(|_| task.is_running()) else {
+                continue;
+            };
+            let result = &mut self.results[*index];
+            if result.since.is_none() {
+                let view = task.live_view().filter(|_| task.hook && task.is_created());
+                let created = view.and_then(|view| view.time("/metadata/creationTimestamp"));
+                result.since = Some(created.unwrap_or(self.now));
+                begun = true;
+            }
+        }
+        let delay = self.snapshot.settings.wave_delay;
+        if begun && !self.pending().is_empty() {
+            self.progress.delay_until = self.now.checked_add(delay).ok();
+        }
+        let prunes = self.tasks.iter().filter(|task| task.is_prune());
+        let waves = prunes.map(|task| (task.key.resource.to_string(), task.wave));
+        self.progress.prune_waves = waves.collect();
+        self.progress.dry_run_done = true;
+    }
+
+    /// An operation whose last wave had run ends as it would have (SE-242).
+    pub(super) fn resume_end(&mut self) -> Option<SyncPlan> {
+        let failed = self.tasks.iter().any(|task| !task.is_sync_fail() && task.has_failed());
+        if failed || !self.pending().is_empty() {
+            return None;
+        }
+        let ran = |task: &&Task<'_>| !task.is_sync_fail() && !task.is_pending();
+        let last = self.tasks.iter().rfind(ran)?.slot();
+        let wave =
+            (0..self.tasks.len()).filter(|at| self.tasks[*at].slot() == last).collect::<Vec<_>>();
+        self.all_run(&wave)
+    }
+}
