@@ -109,6 +109,10 @@ pub mod application {
     /// source are not found and not pruned.
     pub const UNLISTED_RESOURCE_WARNING: &str = "UnlistedResourceWarning";
 
+    /// Its deletion waits for somebody: a confirmation, or whoever removes a finalizer. Specific
+    /// to Wavegate.
+    pub const DELETION_WARNING: &str = "DeletionWarning";
+
     /// Types that are errors; all others are warnings.
     pub const ERRORS: [&str; 5] =
         [COMPARISON_ERROR, DELETION_ERROR, INVALID_SPEC_ERROR, SYNC_ERROR, UNKNOWN_ERROR];

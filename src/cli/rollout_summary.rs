@@ -200,7 +200,7 @@ impl RolloutSummary {
     }
 
     /// Whether the rollout does not continue by itself: an Application of its step has failed,
-    /// or a controller has reported that it waits for too long.
+    /// is held by a person (ST-065), or a controller has reported that it waits for too long.
     fn is_stuck(&self, set: &Value, applications: &BTreeMap<String, Arc<Value>>) -> bool {
         if self.state != State::Rolling {
             return false;
@@ -214,6 +214,7 @@ impl RolloutSummary {
             let live = applications.get(&member.application);
             stalled.contains(member.application.as_str())
                 || member.message.starts_with(INVALID)
+                || member.message.starts_with(HELD)
                 || live.is_some_and(|live| has_failed(member, live))
         })
     }

@@ -66,8 +66,8 @@ impl Default for EnabledTypes {
 pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> {
     let named = |field: &str| match source.get(field) {
         None | Some(Value::Null) => false,
-        // Normalization removes an empty block (SE-030).
-        Some(Value::Object(block)) => !block.is_empty(),
+        // Normalization removes a block that sets nothing (SE-030).
+        Some(block @ Value::Object(_)) => !is_zero(block),
         Some(_) => true,
     };
     let blocks = [
@@ -86,6 +86,19 @@ pub fn explicit_type(source: &Value) -> Result<Option<SourceType>, RenderError> 
             let reason = format!("multiple application sources defined: {}", names.join(","));
             Err(RenderError::Source { reason })
         }
+    }
+}
+
+/// Whether a value is the zero value of its type, or consists of such values: clients that use
+/// Go types write and omit them alike.
+fn is_zero(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(flag) => !flag,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        Value::Object(fields) => fields.values().all(is_zero),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::cli::cluster;
 use crate::cli::live_app::control_plane_of;
 use crate::cli::rollout_summary::{MemberSummary, is_of_applications, is_ready};
 use crate::decide::app_state::access::project_of;
+use crate::decide::app_state::deletion::WAITS_FOR_APPROVAL;
 use crate::decide::application_set::excluded::{self, Excluded};
 use crate::decide::application_set::observe::revisions;
 use crate::decide::application_set::{autosync, is_owned};
@@ -193,11 +194,17 @@ fn specific(waiting: &Waiting<'_>) -> Vec<String> {
     };
     if !live["metadata"]["deletionTimestamp"].is_null() {
         let namespace = in_namespace(live.namespace());
-        return vec![format!(
+        let conditions = live.items("/status/conditions").iter();
+        let mut waits = conditions.filter(|found| {
+            found.field("type") == condition::DELETION_WARNING
+                && found.field("message").starts_with(WAITS_FOR_APPROVAL)
+        });
+        let describe = format!(
             "its finalizers are removed when its resources are deleted; for what they wait for, see its \
              conditions: kubectl {namespace}describe application {}",
             word(name)
-        )];
+        );
+        return vec![waits.next().map_or(describe, |_| confirm(live, name))];
     }
     if !is_owned(live, set) {
         return vec![
@@ -412,14 +419,17 @@ fn about_source(live: &Value, name: &str) -> Option<String> {
 /// How to confirm the deletions that an operation waits for.
 fn confirmation(live: &Value, name: &str) -> Option<String> {
     let message = live.text("/status/operationState/message");
+    message.starts_with(WAITS_FOR_CONFIRMATION).then(|| confirm(live, name))
+}
+
+/// The command that confirms the deletions of an operation or of an Application.
+fn confirm(live: &Value, name: &str) -> String {
     let namespace = in_namespace(live.namespace());
-    message.starts_with(WAITS_FOR_CONFIRMATION).then(|| {
-        format!(
-            "confirm the deletion: kubectl {namespace}annotate application {} --overwrite \
-             {DELETION_APPROVED}=$(date -u +%FT%TZ)",
-            word(name)
-        )
-    })
+    format!(
+        "confirm the deletion: kubectl {namespace}annotate application {} --overwrite \
+         {DELETION_APPROVED}=$(date -u +%FT%TZ)",
+        word(name)
+    )
 }
 
 /// The options that select the cluster of the control plane, as the user gave them, and a

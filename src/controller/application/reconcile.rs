@@ -308,7 +308,7 @@ impl Reconciliation<'_> {
         }
         let state = self.finalize_step().await;
         match &state {
-            Ok(DeletionState::Waits { reason, .. }) => {
+            Ok(DeletionState::Waits { reason, .. } | DeletionState::Held(reason)) => {
                 tracing::info!(application = %self.key, %reason, "deletion");
             }
             Ok(DeletionState::Done) => {}

@@ -28,7 +28,7 @@ pub const OF_COMPARISON: &[&str] = &[
 pub const OF_AUTO_SYNC: &[&str] = &[types::SYNC_ERROR];
 
 /// Condition types of deletion (SE-518).
-pub const OF_DELETION: &[&str] = &[types::DELETION_ERROR];
+pub const OF_DELETION: &[&str] = &[types::DELETION_ERROR, types::DELETION_WARNING];
 
 /// An error or a warning.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,14 +14,23 @@ use crate::api::resource_key::ResourceKey;
 use crate::api::sync_options::SyncOptions;
 use crate::api::time::from_rfc3339;
 
+/// How the reason of a deletion begins that somebody has to confirm (SE-315).
+pub const WAITS_FOR_APPROVAL: &str = "waiting for approval of the deletion of ";
+
+/// Finalizers that Kubernetes itself removes.
+const OF_KUBERNETES: [&str; 4] =
+    ["foregroundDeletion", "orphan", "kubernetes", "kubernetes.io/pvc-protection"];
+
 /// The next step of the cascade.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cascade {
     /// All objects are deleted.
     Done,
-    /// A deletion is in progress or needs confirmation; the text names the
-    /// object.
+    /// A deletion is in progress; the text names the object.
     Wait(String),
+    /// Somebody else has to do something first: to confirm a deletion, or to remove the
+    /// finalizer of an object; the text says what.
+    Held(String),
     /// Delete these now; all of one wave.
     Delete(Vec<ResourceKey>),
 }
@@ -31,12 +40,20 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
     let spec = &application["spec"]["syncPolicy"]["syncOptions"];
     let spec =
         SyncOptions::from_list(spec.as_array().into_iter().flatten().filter_map(Value::as_str));
-    let going = managed.iter().find(|(_, live)| live["metadata"]["deletionTimestamp"].is_string());
-    if let Some((key, live)) = going {
-        let finalizers = crate::api::annotations::finalizers(live).collect::<Vec<_>>().join(", ");
-        let held =
-            if finalizers.is_empty() { String::new() } else { format!(", held by {finalizers}") };
-        return Cascade::Wait(format!("waiting for deletion of {key}{held}"));
+    let going = |live: &Value| live["metadata"]["deletionTimestamp"].is_string();
+    let held_by = |live: &Value| -> Vec<String> {
+        let own = crate::api::annotations::finalizers(live);
+        own.filter(|own| !OF_KUBERNETES.contains(own)).map(str::to_owned).collect()
+    };
+    let going =
+        managed.iter().filter(|(_, live)| going(live)).map(|(key, live)| (key, held_by(live)));
+    let going: Vec<(&ResourceKey, Vec<String>)> = going.collect();
+    if let Some((key, held)) = going.iter().find(|(_, held)| !held.is_empty()) {
+        let held = held.join(", ");
+        return Cascade::Held(format!("waiting for deletion of {key}, held by {held}"));
+    }
+    if let Some((key, _)) = going.first() {
+        return Cascade::Wait(format!("waiting for deletion of {key}"));
     }
     let own = &application["metadata"];
     let option = |live: &Value| {
@@ -59,7 +76,7 @@ pub fn cascade(application: &Value, managed: &BTreeMap<ResourceKey, Arc<Value>>)
         .is_some_and(|approved| deleted_at.is_none_or(|deleted| approved >= deleted));
     let unconfirmed = deletable.iter().find(|(_, live)| option(live).as_deref() == Some("confirm"));
     if let Some((key, _)) = unconfirmed.filter(|_| !approved) {
-        return Cascade::Wait(format!("waiting for approval of the deletion of {key}"));
+        return Cascade::Held(format!("{WAITS_FOR_APPROVAL}{key}"));
     }
     let Some(wave) = deletable.iter().map(|(_, live)| sync_wave(live)).max() else {
         return Cascade::Done;

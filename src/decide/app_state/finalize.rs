@@ -14,7 +14,7 @@ use super::deletion_scope::Scope;
 use super::observation::{Live, Observation};
 use super::{children, operation, reconcile, status};
 use crate::api::annotations as names;
-use crate::api::conditions::application::DELETION_ERROR;
+use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::api::hooks::HookType;
 use crate::api::resource_key::ResourceKey;
 use crate::decide::sync::Propagation;
@@ -92,6 +92,8 @@ pub enum DeletionState {
         /// Whether a failure that was reported before still applies.
         keep: bool,
     },
+    /// Somebody else has to do something first; the reason says what.
+    Held(String),
     /// It has failed, and is retried at this time at the latest.
     Stuck {
         /// The error.
@@ -172,6 +174,7 @@ pub fn next(
         released = Finalizer::released(&managed);
         let mut plan = match deletion::cascade(application, &managed) {
             Cascade::Wait(reason) => Plan::waits(reason),
+            Cascade::Held(reason) => Plan { state: DeletionState::Held(reason), ..Plan::default() },
             Cascade::Delete(keys) => Plan {
                 removals: removals(&keys, &managed, propagation),
                 ..Plan::waits(format!("waiting for deletion of {} resources", keys.len()))
@@ -210,8 +213,13 @@ pub fn report(
         reconcile::answered(application);
     }
     let again = |reason| Wait::for_time(reason, AGAIN.unsigned_abs(), now);
+    let mut warning = None;
     let (problem, wait) = match state {
         Ok(DeletionState::Done) => (None, released()),
+        Ok(DeletionState::Held(reason)) => {
+            warning = Some(Condition::new(DELETION_WARNING, reason));
+            (None, again(WaitFor::Deletion))
+        }
         Ok(DeletionState::Waits { keep: true, .. }) => return again(WaitFor::Deletion),
         Ok(DeletionState::Waits { keep: false, .. }) => (None, again(WaitFor::Deletion)),
         Ok(DeletionState::Stuck { message, next }) => {
@@ -221,8 +229,8 @@ pub fn report(
         }
         Err(message) => (Some(message), again(WaitFor::FailedDeletion)),
     };
-    let problems: Vec<Condition> =
-        problem.into_iter().map(|message| Condition::new(DELETION_ERROR, message)).collect();
+    let problem = problem.map(|message| Condition::new(DELETION_ERROR, message));
+    let problems: Vec<Condition> = problem.into_iter().chain(warning).collect();
     if !problems.is_empty() || application["status"]["conditions"].is_array() {
         if !application["status"].is_object() {
             application["status"] = Value::Object(Map::new());

@@ -7,6 +7,7 @@ use super::condition::Condition;
 use super::project;
 use crate::api::path_segment;
 use crate::api::{AppProjectSpec, ApplicationSource, ApplicationSpec};
+use crate::decide::application_set::normalize::is_left_out;
 
 /// The errors of the spec itself.
 pub fn problems(spec: &ApplicationSpec) -> Vec<Condition> {
@@ -121,14 +122,13 @@ pub fn normalized(spec: &Value) -> Option<Value> {
     if fields.get("project").and_then(Value::as_str).unwrap_or_default().is_empty() {
         fields.insert("project".to_owned(), "default".into());
     }
-    let is_empty = |value: &Value| value.as_object().is_some_and(serde_json::Map::is_empty);
-    if fields.get("syncPolicy").is_some_and(is_empty) {
+    if fields.get("syncPolicy").is_some_and(is_left_out) {
         fields.remove("syncPolicy");
     }
     let clean = |source: &mut Value| {
         if let Some(source) = source.as_object_mut() {
             for block in ["kustomize", "helm", "directory"] {
-                if source.get(block).is_some_and(is_empty) {
+                if source.get(block).is_some_and(is_left_out) {
                     source.remove(block);
                 }
             }

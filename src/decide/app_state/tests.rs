@@ -289,6 +289,21 @@ fn errors_of_a_spec_name_the_field() {
     let normal =
         spec::normalized(&json!({"project": "", "syncPolicy": {}, "source": {"helm": {}}}));
     assert_eq!(normal, Some(json!({"project": "default", "source": {}})), "SE-030");
+    let zero = json!({
+        "project": "p", "syncPolicy": {"syncOptions": []},
+        "source": {
+            "directory": {"recurse": false, "jsonnet": {"libs": []}},
+            "helm": {"valueFiles": [], "skipCrds": false, "releaseName": ""},
+            "kustomize": {"images": [], "namePrefix": ""},
+        },
+    });
+    let without = json!({"project": "p", "source": {}});
+    assert_eq!(spec::normalized(&zero), Some(without), "SE-030: what sets nothing");
+    let some = json!({
+        "project": "p", "syncPolicy": {"automated": {}},
+        "source": {"directory": {"exclude": "a"}, "helm": {"own": false}},
+    });
+    assert_eq!(spec::normalized(&some), None, "SE-030: fields that are not known stay");
 }
 
 #[test]
@@ -588,7 +603,7 @@ fn deletion_starts_with_the_highest_wave() {
         all(&[note("a", options, "Delete=false"), note("b", "helm.sh/resource-policy", "keep")]);
     assert_eq!(deletion::cascade(&app, &kept), Cascade::Done, "SE-314, SE-326");
     let confirm = all(&[note("a", options, "Delete=confirm")]);
-    assert!(matches!(deletion::cascade(&app, &confirm), Cascade::Wait(_)), "SE-315");
+    assert!(matches!(deletion::cascade(&app, &confirm), Cascade::Held(_)), "SE-315");
     let mut approved = app.clone();
     approved["metadata"]["annotations"] =
         json!({"argocd.argoproj.io/deletion-approved": "2026-01-01T00:00:00Z"});

@@ -8,7 +8,7 @@ use super::owner::guard;
 use super::policy::Policy;
 use super::{Delete, Identity, Owner, Patch, WritePlan};
 use crate::api::annotations::finalizers;
-use crate::api::conditions::application::DELETION_ERROR;
+use crate::api::conditions::application::{DELETION_ERROR, DELETION_WARNING};
 use crate::decide::rollout::budget::Limit;
 use crate::decide::rollout::steps::Strategy;
 
@@ -97,7 +97,7 @@ pub struct Going {
     pub since: String,
     /// The finalizers that hold it.
     pub finalizers: Vec<String>,
-    /// The message of its condition `DeletionError`.
+    /// The message of its condition `DeletionError`, or of `DeletionWarning`.
     pub error: Option<String>,
 }
 
@@ -105,9 +105,9 @@ impl Going {
     /// From an Application; `None` when it is not being deleted.
     pub fn read(live: &Value) -> Option<Self> {
         let since = live["metadata"]["deletionTimestamp"].as_str()?.to_owned();
-        let conditions = live["status"]["conditions"].as_array();
-        let mut conditions = conditions.into_iter().flatten();
-        let error = conditions.find(|condition| condition["type"] == DELETION_ERROR);
+        let conditions = || live["status"]["conditions"].as_array().into_iter().flatten();
+        let of = |kind: &str| conditions().find(|condition| condition["type"] == kind);
+        let error = of(DELETION_ERROR).or_else(|| of(DELETION_WARNING));
         let error = error.and_then(|condition| condition["message"].as_str());
         let finalizers = finalizers(live).map(str::to_owned).collect();
         Some(Self { since, finalizers, error: error.map(str::to_owned) })

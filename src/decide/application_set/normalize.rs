@@ -158,7 +158,7 @@ fn alike_objects(a: &Map<String, Value>, b: &Map<String, Value>, zeros: Zeros) -
 }
 
 /// Whether an object contains only fields that may be omitted.
-fn is_left_out(value: &Value) -> bool {
+pub(in crate::decide) fn is_left_out(value: &Value) -> bool {
     let Value::Object(object) = value else { return false };
     object.iter().all(|(key, value)| {
         let key = key.as_str();

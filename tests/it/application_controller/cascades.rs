@@ -145,3 +145,36 @@ async fn an_operation_that_a_window_blocks_can_be_terminated_se_584() {
     assert_eq!(phase(&app), "Failed", "{app}");
     assert!(world.get("v1", "ConfigMap", "web", "one").await.is_null());
 }
+
+/// Both were only in the log of the controller: who deletes an Application sees what it waits for
+/// (SE-315, SE-514).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deletion_that_waits_for_somebody_says_so_se_315() {
+    let world = World::start().await;
+    let option = "argocd.argoproj.io/sync-options";
+    world.write("app/asks.json", &config_map("asks", "1", &[(option, "Delete=confirm")]));
+    let mut held: Value = serde_json::from_str(&config_map("held", "1", &[])).unwrap();
+    held["metadata"]["finalizers"] = json!(["example.com/hold"]);
+    world.write("app/held.json", &held.to_string());
+    deployed(&world, "app").await;
+    delete(&world, "app").await;
+    let text = "waiting for approval of the deletion of ConfigMap web/asks";
+    world.until("app", "waiting", |app| condition(app, "DeletionWarning", text)).await;
+    world.rest().await;
+    let maps = world.api("v1", "ConfigMap", "web");
+    for name in ["asks", "held"] {
+        let live = maps.get(name).await.unwrap().metadata;
+        assert_eq!(live.deletion_timestamp, None, "{name}: nothing is deleted before");
+    }
+    let approved = json!({"metadata": {"annotations": {
+        "argocd.argoproj.io/deletion-approved": (jiff::Timestamp::now() + jiff::SignedDuration::from_secs(60)).to_string(),
+    }}});
+    world.patch("app", approved).await;
+    let text = "waiting for deletion of ConfigMap web/held, held by example.com/hold";
+    let app = world.until("app", "held", |app| condition(app, "DeletionWarning", text)).await;
+    assert!(!condition(&app, "DeletionWarning", "approval"), "{app}");
+    let free = json!({"metadata": {"finalizers": null}});
+    maps.patch("held", &PatchParams::default(), &Patch::Merge(free)).await.unwrap();
+    world.until("app", "gone", Value::is_null).await;
+    assert!(maps.get_opt("asks").await.unwrap().is_none());
+}

@@ -147,6 +147,55 @@ async fn values_that_do_not_render_leave_the_health_k_03() {
     world.until("web", "reported", |app| failed(app) && is(app, "Unknown", "Missing")).await;
 }
 
+/// Blocks that set nothing are written by clients that use Go types; the source had two types
+/// then (SE-030).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_that_set_nothing_are_no_type_of_a_source_se_030() {
+    let world = World::start().await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let mut app = world.application("app", "app");
+    app["spec"]["syncPolicy"] = json!({"syncOptions": []});
+    let source = app["spec"]["source"].as_object_mut().unwrap();
+    source.insert("directory".to_owned(), json!({"recurse": false, "jsonnet": {}}));
+    source.insert("helm".to_owned(), json!({"valueFiles": [], "skipCrds": false}));
+    source.insert("kustomize".to_owned(), json!({"images": []}));
+    world.create_app(&app).await;
+    let app = world.until("app", "compared", |app| is(app, "OutOfSync", "Missing")).await;
+    let is_stored = |app: &Value| {
+        let source = &app["spec"]["source"];
+        ["directory", "helm", "kustomize"].iter().all(|block| source[*block].is_null())
+            && app["spec"]["syncPolicy"].is_null()
+    };
+    let app = if is_stored(&app) { app } else { world.until("app", "stored", is_stored).await };
+    assert_eq!(app["status"]["sourceType"], "Directory");
+}
+
+/// The manifests of a revision are rendered once, and again when a person asks for it (SE-106).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hard_refresh_renders_the_same_revision_again_se_106() {
+    // Renders something else each time.
+    let script = "#!/bin/bash\necho 'apiVersion: v1'\necho 'kind: ConfigMap'\n\
+                  echo \"metadata: {name: rendered-$RANDOM-$RANDOM}\"\n";
+    let (world, _programs) = world_with_helm(script).await;
+    world.write("chart/Chart.yaml", "name: chart\nversion: 0.1.0\n");
+    world.commit();
+    world.create_app(&world.application("web", "chart")).await;
+    let name = |app: &Value| app["status"]["resources"][0]["name"].clone();
+    let app = world.until("web", "rendered", |app| is(app, "OutOfSync", "Missing")).await;
+    let first = name(&app);
+    let ask =
+        |kind: &str| json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": kind}}});
+    let answered =
+        |app: &Value| app["metadata"]["annotations"]["argocd.argoproj.io/refresh"].is_null();
+    world.patch("web", ask("normal")).await;
+    let app = world.until("web", "refreshed", answered).await;
+    assert_eq!(name(&app), first, "it is the same revision");
+    world.patch("web", ask("hard")).await;
+    let app = world.until("web", "refreshed", answered).await;
+    assert_ne!(name(&app), first, "it is rendered again");
+}
+
 /// Replaces Helm: tries what a chart must not do, and renders what worked.
 const CURIOUS: &str = r#"#!/bin/bash
 try() { name=$1; shift; if "$@" > /dev/null 2>&1; then echo "  $name: 'yes'"; else echo "  $name: 'no'"; fi; }

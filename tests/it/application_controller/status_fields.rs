@@ -198,3 +198,30 @@ async fn the_confirmation_of_a_deletion_is_decided_by_the_resource_first_se_149(
     tokio::time::timeout(LIMIT, gone).await.expect("it waits for no confirmation");
     assert!(world.get("v1", "ConfigMap", "web", "own").await.is_null(), "it is deleted, too");
 }
+
+/// The rows without health say where it is, and those of other waves say so (SE-058).
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_have_the_fields_that_are_configured_se_058() {
+    for persists in [true, false] {
+        let mut world = World::start().await;
+        world.crash().await;
+        world.settings.resource_health = persists;
+        world.run();
+        world.write("app/one.json", &deployment("one", &[(WAVE, "-3")]));
+        world.write("app/two.json", &config_map("two", "1", &[]));
+        let revision = world.commit();
+        world.create_app(&world.application("app", "app")).await;
+        world.sync("app", json!({"revision": revision})).await;
+        let app =
+            world.until("app", "synced", |app| settled(app) && is(app, "Synced", "Healthy")).await;
+        assert_eq!(row(&app, "one")["syncWave"], -3, "{app}");
+        assert_eq!(row(&app, "two")["syncWave"], Value::Null, "{app}");
+        let (health, place) = match persists {
+            true => (json!("Healthy"), Value::Null),
+            false => (Value::Null, json!("appTree")),
+        };
+        assert_eq!(row(&app, "one")["health"]["status"], health, "{app}");
+        assert_eq!(app["status"]["resourceHealthSource"], place, "{app}");
+        world.crash().await;
+    }
+}

@@ -64,6 +64,16 @@ async fn a_deletion_names_what_it_waits_for_and_why_as_383() {
     assert_eq!(waits.as_array().unwrap().len(), 1, "only b is being deleted: {waits}");
     assert_eq!((&waits[0]["application"], &waits[0]["since"]), (&json!("b"), &json!(since)));
 
+    // What somebody has to confirm is named with the command.
+    let warning = json!({"type": "DeletionWarning", "message": "waiting for approval of the deletion of ConfigMap shop/one"});
+    let warning = Patch::Merge(json!({"status": {"conditions": [warning]}}));
+    applications.patch("b", &PatchParams::default(), &warning).await.unwrap();
+    let explained = cluster.run(&["explain", "set"]).await;
+    let command = "confirm the deletion: kubectl -n argocd annotate application b --overwrite argocd.argoproj.io/deletion-approved=$(date -u +%FT%TZ)";
+    for words in [": waiting for approval of the deletion of ConfigMap shop/one", command] {
+        assert!(explained.out.contains(words), "{words}: {}", explained.out);
+    }
+
     // The error of the controller comes first.
     let stuck = json!({"type": "ErrorOccurred", "status": "True", "reason": "DeleteApplicationError", "message": "application b is stuck"});
     let stuck = Patch::Merge(json!({"status": {"conditions": [stuck]}}));

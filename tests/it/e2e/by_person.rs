@@ -208,6 +208,7 @@ async fn a_rollback(world: World, setup: Setup) {
     assert_eq!(listed(&shown, "applications", &a)["message"], json!(message));
     assert_eq!(listed(&shown, "applications", &c)["phase"], "Healthy");
     assert_eq!((&shown["step"], &shown["complete"]), (&json!(1), &json!(2)), "{shown}");
+    assert_eq!(shown["health"], "Degraded", "it does not continue by itself: {shown}");
     for (arguments, words) in [
         (vec!["explain", "fleet"], vec![&reason, &ends(&a), &ends(&b)]),
         (vec!["explain", "fleet", "-o", "yaml"], vec![&reason, &ends(&a), &ends(&b)]),
