@@ -167,3 +167,72 @@ async fn namespaces_of_applications_are_selected_by_class_and_braces_as_400() {
     let other = world.get("argoproj.io/v1alpha1", "Application", "team-c", "app").await;
     assert!(other["status"].is_null(), "{other}");
 }
+
+/// SE-004, SE-077, AS-400: expressions with look-around select namespaces, in the settings and
+/// in `sourceNamespaces`. One that is invalid permits nothing, denies everything and is named;
+/// one that would take for ever ends, and matches nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn namespaces_are_selected_by_look_around_as_400() {
+    let endless = "/^(a+)+(?!a)$/";
+    let patterns =
+        ["/^(?!kube-|team-c)(team|kube)-/", "/(?<=x-)lab$/", "/^blue(?=-eu)/", "/(a+)+$/", endless];
+    let namespaces = Namespaces::parse(&patterns.map(str::to_owned)).unwrap();
+    let world =
+        World::with(ApplicationSettings { namespaces, ..ApplicationSettings::default() }).await;
+    world.write("app/one.json", &config_map("one", "1", &[]));
+    world.commit();
+    let list = |patterns: Value| json!({ "sourceNamespaces": patterns });
+    let allowed = ["/^team-(?=[ab]$)/", "/(?<=x-)lab$/", "/^blue-(?!us)/", "/(/", endless];
+    world.project("teams", list(json!(allowed))).await;
+    world.project("broken", list(json!(["*", "!/(?<!/"]))).await;
+    world.project("slow", list(json!(["*", format!("!{endless}")]))).await;
+    // More steps than any machine has time for, if they were taken one by one.
+    let long = format!("{}b", "a".repeat(60));
+    let cases = [
+        ("team-a", "teams", Some("compared")),
+        ("x-lab", "teams", Some("compared")),
+        ("blue-eu", "teams", Some("compared")),
+        ("blue-eu-2", "slow", Some("compared")),
+        ("team-d", "teams", Some("denied")),
+        ("team-b", "broken", Some("denied")),
+        ("team-c", "teams", None),
+        ("y-lab", "teams", None),
+        ("blue-us", "teams", None),
+        ("kube-system-2", "teams", None),
+        (long.as_str(), "teams", None),
+    ];
+    for (namespace, project, _) in &cases {
+        world.create("v1", "Namespace", &json!({"metadata": {"name": namespace}})).await;
+        let mut app = world.application("app", "app");
+        app["metadata"]["namespace"] = (*namespace).into();
+        app["spec"]["project"] = (*project).into();
+        world.create_app(&app).await;
+    }
+    for (namespace, _, want) in cases.iter().filter(|(.., want)| want.is_some()) {
+        let reached = async {
+            loop {
+                let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
+                let fits = match *want {
+                    Some("denied") => condition(&app, "UnknownError", "is not permitted to use"),
+                    _ => is(&app, "OutOfSync", "Missing"),
+                };
+                if fits {
+                    return app;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        };
+        let reached = tokio::time::timeout(super::LIMIT, reached).await;
+        let app = reached.unwrap_or_else(|_| panic!("{namespace}: not {want:?}"));
+        let invalid = match *namespace {
+            "team-d" => "AppProject teams: spec.sourceNamespaces[3]: pattern \"/(/\"",
+            "team-b" => "AppProject broken: spec.sourceNamespaces[1]: pattern \"/(?<!/\"",
+            _ => continue,
+        };
+        assert!(condition(&app, "InvalidProjectWarning", invalid), "{app}");
+    }
+    for (namespace, ..) in cases.iter().filter(|(.., want)| want.is_none()) {
+        let app = world.get("argoproj.io/v1alpha1", "Application", namespace, "app").await;
+        assert!(app["status"].is_null(), "{namespace}: {app}");
+    }
+}

@@ -91,7 +91,13 @@ impl Cluster {
 
     /// Runs the program with the kubeconfig.
     pub async fn run(&self, args: &[&str]) -> Run {
+        self.run_with(args, &[]).await
+    }
+
+    /// The same with variables of the environment.
+    pub async fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Run {
         let mut command = program(args);
+        command.envs(variables.iter().copied());
         command.env("KUBECONFIG", self.files.path().join("config"));
         tokio::task::spawn_blocking(move || finish(command, b"")).await.unwrap()
     }

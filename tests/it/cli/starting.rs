@@ -203,3 +203,29 @@ fn writes(cluster: &Cluster) -> usize {
     let writing = ["create", "update", "patch", "delete", "deletecollection"];
     requests.iter().filter(|request| writing.contains(&request.verb.as_str())).count()
 }
+
+/// AS-400, SE-573: an invalid expression is refused with the name of the setting and the
+/// pattern, wherever it is set, and selects nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_invalid_expression_of_namespaces_is_named_as_400() {
+    let run = ["run", "--dry-run", "--probe-addr=", "--metrics-addr=", "--webhook-addr="];
+    for (flag, variable, key) in [
+        (
+            "applicationset-namespaces",
+            "ARGOCD_APPLICATIONSET_CONTROLLER_NAMESPACES",
+            "applicationsetcontroller.namespaces",
+        ),
+        ("application-namespaces", "ARGOCD_APPLICATION_NAMESPACES", "application.namespaces"),
+    ] {
+        let cluster = Cluster::start().await;
+        for (pattern, why) in [("/team-(?!/", "team-(?!"), ("/[z-a]/", "[z-a]"), ("[", "[")] {
+            let argument = format!("--{flag}={pattern}");
+            let refused = cluster.run(&[&run[..], &[&argument]].concat()).await;
+            refused.fails(2, &[flag, why]);
+            let refused = cluster.run_with(&run, &[(variable, pattern)]).await;
+            refused.fails(2, &[flag, why]);
+        }
+        cluster.sets(json!({ key: "/(?<!/" })).await;
+        cluster.run(&run).await.fails(2, &[flag, "(?<!"]);
+    }
+}
