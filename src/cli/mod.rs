@@ -23,6 +23,7 @@ mod kubeconfig;
 mod live_app;
 mod live_diff;
 mod order;
+mod other_sets;
 mod output;
 mod plan;
 mod refresh;

@@ -12,6 +12,7 @@ use super::controller::{Controller, ControllerArgs};
 use super::error::{CHECK_FAILED, Error, fault};
 use super::input::Object;
 use super::live_diff::{self, Live};
+use super::other_sets::OtherSets;
 use super::output::{self, Format, Output, or_dash, some_of};
 use super::{generate, input};
 use crate::api::unknown;
@@ -178,22 +179,25 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
     let sets = generate::live_sets(&cluster, &args.files, args.name.as_deref()).await?;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
+    let mut others = OtherSets::new(&cluster, &controller, &sets);
     let mut reports = Vec::new();
-    for set in sets {
+    for set in &sets {
         let namespace = set.value["metadata"]["namespace"].as_str().unwrap_or(&cluster.namespace);
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
-        let generation = match generate::generate_known(&set, &mut facts).await {
+        let generation = match generate::generate_known(set, &mut facts).await {
             Ok(generation) => generation,
             Err(error) => {
-                reports.push(not_generated(&set, error)?);
+                reports.push(not_generated(set, error)?);
                 continue;
             }
         };
         let stored = stored.as_deref();
-        let (invalid, live) =
-            live_diff::of_controller(&controller, &set.value, stored, &generation, &existing);
-        reports.push(report(&set, &generation, &invalid, Some(live)));
+        let (others, facts) = (&mut others, &mut facts);
+        let compared =
+            live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
+        let (invalid, live) = compared.await?;
+        reports.push(report(set, &generation, &invalid, Some(live)));
     }
     Ok(reports)
 }
@@ -317,6 +321,8 @@ fn table(report: &Report) -> String {
                 or_dash(&live.health),
                 match live.fields.as_slice() {
                     [] => live.message.clone(),
+                    // It says more than the fields.
+                    _ if !live.message.starts_with("changes ") => live.message.clone(),
                     fields => some_of(fields.iter().map(String::as_str), NAMES_PER_LINE),
                 },
             ]

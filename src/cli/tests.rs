@@ -471,7 +471,16 @@ fn a_live_plan_lists_the_writes() {
     let settings = ApplicationSetSettings::default();
     let compare = |set: &Value, stored: Option<&Value>, generation: &Generation, invalid| {
         let (existing, settings) = (&existing, &settings);
-        compare(&Seen { set, stored, generation, invalid, existing, clusters: &[], settings })
+        compare(&Seen {
+            set,
+            stored,
+            generation,
+            invalid,
+            existing,
+            clusters: &[],
+            settings,
+            others: &[],
+        })
     };
     let plan = compare(&file, Some(&stored), &applications, &invalid);
     let changes: Vec<(&str, Change)> =

@@ -12,6 +12,7 @@ use super::super::controller::Controller;
 use super::super::error::{CHECK_FAILED, Error};
 use super::super::generate;
 use super::super::live_diff::{self, Change, Live};
+use super::super::other_sets::OtherSets;
 use super::super::output::{self, Format, Output, printable};
 use super::{Args, FieldChange};
 use crate::api::Raw;
@@ -52,9 +53,10 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
     let sets = generate::live_sets(&cluster, &args.files, name).await?;
     let controller = Controller::read(&cluster, &args.controller).await?;
     let mut facts = controller.facts();
+    let mut others = OtherSets::new(&cluster, &controller, &sets);
     let mut reports = Vec::new();
-    for set in sets {
-        let generation = generate::generate(&set, &mut facts).await?;
+    for set in &sets {
+        let generation = generate::generate(set, &mut facts).await?;
         let namespace = match set.value.namespace() {
             "" => cluster.namespace.as_str(),
             namespace => namespace,
@@ -62,8 +64,10 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         let stored = cluster.application_set(namespace, name_of(&set.value)).await?;
         let existing = cluster.applications_by_name(namespace).await?;
         let stored = stored.as_deref();
-        let (_, changes) =
-            live_diff::of_controller(&controller, &set.value, stored, &generation, &existing);
+        let (others, facts) = (&mut others, &mut facts);
+        let compared =
+            live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
+        let (_, changes) = compared.await?;
         reports.push(report(namespace, name_of(&set.value), changes, &existing));
     }
     Ok(reports)
@@ -82,7 +86,7 @@ fn report(
             let before = existing.get(&live.application).map(|found| spec_of(found));
             let after = match live.change {
                 Change::Delete | Change::Create | Change::Update => live.after.map(|a| spec_of(&a)),
-                Change::Wait | Change::Refuse | Change::None => before.clone(),
+                Change::Wait | Change::Move | Change::Refuse | Change::None => before.clone(),
             };
             let comparison = comparison(before, after);
             Application {
@@ -170,6 +174,7 @@ fn text(report: &Report) -> String {
             Change::Update => "would be updated",
             Change::Delete => "would be deleted",
             Change::Wait => "waits",
+            Change::Move => "would change its owner",
             Change::Refuse => "cannot be written",
             Change::None => "",
         };
@@ -195,6 +200,7 @@ fn summary(report: &Report) -> String {
         (count(Change::Update), "would be updated"),
         (count(Change::Delete), "would be deleted"),
         (count(Change::Wait), "waiting"),
+        (count(Change::Move), "would change the owner"),
         (count(Change::Refuse), "cannot be written"),
     ];
     let parts: Vec<String> = parts

@@ -19,7 +19,7 @@ use crate::decide::app_state::{project, unsupported};
 use crate::decide::application_set::deletion::{Leaving, Presence};
 use crate::decide::application_set::generated::{Collector, Generated};
 use crate::decide::application_set::observe::{Existing, Rules};
-use crate::decide::application_set::others::Other;
+use crate::decide::application_set::others::{Moves, Other};
 use crate::decide::application_set::reconcile::{self, Snapshot};
 use crate::decide::application_set::report::Reported;
 use crate::decide::application_set::stored::{Set, Status};
@@ -196,16 +196,9 @@ impl Memory {
         context: &Context,
         now: Timestamp,
     ) {
-        let mut wanted = generated.applications.iter().peekable();
-        let (mut deletes, mut wants_more) = (false, false);
-        for existing in &self.existing {
-            while wanted.next_if(|wanted| wanted.name < existing.name).is_some() {}
-            let is_wanted = wanted.peek().is_some_and(|wanted| wanted.name == existing.name);
-            deletes |= existing.is_owned() && !is_wanted && !existing.is_going;
-            wants_more |= is_wanted && !existing.is_owned();
-        }
-        let (key, waits) = (object.key(), deletes || wants_more);
-        self.deletes_since = deletes.then(|| self.deletes_since.unwrap_or(now));
+        let moves = Moves::of(&self.existing, &generated.applications);
+        let (key, waits) = (object.key(), moves.any());
+        self.deletes_since = moves.leaves.then(|| self.deletes_since.unwrap_or(now));
         // First, so that no change of the others is missed.
         let (uid, generated) = (object.uid().to_owned(), Arc::clone(generated));
         context.claim(&key, Claim { uid, generated, waits });

@@ -233,18 +233,15 @@ fn deletes(snapshot: &Snapshot<'_>) -> Vec<Delete> {
     if !snapshot.policy.deletes() {
         return Vec::new();
     }
-    let mut generated = snapshot.generated.iter().peekable();
-    let mut deletes = Vec::new();
-    for existing in snapshot.existing {
-        while generated.next_if(|wanted| wanted.name < existing.name).is_some() {}
-        let is_generated = generated.peek().is_some_and(|wanted| wanted.name == existing.name);
-        let is_deleted = existing.is_owned() && !is_generated && !existing.is_going;
-        if is_deleted && !others::is_taken(snapshot.others, existing) {
-            let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
-            deletes.push(Delete { name, uid, release: release(snapshot, existing) });
-        }
-    }
-    deletes
+    let left = others::paired(snapshot.existing, snapshot.generated)
+        .filter(|(existing, is_wanted)| others::is_left(existing, *is_wanted))
+        .map(|(existing, _)| existing);
+    let deleted = left.filter(|existing| !others::is_taken(snapshot.others, existing));
+    let delete = |existing: &Existing| {
+        let (name, uid) = (existing.name.to_string(), existing.uid.to_string());
+        Delete { name, uid, release: release(snapshot, existing) }
+    };
+    deleted.map(delete).collect()
 }
 
 /// The removal of the finalizer for the resources, if their cluster is unknown

@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::generated::Generated;
+use super::generated::{Generated, Wanted};
 use super::observe::Existing;
 
 /// How long a deletion waits for another set to generate the Application: for the changes of
@@ -60,6 +60,69 @@ pub struct Takeover {
     pub from: Box<str>,
     /// The merge patch, with the observed version as a precondition.
     pub patch: Box<str>,
+}
+
+/// The existing Applications by name, each with whether the set generates it; both lists are
+/// ordered by name.
+pub(super) fn paired<'a>(
+    existing: &'a [Existing],
+    generated: &'a [Wanted],
+) -> impl Iterator<Item = (&'a Existing, bool)> {
+    let mut wanted = generated.iter().peekable();
+    existing.iter().map(move |existing| {
+        while wanted.next_if(|wanted| wanted.name < existing.name).is_some() {}
+        let is_wanted = wanted.peek().is_some_and(|wanted| wanted.name == existing.name);
+        (existing, is_wanted)
+    })
+}
+
+/// Whether the set owns an Application that it generates no longer.
+pub(super) fn is_left(existing: &Existing, is_wanted: bool) -> bool {
+    existing.is_owned() && !is_wanted && !existing.is_going
+}
+
+/// How Applications may change their owner.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// The set owns one that it generates no longer.
+    pub leaves: bool,
+    /// The set generates one that it does not own.
+    pub wants: bool,
+}
+
+impl Moves {
+    /// Those of a set; both lists are ordered by name.
+    pub fn of(existing: &[Existing], generated: &[Wanted]) -> Self {
+        let each = paired(existing, generated).map(|(existing, is_wanted)| Self {
+            leaves: is_left(existing, is_wanted),
+            wants: is_wanted && !existing.is_owned(),
+        });
+        each.fold(Self::default(), |all, one| Self {
+            leaves: all.leaves || one.leaves,
+            wants: all.wants || one.wants,
+        })
+    }
+
+    /// Whether they depend on other sets.
+    pub const fn any(self) -> bool {
+        self.leaves || self.wants
+    }
+}
+
+/// The Applications that a set leaves to another one, with that one's name. `deletes`:
+/// whether the policy of the set permits deletions.
+pub fn left<'a>(
+    existing: &'a [Existing],
+    generated: &'a [Wanted],
+    others: &'a [Other],
+    deletes: bool,
+) -> impl Iterator<Item = (&'a str, &'a str)> {
+    let left = paired(existing, generated)
+        .filter(move |(one, is_wanted)| deletes && is_left(one, *is_wanted));
+    left.filter_map(|(existing, _)| {
+        let taker = others.iter().find(|other| other.generates(&existing.name))?;
+        Some((&*existing.name, &*taker.name))
+    })
 }
 
 /// Whether another set takes an Application over that this one generates no longer.

@@ -110,3 +110,132 @@ async fn an_invalid_rule_is_shown_where_it_applies_as_162() {
     let want = [("a", "refuse"), ("b", "update"), ("z", "wait")];
     assert_eq!(names_and_changes(&rows), want, "{rows:?}");
 }
+
+/// Two sets of which the first one no longer generates `z`, and the second one does; `z` is
+/// owned by the first one.
+async fn with_taker(cluster: &Cluster) -> Value {
+    let mut taker: Value = serde_json::from_str(&set(&["z"], json!([{}]))).unwrap();
+    taker["metadata"] = json!({"name": "taker", "namespace": "argocd"});
+    cluster.create("ApplicationSet", taker.clone()).await;
+    taker
+}
+
+/// AS-142: an Application that another set of the namespace generates is not deleted; it
+/// changes its owner, and both sets show that, also when the other one comes from a file.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_application_that_changes_its_owner_is_not_shown_as_deleted_as_142() {
+    let cluster = cluster().await;
+    let rows = changes(&cluster, None, &[]).await.1;
+    assert_eq!(names_and_changes(&rows[2..]), [("z", "delete")], "no other set generates it");
+
+    let mut taker: Value = serde_json::from_str(&set(&["z"], json!([{}]))).unwrap();
+    taker["metadata"] = json!({"name": "taker", "namespace": "argocd"});
+    let mut first: Value = serde_json::from_str(&set(&["a", "b"], json!([{}]))).unwrap();
+    first["metadata"]["namespace"] = "argocd".into();
+    let files = folder(&[("set.yaml", &format!("{first}\n---\n{taker}\n"))]);
+    let run = cluster.run(&["plan", "--live", "-f", &in_folder(&files, "set.yaml")]).await;
+    for words in ["ApplicationSet taker generates it", "takes it over from ApplicationSet set"] {
+        assert!(run.out.contains(words), "no {words}: {}{}", run.out, run.err);
+    }
+    assert!(!run.out.contains("delete"), "{}", run.out);
+
+    with_taker(&cluster).await;
+    let rows = changes(&cluster, None, &[]).await.1;
+    assert_eq!(names_and_changes(&rows[2..]), [("z", "move")], "{rows:?}");
+    assert!(rows[2][2].contains("ApplicationSet taker generates it"), "{rows:?}");
+    let taking = cluster.run(&["plan", "--live", "taker", "-o", "json"]).await.json();
+    let row = &taking["live"][0];
+    assert_eq!((&row["application"], &row["change"]), (&json!("z"), &json!("update")), "{taking}");
+    assert!(row["message"].as_str().unwrap().contains("takes it over from"), "{taking}");
+    assert_eq!(row["fields"], json!(["metadata.ownerReferences"]), "{taking}");
+    // What is planned is what `diff` predicts.
+    let diff = cluster.run(&["diff", "appset/set"]).await;
+    assert!(!diff.out.contains("would be deleted"), "{}{}", diff.out, diff.err);
+
+    // One that keeps its Applications gives none away.
+    let keep = ["--policy", "create-update"];
+    let rows = changes(&cluster, None, &keep).await.1;
+    assert!(rows.iter().all(|[_, change, _]| !["move", "delete"].contains(&change.as_str())));
+}
+
+/// A set that cannot be generated may or may not take the Application over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deletion_names_the_set_that_cannot_be_read_as_142() {
+    let cluster = cluster().await;
+    let mut broken: Value = serde_json::from_str(&set(&["z"], json!([{}]))).unwrap();
+    broken["metadata"] = json!({"name": "broken", "namespace": "argocd"});
+    broken["spec"]["generators"] = json!([{"git": {"repoURL": "/nowhere", "revision": "HEAD", "directories": [{"path": "*"}]}}]);
+    cluster.create("ApplicationSet", broken).await;
+    let rows = changes(&cluster, None, &[]).await.1;
+    assert_eq!(names_and_changes(&rows[2..]), [("z", "delete")]);
+    assert!(rows[2][2].contains("unless ApplicationSet broken generates it"), "{rows:?}");
+}
+
+/// SE-029: of a `sourceHydrator`, the branch that is synced is shown, and its fields are
+/// compared.
+#[tokio::test(flavor = "multi_thread")]
+async fn sources_of_a_hydrator_are_shown_and_compared_se_029() {
+    let cluster = cluster().await;
+    let hydrator = |path: &str| {
+        json!({
+            "drySource": {"repoURL": "https://dry", "targetRevision": "main", "path": "{{name}}"},
+            "syncSource": {"targetBranch": "environments/prod", "path": path},
+        })
+    };
+    let mut file: Value = serde_json::from_str(&set(&["a", "b", "z"], json!([{}]))).unwrap();
+    let spec = file["spec"]["template"]["spec"].as_object_mut().unwrap();
+    // What was there before has no effect.
+    spec.insert("sourceHydrator".to_owned(), hydrator("hydrated/{{name}}"));
+    let files = folder(&[("set.json", &file.to_string())]);
+    let path = in_folder(&files, "set.json");
+    let table = cluster.run(&["render", "-f", &path, "-o", "table"]).await;
+    for name in ["a", "b", "z"] {
+        let shown = format!("https://dry//hydrated/{name}@environments/prod");
+        assert!(table.out.contains(&shown), "{}", table.out);
+    }
+    let rows = changes(&cluster, Some(&path), &[]).await.1;
+    assert!(rows[0][2].contains("spec.sourceHydrator"), "{rows:?}");
+
+    for name in ["a", "b", "z"] {
+        let live = if name == "b" { "elsewhere".to_owned() } else { format!("hydrated/{name}") };
+        let mut own = hydrator(&live);
+        own["drySource"]["path"] = name.into();
+        let patch = json!({"spec": {"sourceHydrator": own, "source": {"repoURL": "https://r"}}});
+        let applications: Api<kube::core::DynamicObject> = Api::namespaced_with(
+            cluster.client.clone(),
+            "argocd",
+            &wavegate::watch::object::resource("Application"),
+        );
+        let params = kube::api::PatchParams::default();
+        applications.patch(name, &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
+    }
+    let rows = changes(&cluster, Some(&path), &[]).await.1;
+    let want = [("a", "none"), ("b", "update"), ("z", "none")];
+    assert_eq!(names_and_changes(&rows), want, "{rows:?}");
+    assert_eq!(rows[1][2], "changes spec.sourceHydrator.syncSource.path");
+}
+
+/// SE-072, SE-080: what no Application of a project deploys is told before the change.
+#[tokio::test(flavor = "multi_thread")]
+async fn guards_that_hold_everything_are_told_with_the_plan_se_072() {
+    let cluster = cluster().await;
+    let entry = json!({"group": "", "kind": "Secret", "name": "tls-*"});
+    let list = |entry: Value| json!({"spec": {"namespaceResourceBlacklist": [entry]}});
+    let applied = list(entry).to_string();
+    let mut patch = list(json!({"group": "", "kind": "Secret"}));
+    patch["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] =
+        applied.into();
+    let projects: Api<kube::core::DynamicObject> = Api::namespaced_with(
+        cluster.client.clone(),
+        "argocd",
+        &wavegate::watch::object::resource("AppProject"),
+    );
+    let params = kube::api::PatchParams::default();
+    projects.patch("default", &params, &kube::api::Patch::Merge(&patch)).await.unwrap();
+    let words = "spec.namespaceResourceBlacklist[0].name of AppProject default";
+    for command in [&["plan", "--live", "set"][..], &["render", "--live", "set"]] {
+        let run = cluster.run(command).await;
+        assert!(run.err.contains(words), "{command:?}: {}", run.err);
+        assert_eq!(run.err.matches(words).count(), 1, "{}", run.err);
+    }
+}

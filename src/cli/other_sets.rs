@@ -1,0 +1,97 @@
+//! What the other sets of a namespace generate, for `plan --live` and `diff`: an Application
+//! that one set generates no longer while another one does changes its owner.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::cluster::ClusterConnection;
+use super::controller::Controller;
+use super::error::{Error, note};
+use super::facts::Facts;
+use super::generate;
+use super::input::Object;
+use super::live_diff::generated;
+use crate::api::Raw;
+use crate::decide::application_set::generated::Generated;
+use crate::decide::application_set::others::Other;
+use crate::desired::name_of;
+
+/// The sets of a cluster, as they will be when those given are applied.
+pub(super) struct OtherSets<'a> {
+    /// The cluster.
+    pub cluster: &'a ClusterConnection,
+    /// The settings of its controller.
+    pub controller: &'a Controller,
+    /// The given sets, which replace those of the cluster; each with its namespace.
+    pub given: &'a [Object],
+    /// By namespace and name; `None` for one that cannot be generated.
+    known: BTreeMap<(String, String), Option<Arc<Generated>>>,
+}
+
+impl<'a> OtherSets<'a> {
+    /// Nothing is read before it is asked for.
+    pub fn new(
+        cluster: &'a ClusterConnection,
+        controller: &'a Controller,
+        given: &'a [Object],
+    ) -> Self {
+        Self { cluster, controller, given, known: BTreeMap::new() }
+    }
+
+    /// All sets of a namespace but one. Sets that are being deleted take nothing.
+    ///
+    /// # Errors
+    ///
+    /// When the sets of the cluster cannot be listed.
+    pub async fn besides(
+        &mut self,
+        name: &str,
+        namespace: &str,
+        facts: &mut Facts,
+    ) -> Result<Vec<Other>, Error> {
+        let stored = self.cluster.application_sets(Some(namespace)).await?;
+        let mut sets: BTreeMap<String, Object> = BTreeMap::new();
+        let mut uids: BTreeMap<String, String> = BTreeMap::new();
+        for set in stored.iter().filter(|set| !set.is_deleting()) {
+            let name = name_of(set).to_owned();
+            uids.insert(name.clone(), set.uid().to_owned());
+            let value = set.as_ref().clone();
+            sets.insert(name, Object { file: "the cluster".to_owned(), line: 1, value });
+        }
+        for set in self.given.iter().filter(|set| set.value.namespace() == namespace) {
+            sets.insert(name_of(&set.value).to_owned(), set.clone());
+        }
+        let mut others = Vec::new();
+        for (other, set) in sets.into_iter().filter(|(other, _)| other != name) {
+            let uid = uids.remove(&other).unwrap_or_default();
+            let generated = self.generated(namespace, &other, &set, facts).await;
+            others.push(Other { name: other.into(), uid: uid.into(), generated });
+        }
+        Ok(others)
+    }
+
+    async fn generated(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        set: &Object,
+        facts: &mut Facts,
+    ) -> Option<Arc<Generated>> {
+        let key = (namespace.to_owned(), name.to_owned());
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let found = match generate::generate_known(set, facts).await {
+            Ok(generation) => {
+                let rules = self.controller.settings.rules();
+                Some(Arc::new(generated(&set.value, &generation, &rules)))
+            }
+            Err(error) => {
+                note(&format!("{error}; whether it takes Applications over is not known"));
+                None
+            }
+        };
+        self.known.insert(key, found.clone());
+        found
+    }
+}
