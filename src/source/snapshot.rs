@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 64;
 /// Content of a directory that was hashed or copied.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
-    /// SHA-256 over relative paths and contents in path order, hexadecimal.
+    /// SHA-256 over relative paths, those of directories included, and contents in path order, hexadecimal.
     pub hash: String,
     /// The size of all files.
     pub bytes: u64,
@@ -107,6 +107,8 @@ impl Walk {
             let relative = relative.join(name);
             let kind = std::fs::symlink_metadata(&source)?.file_type();
             if kind.is_dir() {
+                // Also an empty one: generators list directories.
+                self.part(b"directory", relative.as_os_str().as_bytes());
                 if let Some(target) = &target {
                     std::fs::DirBuilder::new().mode(0o700).create(target)?;
                 }

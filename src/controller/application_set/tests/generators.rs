@@ -108,6 +108,25 @@ async fn directories_of_a_repository_become_applications_as_092_and_097() {
     assert_eq!(world.names().await, ["one", "three"]);
 }
 
+/// A directory without git may have empty folders. The revision was that of the files, so
+/// that a new folder was not noticed before a file was written.
+#[tokio::test]
+async fn an_empty_folder_of_a_local_directory_is_noticed_as_092() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("one")).unwrap();
+    std::fs::write(folder.path().join("one/a.yaml"), "").unwrap();
+    let world = ClusterState::start(ApplicationSetSettings::default()).await;
+    let never = json!({"requeueAfterSeconds": 0});
+    world.create("ApplicationSet", "set", directories(folder.path(), never)).await;
+    world.until_applications(&["one"]).await;
+    std::fs::create_dir(folder.path().join("two")).unwrap();
+    world.refresh().await;
+    world.until_applications(&["one", "two"]).await;
+    std::fs::remove_dir(folder.path().join("two")).unwrap();
+    world.refresh().await;
+    world.until_applications(&["one"]).await;
+}
+
 #[tokio::test]
 async fn a_repository_is_read_again_at_its_interval_as_047() {
     let folder = tempfile::tempdir().unwrap();
