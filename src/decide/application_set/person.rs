@@ -25,6 +25,10 @@ pub(super) fn sync(live: &Value, target: &[String]) -> Option<PersonSync> {
     let is_full = is_full(operation);
     if operation["sync"]["dryRun"] != true && is_by_person(operation) {
         let found = of_state(live, phase, target);
+        if found.as_ref().is_some_and(|found| found.end == End::Nothing) {
+            // What was synced before is still there.
+            return of_history(live, target).filter(|found| found.is_after_target).or(found);
+        }
         // Of some resources to the target: what was synced before is still there.
         if is_full || found.as_ref().is_some_and(|found| found.is_other(target)) {
             return found;
@@ -51,8 +55,8 @@ fn of_state(live: &Value, phase: OperationPhase, target: &[String]) -> Option<Pe
     let end = match phase {
         OperationPhase::Succeeded => End::Succeeded,
         OperationPhase::Running | OperationPhase::Terminating => End::Running,
-        // It has ended before anything was applied, such as with a revision that does not exist.
-        _ if result["resources"].as_array().is_none_or(Vec::is_empty) => return None,
+        // Such as with a revision that does not exist.
+        _ if result["resources"].as_array().is_none_or(Vec::is_empty) => End::Nothing,
         OperationPhase::Failed | OperationPhase::Error | OperationPhase::Unknown => End::Failed,
     };
     let (resolved, named) = (revisions(result), revisions(sync));

@@ -29,6 +29,9 @@ use crate::api::SyncStatusCode;
 /// The word by which a hold is recognised, in the message of the entry.
 pub const HELD: &str = "HeldByPerson";
 
+/// The words of a message about a sync that has not ended.
+const RUNNING: &str = " is syncing it to ";
+
 /// The most characters of a user name in a message.
 const NAME: usize = 48;
 
@@ -65,6 +68,8 @@ pub enum End {
     Succeeded,
     /// Without, after something was applied, or possibly.
     Failed,
+    /// Without, before anything was applied: what was there before still is.
+    Nothing,
 }
 
 /// What an entry knows about a person's sync that is older than its target.
@@ -96,9 +101,9 @@ impl PersonSync {
             false => text(&self.revisions),
         };
         let did = match self.end {
-            End::Running => format!("{by} is syncing it to {what}"),
+            End::Running => format!("{by}{RUNNING}{what}"),
             End::Succeeded => format!("{by} synced it to {what}"),
-            End::Failed => format!("{by} synced it to {what}, which failed"),
+            End::Failed | End::Nothing => format!("{by} synced it to {what}, which failed"),
         };
         format!("{HELD}: {did}; the rollout wants {}", text(target))
     }
@@ -125,6 +130,8 @@ pub(super) fn hold(
 ) -> Option<String> {
     let was_held = stored.is_some_and(Entry::is_held);
     let target = &entry.target_revisions;
+    // What has ended holds it; not what is running and may change nothing.
+    let ended = || stored.filter(|entry| entry.is_held() && !entry.message.contains(RUNNING));
     let Some(sync) = seen.person.as_deref() else {
         // A dry run or a sync of some resources has taken its place in the status.
         let is_partial = seen.operation.as_ref().is_some_and(|last| last.is_partial);
@@ -134,9 +141,12 @@ pub(super) fn hold(
         let stays = was_held && !is_new && is_partial;
         return stays.then(|| stored.map(|entry| entry.message.clone())).flatten();
     };
-    if !sync.is_other(target) {
+    if !sync.is_other(target) || (sync.end == End::Nothing && !sync.is_explicit) {
         entry.earlier = Earlier::None;
         return None;
+    }
+    if sync.end == End::Nothing {
+        return ended().filter(|_| !is_new).map(|entry| entry.message.clone());
     }
     let is_newer = match entry.earlier {
         _ if is_new => false,
@@ -156,7 +166,9 @@ pub(super) fn hold(
     entry.earlier = Earlier::None;
     // What differs in nothing is no other state than the target's.
     let is_same = seen.sync == SyncStatusCode::Synced && seen.is_current();
-    (!is_same).then(|| sync.message(target))
+    let known = ended().filter(|_| sync.end == End::Running && !is_new);
+    let message = || known.map_or_else(|| sync.message(target), |entry| entry.message.clone());
+    (!is_same).then(message)
 }
 
 impl Entry {

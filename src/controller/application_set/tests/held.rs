@@ -215,3 +215,52 @@ async fn syncs_that_hold_nothing_as_st_065() {
     world.ended("app", &dry, "OutOfSync", "r3").await;
     world.until("Application", "app", |live| live["operation"].is_object()).await;
 }
+
+/// A second request that applies nothing, such as one with a typing mistake, gave the Application
+/// back to the rollout, which synced over what the first one had done (ST-065).
+#[tokio::test]
+async fn a_request_that_applies_nothing_does_not_end_a_hold_as_st_065() {
+    for user in [Some("alice"), None] {
+        let world = ClusterState::start(ApplicationSetSettings::default()).await;
+        world.create("ApplicationSet", "set", set(rolling())).await;
+        world.compare("app", "OutOfSync", "Missing", "r1").await;
+        world.rolled_out("app", "r1").await;
+        world.compare("app", "OutOfSync", "Healthy", "r2").await;
+        world.rolled_out("app", "r2").await;
+        let of = |mut state: Value| {
+            match user {
+                Some(user) => state["operation"]["initiatedBy"]["username"] = user.into(),
+                None => state["operation"]["initiatedBy"] = Value::Null,
+            }
+            state["syncResult"]["resources"] = json!([{
+                "group": "", "version": "v1", "kind": "ConfigMap", "namespace": "web", "name": "a",
+            }]);
+            state
+        };
+        world
+            .ended("app", &of(by_alice(json!({"revision": "r1"}), "r1", 0)), "OutOfSync", "r2")
+            .await;
+        let held = world.until_held("app").await;
+        let message = entry_of(&held, "app")["message"].clone();
+        let mut typo = of(by_alice(json!({"revision": "typo"}), "", 0));
+        typo["startedAt"] = at(1).into();
+        typo["syncResult"] = json!({"revision": ""});
+        for phase in ["Running", "Error"] {
+            typo["phase"] = phase.into();
+            world.reports("app", &typo).await;
+            world.is_left_alone("app").await;
+            let set = world.until_held("app").await;
+            assert_eq!(entry_of(&set, "app")["message"], message, "{phase}");
+        }
+        world.compare("app", "OutOfSync", "Healthy", "r2").await;
+        world.is_left_alone("app").await;
+        world.until_held("app").await;
+        // One for the target that fails so takes it back nevertheless: the rollout syncs it.
+        let mut back = typo.clone();
+        back["operation"]["sync"] = json!({"revision": "r2"});
+        back["startedAt"] = at(2).into();
+        back["finishedAt"] = at(2).into();
+        world.ended("app", &back, "OutOfSync", "r2").await;
+        world.rolled_out("app", "r2").await;
+    }
+}
