@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::error::Error;
+use super::error::note;
 use super::facts::Facts;
 use super::generate;
 use super::other_sets::OtherSets;
@@ -104,11 +104,8 @@ pub(super) struct Seen<'a> {
 
 /// Compares the Applications that a set generates with those in the cluster, as the
 /// controller of this control plane does. Returns also why some of them are invalid. The other
-/// sets are read only if an Application may change its owner.
-///
-/// # Errors
-///
-/// When the other sets cannot be listed.
+/// sets are read only if an Application may change its owner; when they must not be listed, that
+/// is reported.
 pub(super) async fn of_controller(
     others: &mut OtherSets<'_>,
     facts: &mut Facts,
@@ -116,7 +113,7 @@ pub(super) async fn of_controller(
     stored: Option<&Value>,
     generation: &Generation,
     existing: &BTreeMap<String, Arc<Value>>,
-) -> Result<(BTreeMap<String, String>, Vec<Live>), Error> {
+) -> (BTreeMap<String, String>, Vec<Live>) {
     let controller = others.controller;
     let known = controller.known(generate::assumed(generation));
     let invalid = controller.problems(generation, &known);
@@ -134,12 +131,20 @@ pub(super) async fn of_controller(
     let depends =
         |live: &Live| matches!(live.change, Change::Delete | Change::Refuse | Change::Wait);
     if !alone.iter().any(depends) {
-        return Ok((invalid, alone));
+        return (invalid, alone);
     }
-    let found = others.besides(name_of(set), set.namespace(), facts).await?;
+    let found = match others.besides(name_of(set), set.namespace(), facts).await {
+        Ok(found) => found,
+        Err(error) => {
+            note(&format!(
+                "{error}; whether another ApplicationSet takes Applications over is not known"
+            ));
+            return (invalid, alone);
+        }
+    };
     seen.others = &found;
     let live = compare(&seen);
-    Ok((invalid, live))
+    (invalid, live)
 }
 
 /// What a set generates, as the controller keeps it.

@@ -196,7 +196,7 @@ async fn live_reports(args: &Args) -> Result<Vec<Report>, Error> {
         let (others, facts) = (&mut others, &mut facts);
         let compared =
             live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
-        let (invalid, live) = compared.await?;
+        let (invalid, live) = compared.await;
         reports.push(report(set, &generation, &invalid, Some(live)));
     }
     Ok(reports)

@@ -67,7 +67,7 @@ pub(super) async fn compare(args: &Args, name: Option<&str>) -> Result<Vec<Repor
         let (others, facts) = (&mut others, &mut facts);
         let compared =
             live_diff::of_controller(others, facts, &set.value, stored, &generation, &existing);
-        let (_, changes) = compared.await?;
+        let (_, changes) = compared.await;
         reports.push(report(namespace, name_of(&set.value), changes, &existing));
     }
     Ok(reports)

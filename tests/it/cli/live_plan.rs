@@ -239,3 +239,17 @@ async fn guards_that_hold_everything_are_told_with_the_plan_se_072() {
         assert_eq!(run.err.matches(words).count(), 1, "{}", run.err);
     }
 }
+
+/// Who may not list ApplicationSets still gets the plan, with a note.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_needs_no_permission_to_list_sets_as_142() {
+    use wavegate::embedded::{Effect, Fault, RequestRecord};
+    let cluster = cluster().await;
+    let lists = |request: &RequestRecord| {
+        request.resource == "applicationsets" && request.verb == "list" && request.client != "test"
+    };
+    cluster.server.inject(Fault::new(Effect::Status(403), lists).times(usize::MAX));
+    let run = cluster.run(&["plan", "--live", "-n", "argocd", "set", "-o", "json"]).await;
+    assert_eq!(run.json()["live"][2]["change"], "delete", "{}{}", run.out, run.err);
+    assert!(run.err.contains("another ApplicationSet takes Applications over"), "{}", run.err);
+}
